@@ -1,0 +1,131 @@
+//! Frames: a length of four bytes, then the payload, in both directions.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::limits::FRAME_BYTES_MAX_DEFAULT;
+
+/// Cuts a stream of bytes into frames, and checks each length before anything is allocated for it.
+///
+/// With the feature `tokio-util` it is a `Decoder` and an `Encoder<Bytes>`.
+///
+/// ```
+/// use bytes::{Bytes, BytesMut};
+/// use zoolet_protocol::FrameCodec;
+///
+/// let codec = FrameCodec::default();
+/// let mut stream = BytesMut::new();
+/// FrameCodec::put(&Bytes::from_static(b"payload"), &mut stream);
+/// assert_eq!(codec.next_frame(&mut stream), Ok(Some(Bytes::from_static(b"payload"))));
+/// assert_eq!(codec.next_frame(&mut stream), Ok(None));
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct FrameCodec {
+    frame_bytes_max: usize,
+}
+
+/// The bytes of a frame's length.
+const LENGTH_BYTES: usize = 4;
+
+impl Default for FrameCodec {
+    fn default() -> Self {
+        Self::new(FRAME_BYTES_MAX_DEFAULT)
+    }
+}
+
+impl FrameCodec {
+    /// A codec that takes frames of at most `frame_bytes_max` bytes: `jute.maxbuffer`.
+    #[must_use]
+    pub fn new(frame_bytes_max: usize) -> Self {
+        Self { frame_bytes_max }
+    }
+
+    /// Takes the next frame off the front of `stream`, or `None` if it is not all there yet.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`] if the length is negative or above the limit. ZooKeeper closes such a
+    /// connection without an answer.
+    pub fn next_frame(&self, stream: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
+        let Some((length, _)) = stream.split_first_chunk::<LENGTH_BYTES>() else {
+            return Ok(None);
+        };
+        let length = self.check(i32::from_be_bytes(*length))?;
+        if stream.len() < LENGTH_BYTES + length {
+            stream.reserve(LENGTH_BYTES + length - stream.len());
+            return Ok(None);
+        }
+        stream.advance(LENGTH_BYTES);
+        Ok(Some(stream.split_to(length).freeze()))
+    }
+
+    /// The length of a frame, if it is legal.
+    fn check(&self, length: i32) -> Result<usize, FrameError> {
+        match usize::try_from(length) {
+            Ok(bytes) if bytes <= self.frame_bytes_max => Ok(bytes),
+            _ => Err(FrameError { length, limit: self.frame_bytes_max }),
+        }
+    }
+
+    /// Appends a payload with its length.
+    pub fn put(payload: &Bytes, stream: &mut BytesMut) {
+        stream.reserve(LENGTH_BYTES + payload.len());
+        crate::jute::put_count(payload.len(), stream);
+        stream.put_slice(payload);
+    }
+}
+
+/// A frame length that is not taken.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use zoolet_protocol::FrameCodec;
+///
+/// let mut stream = BytesMut::from(&[0x7f, 0, 0, 0][..]);
+/// let error = FrameCodec::new(1_000).next_frame(&mut stream).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "a frame of 2130706432 bytes is outside 0..=1000; jute.maxbuffer sets the limit",
+/// );
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a frame of {length} bytes is outside 0..={limit}; jute.maxbuffer sets the limit")]
+pub struct FrameError {
+    /// What the peer claimed.
+    pub length: i32,
+    /// The most that is taken.
+    pub limit: usize,
+}
+
+#[cfg(feature = "tokio-util")]
+mod codec {
+    use std::io;
+
+    use bytes::{Bytes, BytesMut};
+    use tokio_util::codec::{Decoder, Encoder};
+
+    use super::{FrameCodec, FrameError};
+
+    impl From<FrameError> for io::Error {
+        fn from(error: FrameError) -> Self {
+            Self::new(io::ErrorKind::InvalidData, error)
+        }
+    }
+
+    impl Decoder for FrameCodec {
+        type Item = Bytes;
+        type Error = io::Error;
+
+        fn decode(&mut self, stream: &mut BytesMut) -> Result<Option<Bytes>, io::Error> {
+            Ok(self.next_frame(stream)?)
+        }
+    }
+
+    impl Encoder<Bytes> for FrameCodec {
+        type Error = io::Error;
+
+        fn encode(&mut self, payload: Bytes, stream: &mut BytesMut) -> Result<(), io::Error> {
+            Self::put(&payload, stream);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The limits of the protocol, each with its reason.
+
+/// The default of `jute.maxbuffer`, the longest frame payload that a ZooKeeper server or client
+/// takes: 0xfffff bytes. Longer frames are not read at all, since their length came from a peer.
+pub const FRAME_BYTES_MAX_DEFAULT: usize = 0xf_ffff;
+
+/// The bytes of a request header, below which a frame is not a request.
+pub const REQUEST_HEADER_BYTES: usize = 8;
+
+/// The bytes of a reply header.
+pub const REPLY_HEADER_BYTES: usize = 16;

@@ -1,0 +1,348 @@
+//! The operations of a multi or multiRead, and their results: each behind a header that says what
+//! follows (`MultiHeader`), and a last header that says that nothing does.
+
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+
+use crate::code::{ErrorCode, OpCode};
+use crate::jute::{Decode, DecodeFault, Encode, Parsed, fail};
+use crate::names::Names;
+use crate::record;
+use crate::request::{Check, Create, CreateKind, Delete, Lookup, SetData};
+use crate::stat::Stat;
+
+record! {
+    /// What stands before each entry, and at the end.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    struct MultiHeader {
+        op: OpCode,
+        done: bool,
+        err: ErrorCode,
+    }
+}
+
+impl MultiHeader {
+    const BYTES: usize = 9;
+
+    const END: Self = Self { op: OpCode::ERROR, done: true, err: ErrorCode(-1) };
+}
+
+/// A write that may stand alone or within a multi.
+///
+/// ```
+/// use zoolet_protocol::{Delete, Expect, MultiOp, OpCode};
+///
+/// let op = MultiOp::Delete(Delete { path: "/a".into(), version: Expect::Any });
+/// assert_eq!(op.op_code(), OpCode::DELETE);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MultiOp {
+    /// `create`, `create2`, `createContainer` or `createTTL`.
+    Create(Create),
+    /// `delete`.
+    Delete(Delete),
+    /// `setData`.
+    SetData(SetData),
+    /// `check`, which ZooKeeper takes within a multi only.
+    Check(Check),
+}
+
+impl MultiOp {
+    /// The code of the operation.
+    #[must_use]
+    pub fn op_code(&self) -> OpCode {
+        match self {
+            Self::Create(create) => create.kind.op_code(),
+            Self::Delete(_) => OpCode::DELETE,
+            Self::SetData(_) => OpCode::SET_DATA,
+            Self::Check(_) => OpCode::CHECK,
+        }
+    }
+
+    /// Reads the body of the operation `op`; `None` if it may not stand in a multi.
+    fn decode_body<'a>(frame: &Bytes, op: OpCode, input: &'a [u8]) -> Option<Parsed<'a, Self>> {
+        fn map<'a, T>(
+            parsed: Parsed<'a, T>,
+            wrap: fn(T) -> MultiOp,
+        ) -> Option<Parsed<'a, MultiOp>> {
+            Some(parsed.map(|(rest, value)| (rest, wrap(value))))
+        }
+        match op {
+            OpCode::DELETE => map(Delete::decode(frame, input), Self::Delete),
+            OpCode::SET_DATA => map(SetData::decode(frame, input), Self::SetData),
+            OpCode::CHECK => map(Check::decode(frame, input), Self::Check),
+            _ => {
+                let kind = CreateKind::from_op_code(op)?;
+                map(Create::decode_as(kind, frame, input), Self::Create)
+            }
+        }
+    }
+
+    pub(crate) fn encode_body(&self, out: &mut BytesMut) {
+        match self {
+            Self::Create(create) => create.encode(out),
+            Self::Delete(delete) => delete.encode(out),
+            Self::SetData(set_data) => set_data.encode(out),
+            Self::Check(check) => check.encode(out),
+        }
+    }
+
+    pub(crate) fn body_len(&self) -> usize {
+        match self {
+            Self::Create(create) => create.encoded_len(),
+            Self::Delete(delete) => delete.encoded_len(),
+            Self::SetData(set_data) => set_data.encoded_len(),
+            Self::Check(check) => check.encoded_len(),
+        }
+    }
+}
+
+/// A read within a multiRead. The wire form has a watch flag, which ZooKeeper ignores here.
+///
+/// ```
+/// use zoolet_protocol::{MultiReadOp, OpCode};
+///
+/// assert_eq!(MultiReadOp::GetData("/a".into()).op_code(), OpCode::GET_DATA);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MultiReadOp {
+    /// `getData`.
+    GetData(crate::RawPath),
+    /// `getChildren`.
+    GetChildren(crate::RawPath),
+}
+
+impl MultiReadOp {
+    /// The code of the operation.
+    #[must_use]
+    pub fn op_code(&self) -> OpCode {
+        match self {
+            Self::GetData(_) => OpCode::GET_DATA,
+            Self::GetChildren(_) => OpCode::GET_CHILDREN,
+        }
+    }
+
+    /// The same read on its own.
+    #[must_use]
+    pub fn to_lookup(&self) -> Lookup {
+        match self {
+            Self::GetData(path) => Lookup::GetData(path.clone()),
+            Self::GetChildren(path) => Lookup::GetChildren(path.clone()),
+        }
+    }
+
+    fn path(&self) -> &crate::RawPath {
+        match self {
+            Self::GetData(path) | Self::GetChildren(path) => path,
+        }
+    }
+
+    fn decode_body<'a>(frame: &Bytes, op: OpCode, input: &'a [u8]) -> Option<Parsed<'a, Self>> {
+        let wrap = match op {
+            OpCode::GET_DATA => Self::GetData,
+            OpCode::GET_CHILDREN => Self::GetChildren,
+            _ => return None,
+        };
+        let body = |input| {
+            let (input, path) = crate::RawPath::decode(frame, input)?;
+            let (input, _watch) = bool::decode(frame, input)?;
+            Ok((input, wrap(path)))
+        };
+        Some(body(input))
+    }
+}
+
+/// The result of one operation of a multi or multiRead.
+///
+/// ```
+/// use zoolet_protocol::{ErrorCode, MultiResult, OpCode};
+///
+/// assert_eq!(MultiResult::Error(ErrorCode::NO_NODE).op_code(), OpCode::ERROR);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MultiResult {
+    /// Of `create`: the path, with its sequence number.
+    Create(ByteString),
+    /// Of `create2`, `createContainer` and `createTTL`, which all answer as `create2`.
+    Create2(ByteString, Stat),
+    /// Of `delete`.
+    Delete,
+    /// Of `setData`.
+    SetData(Stat),
+    /// Of `check`.
+    Check,
+    /// Of `getChildren`.
+    Children(Names),
+    /// Of `getData`.
+    Data(Option<Bytes>, Stat),
+    /// A refusal; in a failed multi every operation has one, [`ErrorCode::OK`] before the one
+    /// that was refused and [`ErrorCode::RUNTIME_INCONSISTENCY`] after it.
+    Error(ErrorCode),
+}
+
+impl MultiResult {
+    /// The code that announces it on the wire.
+    #[must_use]
+    pub fn op_code(&self) -> OpCode {
+        match self {
+            Self::Create(_) => OpCode::CREATE,
+            Self::Create2(..) => OpCode::CREATE2,
+            Self::Delete => OpCode::DELETE,
+            Self::SetData(_) => OpCode::SET_DATA,
+            Self::Check => OpCode::CHECK,
+            Self::Children(_) => OpCode::GET_CHILDREN,
+            Self::Data(..) => OpCode::GET_DATA,
+            Self::Error(_) => OpCode::ERROR,
+        }
+    }
+}
+
+/// Reads entries up to the last header.
+fn decode_entries<'a, T>(
+    frame: &Bytes,
+    mut input: &'a [u8],
+    mut entry: impl FnMut(OpCode, &'a [u8]) -> Parsed<'a, T>,
+) -> Parsed<'a, Vec<T>> {
+    let mut entries = Vec::new();
+    loop {
+        let (rest, header) = MultiHeader::decode(frame, input)?;
+        if header.done {
+            return Ok((rest, entries));
+        }
+        let (rest, value) = entry(header.op, rest)?;
+        entries.push(value);
+        input = rest;
+    }
+}
+
+/// The operations of a multi.
+pub(crate) fn decode_ops<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec<MultiOp>> {
+    decode_entries(frame, input, |op, rest| {
+        MultiOp::decode_body(frame, op, rest).unwrap_or_else(|| {
+            let is_read = MultiReadOp::decode_body(frame, op, rest).is_some();
+            fail(if is_read { DecodeFault::MixedMulti } else { DecodeFault::UnknownCode(op.0) })
+        })
+    })
+}
+
+/// The operations of a multiRead.
+pub(crate) fn decode_reads<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec<MultiReadOp>> {
+    let mut reads = 0;
+    let parsed = decode_entries(frame, input, |op, rest| {
+        match (MultiReadOp::decode_body(frame, op, rest), MultiOp::decode_body(frame, op, rest)) {
+            (Some(parsed), _) => {
+                reads += 1;
+                parsed.map(|(rest, read)| (rest, Some(read)))
+            }
+            (None, Some(parsed)) => parsed.map(|(rest, _)| (rest, None)),
+            (None, None) => fail(DecodeFault::UnknownCode(op.0)),
+        }
+    });
+    let (rest, entries) = parsed?;
+    if reads == entries.len() {
+        Ok((rest, entries.into_iter().flatten().collect()))
+    } else if reads == 0 {
+        fail(DecodeFault::WriteInMultiRead)
+    } else {
+        fail(DecodeFault::MixedMulti)
+    }
+}
+
+/// The results of either.
+pub(crate) fn decode_results<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec<MultiResult>> {
+    decode_entries(frame, input, |op, input| {
+        Ok(match op {
+            OpCode::CREATE => {
+                let (input, path) = ByteString::decode(frame, input)?;
+                (input, MultiResult::Create(path))
+            }
+            OpCode::CREATE2 => {
+                let (input, path) = ByteString::decode(frame, input)?;
+                let (input, stat) = Stat::decode(frame, input)?;
+                (input, MultiResult::Create2(path, stat))
+            }
+            OpCode::DELETE => (input, MultiResult::Delete),
+            OpCode::SET_DATA => {
+                let (input, stat) = Stat::decode(frame, input)?;
+                (input, MultiResult::SetData(stat))
+            }
+            OpCode::CHECK => (input, MultiResult::Check),
+            OpCode::GET_CHILDREN => {
+                let (input, names) = Names::decode(frame, input)?;
+                (input, MultiResult::Children(names))
+            }
+            OpCode::GET_DATA => {
+                let (input, data) = Option::<Bytes>::decode(frame, input)?;
+                let (input, stat) = Stat::decode(frame, input)?;
+                (input, MultiResult::Data(data, stat))
+            }
+            OpCode::ERROR => {
+                let (input, code) = ErrorCode::decode(frame, input)?;
+                (input, MultiResult::Error(code))
+            }
+            _ => return fail(DecodeFault::UnknownCode(op.0)),
+        })
+    })
+}
+
+pub(crate) fn encode_ops(ops: &[MultiOp], out: &mut BytesMut) {
+    for op in ops {
+        MultiHeader { op: op.op_code(), done: false, err: ErrorCode(-1) }.encode(out);
+        op.encode_body(out);
+    }
+    MultiHeader::END.encode(out);
+}
+
+pub(crate) fn ops_len(ops: &[MultiOp]) -> usize {
+    MultiHeader::BYTES + ops.iter().map(|op| MultiHeader::BYTES + op.body_len()).sum::<usize>()
+}
+
+pub(crate) fn encode_reads(reads: &[MultiReadOp], out: &mut BytesMut) {
+    for read in reads {
+        MultiHeader { op: read.op_code(), done: false, err: ErrorCode(-1) }.encode(out);
+        read.path().encode(out);
+        false.encode(out);
+    }
+    MultiHeader::END.encode(out);
+}
+
+pub(crate) fn reads_len(reads: &[MultiReadOp]) -> usize {
+    let entry = |read: &MultiReadOp| MultiHeader::BYTES + read.path().encoded_len() + 1;
+    MultiHeader::BYTES + reads.iter().map(entry).sum::<usize>()
+}
+
+pub(crate) fn encode_results(results: &[MultiResult], out: &mut BytesMut) {
+    for result in results {
+        let err = if let MultiResult::Error(code) = result { *code } else { ErrorCode::OK };
+        MultiHeader { op: result.op_code(), done: false, err }.encode(out);
+        match result {
+            MultiResult::Create(path) => path.encode(out),
+            MultiResult::Create2(path, stat) => {
+                path.encode(out);
+                stat.encode(out);
+            }
+            MultiResult::Delete | MultiResult::Check => {}
+            MultiResult::SetData(stat) => stat.encode(out),
+            MultiResult::Children(names) => names.encode(out),
+            MultiResult::Data(data, stat) => {
+                data.encode(out);
+                stat.encode(out);
+            }
+            MultiResult::Error(code) => code.encode(out),
+        }
+    }
+    MultiHeader::END.encode(out);
+}
+
+pub(crate) fn results_len(results: &[MultiResult]) -> usize {
+    let body = |result: &MultiResult| match result {
+        MultiResult::Create(path) => path.encoded_len(),
+        MultiResult::Create2(path, stat) => path.encoded_len() + stat.encoded_len(),
+        MultiResult::Delete | MultiResult::Check => 0,
+        MultiResult::SetData(stat) => stat.encoded_len(),
+        MultiResult::Children(names) => names.encoded_len(),
+        MultiResult::Data(data, stat) => data.encoded_len() + stat.encoded_len(),
+        MultiResult::Error(code) => code.encoded_len(),
+    };
+    MultiHeader::BYTES + results.iter().map(|r| MultiHeader::BYTES + body(r)).sum::<usize>()
+}

@@ -1,0 +1,184 @@
+//! A list of names that stays encoded.
+
+use std::fmt;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::jute::{Decode, DecodeFault, Encode, Parsed, fail, put_count};
+
+/// A `vector<ustring>` in its wire form: children, ephemerals, paths to watch.
+///
+/// Such a list can have ten thousand entries, and whoever gets it mostly looks at a few. It is
+/// checked when it is decoded, and iterating allocates nothing. A null list and an empty one
+/// differ on the wire, and so they do here.
+///
+/// ```
+/// use zoolet_protocol::Names;
+///
+/// let names: Names = ["lock-1", "lock-2"].into_iter().collect();
+/// assert_eq!(names.len(), 2);
+/// assert_eq!(names.iter().last(), Some("lock-2"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Names {
+    /// -1 for null.
+    count: i32,
+    /// The entries, each with its length before it.
+    encoded: Bytes,
+}
+
+impl Names {
+    /// The null list, which some operations refuse and some take for an empty one.
+    pub const NULL: Self = Self { count: -1, encoded: Bytes::new() };
+
+    /// A list without names.
+    pub const EMPTY: Self = Self { count: 0, encoded: Bytes::new() };
+
+    /// Encodes the names of an iterator whose length and total bytes are known beforehand, into
+    /// exactly one allocation.
+    pub fn with_capacity<'a>(bytes: usize, names: impl Iterator<Item = &'a str>) -> Self {
+        let mut encoded = BytesMut::with_capacity(bytes);
+        let mut count = 0;
+        for name in names {
+            put_count(name.len(), &mut encoded);
+            encoded.put_slice(name.as_bytes());
+            count += 1;
+        }
+        Self { count, encoded: encoded.freeze() }
+    }
+
+    /// How many names there are; 0 for null.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(0)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether this is the null list.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.count == -1
+    }
+
+    /// The names in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let mut rest = &self.encoded[..];
+        std::iter::from_fn(move || {
+            let (length, tail) = rest.split_first_chunk::<4>()?;
+            let (name, tail) = tail.split_at(u32::from_be_bytes(*length) as usize);
+            rest = tail;
+            Some(std::str::from_utf8(name).expect("names are checked when they are decoded"))
+        })
+    }
+
+    /// The names as strings of their own.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<String> {
+        self.iter().map(str::to_owned).collect()
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Names {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
+        Self::with_capacity(0, names.into_iter())
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_null() {
+            f.write_str("null")
+        } else {
+            f.debug_list().entries(self.iter()).finish()
+        }
+    }
+}
+
+impl Decode for Names {
+    const MIN_BYTES: usize = 4;
+
+    fn decode<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
+        let (start, count) = i32::decode(frame, input)?;
+        if count == -1 {
+            return Ok((start, Self::NULL));
+        }
+        let names = usize::try_from(count).unwrap_or(0);
+        if names > start.len() / 4 {
+            return fail(DecodeFault::LengthBeyondInput { claimed: count, left: start.len() });
+        }
+        let mut rest = start;
+        let mut is_clean = true;
+        for _ in 0..names {
+            let (tail, name) = Option::<Bytes>::decode(frame, rest)?;
+            is_clean &= name.is_some_and(|name| std::str::from_utf8(&name).is_ok());
+            rest = tail;
+        }
+        let encoded = &start[..start.len() - rest.len()];
+        let count = count.max(0);
+        Ok((
+            rest,
+            if is_clean {
+                Self { count, encoded: frame.slice_ref(encoded) }
+            } else {
+                repaired(encoded)
+            },
+        ))
+    }
+}
+
+/// The names of a checked list with malformed UTF-8 replaced as Java does, and null taken for the
+/// empty string, which names nothing either.
+fn repaired(mut rest: &[u8]) -> Names {
+    let mut names = Vec::new();
+    while let Some((length, tail)) = rest.split_first_chunk::<4>() {
+        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(0);
+        let (name, tail) = tail.split_at(length);
+        names.push(String::from_utf8_lossy(name));
+        rest = tail;
+    }
+    names.iter().map(AsRef::as_ref).collect()
+}
+
+impl Encode for Names {
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_i32(self.count);
+        out.put_slice(&self.encoded);
+    }
+
+    fn encoded_len(&self) -> usize {
+        4 + self.encoded.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jute::decode_all;
+
+    #[test]
+    fn what_java_would_repair_is_repaired() {
+        let mut wire = BytesMut::new();
+        wire.put_i32(3);
+        for name in [&b"good"[..], b"\xff", b"\xe4\xb8\xad"] {
+            put_count(name.len(), &mut wire);
+            wire.put_slice(name);
+        }
+        let names: Names = decode_all(&wire.freeze()).unwrap();
+        assert_eq!(names.to_vec(), ["good", "\u{fffd}", "中"]);
+    }
+
+    #[test]
+    fn null_empty_and_absurd_counts() {
+        let decode =
+            |count: i32| decode_all::<Names>(&Bytes::copy_from_slice(&count.to_be_bytes()));
+        assert!(decode(-1).unwrap().is_null());
+        assert!(!decode(0).unwrap().is_null());
+        assert_eq!(decode(-7), Ok(Names::EMPTY));
+        assert!(decode(1_000_000).is_err());
+    }
+}

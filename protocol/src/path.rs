@@ -1,0 +1,307 @@
+//! Paths: as they came over the wire, and as they may name a znode.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+
+use crate::jute::{Decode, Encode, Parsed};
+
+/// A path as it came over the wire: any text, or null.
+///
+/// ZooKeeper looks at other things before it validates a path, so a request carries this, and
+/// whoever carries the request out makes a [`ZPath`] of it at the right moment.
+///
+/// ```
+/// use zoolet_protocol::RawPath;
+///
+/// assert_eq!(RawPath::from("/a//b").text(), Some("/a//b"));
+/// assert_eq!(RawPath::NULL.text(), None);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RawPath(pub Option<ByteString>);
+
+impl RawPath {
+    /// The null string, length -1.
+    pub const NULL: Self = Self(None);
+
+    /// The text, or `None` for null.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+impl From<&str> for RawPath {
+    fn from(path: &str) -> Self {
+        Self(Some(path.into()))
+    }
+}
+
+impl From<String> for RawPath {
+    fn from(path: String) -> Self {
+        Self(Some(path.into()))
+    }
+}
+
+impl From<&ZPath> for RawPath {
+    fn from(path: &ZPath) -> Self {
+        path.as_str().into()
+    }
+}
+
+impl fmt::Display for RawPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text().unwrap_or("null"))
+    }
+}
+
+impl Decode for RawPath {
+    const MIN_BYTES: usize = 4;
+
+    fn decode<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
+        let (input, text) = Option::<ByteString>::decode(frame, input)?;
+        Ok((input, Self(text)))
+    }
+}
+
+impl Encode for RawPath {
+    fn encode(&self, out: &mut BytesMut) {
+        self.0.encode(out);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.encoded_len()
+    }
+}
+
+/// A path that may name a znode, validated by the rules of ZooKeeper's `PathUtils`.
+///
+/// Clones share one allocation.
+///
+/// ```
+/// use zoolet_protocol::ZPath;
+///
+/// let path = ZPath::parse("/locks/lock-0000000001")?;
+/// assert_eq!(path.name(), "lock-0000000001");
+/// assert_eq!(path.parent(), Some("/locks"));
+/// assert_eq!(ZPath::root().parent(), None);
+/// assert_eq!(ZPath::parse("/a/../b").unwrap_err().to_string(), "\"/a/../b\": a component is \"..\"");
+/// # Ok::<(), zoolet_protocol::PathError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZPath(Arc<str>);
+
+impl ZPath {
+    /// `/`.
+    #[must_use]
+    pub fn root() -> Self {
+        Self("/".into())
+    }
+
+    /// Validates a path.
+    ///
+    /// # Errors
+    ///
+    /// [`PathError`] says which rule it breaks.
+    pub fn parse(path: &str) -> Result<Self, PathError> {
+        validate(path).map_err(|fault| PathError { path: path.to_owned(), fault })?;
+        Ok(Self(path.into()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is `/`.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        &*self.0 == "/"
+    }
+
+    /// The path of the parent, `None` for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<&str> {
+        parent_of(&self.0)
+    }
+
+    /// The last component; empty for the root.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(_, name)| name)
+    }
+}
+
+/// The parent of a valid path.
+fn parent_of(path: &str) -> Option<&str> {
+    match path.rsplit_once('/') {
+        Some((_, "")) | None => None,
+        Some(("", _)) => Some("/"),
+        Some((parent, _)) => Some(parent),
+    }
+}
+
+impl Deref for ZPath {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for ZPath {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for ZPath {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ZPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ZPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl Encode for ZPath {
+    fn encode(&self, out: &mut BytesMut) {
+        crate::jute::put_count(self.len(), out);
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    fn encoded_len(&self) -> usize {
+        4 + self.len()
+    }
+}
+
+/// A path that names no znode, and why.
+///
+/// ```
+/// use zoolet_protocol::ZPath;
+///
+/// let error = ZPath::parse("no-slash").unwrap_err();
+/// assert_eq!(error.to_string(), "\"no-slash\": does not begin with /");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path:?}: {fault}")]
+pub struct PathError {
+    /// The text that is no path.
+    pub path: String,
+    fault: PathFault,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum PathFault {
+    #[error("empty")]
+    Empty,
+    #[error("does not begin with /")]
+    NoLeadingSlash,
+    #[error("ends with /")]
+    TrailingSlash,
+    #[error("a component is empty")]
+    EmptyComponent,
+    #[error("a component is \".\"")]
+    Dot,
+    #[error("a component is \"..\"")]
+    DotDot,
+    #[error("the character {0:?} is not allowed")]
+    Character(char),
+}
+
+fn validate(path: &str) -> Result<(), PathFault> {
+    if path.is_empty() {
+        return Err(PathFault::Empty);
+    }
+    let Some(components) = path.strip_prefix('/') else {
+        return Err(PathFault::NoLeadingSlash);
+    };
+    if components.is_empty() {
+        return Ok(());
+    }
+    if components.ends_with('/') {
+        return Err(PathFault::TrailingSlash);
+    }
+    for component in components.split('/') {
+        match component {
+            "" => return Err(PathFault::EmptyComponent),
+            "." => return Err(PathFault::Dot),
+            ".." => return Err(PathFault::DotDot),
+            _ => {}
+        }
+    }
+    // Most paths are ASCII without control characters, which a look at each byte tells.
+    if path.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return Ok(());
+    }
+    path.chars().find(|&c| is_forbidden(c)).map_or(Ok(()), |c| Err(PathFault::Character(c)))
+}
+
+/// The characters that `PathUtils.validatePath` refuses. What lies beyond U+FFFF is a surrogate
+/// pair in Java, and surrogates are refused.
+fn is_forbidden(c: char) -> bool {
+    matches!(
+        c,
+        '\0'..='\u{1f}'
+            | '\u{7f}'..='\u{9f}'
+            | '\u{e000}'..='\u{f8ff}'
+            | '\u{fff0}'..='\u{ffff}'
+            | '\u{10000}'..
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_refuses_what_it_is_for() {
+        let refused = [
+            ("", PathFault::Empty),
+            ("a", PathFault::NoLeadingSlash),
+            ("/a/", PathFault::TrailingSlash),
+            ("//", PathFault::TrailingSlash),
+            ("/a//b", PathFault::EmptyComponent),
+            ("/.", PathFault::Dot),
+            ("/a/../b", PathFault::DotDot),
+            ("/a\0", PathFault::Character('\0')),
+            ("/\u{1}", PathFault::Character('\u{1}')),
+            ("/\u{7f}", PathFault::Character('\u{7f}')),
+            ("/\u{9f}", PathFault::Character('\u{9f}')),
+            ("/\u{e000}", PathFault::Character('\u{e000}')),
+            ("/\u{fffd}", PathFault::Character('\u{fffd}')),
+            ("/😀", PathFault::Character('😀')),
+        ];
+        for (path, fault) in refused {
+            assert_eq!(validate(path), Err(fault), "{path:?}");
+        }
+        for path in ["/", "/a", "/a/b", "/...", "/.a", "/ ", "/ä", "/中文", "/\u{a0}"] {
+            assert_eq!(validate(path), Ok(()), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_knows_its_parent_and_its_name() {
+        let parts = |path: &str| {
+            let path = ZPath::parse(path).unwrap();
+            (path.parent().map(str::to_owned), path.name().to_owned())
+        };
+        assert_eq!(parts("/"), (None, String::new()));
+        assert_eq!(parts("/a"), (Some("/".into()), "a".into()));
+        assert_eq!(parts("/a/b"), (Some("/a".into()), "b".into()));
+    }
+}

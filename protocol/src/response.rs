@@ -1,0 +1,297 @@
+//! Responses: what a server answers, and what a client makes of a frame that arrived.
+
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+
+use crate::acl::Acl;
+use crate::code::{ErrorCode, OpCode};
+use crate::id::{Xid, Zxid};
+use crate::jute::{Decode, DecodeError, Encode, Parsed, finish};
+use crate::multi::{self, MultiResult};
+use crate::names::Names;
+use crate::path::RawPath;
+use crate::record;
+use crate::stat::Stat;
+use crate::watch::WatchedEvent;
+
+record! {
+    /// What stands before the body of every reply and event.
+    ///
+    /// ```
+    /// use zoolet_protocol::{Encode, ErrorCode, ReplyHeader, Xid, Zxid, limits};
+    ///
+    /// let header = ReplyHeader { xid: Xid(1), zxid: Zxid(7), err: ErrorCode::OK };
+    /// assert_eq!(header.encoded_len(), limits::REPLY_HEADER_BYTES);
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct ReplyHeader {
+        /// The xid of the request, or a special one.
+        pub xid: Xid,
+        /// The last change that the answer may reflect.
+        pub zxid: Zxid,
+        /// What became of the request.
+        pub err: ErrorCode,
+    }
+}
+
+record! {
+    /// An identity of a connection, as `whoAmI` lists it.
+    #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct ClientInfo {
+        /// The scheme.
+        pub scheme: Option<ByteString>,
+        /// The user, without secrets.
+        pub user: Option<ByteString>,
+    }
+}
+
+/// The body of a reply. Which one belongs to which operation is in [`Response::decode`].
+///
+/// ```
+/// use zoolet_protocol::{OpCode, Response};
+///
+/// let body = Response::Number(3).to_bytes();
+/// assert_eq!(Response::decode(OpCode::GET_ALL_CHILDREN_NUMBER, &body), Ok(Response::Number(3)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Response {
+    /// Nothing: of `delete`, `ping`, `auth`, `setWatches`, `closeSession`, `checkWatches`,
+    /// `removeWatches`, and of nearly every error.
+    Empty,
+    /// Of `create` and `sync`.
+    Path(RawPath),
+    /// Of `create2`, `createContainer` and `createTTL`.
+    PathStat(ByteString, Stat),
+    /// Of `exists`, `setData` and `setACL`.
+    Stat(Stat),
+    /// Of `getData`; `reconfig` answers likewise.
+    Data(Option<Bytes>, Stat),
+    /// Of `getACL`.
+    Acl(Option<Vec<Acl>>, Stat),
+    /// Of `getChildren` and `getEphemerals`.
+    Names(Names),
+    /// Of `getChildren2`.
+    NamesStat(Names, Stat),
+    /// Of `multi` and `multiRead`.
+    Multi(Vec<MultiResult>),
+    /// Of `getAllChildrenNumber`; of `addWatch`, always 0.
+    Number(i32),
+    /// Of `whoAmI`.
+    WhoAmI(Vec<ClientInfo>),
+    /// Of `sasl`.
+    Token(Option<Bytes>),
+    /// The body of an answer to an operation that is not known.
+    Raw(Bytes),
+}
+
+impl Response {
+    /// Reads the body of an answer to `op`. An answer whose header has an error mostly has no
+    /// body; read it with [`Response::decode_error`].
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the body is not what `op` answers with.
+    pub fn decode(op: OpCode, body: &Bytes) -> Result<Self, DecodeError> {
+        finish(Self::parse(op, body, body))
+    }
+
+    /// Reads the body of an answer with an error: what is there, or [`Response::Empty`].
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if there is a body and it is not what `op` answers with.
+    pub fn decode_error(op: OpCode, body: &Bytes) -> Result<Self, DecodeError> {
+        if body.is_empty() { Ok(Self::Empty) } else { Self::decode(op, body) }
+    }
+
+    fn parse<'a>(op: OpCode, frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
+        fn map<'a, T>(parsed: Parsed<'a, T>, wrap: fn(T) -> Response) -> Parsed<'a, Response> {
+            parsed.map(|(rest, value)| (rest, wrap(value)))
+        }
+        match op {
+            OpCode::DELETE
+            | OpCode::DELETE_CONTAINER
+            | OpCode::CHECK
+            | OpCode::PING
+            | OpCode::AUTH
+            | OpCode::SET_WATCHES
+            | OpCode::SET_WATCHES2
+            | OpCode::CHECK_WATCHES
+            | OpCode::REMOVE_WATCHES
+            | OpCode::CLOSE_SESSION => Ok((input, Self::Empty)),
+            OpCode::CREATE | OpCode::SYNC => map(RawPath::decode(frame, input), Self::Path),
+            OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
+                let (input, path) = ByteString::decode(frame, input)?;
+                let (input, stat) = Stat::decode(frame, input)?;
+                Ok((input, Self::PathStat(path, stat)))
+            }
+            OpCode::EXISTS | OpCode::SET_DATA | OpCode::SET_ACL => {
+                map(Stat::decode(frame, input), Self::Stat)
+            }
+            OpCode::GET_DATA | OpCode::RECONFIG => {
+                let (input, data) = Option::<Bytes>::decode(frame, input)?;
+                let (input, stat) = Stat::decode(frame, input)?;
+                Ok((input, Self::Data(data, stat)))
+            }
+            OpCode::GET_ACL => {
+                let (input, acl) = Option::<Vec<Acl>>::decode(frame, input)?;
+                let (input, stat) = Stat::decode(frame, input)?;
+                Ok((input, Self::Acl(acl, stat)))
+            }
+            OpCode::GET_CHILDREN | OpCode::GET_EPHEMERALS => {
+                map(Names::decode(frame, input), Self::Names)
+            }
+            OpCode::GET_CHILDREN2 => {
+                let (input, names) = Names::decode(frame, input)?;
+                let (input, stat) = Stat::decode(frame, input)?;
+                Ok((input, Self::NamesStat(names, stat)))
+            }
+            OpCode::MULTI | OpCode::MULTI_READ => {
+                map(multi::decode_results(frame, input), Self::Multi)
+            }
+            OpCode::ADD_WATCH | OpCode::GET_ALL_CHILDREN_NUMBER => {
+                map(i32::decode(frame, input), Self::Number)
+            }
+            OpCode::WHO_AM_I => map(Vec::<ClientInfo>::decode(frame, input), Self::WhoAmI),
+            OpCode::SASL => map(Option::<Bytes>::decode(frame, input), Self::Token),
+            _ => {
+                let body = if input.is_empty() { Bytes::new() } else { frame.slice_ref(input) };
+                Ok((&[], Self::Raw(body)))
+            }
+        }
+    }
+
+    /// The encoded body.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(self.encoded_len());
+        self.encode(&mut out);
+        out.freeze()
+    }
+}
+
+impl Encode for Response {
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Empty => {}
+            Self::Path(path) => path.encode(out),
+            Self::PathStat(path, stat) => {
+                path.encode(out);
+                stat.encode(out);
+            }
+            Self::Stat(stat) => stat.encode(out),
+            Self::Data(data, stat) => {
+                data.encode(out);
+                stat.encode(out);
+            }
+            Self::Acl(acl, stat) => {
+                acl.encode(out);
+                stat.encode(out);
+            }
+            Self::Names(names) => names.encode(out),
+            Self::NamesStat(names, stat) => {
+                names.encode(out);
+                stat.encode(out);
+            }
+            Self::Multi(results) => multi::encode_results(results, out),
+            Self::Number(number) => number.encode(out),
+            Self::WhoAmI(infos) => infos.encode(out),
+            Self::Token(token) => token.encode(out),
+            Self::Raw(body) => out.extend_from_slice(body),
+        }
+    }
+
+    fn encoded_len(&self) -> usize {
+        match self {
+            Self::Empty => 0,
+            Self::Path(path) => path.encoded_len(),
+            Self::PathStat(path, stat) => path.encoded_len() + stat.encoded_len(),
+            Self::Stat(stat) => stat.encoded_len(),
+            Self::Data(data, stat) => data.encoded_len() + stat.encoded_len(),
+            Self::Acl(acl, stat) => acl.encoded_len() + stat.encoded_len(),
+            Self::Names(names) => names.encoded_len(),
+            Self::NamesStat(names, stat) => names.encoded_len() + stat.encoded_len(),
+            Self::Multi(results) => multi::results_len(results),
+            Self::Number(number) => number.encoded_len(),
+            Self::WhoAmI(infos) => infos.encoded_len(),
+            Self::Token(token) => token.encoded_len(),
+            Self::Raw(body) => body.len(),
+        }
+    }
+}
+
+/// Appends a reply as the payload of a frame.
+pub fn encode_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMut) {
+    header.encode(out);
+    response.encode(out);
+}
+
+/// An event as the payload of a frame.
+///
+/// The zxid is that of the change which caused it, as ZooKeeper does since 3.9.
+///
+/// ```
+/// use zoolet_protocol::{EventType, Incoming, WatchedEvent, Zxid, decode_incoming, encode_event};
+///
+/// let event = WatchedEvent::new(EventType::NODE_CREATED, "/a");
+/// let frame = encode_event(Zxid(4), &event);
+/// assert_eq!(decode_incoming(&frame), Ok(Incoming::Event { zxid: Zxid(4), event }));
+/// ```
+#[must_use]
+pub fn encode_event(zxid: Zxid, event: &WatchedEvent) -> Bytes {
+    let header = ReplyHeader { xid: Xid::EVENT, zxid, err: ErrorCode::OK };
+    let mut out = BytesMut::with_capacity(header.encoded_len() + event.encoded_len());
+    header.encode(&mut out);
+    event.encode(&mut out);
+    out.freeze()
+}
+
+/// A frame from a server, after the handshake.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use zoolet_protocol::{
+///     ErrorCode, Incoming, ReplyHeader, Response, Xid, Zxid, decode_incoming, encode_reply,
+/// };
+///
+/// let header = ReplyHeader { xid: Xid(1), zxid: Zxid(2), err: ErrorCode::OK };
+/// let mut frame = BytesMut::new();
+/// encode_reply(&header, &Response::Empty, &mut frame);
+/// let incoming = decode_incoming(&frame.freeze());
+/// assert!(matches!(incoming, Ok(Incoming::Reply { header, .. }) if header.zxid == Zxid(2)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// A watch fired.
+    Event {
+        /// The change that fired it; -1 from servers before 3.9 and from `setWatches`.
+        zxid: Zxid,
+        /// What happened.
+        event: WatchedEvent,
+    },
+    /// An answer, to be read with [`Response::decode`] once the request is found by its xid.
+    Reply {
+        /// The header.
+        header: ReplyHeader,
+        /// What follows it.
+        body: Bytes,
+    },
+}
+
+/// Reads the header of a frame from a server, and the event if it is one.
+///
+/// # Errors
+///
+/// [`DecodeError`] if there is no header, or no event where one is announced.
+pub fn decode_incoming(frame: &Bytes) -> Result<Incoming, DecodeError> {
+    let parse = |input| {
+        let (input, header) = ReplyHeader::decode(frame, input)?;
+        if header.xid == Xid::EVENT {
+            let (input, event) = WatchedEvent::decode(frame, input)?;
+            return Ok((input, Incoming::Event { zxid: header.zxid, event }));
+        }
+        let body = if input.is_empty() { Bytes::new() } else { frame.slice_ref(input) };
+        Ok((&[][..], Incoming::Reply { header, body }))
+    };
+    finish(parse(frame))
+}

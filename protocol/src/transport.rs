@@ -1,0 +1,40 @@
+//! The seam between a client and what carries its frames: a socket, or a server in the same
+//! process.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+/// A connection as both sides see it: whole frames, in order, until it is gone.
+///
+/// Over TCP frames pass through a socket. In process [`Transport::send`] lets the server handle
+/// the frame on the caller's own thread, and the reply can be received when it returns.
+pub trait Transport: Send + Sync {
+    /// Sends the payload of one frame. It has its place in line when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Disconnected`] if the connection is gone. What was sent before may have arrived.
+    fn send(&self, frame: Bytes) -> Result<(), Disconnected>;
+
+    /// Receives the payload of the next frame; `None` once the connection is gone and everything
+    /// that came before was received. Only the last caller is woken.
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
+/// The connection is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection is gone")]
+pub struct Disconnected;
+
+/// The future of a connection; dropping it gives the attempt up.
+pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
+
+/// Something that connections can be made to.
+pub trait Dial: Send + Sync {
+    /// Begins to connect.
+    fn dial(&self) -> Dialing;
+}
