@@ -334,7 +334,6 @@ public final class Drive {
           Op.check("/a", 0), Op.setData("/a", bytes("b"), 0), Op.setData("/a", null, 1),
           Op.delete("/c", -1))));
       step("one operation", () -> zk.multi(List.of(Op.check("/a", 2))));
-      step("no operation", () -> zk.multi(List.of()));
       fails("the third fails", Code.BADVERSION, () -> zk.multi(List.of(
           Op.create("/x", null, OPEN, CreateMode.PERSISTENT), Op.delete("/t", -1),
           Op.check("/a", 99), Op.setData("/a", null, -1))));
@@ -418,7 +417,8 @@ public final class Drive {
         }
         step("remove one watcher: check", () -> remove(zk, path, other, type));
         step("remove the last one", () -> remove(zk, path, c.events, type));
-        fails("the client knows of none", Code.NOWATCHER, () -> remove(zk, path, other, type));
+        fails("the server still knows it, the client does not", Code.NOWATCHER,
+            () -> remove(zk, path, other, type));
       }
     }
   }

@@ -42,7 +42,7 @@ def opcodes(control, port):
     connection = Connection(port)
     control.say("note a ping with an ordinary xid is answered with -2")
     connection.ask(PING, b"")
-    control.say("note deleteContainer, which clients do not send")
+    control.say("note deleteContainer, which clients do not send and this version misreads")
     connection.ask(CREATE_CONTAINER, create("/c", b"", OPEN_ACL, 4))
     connection.ask(DELETE_CONTAINER, string("/c"))
     connection.ask(DELETE_CONTAINER, string("/none"))
@@ -51,18 +51,15 @@ def opcodes(control, port):
     control.say("note setWatches with an ordinary xid")
     connection.ask(SET_WATCHES, struct.pack(">q", 0) + strings([]) * 3)
     connection.close()
+    control.say("note check, which belongs into a multi: this version closes the connection")
+    connection = Connection(port)
+    connection.request(CHECK, string("/") + integer(-1))
+    connection.expect_end()
     for opcode in (0, 10, 999, -1):
         control.say(f"note opcode {opcode}, which is unknown")
         unknown = Connection(port)
         unknown.ask(opcode, b"")
         unknown.expect_end()
-
-
-def check(control, port):
-    control.say("note check, which belongs into a multi")
-    connection = Connection(port)
-    connection.ask(CHECK, string("/") + integer(-1))
-    connection.close()
 
 
 def malformed(control, port):
@@ -88,7 +85,8 @@ def malformed(control, port):
          multi((GET_DATA, string("/") + boolean(False)), (CHECK, string("/") + integer(-1)))),
     )
     for note, opcode, body in bodies:
-        control.say(f"note {note}: the answer is {connection.ask(opcode, body)}")
+        control.say(f"note {note}")
+        connection.ask(opcode, body)
     connection.close()
 
 
@@ -118,7 +116,8 @@ def tolerated(control, port):
          multi((GET_DATA, string("/") + boolean(False)), (DELETE, string("/p") + integer(-1)))),
     )
     for note, opcode, body in bodies:
-        control.say(f"note {note}: the answer is {connection.ask(opcode, body)}")
+        control.say(f"note {note}")
+        connection.ask(opcode, body)
     connection.close()
 
 
@@ -163,12 +162,15 @@ class Connection:
             self.receive()
 
     def ask(self, opcode, body, xid=None):
-        """Sends one request and returns the error code of its answer."""
+        """Sends one request and waits for its answer."""
+        self.request(opcode, body, xid)
+        self.receive()
+
+    def request(self, opcode, body, xid=None):
         if xid is None:
             self.xid += 1
             xid = self.xid
         self.send(struct.pack(">ii", xid, opcode) + body)
-        return struct.unpack(">iqi", self.receive()[:16])[2]
 
     def send(self, frame):
         self.socket.sendall(integer(len(frame)) + frame)

@@ -74,7 +74,6 @@ RECORDINGS = {
     "kazoo-sasl": ("sasl", "a SASL exchange (DIGEST-MD5)", ["sasl"]),
     "raw-connect": ("connect", "connect requests of old and odd clients", []),
     "raw-opcodes": ("opcodes", "opcodes which are internal or unknown", []),
-    "raw-check": ("check", "check outside of a multi", []),
     "raw-malformed": ("malformed", "bodies which the server refuses to read", []),
     "raw-tolerated": ("tolerated", "odd encodings which the server reads", []),
     "raw-multi": ("multi_create", "operations in a multi which clients do not send", []),
