@@ -108,8 +108,17 @@ impl ZPath {
     ///
     /// [`PathError`] says which rule it breaks.
     pub fn parse(path: &str) -> Result<Self, PathError> {
-        validate(path).map_err(|fault| PathError { path: path.to_owned(), fault })?;
+        Self::check(path)?;
         Ok(Self(path.into()))
+    }
+
+    /// Validates a path without making one of it.
+    ///
+    /// # Errors
+    ///
+    /// [`PathError`] says which rule it breaks.
+    pub fn check(path: &str) -> Result<(), PathError> {
+        validate(path).map_err(|fault| PathError { path: path.to_owned(), fault })
     }
 
     /// The text.

@@ -1,0 +1,285 @@
+//! Access control: who a connection is, what a list permits, and which lists may be set.
+//!
+//! After ZooKeeper's `PrepRequestProcessor.fixupACL`, `ZooKeeperServer.checkACL` and the
+//! authentication providers. SASL and X.509 are not here yet; their schemes are refused in lists
+//! as schemes without a provider are in ZooKeeper.
+
+mod digest;
+mod ip;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use zoolet_protocol::{Acl, ClientInfo, ErrorCode, Id, Permissions};
+
+use crate::settings::Settings;
+
+/// Who a connection is: its address and what it proved with `auth`. Never shrinks.
+///
+/// Clones share one list; a request captures the list as it was when the request arrived.
+///
+/// ```
+/// use zoolet_core::Identities;
+///
+/// let identities = Identities::of_address("127.0.0.1".parse().unwrap());
+/// assert_eq!(identities.iter().next().unwrap().to_string(), "ip:127.0.0.1");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identities(Arc<[Id]>);
+
+impl Identities {
+    /// The identity that every connection has by its remote address.
+    #[must_use]
+    pub fn of_address(address: IpAddr) -> Self {
+        Self([Id::new("ip", address.to_canonical().to_string())].into())
+    }
+
+    /// These identities and one more.
+    #[must_use]
+    pub fn and(&self, id: Id) -> Self {
+        if self.0.contains(&id) {
+            return self.clone();
+        }
+        Self(self.0.iter().cloned().chain([id]).collect())
+    }
+
+    /// The identities, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = &Id> {
+        self.0.iter()
+    }
+
+    /// Whether one of them is of `scheme`.
+    #[must_use]
+    pub fn have_scheme(&self, scheme: &str) -> bool {
+        self.iter().any(|id| id.scheme.as_deref() == Some(scheme))
+    }
+
+    /// Whether no list binds them.
+    #[must_use]
+    pub fn are_super(&self) -> bool {
+        self.have_scheme("super")
+    }
+
+    /// What `whoAmI` tells: of a digest only the user.
+    #[must_use]
+    pub fn client_infos(&self) -> Vec<ClientInfo> {
+        let info = |id: &Id| {
+            let is_digest = id.scheme.as_deref() == Some("digest");
+            let user = match id.id.as_deref().and_then(|text| text.split_once(':')) {
+                Some((user, _)) if is_digest => Some(user.into()),
+                _ => id.id.clone(),
+            };
+            ClientInfo { scheme: id.scheme.clone(), user }
+        };
+        self.iter().map(info).collect()
+    }
+}
+
+/// An access control list, shared between all znodes that have the same.
+///
+/// ```
+/// use zoolet_core::{AclList, Identities};
+/// use zoolet_protocol::Permissions;
+///
+/// assert!(AclList::OPEN.permits(Permissions::READ, &Identities::default()));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AclList(Option<Arc<[Acl]>>);
+
+impl AclList {
+    /// The list of the built-in znodes: everything to everyone, without being written anywhere.
+    /// An equal list that a client set is a list of its own in snapshots.
+    pub const OPEN: Self = Self(None);
+
+    /// Whether one of `identities` has one of the permissions in `wanted`. An empty list permits
+    /// everything, as in ZooKeeper.
+    #[must_use]
+    pub fn permits(&self, wanted: Permissions, identities: &Identities) -> bool {
+        let Some(entries) = &self.0 else {
+            return true;
+        };
+        entries.is_empty()
+            || entries
+                .iter()
+                .any(|entry| entry.permissions.intersects(wanted) && matches(&entry.id, identities))
+            || identities.are_super()
+    }
+
+    /// Whether everyone has one of the permissions in `wanted`.
+    #[must_use]
+    pub fn permits_everyone(&self, wanted: Permissions) -> bool {
+        self.permits(wanted, &Identities::default())
+    }
+
+    /// The entries, as `getACL` tells them.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<Acl> {
+        self.0.as_ref().map_or_else(|| vec![Acl::open()], |entries| entries.to_vec())
+    }
+
+    /// The entries that were set; `None` for [`AclList::OPEN`].
+    #[must_use]
+    pub fn entries(&self) -> Option<&[Acl]> {
+        self.0.as_deref()
+    }
+
+    /// The entries as they are told to someone who may not administer the znode: without the
+    /// hashes of the digest scheme.
+    #[must_use]
+    pub fn to_masked_vec(&self) -> Vec<Acl> {
+        let mut entries = self.to_vec();
+        for entry in &mut entries {
+            if entry.id.scheme.as_deref() == Some("digest") {
+                let id = entry.id.id.as_deref().unwrap_or_default();
+                let user = id.split_once(':').map_or(id, |(user, _)| user);
+                entry.id.id = Some(format!("{user}:x").into());
+            }
+        }
+        entries
+    }
+}
+
+/// Whether an entry's identity is among those of a connection.
+fn matches(id: &Id, identities: &Identities) -> bool {
+    match (id.scheme.as_deref(), id.id.as_deref()) {
+        (Some("world"), Some("anyone")) => true,
+        (Some("ip"), Some(range)) => identities
+            .iter()
+            .filter(|identity| identity.scheme.as_deref() == Some("ip"))
+            .any(|identity| ip::matches(range, identity.id.as_deref().unwrap_or_default())),
+        _ => identities.iter().any(|identity| identity == id),
+    }
+}
+
+/// Keeps one copy of each list that is in use.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AclLists {
+    lists: HashSet<Arc<[Acl]>>,
+    /// The number of lists at which those out of use are dropped again.
+    sweep_at: usize,
+}
+
+/// Below this many lists it is not worth looking for those out of use.
+const SWEEP_LISTS_MIN: usize = 64;
+
+impl AclLists {
+    /// The shared copy of `entries`.
+    pub(crate) fn intern(&mut self, entries: &Arc<[Acl]>) -> AclList {
+        if let Some(list) = self.lists.get(entries) {
+            return AclList(Some(Arc::clone(list)));
+        }
+        if self.lists.len() >= self.sweep_at {
+            self.lists.retain(|list| Arc::strong_count(list) > 1);
+            self.sweep_at = (2 * self.lists.len()).max(SWEEP_LISTS_MIN);
+        }
+        self.lists.insert(Arc::clone(entries));
+        AclList(Some(Arc::clone(entries)))
+    }
+}
+
+/// The list that is stored when a client sets `acl`: duplicates gone, `auth` replaced by who the
+/// client is, everything else checked by its scheme.
+pub(crate) fn fix_up(
+    acl: Option<&[Acl]>,
+    identities: &Identities,
+    settings: &Settings,
+) -> Result<Arc<[Acl]>, ErrorCode> {
+    let entries = acl.filter(|acl| !acl.is_empty()).ok_or(ErrorCode::INVALID_ACL)?;
+    if let [entry] = entries
+        && entry.id.is("world", "anyone")
+    {
+        return Ok([entry.clone()].into());
+    }
+    let mut fixed = Vec::with_capacity(entries.len());
+    for (index, entry) in entries.iter().enumerate() {
+        if entries[..index].contains(entry) {
+            continue;
+        }
+        let (Some(scheme), Some(id)) = (entry.id.scheme.as_deref(), entry.id.id.as_deref()) else {
+            return Err(ErrorCode::INVALID_ACL);
+        };
+        if scheme == "auth" {
+            let count = fixed.len();
+            fixed.extend(
+                identities
+                    .iter()
+                    .filter(|identity| identity.scheme.as_deref() == Some("digest"))
+                    .map(|id| Acl { permissions: entry.permissions, id: id.clone() }),
+            );
+            if fixed.len() == count {
+                return Err(ErrorCode::INVALID_ACL);
+            }
+        } else if is_valid(scheme, id, settings) {
+            fixed.push(entry.clone());
+        } else {
+            return Err(ErrorCode::INVALID_ACL);
+        }
+    }
+    Ok(fixed.into())
+}
+
+/// Whether an identity may stand in a list.
+fn is_valid(scheme: &str, id: &str, settings: &Settings) -> bool {
+    match scheme {
+        "world" => id == "anyone",
+        "ip" => ip::is_valid(id),
+        "digest" => settings.digest_scheme && digest::is_valid(id),
+        _ => false,
+    }
+}
+
+/// Credentials that were refused: an unknown scheme, say.
+///
+/// ```
+/// use zoolet_core::{Identities, Settings, authenticate};
+///
+/// let refused = authenticate("kerberos", b"", &Identities::default(), &Settings::default());
+/// assert_eq!(refused.unwrap_err().to_string(), "no provider for the scheme \"kerberos\"");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthRefused {
+    scheme: String,
+}
+
+impl fmt::Display for AuthRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no provider for the scheme {:?}", self.scheme)
+    }
+}
+
+impl std::error::Error for AuthRefused {}
+
+/// The identities of a connection after an `auth` packet. Any digest credentials are taken: there
+/// is no list of users, and who sets a list by them must know them again.
+///
+/// # Errors
+///
+/// [`AuthRefused`] if the scheme has no provider. ZooKeeper then closes the connection.
+///
+/// ```
+/// use zoolet_core::{Identities, Settings, authenticate};
+///
+/// let who = authenticate("digest", b"ann:secret", &Identities::default(), &Settings::default());
+/// assert_eq!(who.unwrap().client_infos()[0].user.as_deref(), Some("ann"));
+/// ```
+pub fn authenticate(
+    scheme: &str,
+    credentials: &[u8],
+    identities: &Identities,
+    settings: &Settings,
+) -> Result<Identities, AuthRefused> {
+    match scheme {
+        // The address is known already.
+        "ip" => Ok(identities.clone()),
+        "digest" if settings.digest_scheme => {
+            let id = digest::identity(credentials, settings.digest_algorithm);
+            let is_super = settings.super_digest.as_deref() == Some(id.as_str());
+            let before =
+                if is_super { identities.and(Id::new("super", "")) } else { identities.clone() };
+            Ok(before.and(Id::new("digest", id)))
+        }
+        _ => Err(AuthRefused { scheme: scheme.to_owned() }),
+    }
+}

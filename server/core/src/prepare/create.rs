@@ -1,0 +1,104 @@
+//! The decision about a create, which has more to look at than the others.
+
+use std::borrow::Cow;
+
+use zoolet_protocol::{
+    Create, CreateFlags, CreateKind, ErrorCode, MultiOp, OpCode, Permissions, ZPath,
+};
+
+use super::view::View;
+use super::{Decision, text};
+use crate::acl;
+use crate::core::{Core, Requester};
+use crate::owner::{Owner, TTL_MS_MAX};
+use crate::quota::{Change, QuotaZnode};
+use crate::txn::{CreateTxn, TxnOp};
+
+impl Core {
+    pub(super) fn decide_create(
+        &self,
+        create: &Create,
+        requester: &Requester,
+        view: &View<'_>,
+    ) -> Decision {
+        self.check_mode(create)?;
+        self.check_session(requester)?;
+        let path = text(&create.path)?;
+        let (parent_path, _) = path.rsplit_once('/').ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        if path.contains('\0') {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let acl = acl::fix_up(create.acl.as_deref(), &requester.identities, &self.settings)?;
+        let parent = view.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
+        self.permits(&parent.acl, Permissions::CREATE, &requester.identities)?;
+
+        let number = parent.stat.cversion;
+        let path = if create.flags.is_sequential() {
+            Cow::Owned(format!("{path}{number:010}"))
+        } else {
+            Cow::Borrowed(path)
+        };
+        let path = ZPath::parse(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        if view.get(&path).is_some() {
+            return Err(ErrorCode::NODE_EXISTS);
+        }
+        if let Owner::Session(_) = parent.stat.owner.owner() {
+            return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
+        }
+        if QuotaZnode::at(&path).is_some_and(QuotaZnode::is_of_everything) {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        if self.settings.enforce_quota {
+            let bytes = create.data.as_ref().map_or(0, bytes::Bytes::len) as i64;
+            self.quotas.check(&self.tree, &path, Change { count: 1, bytes })?;
+        }
+        Ok(TxnOp::Create(CreateTxn {
+            kind: create.kind,
+            path,
+            data: create.data.clone(),
+            acl,
+            ephemeral: create.flags.is_ephemeral(),
+            parent_cversion: number.wrapping_add(1),
+        }))
+    }
+
+    /// Flags and time to live, which are looked at before anything else.
+    fn check_mode(&self, create: &Create) -> Result<(), ErrorCode> {
+        let flags = create.flags;
+        if !flags.is_known() {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        if flags.has_ttl() && !self.settings.ttl_znodes {
+            return Err(ErrorCode::UNIMPLEMENTED);
+        }
+        match create.kind {
+            CreateKind::Ttl { ttl_ms } => {
+                // With other flags and a negative time the reference server logs what it cannot
+                // apply, and never starts again.
+                let is_valid = flags.has_ttl() && (1..=TTL_MS_MAX).contains(&ttl_ms);
+                if is_valid { Ok(()) } else { Err(ErrorCode::BAD_ARGUMENTS) }
+            }
+            _ if flags.has_ttl() => Err(ErrorCode::BAD_ARGUMENTS),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An operation as a multi takes it: in a multi the flags decide what a create stores, outside it
+/// the operation code does (`Op.create`). Bad flags and a missing list make the whole multi
+/// unreadable.
+pub(super) fn normalised(op: &MultiOp) -> Result<Cow<'_, MultiOp>, ErrorCode> {
+    let MultiOp::Create(create) = op else { return Ok(Cow::Borrowed(op)) };
+    let is_ttl = matches!(create.kind, CreateKind::Ttl { .. });
+    if !create.flags.is_known() || (create.flags.has_ttl() && !is_ttl) || create.acl.is_none() {
+        return Err(ErrorCode::MARSHALLING_ERROR);
+    }
+    let kind = match create.kind.op_code() {
+        OpCode::CREATE | OpCode::CREATE2 if create.flags == CreateFlags::CONTAINER => {
+            CreateKind::Container
+        }
+        OpCode::CREATE_TTL if !create.flags.has_ttl() => CreateKind::Create,
+        _ => return Ok(Cow::Borrowed(op)),
+    };
+    Ok(Cow::Owned(MultiOp::Create(Create { kind, ..create.clone() })))
+}

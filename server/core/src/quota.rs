@@ -1,0 +1,232 @@
+//! Quotas: limits on the number and size of a znode and its descendants, kept in znodes of their
+//! own below `/zookeeper/quota` (`Quotas`, `StatsTrack`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use zoolet_protocol::ErrorCode;
+
+use crate::tree::Tree;
+
+const QUOTA_ROOT: &str = "/zookeeper/quota";
+const LIMITS: &str = "zookeeper_limits";
+const STATS: &str = "zookeeper_stats";
+
+/// The paths that have a quota.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Quotas {
+    paths: BTreeSet<String>,
+}
+
+/// What a znode below `/zookeeper/quota` is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QuotaZnode<'a> {
+    /// It holds the limits of this path.
+    Limits(&'a str),
+    /// It holds the counters of this path.
+    Stats(&'a str),
+}
+
+impl<'a> QuotaZnode<'a> {
+    /// What the znode at `path` is for; `None` if it has nothing to do with quotas.
+    pub(crate) fn at(path: &'a str) -> Option<Self> {
+        let (parent, name) = path.strip_prefix(QUOTA_ROOT)?.rsplit_once('/')?;
+        match name {
+            LIMITS => Some(Self::Limits(parent)),
+            STATS => Some(Self::Stats(parent)),
+            _ => None,
+        }
+    }
+
+    /// Whether it would be a quota on everything, which the reference server takes and does not
+    /// survive.
+    pub(crate) fn is_of_everything(self) -> bool {
+        matches!(self, Self::Limits(""))
+    }
+}
+
+impl Quotas {
+    pub(crate) fn insert(&mut self, path: &str) {
+        self.paths.insert(path.to_owned());
+    }
+
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.paths.remove(path);
+    }
+
+    /// The deepest path with a quota that `path` counts towards.
+    fn governing<'a>(&self, path: &'a str) -> Option<&'a str> {
+        if self.paths.is_empty() {
+            return None;
+        }
+        let mut prefix = path;
+        while !prefix.is_empty() {
+            if self.paths.contains(prefix) {
+                return Some(prefix);
+            }
+            (prefix, _) = prefix.rsplit_once('/')?;
+        }
+        None
+    }
+
+    /// Refuses a change that a hard limit forbids. The counters are those of the changes that
+    /// were applied: earlier operations of the same multi do not count, as in ZooKeeper.
+    pub(crate) fn check(&self, tree: &Tree, path: &str, change: Change) -> Result<(), ErrorCode> {
+        let Some(quota) = self.governing(path) else { return Ok(()) };
+        let limits = tree.get(&format!("{QUOTA_ROOT}{quota}/{LIMITS}"));
+        let stats = tree.get(&format!("{QUOTA_ROOT}{quota}/{STATS}"));
+        let Some(limits) = limits else { return Ok(()) };
+        let limits = Track::parse(limits.data.as_ref()).ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let Some(stats) = stats else { return Ok(()) };
+        let stats = Track::parse(stats.data.as_ref()).ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let exceeds = |delta: i64, hard_limit: &str, counter: &str| {
+            let hard_limit = limits.value(hard_limit);
+            delta != 0 && hard_limit > -1 && stats.value(counter) + delta > hard_limit
+        };
+        if exceeds(change.count, "countHardLimit", "count")
+            || exceeds(change.bytes, "byteHardLimit", "bytes")
+        {
+            return Err(ErrorCode::QUOTA_EXCEEDED);
+        }
+        Ok(())
+    }
+
+    /// Counts a change. This alters the data of a counter znode and nothing else of it.
+    pub(crate) fn count(&self, tree: &mut Tree, path: &str, change: Change) {
+        let Some(quota) = self.governing(path) else { return };
+        tree.update(&format!("{QUOTA_ROOT}{quota}/{STATS}"), |stats| {
+            // A text that is no counters was refused when it was written; one from elsewhere
+            // counts from nothing.
+            let mut track = Track::parse(stats.data.as_ref()).unwrap_or_default();
+            track.add("count", change.count);
+            track.add("bytes", change.bytes);
+            stats.data = Some(track.to_bytes());
+        });
+    }
+
+    /// Counts anew what stands at and below `path`, into its counter znode.
+    pub(crate) fn recount(tree: &mut Tree, path: &str) {
+        let mut total = Change { count: 0, bytes: 0 };
+        tree.visit(path, &mut |znode| {
+            total.count += 1;
+            total.bytes += znode.data_length() as i64;
+        });
+        let mut track = Track::default();
+        track.set("count", total.count);
+        track.set("bytes", total.bytes);
+        let stats = format!("{QUOTA_ROOT}{path}/{STATS}");
+        tree.update(&stats, |stats| stats.data = Some(track.to_bytes()));
+    }
+
+    /// The quotas of top-level paths, for monitoring: name, limits, counters.
+    pub(crate) fn top_level(&self, tree: &Tree) -> Vec<(String, Track, Track)> {
+        let track = |quota: &str, name: &str| {
+            let znode = tree.get(&format!("{QUOTA_ROOT}{quota}/{name}"))?;
+            Track::parse(znode.data.as_ref())
+        };
+        self.paths
+            .iter()
+            .filter(|path| path.rfind('/') == Some(0))
+            .filter_map(|path| {
+                Some((path[1..].to_owned(), track(path, LIMITS)?, track(path, STATS)?))
+            })
+            .collect()
+    }
+}
+
+/// By how much a change alters the counters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Change {
+    pub(crate) count: i64,
+    pub(crate) bytes: i64,
+}
+
+/// The text of a quota znode: `count=N,bytes=M`, and after an odd `=` further values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Track {
+    values: BTreeMap<String, i64>,
+}
+
+impl Track {
+    /// Reads a text; `None` if ZooKeeper could not.
+    pub(crate) fn parse(text: Option<&Bytes>) -> Option<Self> {
+        let text = text.map_or("", |text| std::str::from_utf8(text).unwrap_or("not UTF-8"));
+        let mut track = Self::default();
+        let pairs = text.split([',', ';']).enumerate();
+        // Runs of separators count as one, but not in front; a text of nothing is no values.
+        for (_, pair) in
+            pairs.filter(|(index, pair)| !pair.is_empty() || (*index == 0 && text.len() > 1))
+        {
+            let mut parts = pair.split('=');
+            let key = parts.next()?;
+            let value = parts.next()?;
+            let value = if value.is_empty() { -1 } else { value.parse().ok()? };
+            track.set(key, value);
+        }
+        Some(track)
+    }
+
+    /// The value of a key, -1 if it is not set.
+    pub(crate) fn value(&self, key: &str) -> i64 {
+        self.values.get(key).copied().unwrap_or(-1)
+    }
+
+    fn set(&mut self, key: &str, value: i64) {
+        self.values.insert(key.to_owned(), value);
+    }
+
+    fn add(&mut self, key: &str, delta: i64) {
+        self.set(key, self.value(key).wrapping_add(delta));
+    }
+
+    fn to_bytes(&self) -> Bytes {
+        let mut text = format!("count={},bytes={}", self.value("count"), self.value("bytes"));
+        let others =
+            self.values.iter().filter(|(key, _)| !["count", "bytes"].contains(&key.as_str()));
+        for (index, (key, value)) in others.enumerate() {
+            // The odd `=` keeps old parsers, which know two values, from reading on.
+            text.push_str(if index == 0 { "=;" } else { ";" });
+            text.push_str(&format!("{key}={value}"));
+        }
+        text.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_as_zookeeper_reads_them() {
+        let parse = |text: &'static str| Track::parse(Some(&Bytes::from_static(text.as_bytes())));
+        let track = parse("count=3,bytes=100=;byteHardLimit=7;countHardLimit=-1").unwrap();
+        assert_eq!(track.value("bytes"), 100);
+        assert_eq!(track.value("byteHardLimit"), 7);
+        assert_eq!(track.value("other"), -1);
+        assert_eq!(parse("").unwrap(), Track::default());
+        assert_eq!(parse("count=,;bytes=2").unwrap().value("bytes"), 2);
+        for bad in ["count", "count=x", "nonsense", ",count=1"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_by_old_parsers() {
+        let mut track = Track::default();
+        track.set("count", 1);
+        track.set("countHardLimit", 5);
+        track.set("byteHardLimit", 9);
+        assert_eq!(track.to_bytes(), "count=1,bytes=-1=;byteHardLimit=9;countHardLimit=5");
+    }
+
+    #[test]
+    fn a_quota_znode_is_told_by_its_place() {
+        assert_eq!(
+            QuotaZnode::at("/zookeeper/quota/a/b/zookeeper_limits"),
+            Some(QuotaZnode::Limits("/a/b"))
+        );
+        assert_eq!(QuotaZnode::at("/zookeeper/quota/zookeeper_stats"), Some(QuotaZnode::Stats("")));
+        assert_eq!(QuotaZnode::at("/zookeeper/quota/a"), None);
+        assert_eq!(QuotaZnode::at("/a/zookeeper_limits"), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! The sessions, as far as they outlive a restart: their timeouts and their ephemerals.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
+use zoolet_protocol::{Names, SessionId, ZPath};
+
+/// All sessions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sessions {
+    sessions: HashMap<SessionId, Session>,
+    /// How many ephemerals there are.
+    ephemerals: usize,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Session {
+    timeout_ms: i32,
+    ephemerals: BTreeSet<ZPath>,
+}
+
+impl Sessions {
+    pub(crate) fn begin(&mut self, session: SessionId, timeout_ms: i32) {
+        self.sessions.entry(session).or_default().timeout_ms = timeout_ms;
+    }
+
+    pub(crate) fn end(&mut self, session: SessionId) {
+        if let Some(ended) = self.sessions.remove(&session) {
+            self.ephemerals -= ended.ephemerals.len();
+        }
+    }
+
+    pub(crate) fn contain(&self, session: SessionId) -> bool {
+        self.sessions.contains_key(&session)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The sessions and their timeouts in milliseconds, in order.
+    pub(crate) fn timeouts(&self) -> Vec<(SessionId, i32)> {
+        let mut timeouts: Vec<_> =
+            self.sessions.iter().map(|(id, session)| (*id, session.timeout_ms)).collect();
+        timeouts.sort_unstable();
+        timeouts
+    }
+
+    /// Adds an ephemeral to its owner. An owner that is not there, as in a log without its
+    /// beginning, is one whose ephemerals go when recovery ends.
+    pub(crate) fn own(&mut self, session: SessionId, path: ZPath) {
+        let ephemerals = &mut self.sessions.entry(session).or_default().ephemerals;
+        self.ephemerals += usize::from(ephemerals.insert(path));
+    }
+
+    pub(crate) fn disown(&mut self, session: SessionId, path: &str) {
+        if let Some(session) = self.sessions.get_mut(&session) {
+            self.ephemerals -= usize::from(session.ephemerals.remove(path));
+        }
+    }
+
+    /// The ephemerals of a session, in order.
+    pub(crate) fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &ZPath> {
+        self.sessions.get(&session).into_iter().flat_map(|session| &session.ephemerals)
+    }
+
+    /// The ephemerals of a session whose paths begin with `prefix`, as text.
+    pub(crate) fn ephemerals_below(&self, session: SessionId, prefix: &str) -> Names {
+        let paths = self.ephemerals(session).map(ZPath::as_str);
+        paths.filter(|path| path.starts_with(prefix)).collect()
+    }
+
+    /// How many ephemerals there are.
+    pub(crate) fn ephemeral_count(&self) -> usize {
+        self.ephemerals
+    }
+
+    /// The sessions that own ephemerals, and these, in order: what `dump` lists.
+    pub(crate) fn owners(&self) -> Vec<(SessionId, Vec<ZPath>)> {
+        let mut owners: Vec<_> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| !session.ephemerals.is_empty())
+            .map(|(id, session)| (*id, session.ephemerals.iter().cloned().collect()))
+            .collect();
+        owners.sort();
+        owners
+    }
+}
