@@ -128,33 +128,33 @@ const EXPECTED: &[(&str, &[&str])] = &[
     (
         "answer",
         &[
-            "addWatch",
-            "auth",
-            "checkWatches",
-            "closeSession",
-            "create",
-            "create2",
-            "createContainer",
-            "createTTL",
-            "delete",
-            "exists",
-            "getACL",
-            "getAllChildrenNumber",
-            "getChildren",
-            "getChildren2",
-            "getData",
-            "getEphemerals",
-            "multi",
-            "multiRead",
-            "ping",
-            "removeWatches",
-            "sasl",
-            "setACL",
-            "setData",
-            "setWatches",
-            "setWatches2",
-            "sync",
-            "whoAmI",
+            "addWatch: Number",
+            "auth: Empty",
+            "checkWatches: Empty",
+            "closeSession: Empty",
+            "create: Path",
+            "create2: PathStat",
+            "createContainer: PathStat",
+            "createTTL: PathStat",
+            "delete: Empty",
+            "exists: Stat",
+            "getACL: Acl",
+            "getAllChildrenNumber: Number",
+            "getChildren: Names",
+            "getChildren2: NamesStat",
+            "getData: Data",
+            "getEphemerals: Names",
+            "multi: Multi",
+            "multiRead: Multi",
+            "ping: Empty",
+            "removeWatches: Empty",
+            "sasl: Token",
+            "setACL: Stat",
+            "setData: Stat",
+            "setWatches: Empty",
+            "setWatches2: Empty",
+            "sync: Path",
+            "whoAmI: WhoAmI",
         ],
     ),
     (
@@ -336,6 +336,10 @@ impl<'a> Follower<'a> {
     }
 
     fn mark_request(&mut self, request: &Request) {
+        if let Request::Unknown { op, .. } = request {
+            let is_no_request = matches!(*op, OpCode::NOTIFICATION | OpCode::ERROR);
+            assert!(op.name().is_none() || is_no_request, "{}: {op} is unknown", self.at());
+        }
         self.seen.mark("request", request.op_code());
         match request {
             Request::Watch(watch) if watch.op_code() != OpCode::REMOVE_WATCHES => {
@@ -424,7 +428,8 @@ impl<'a> Follower<'a> {
             self.at(),
         );
         if err.is_ok() {
-            self.seen.mark("answer", request.header.op);
+            let shape = shape(response);
+            self.seen.mark("answer", format_args!("{}: {shape}", request.header.op));
         } else {
             self.seen.mark("error", err);
         }
@@ -481,6 +486,12 @@ impl<'a> Follower<'a> {
     fn at(&self) -> String {
         format!("{}, \"{}\"", self.recording, self.note)
     }
+}
+
+/// Which of the variants a response is.
+fn shape(response: &Response) -> String {
+    let text = format!("{response:?}");
+    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
 fn encoded<T: Encode>(value: &T) -> Bytes {
