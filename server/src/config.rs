@@ -1,0 +1,213 @@
+//! What may be chosen about a server. The names are those of `zoo.cfg`.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use zoolet_core::Settings;
+use zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT;
+
+use crate::clock::WallTime;
+
+/// The choices, with ZooKeeper's defaults.
+///
+/// ```
+/// use zoolet_server::Config;
+///
+/// let config = Config { tick_time_ms: 2_000, ..Config::default() };
+/// assert_eq!(config.session_timeouts_ms(), Ok(4_000..=40_000));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen; nowhere by default. Port 0 picks a free one.
+    pub listen: Option<SocketAddr>,
+    /// `tickTime`: the granularity of session expiry, in milliseconds. 3000 by default.
+    pub tick_time_ms: u32,
+    /// `minSessionTimeout` in milliseconds; two ticks by default.
+    pub min_session_timeout_ms: Option<i32>,
+    /// `maxSessionTimeout` in milliseconds; twenty ticks by default.
+    pub max_session_timeout_ms: Option<i32>,
+    /// `maxClientCnxns`: the connections from one address; 0 for no limit. 60 by default.
+    pub max_client_connections: usize,
+    /// `maxCnxns`: the connections in all; 0, the default, for no limit.
+    pub max_connections: usize,
+    /// `clientPortListenBacklog`; `None`, the default, for the system's.
+    pub listen_backlog: Option<u32>,
+    /// `jute.maxbuffer`: the longest frame from a client, in bytes. 0xfffff by default.
+    pub frame_bytes_max: usize,
+    /// `clientTcpKeepAlive`: off by default.
+    pub tcp_keep_alive: bool,
+    /// `4lw.commands.whitelist`: only `srvr` by default.
+    pub four_letter_words: FourLetterWhitelist,
+    /// `enforce.auth.enabled` and `enforce.auth.schemes`: off by default.
+    pub enforce_auth: EnforceAuth,
+    /// `znode.container.checkIntervalMs`: how often containers and TTL znodes are looked at.
+    /// A minute by default.
+    pub container_check_interval: Duration,
+    /// `znode.container.maxPerMinute`: how many of them go in a minute at most. 10,000 by default.
+    pub container_max_per_minute: u32,
+    /// `znode.container.maxNeverUsedIntervalMs`: after how long a container goes that never had a
+    /// child, in milliseconds; 0 for never. Five minutes by default.
+    pub container_max_never_used_ms: i64,
+    /// Where the times in a Stat come from.
+    pub wall_time: WallTime,
+    /// The choices about the state machine.
+    pub settings: Settings,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            tick_time_ms: 3_000,
+            min_session_timeout_ms: None,
+            max_session_timeout_ms: None,
+            max_client_connections: 60,
+            max_connections: 0,
+            listen_backlog: None,
+            frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
+            tcp_keep_alive: false,
+            four_letter_words: FourLetterWhitelist::default(),
+            enforce_auth: EnforceAuth::Off,
+            container_check_interval: Duration::from_secs(60),
+            container_max_per_minute: 10_000,
+            container_max_never_used_ms: 300_000,
+            wall_time: WallTime::Machine,
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl Config {
+    /// The timeouts that a session may have, in milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the least is above the greatest, or the tick is 0.
+    pub fn session_timeouts_ms(&self) -> Result<std::ops::RangeInclusive<i32>, ConfigError> {
+        if self.tick_time_ms == 0 {
+            return Err(ConfigError::NoTick);
+        }
+        let ticks =
+            |count: u32| i32::try_from(self.tick_time_ms.saturating_mul(count)).unwrap_or(i32::MAX);
+        let min = self.min_session_timeout_ms.unwrap_or_else(|| ticks(2));
+        let max = self.max_session_timeout_ms.unwrap_or_else(|| ticks(20));
+        if min > max {
+            return Err(ConfigError::SessionTimeouts { min, max });
+        }
+        Ok(min..=max)
+    }
+
+    /// Looks at what contradicts itself.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] names the first contradiction.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.session_timeouts_ms()?;
+        if let EnforceAuth::Schemes(schemes) = &self.enforce_auth {
+            if schemes.is_empty() {
+                return Err(ConfigError::NoAuthSchemes);
+            }
+            let is_missing = |scheme: &&String| match scheme.as_str() {
+                "ip" => false,
+                "digest" => !self.settings.digest_scheme,
+                _ => true,
+            };
+            if let Some(scheme) = schemes.iter().find(is_missing) {
+                return Err(ConfigError::UnknownAuthScheme(scheme.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A choice that contradicts another.
+///
+/// ```
+/// use zoolet_server::{Config, ConfigError};
+///
+/// let config = Config { min_session_timeout_ms: Some(100_000), ..Config::default() };
+/// assert_eq!(
+///     config.check(),
+///     Err(ConfigError::SessionTimeouts { min: 100_000, max: 60_000 }),
+/// );
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A tick of no length.
+    #[error("tickTime is 0; it must be at least 1 millisecond")]
+    NoTick,
+    /// The least timeout is above the greatest.
+    #[error("minSessionTimeout ({min} ms) is above maxSessionTimeout ({max} ms)")]
+    SessionTimeouts {
+        /// `minSessionTimeout`.
+        min: i32,
+        /// `maxSessionTimeout`.
+        max: i32,
+    },
+    /// Authentication is enforced, by no scheme.
+    #[error("enforce.auth.enabled is set, but enforce.auth.schemes names no scheme")]
+    NoAuthSchemes,
+    /// Authentication is enforced by a scheme that is not there.
+    #[error("enforce.auth.schemes names {0:?}, which this server does not have")]
+    UnknownAuthScheme(String),
+}
+
+/// Whether a client must authenticate before anything else.
+///
+/// ```
+/// use zoolet_server::EnforceAuth;
+///
+/// let enforce = EnforceAuth::Schemes(vec!["digest".to_owned()]);
+/// assert_ne!(enforce, EnforceAuth::Off);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum EnforceAuth {
+    /// It need not.
+    #[default]
+    Off,
+    /// By one of these schemes.
+    Schemes(Vec<String>),
+}
+
+/// Which four-letter words are answered: `4lw.commands.whitelist`. `srvr` always is.
+///
+/// ```
+/// use zoolet_server::FourLetterWhitelist;
+///
+/// let some: FourLetterWhitelist = "ruok, mntr".parse().unwrap();
+/// assert!(some.contains("ruok") && some.contains("srvr") && !some.contains("dump"));
+/// assert!("*".parse::<FourLetterWhitelist>().unwrap().contains("dump"));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FourLetterWhitelist {
+    all: bool,
+    words: BTreeSet<String>,
+}
+
+impl FourLetterWhitelist {
+    /// All of them.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { all: true, words: BTreeSet::new() }
+    }
+
+    /// Whether a word is answered.
+    #[must_use]
+    pub fn contains(&self, word: &str) -> bool {
+        self.all || word == "srvr" || self.words.contains(word)
+    }
+}
+
+impl std::str::FromStr for FourLetterWhitelist {
+    type Err = std::convert::Infallible;
+
+    /// A comma-separated list, or `*`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let words: BTreeSet<_> =
+            text.split(',').map(|word| word.trim().to_owned()).filter(|w| !w.is_empty()).collect();
+        Ok(Self { all: words.contains("*"), words })
+    }
+}

@@ -1,0 +1,61 @@
+//! One line for each connection, as `stat` and `cons` have them (`NIOServerCnxn.dumpConnectionInfo`).
+
+use std::fmt::Write;
+
+use crate::engine::Engine;
+use crate::registry::Peer;
+
+/// The bits of a selector's interest: read, and write while something waits.
+const INTEREST_READ: u8 = 1;
+const INTEREST_WRITE: u8 = 4;
+
+/// The lines of `stat`.
+pub(super) fn brief(engine: &Engine) -> String {
+    lines(engine, |_, _| {})
+}
+
+/// The lines of `cons`.
+pub(super) fn full(engine: &Engine) -> String {
+    lines(engine, |line, peer| {
+        let stats = &peer.stats;
+        if stats.session().is_none() {
+            return;
+        }
+        let last = stats.last();
+        let (least, average, greatest) = stats.latency.summary_ms();
+        let _ = write!(
+            line,
+            ",sid={},lop={},est={},to={}",
+            stats.session(),
+            last.operation,
+            stats.established_ms,
+            stats.timeout_ms(),
+        );
+        if last.xid.0 >= 0 {
+            let _ = write!(line, ",lcxid={:#x}", last.xid.0);
+        }
+        let _ = write!(
+            line,
+            ",lzxid={},lresp={},llat={},minlat={least},avglat={},maxlat={greatest}",
+            last.zxid, last.answered_ms, last.latency_ms, average as u64,
+        );
+    })
+}
+
+fn lines(engine: &Engine, details: impl Fn(&mut String, &Peer)) -> String {
+    let mut text = String::new();
+    for peer in engine.registry.peers() {
+        let waits = peer.outbox.waiting_messages();
+        let interest = INTEREST_READ | if waits > 0 { INTEREST_WRITE } else { 0 };
+        let received = peer.stats.received.value();
+        let sent = peer.stats.sent.value();
+        let _ = write!(
+            text,
+            " /{}[{interest:x}](queued={waits},recved={received},sent={sent}",
+            peer.address_text(),
+        );
+        details(&mut text, &peer);
+        text.push_str(")\n");
+    }
+    text
+}

@@ -1,0 +1,37 @@
+//! The limits of a server, each with its reason.
+//!
+//! Those that an administrator may move are in [`Config`](crate::Config).
+
+use std::time::Duration;
+
+/// The messages that may wait for one client. A client that does not read what it is sent is cut
+/// off when it exceeds this: enough for a client that watches a quarter of a million znodes and
+/// whose machine stalls, at some 30 MiB of memory.
+pub const OUTBOX_MESSAGES_MAX: usize = 1 << 18;
+
+/// The bytes that may wait for one client, by the same reasoning. One message may exceed it, since
+/// a list of children has no limit of its own.
+pub const OUTBOX_BYTES_MAX: usize = 64 << 20;
+
+/// The bytes waiting for a client above which no further request is read from it, so that a
+/// client that asks faster than it reads is slowed down rather than cut off.
+pub const OUTBOX_BYTES_PAUSE: usize = 1 << 20;
+
+/// The requests of one client that are handled before other clients get their turn.
+pub const REQUESTS_PER_TURN: usize = 256;
+
+/// The bytes that are read from a socket at once: a few hundred small requests.
+pub const READ_BYTES: usize = 64 << 10;
+
+/// The bytes that are encoded before a socket is written to.
+pub const WRITE_BYTES: usize = 256 << 10;
+
+/// How long a connection may be without a session: ZooKeeper's `nio.sessionlessCnxnTimeout`.
+pub const SESSIONLESS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a shutdown waits for clients to take what is theirs: ZooKeeper's
+/// `nio.shutdownTimeout`.
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long to wait after a connection could not be accepted, for want of file descriptors say.
+pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);

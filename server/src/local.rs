@@ -1,0 +1,83 @@
+//! Clients in the same process: no socket, no pipe, no task.
+//!
+//! A request is handled on the thread that sends it, and its reply waits in the outbox when the
+//! call returns. An event that another client causes wakes the receiving side, and nothing else.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use zoolet_protocol::{Dial, Dialing, Disconnected, Transport};
+
+use crate::connection::Connection;
+use crate::engine::Engine;
+use crate::outbox::Taken;
+
+/// Makes connections to a server in the same process. Clones reach the same server.
+///
+/// It does not keep the server alive: once that is dropped or shut down, connections are refused.
+///
+/// ```
+/// use zoolet_protocol::Dial;
+/// use zoolet_server::Server;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::builder().start().await?;
+/// let connection = server.dialer().dial().await?;
+/// server.shutdown().await;
+/// assert!(connection.send(bytes::Bytes::new()).is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Dialer {
+    engine: Weak<Engine>,
+}
+
+impl Dialer {
+    pub(crate) fn new(engine: &Arc<Engine>) -> Self {
+        Self { engine: Arc::downgrade(engine) }
+    }
+
+    fn connect(&self) -> io::Result<Box<dyn Transport>> {
+        let refused = |reason: String| io::Error::new(io::ErrorKind::ConnectionRefused, reason);
+        let engine = self.engine.upgrade().ok_or_else(|| refused("the server is gone".into()))?;
+        if engine.is_shut_down() {
+            return Err(refused("the server is shut down".into()));
+        }
+        let connection =
+            Connection::open(engine, None).map_err(|full| refused(full.to_string()))?;
+        Ok(Box::new(LocalTransport { connection }))
+    }
+}
+
+impl Dial for Dialer {
+    fn dial(&self) -> Dialing {
+        Box::pin(std::future::ready(self.connect()))
+    }
+}
+
+/// The client's end of a connection in the same process.
+struct LocalTransport {
+    connection: Connection,
+}
+
+impl Transport for LocalTransport {
+    fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
+        if !self.connection.peer.outbox.is_open() {
+            return Err(Disconnected);
+        }
+        // A hangup is told to the receiving side, after what was sent before it.
+        let _hangup = self.connection.handle_frame(frame);
+        Ok(())
+    }
+
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.connection.peer.outbox.poll_take(context).map(|taken| match taken {
+            Taken::Message(message) => Some(message.into_frame()),
+            Taken::Over => None,
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! What waits for one client, in order.
+//!
+//! Invariant: a message is pushed under the lock of the engine under which it was produced, and
+//! leaves once the zxid that it depends on is durable. So a client sees an event before anything
+//! that shows the change, and nothing that a crash could undo.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
+use zoolet_protocol::{ConnectResponse, Encode, ReplyHeader, Response, Zxid};
+
+use crate::journal::Durable;
+use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX};
+
+/// A message and the zxid that it depends on.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) after: Zxid,
+    pub(crate) message: Message,
+}
+
+/// What is sent to a client.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// The answer to the handshake.
+    Connected(ConnectResponse),
+    /// The answer to a request. Encoded when it leaves, outside the lock.
+    Reply(ReplyHeader, Response),
+    /// An event, encoded once for all who get it.
+    Event(Bytes),
+}
+
+impl Message {
+    fn len(&self) -> usize {
+        match self {
+            Self::Connected(response) => response.encoded_len(),
+            Self::Reply(header, response) => header.encoded_len() + response.encoded_len(),
+            Self::Event(frame) => frame.len(),
+        }
+    }
+
+    /// Appends the message without a length.
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Connected(response) => response.encode(out),
+            Self::Reply(header, response) => zoolet_protocol::encode_reply(header, response, out),
+            Self::Event(frame) => out.put_slice(frame),
+        }
+    }
+
+    /// The message as the payload of a frame of its own.
+    pub(crate) fn into_frame(self) -> Bytes {
+        match self {
+            Self::Event(frame) => frame,
+            message => {
+                let mut out = BytesMut::with_capacity(message.len());
+                message.encode(&mut out);
+                out.freeze()
+            }
+        }
+    }
+
+    /// Appends the message with its length before it.
+    pub(crate) fn put(&self, out: &mut BytesMut) {
+        let length = self.len();
+        out.reserve(4 + length);
+        out.put_u32(u32::try_from(length).expect("a message is shorter than 4 GiB"));
+        self.encode(out);
+    }
+}
+
+/// How a conversation ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It goes on.
+    Open,
+    /// Once everything has left.
+    Finishing,
+    /// At once.
+    Cut,
+}
+
+/// What waits for one client.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    durable: Durable,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    waiting: VecDeque<Outgoing>,
+    bytes: usize,
+    end: End,
+    /// Who takes the messages out, if it waits for one.
+    taker: Option<Waker>,
+}
+
+/// What was taken out of an outbox.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// The next message.
+    Message(Message),
+    /// The conversation is over.
+    Over,
+}
+
+impl Outbox {
+    pub(crate) fn new(durable: Durable) -> Self {
+        let inner = Inner { waiting: VecDeque::new(), bytes: 0, end: End::Open, taker: None };
+        Self { durable, inner: Mutex::new(inner) }
+    }
+
+    /// Adds a message. The caller wakes whoever is returned, once it holds no lock.
+    ///
+    /// Past the limits the conversation is cut instead, and [`Overflow`] tells so.
+    pub(crate) fn push(&self, outgoing: Outgoing) -> Result<Option<Waker>, Overflow> {
+        let mut inner = self.inner.lock();
+        if inner.end != End::Open {
+            return Ok(None);
+        }
+        if inner.waiting.len() >= OUTBOX_MESSAGES_MAX || inner.bytes >= OUTBOX_BYTES_MAX {
+            let overflow = Overflow { messages: inner.waiting.len(), bytes: inner.bytes };
+            inner.cut();
+            let taker = inner.taker.take();
+            drop(inner);
+            if let Some(taker) = taker {
+                taker.wake();
+            }
+            return Err(overflow);
+        }
+        inner.bytes += outgoing.message.len();
+        inner.waiting.push_back(outgoing);
+        Ok(inner.taker.take())
+    }
+
+    /// Ends the conversation once everything has left.
+    pub(crate) fn finish(&self) {
+        self.end(|inner| {
+            if inner.end == End::Open {
+                inner.end = End::Finishing;
+            }
+        });
+    }
+
+    /// Ends the conversation at once; what waits is lost.
+    pub(crate) fn cut(&self) {
+        self.end(Inner::cut);
+    }
+
+    fn end(&self, end: impl FnOnce(&mut Inner)) {
+        let mut inner = self.inner.lock();
+        end(&mut inner);
+        let taker = inner.taker.take();
+        drop(inner);
+        if let Some(taker) = taker {
+            taker.wake();
+        }
+    }
+
+    /// Whether the conversation goes on.
+    pub(crate) fn is_open(&self) -> bool {
+        self.inner.lock().end == End::Open
+    }
+
+    /// The bytes that wait.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.inner.lock().bytes
+    }
+
+    /// The messages that wait.
+    pub(crate) fn waiting_messages(&self) -> usize {
+        self.inner.lock().waiting.len()
+    }
+
+    /// Takes the next message that may leave. Only the last caller is woken.
+    pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Taken> {
+        let mut inner = self.inner.lock();
+        match inner.take(&self.durable) {
+            Some(taken) => Poll::Ready(taken),
+            None => {
+                if !inner.taker.as_ref().is_some_and(|taker| taker.will_wake(context.waker())) {
+                    inner.taker = Some(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Encodes what may leave, up to about `bytes_max`, and tells whether the conversation goes on.
+    pub(crate) fn encode_into(&self, out: &mut BytesMut, bytes_max: usize) -> bool {
+        while out.len() < bytes_max {
+            let taken = self.inner.lock().take(&self.durable);
+            match taken {
+                Some(Taken::Message(message)) => message.put(out),
+                Some(Taken::Over) => return false,
+                None => return true,
+            }
+        }
+        true
+    }
+}
+
+impl Inner {
+    fn take(&mut self, durable: &Durable) -> Option<Taken> {
+        match self.waiting.front() {
+            Some(outgoing) if durable.covers(outgoing.after) => {
+                let outgoing = self.waiting.pop_front()?;
+                self.bytes -= outgoing.message.len();
+                Some(Taken::Message(outgoing.message))
+            }
+            None if self.end != End::Open => Some(Taken::Over),
+            _ => None,
+        }
+    }
+
+    fn cut(&mut self) {
+        self.end = End::Cut;
+        self.waiting.clear();
+        self.bytes = 0;
+    }
+}
+
+/// More waited for a client than may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{messages} messages of {bytes} bytes wait for a client that does not read; the limits are \
+     {OUTBOX_MESSAGES_MAX} messages and {OUTBOX_BYTES_MAX} bytes (OUTBOX_MESSAGES_MAX and \
+     OUTBOX_BYTES_MAX in limits.rs)"
+)]
+pub(crate) struct Overflow {
+    messages: usize,
+    bytes: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event() -> Outgoing {
+        Outgoing { after: Zxid(1), message: Message::Event(Bytes::from_static(b"event")) }
+    }
+
+    #[test]
+    fn a_client_that_never_reads_is_cut_off_at_the_limit() {
+        let outbox = Outbox::new(Durable::always());
+        for _ in 0..OUTBOX_MESSAGES_MAX {
+            assert!(outbox.push(event()).is_ok());
+        }
+        let overflow = outbox.push(event()).unwrap_err();
+        assert_eq!(overflow.messages, OUTBOX_MESSAGES_MAX);
+        assert!(!outbox.is_open());
+        assert_eq!(outbox.waiting_messages(), 0);
+    }
+
+    #[test]
+    fn what_waits_leaves_before_the_end_unless_it_is_cut() {
+        let mut out = BytesMut::new();
+        let outbox = Outbox::new(Durable::always());
+        assert!(outbox.push(event()).is_ok());
+        outbox.finish();
+        assert!(!outbox.encode_into(&mut out, 1_000));
+        assert_eq!(out.len(), 9);
+
+        let outbox = Outbox::new(Durable::always());
+        assert!(outbox.push(event()).is_ok());
+        outbox.cut();
+        out.clear();
+        assert!(!outbox.encode_into(&mut out, 1_000));
+        assert!(out.is_empty());
+    }
+}

@@ -1,0 +1,220 @@
+//! Who is connected, and which sessions live.
+//!
+//! These maps are touched on every frame by many tasks and have no invariant across their keys,
+//! so they stand outside the engine's lock.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::task::Waker;
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+use parking_lot::Mutex;
+use zoolet_core::{ConnectionId, Identities};
+use zoolet_protocol::SessionId;
+
+use crate::outbox::{Outbox, Outgoing};
+use crate::stats::ConnectionStats;
+
+/// A connection as others see it.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) id: ConnectionId,
+    /// Where it comes from; nothing in process.
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) outbox: Outbox,
+    identities: Mutex<Identities>,
+    pub(crate) stats: ConnectionStats,
+}
+
+impl Peer {
+    pub(crate) fn new(
+        id: ConnectionId,
+        address: Option<SocketAddr>,
+        outbox: Outbox,
+        stats: ConnectionStats,
+    ) -> Self {
+        let ip = address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip());
+        let identities = Mutex::new(Identities::of_address(ip));
+        Self { id, address, outbox, identities, stats }
+    }
+
+    pub(crate) fn identities(&self) -> Identities {
+        self.identities.lock().clone()
+    }
+
+    pub(crate) fn identify(&self, identities: Identities) {
+        *self.identities.lock() = identities;
+    }
+
+    /// The address as logs and lists show it.
+    pub(crate) fn address_text(&self) -> String {
+        self.address.map_or_else(|| "in-process".to_owned(), |address| address.to_string())
+    }
+
+    /// Adds a message to what waits for the client. The caller wakes whoever is returned.
+    pub(crate) fn push(&self, outgoing: Outgoing) -> Option<Waker> {
+        match self.outbox.push(outgoing) {
+            Ok(taker) => taker,
+            Err(overflow) => {
+                tracing::warn!(peer = self.address_text(), "connection cut: {overflow}");
+                None
+            }
+        }
+    }
+}
+
+/// A session as the clock sees it.
+#[derive(Debug)]
+pub(crate) struct Liveness {
+    pub(crate) session: SessionId,
+    /// The timeout that its present connection negotiated.
+    timeout_ms: AtomicI32,
+    /// When it was last heard of, in milliseconds of the server's clock.
+    last_heard_ms: AtomicU64,
+    /// The connection that serves it, if one does.
+    connection: Mutex<Option<Arc<Peer>>>,
+}
+
+impl Liveness {
+    pub(crate) fn new(session: SessionId, timeout_ms: i32, now_ms: u64) -> Self {
+        Self {
+            session,
+            timeout_ms: AtomicI32::new(timeout_ms),
+            last_heard_ms: AtomicU64::new(now_ms),
+            connection: Mutex::new(None),
+        }
+    }
+
+    /// The session was heard of: any request of its does that.
+    pub(crate) fn touch(&self, now_ms: u64) {
+        self.last_heard_ms.fetch_max(now_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn renegotiate(&self, timeout_ms: i32) {
+        self.timeout_ms.store(timeout_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn timeout_ms(&self) -> i32 {
+        self.timeout_ms.load(Ordering::Relaxed)
+    }
+
+    /// When it expires: at the first tick after its timeout, as in ZooKeeper's `ExpiryQueue`.
+    pub(crate) fn expires_ms(&self, tick_ms: u64) -> u64 {
+        let timeout_ms = u64::try_from(self.timeout_ms()).unwrap_or(0);
+        let due_ms = self.last_heard_ms.load(Ordering::Relaxed).saturating_add(timeout_ms);
+        (due_ms / tick_ms + 1).saturating_mul(tick_ms)
+    }
+
+    /// Makes `peer` the connection that serves it, and returns the one that did.
+    pub(crate) fn attach(&self, peer: Arc<Peer>) -> Option<Arc<Peer>> {
+        self.connection.lock().replace(peer)
+    }
+
+    /// The connection that serves it, which no longer does.
+    pub(crate) fn detach(&self) -> Option<Arc<Peer>> {
+        self.connection.lock().take()
+    }
+
+    /// The connection is gone, if it still was this one.
+    pub(crate) fn detach_if(&self, id: ConnectionId) {
+        let mut connection = self.connection.lock();
+        if connection.as_ref().is_some_and(|peer| peer.id == id) {
+            *connection = None;
+        }
+    }
+}
+
+/// All connections and all live sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    peers: DashMap<ConnectionId, Arc<Peer>>,
+    sessions: DashMap<SessionId, Arc<Liveness>>,
+    per_address: DashMap<IpAddr, usize>,
+    last_connection: AtomicU64,
+}
+
+/// Why a connection is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Full {
+    #[error("{0} connections from this address; maxClientCnxns sets the limit")]
+    Address(usize),
+    #[error("{0} connections; maxCnxns sets the limit")]
+    Server(usize),
+}
+
+impl Registry {
+    pub(crate) fn next_connection(&self) -> ConnectionId {
+        ConnectionId(self.last_connection.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Adds a connection, if the limits allow one more; 0 is no limit.
+    pub(crate) fn admit(
+        &self,
+        peer: &Arc<Peer>,
+        per_address_max: usize,
+        connections_max: usize,
+    ) -> Result<(), Full> {
+        if connections_max > 0 && self.peers.len() >= connections_max {
+            return Err(Full::Server(connections_max));
+        }
+        if let Some(address) = peer.address {
+            let mut count = self.per_address.entry(address.ip()).or_insert(0);
+            if per_address_max > 0 && *count >= per_address_max {
+                return Err(Full::Address(per_address_max));
+            }
+            *count += 1;
+        }
+        self.peers.insert(peer.id, Arc::clone(peer));
+        Ok(())
+    }
+
+    pub(crate) fn remove_peer(&self, peer: &Peer) {
+        if self.peers.remove(&peer.id).is_none() {
+            return;
+        }
+        if let Some(address) = peer.address
+            && let Entry::Occupied(mut count) = self.per_address.entry(address.ip())
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
+    pub(crate) fn peer(&self, id: ConnectionId) -> Option<Arc<Peer>> {
+        self.peers.get(&id).map(|peer| Arc::clone(&peer))
+    }
+
+    /// All connections, in the order in which they came.
+    pub(crate) fn peers(&self) -> Vec<Arc<Peer>> {
+        let mut peers: Vec<_> = self.peers.iter().map(|peer| Arc::clone(&peer)).collect();
+        peers.sort_unstable_by_key(|peer| peer.id);
+        peers
+    }
+
+    pub(crate) fn peer_count(&self) -> usize {
+        self.peers.len()
+    }
+
+    pub(crate) fn insert_session(&self, liveness: Arc<Liveness>) {
+        self.sessions.insert(liveness.session, liveness);
+    }
+
+    pub(crate) fn session(&self, session: SessionId) -> Option<Arc<Liveness>> {
+        self.sessions.get(&session).map(|liveness| Arc::clone(&liveness))
+    }
+
+    pub(crate) fn remove_session(&self, session: SessionId) -> Option<Arc<Liveness>> {
+        self.sessions.remove(&session).map(|(_, liveness)| liveness)
+    }
+
+    /// All live sessions, in order.
+    pub(crate) fn sessions(&self) -> Vec<Arc<Liveness>> {
+        let mut sessions: Vec<_> = self.sessions.iter().map(|entry| Arc::clone(&entry)).collect();
+        sessions.sort_unstable_by_key(|liveness| liveness.session);
+        sessions
+    }
+}

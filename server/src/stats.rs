@@ -1,0 +1,297 @@
+//! What is counted: by the server and by each connection.
+//!
+//! Counters only grow until an administrator resets them. They are read one by one, so that a
+//! listing may show a request that is counted in one and not yet in the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use zoolet_protocol::{OpCode, SessionId, Xid, Zxid};
+
+/// A counter.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Request latencies in milliseconds: least, greatest, and what an average needs.
+#[derive(Debug)]
+pub(crate) struct Latency {
+    count: Counter,
+    sum_ms: Counter,
+    min_ms: AtomicU64,
+    max_ms: AtomicU64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self {
+            count: Counter::default(),
+            sum_ms: Counter::default(),
+            min_ms: AtomicU64::new(u64::MAX),
+            max_ms: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Latency {
+    pub(crate) fn record(&self, ms: u64) {
+        self.count.add(1);
+        self.sum_ms.add(ms);
+        self.min_ms.fetch_min(ms, Ordering::Relaxed);
+        self.max_ms.fetch_max(ms, Ordering::Relaxed);
+    }
+
+    /// Least, average and greatest; all 0 when nothing was recorded.
+    pub(crate) fn summary_ms(&self) -> (u64, f64, u64) {
+        let count = self.count.value();
+        if count == 0 {
+            return (0, 0.0, 0);
+        }
+        let average = self.sum_ms.value() as f64 / count as f64;
+        (self.min_ms.load(Ordering::Relaxed), average, self.max_ms.load(Ordering::Relaxed))
+    }
+
+    /// How many were recorded, and their sum.
+    pub(crate) fn count_and_sum_ms(&self) -> (u64, u64) {
+        (self.count.value(), self.sum_ms.value())
+    }
+
+    pub(crate) fn reset(&self) {
+        self.count.reset();
+        self.sum_ms.reset();
+        self.min_ms.store(u64::MAX, Ordering::Relaxed);
+        self.max_ms.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The operations that are counted one by one, under the names of ZooKeeper's metrics.
+pub(crate) const COUNTED_OPERATIONS: [(&str, &[OpCode]); 23] = [
+    ("add_watch", &[OpCode::ADD_WATCH]),
+    ("check", &[OpCode::CHECK]),
+    ("check_watches", &[OpCode::CHECK_WATCHES]),
+    ("close_session", &[OpCode::CLOSE_SESSION]),
+    ("create", &[OpCode::CREATE, OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::CREATE_TTL]),
+    ("create_session", &[OpCode::CREATE_SESSION]),
+    ("delete", &[OpCode::DELETE, OpCode::DELETE_CONTAINER]),
+    ("exists", &[OpCode::EXISTS]),
+    ("get_acl", &[OpCode::GET_ACL]),
+    ("get_all_children_number", &[OpCode::GET_ALL_CHILDREN_NUMBER]),
+    ("get_children", &[OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2]),
+    ("get_data", &[OpCode::GET_DATA]),
+    ("get_ephemerals", &[OpCode::GET_EPHEMERALS]),
+    ("multi", &[OpCode::MULTI]),
+    ("multi_read", &[OpCode::MULTI_READ]),
+    ("ping", &[OpCode::PING]),
+    ("reconfig", &[OpCode::RECONFIG]),
+    ("remove_watches", &[OpCode::REMOVE_WATCHES]),
+    ("set_acl", &[OpCode::SET_ACL]),
+    ("set_data", &[OpCode::SET_DATA]),
+    ("set_watches", &[OpCode::SET_WATCHES, OpCode::SET_WATCHES2]),
+    ("sync", &[OpCode::SYNC]),
+    ("who_am_i", &[OpCode::WHO_AM_I]),
+];
+
+/// What the server counts.
+#[derive(Debug, Default)]
+pub(crate) struct ServerStats {
+    pub(crate) received: Counter,
+    pub(crate) sent: Counter,
+    pub(crate) bytes_received: Counter,
+    pub(crate) latency: Latency,
+    pub(crate) read_latency: Latency,
+    pub(crate) update_latency: Latency,
+    pub(crate) connections_accepted: Counter,
+    pub(crate) connections_rejected: Counter,
+    pub(crate) connections_dropped: Counter,
+    pub(crate) sessionless_expired: Counter,
+    pub(crate) sessions_expired: Counter,
+    pub(crate) sessions_revalidated: Counter,
+    pub(crate) auth_failed: Counter,
+    pub(crate) commits: Counter,
+    pub(crate) stale_requests_dropped: Counter,
+    pub(crate) watches_fired: [Counter; 4],
+    pub(crate) containers_swept: Counter,
+    operations: [Counter; COUNTED_OPERATIONS.len()],
+}
+
+impl ServerStats {
+    /// Counts a request by its operation.
+    pub(crate) fn count(&self, op: OpCode) {
+        if let Some(index) = COUNTED_OPERATIONS.iter().position(|(_, ops)| ops.contains(&op)) {
+            self.operations[index].add(1);
+        }
+    }
+
+    /// How often each operation was asked for, under its metric's name.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = COUNTED_OPERATIONS.iter().map(|(name, _)| *name);
+        names.zip(self.operations.iter().map(Counter::value))
+    }
+
+    /// What `srst` resets.
+    pub(crate) fn reset(&self) {
+        self.received.reset();
+        self.sent.reset();
+        self.latency.reset();
+    }
+}
+
+/// What a connection counts.
+#[derive(Debug)]
+pub(crate) struct ConnectionStats {
+    /// When it came, in milliseconds since 1970.
+    pub(crate) established_ms: i64,
+    pub(crate) received: Counter,
+    pub(crate) sent: Counter,
+    pub(crate) latency: Latency,
+    session: AtomicI64,
+    timeout_ms: AtomicU64,
+    last: Mutex<LastRequest>,
+    /// The server's counters, into which everything is counted as well.
+    pub(crate) server: Arc<ServerStats>,
+}
+
+/// The last request of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LastRequest {
+    pub(crate) operation: &'static str,
+    pub(crate) xid: Xid,
+    pub(crate) zxid: Zxid,
+    /// When it was answered, in milliseconds since the server's start.
+    pub(crate) answered_ms: u64,
+    pub(crate) latency_ms: u64,
+}
+
+impl ConnectionStats {
+    pub(crate) fn new(server: Arc<ServerStats>, established_ms: i64) -> Self {
+        let last = LastRequest {
+            operation: "NA",
+            xid: Xid(-1),
+            zxid: Zxid(-1),
+            answered_ms: 0,
+            latency_ms: 0,
+        };
+        Self {
+            established_ms,
+            received: Counter::default(),
+            sent: Counter::default(),
+            latency: Latency::default(),
+            session: AtomicI64::new(0),
+            timeout_ms: AtomicU64::new(0),
+            last: Mutex::new(last),
+            server,
+        }
+    }
+
+    /// A frame came in.
+    pub(crate) fn frame_received(&self, bytes: usize) {
+        self.received.add(1);
+        self.server.received.add(1);
+        self.server.bytes_received.add(4 + bytes as u64);
+    }
+
+    /// A message was queued for the client.
+    pub(crate) fn message_sent(&self) {
+        self.sent.add(1);
+        self.server.sent.add(1);
+    }
+
+    /// A request was answered.
+    pub(crate) fn answered(&self, op: OpCode, last: LastRequest) {
+        self.latency.record(last.latency_ms);
+        self.server.latency.record(last.latency_ms);
+        if is_update(op) {
+            self.server.update_latency.record(last.latency_ms);
+        } else {
+            self.server.read_latency.record(last.latency_ms);
+        }
+        *self.last.lock() = last;
+    }
+
+    pub(crate) fn established(&self, session: SessionId, timeout_ms: i32) {
+        self.session.store(session.0, Ordering::Relaxed);
+        self.timeout_ms.store(u64::try_from(timeout_ms).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// The session, [`SessionId::NONE`] before the handshake.
+    pub(crate) fn session(&self) -> SessionId {
+        SessionId(self.session.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn timeout_ms(&self) -> u64 {
+        self.timeout_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn last(&self) -> LastRequest {
+        *self.last.lock()
+    }
+
+    /// What `crst` resets.
+    pub(crate) fn reset(&self) {
+        self.received.reset();
+        self.sent.reset();
+        self.latency.reset();
+    }
+}
+
+fn is_update(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::CREATE
+            | OpCode::CREATE2
+            | OpCode::CREATE_CONTAINER
+            | OpCode::CREATE_TTL
+            | OpCode::DELETE
+            | OpCode::SET_DATA
+            | OpCode::SET_ACL
+            | OpCode::MULTI
+            | OpCode::RECONFIG
+            | OpCode::CREATE_SESSION
+            | OpCode::CLOSE_SESSION
+    )
+}
+
+/// The four letters under which `cons` shows an operation (`FinalRequestProcessor.lastOp`).
+pub(crate) fn four_letters(op: OpCode) -> &'static str {
+    match op {
+        OpCode::CREATE_SESSION => "SESS",
+        OpCode::PING => "PING",
+        OpCode::MULTI => "MULT",
+        OpCode::MULTI_READ => "MLTR",
+        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => "CREA",
+        OpCode::DELETE | OpCode::DELETE_CONTAINER => "DELE",
+        OpCode::SET_DATA => "SETD",
+        OpCode::RECONFIG => "RECO",
+        OpCode::SET_ACL => "SETA",
+        OpCode::CLOSE_SESSION => "CLOS",
+        OpCode::SYNC => "SYNC",
+        OpCode::CHECK => "CHEC",
+        OpCode::EXISTS => "EXIS",
+        OpCode::GET_DATA => "GETD",
+        OpCode::SET_WATCHES => "SETW",
+        OpCode::SET_WATCHES2 => "STW2",
+        OpCode::ADD_WATCH => "ADDW",
+        OpCode::GET_ACL => "GETA",
+        OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => "GETC",
+        OpCode::GET_ALL_CHILDREN_NUMBER => "GETACN",
+        OpCode::CHECK_WATCHES => "CHKW",
+        OpCode::REMOVE_WATCHES => "REMW",
+        OpCode::WHO_AM_I => "HOMI",
+        OpCode::GET_EPHEMERALS => "GETE",
+        _ => "NA",
+    }
+}

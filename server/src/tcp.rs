@@ -1,0 +1,264 @@
+//! Clients over TCP: a listener, and for each connection one task that drives it.
+//!
+//! A turn reads what the socket has, handles the requests in it, and writes what came of them, so
+//! that many requests cost two system calls. A client that asks faster than it reads is not read
+//! from until it has read.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use zoolet_protocol::FrameCodec;
+
+use crate::config::Config;
+use crate::connection::Connection;
+use crate::engine::Engine;
+use crate::four_letter::{self, Word};
+use crate::limits::{
+    ACCEPT_RETRY, OUTBOX_BYTES_PAUSE, READ_BYTES, REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT,
+    SHUTDOWN_TIMEOUT, WRITE_BYTES,
+};
+use crate::outbox::Taken;
+
+/// What the system keeps of connections that were not accepted yet, unless told otherwise.
+const DEFAULT_BACKLOG: u32 = 1_024;
+
+/// Listens at an address; port 0 picks a free one.
+pub(crate) fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A server that is restarted must not wait for the old connections to time out.
+    socket.set_reuseaddr(true)?;
+    // Accepted connections inherit it.
+    socket.set_keepalive(config.tcp_keep_alive)?;
+    socket.bind(address)?;
+    socket.listen(config.listen_backlog.unwrap_or(DEFAULT_BACKLOG))
+}
+
+/// Accepts connections until it is cancelled.
+pub(crate) async fn accept(
+    listener: TcpListener,
+    engine: Arc<Engine>,
+    tasks: TaskTracker,
+    cancelled: CancellationToken,
+) {
+    loop {
+        let Some(accepted) = cancelled.run_until_cancelled(listener.accept()).await else { return };
+        match accepted {
+            Ok((stream, address)) => {
+                tasks.spawn(serve(stream, address, Arc::clone(&engine), cancelled.clone()));
+            }
+            Err(error) => {
+                tracing::warn!("a connection cannot be accepted: {error}");
+                tokio::time::sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
+
+/// Serves one connection from its first byte to its last.
+async fn serve(
+    mut stream: TcpStream,
+    address: SocketAddr,
+    engine: Arc<Engine>,
+    cancelled: CancellationToken,
+) {
+    // An answer is not held back to be sent with the next.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(peer = %address, "socket options: {error}");
+    }
+    let connection = match Connection::open(Arc::clone(&engine), Some(address)) {
+        Ok(connection) => connection,
+        Err(full) => {
+            tracing::warn!(peer = %address, "connection refused: {full}");
+            return;
+        }
+    };
+    tracing::debug!(peer = %address, "connected");
+    let mut input = BytesMut::with_capacity(READ_BYTES);
+    let beginning = cancelled.run_until_cancelled(begin(&mut stream, &mut input)).await;
+    match beginning {
+        Some(Ok(Beginning::Frames)) => {}
+        Some(Ok(Beginning::Word(word))) => {
+            // The connection is the administrator's, and does not count among the clients'.
+            drop(connection);
+            four_letter::answer(&mut stream, &mut input, word, &engine).await;
+            return;
+        }
+        Some(Ok(Beginning::Idle)) => {
+            engine.stats.sessionless_expired.add(1);
+            tracing::debug!(peer = %address, "no handshake in {SESSIONLESS_TIMEOUT:?}");
+            return;
+        }
+        Some(Err(_)) | None => return,
+    }
+    let result = Driver { stream, input, connection, engine, address }.run(cancelled).await;
+    match result {
+        Ok(()) => tracing::debug!(peer = %address, "disconnected"),
+        Err(error) => tracing::debug!(peer = %address, "disconnected: {error}"),
+    }
+}
+
+/// What a connection begins with.
+enum Beginning {
+    Frames,
+    Word(Word),
+    /// Nothing, for too long.
+    Idle,
+}
+
+/// Reads the first four bytes: a word, or the length of a frame.
+async fn begin(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<Beginning> {
+    let first = async {
+        while input.len() < 4 {
+            if stream.read_buf(input).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let word = input.first_chunk().and_then(|bytes| Word::from_bytes(*bytes));
+        Ok(word.map_or(Beginning::Frames, Beginning::Word))
+    };
+    tokio::time::timeout(SESSIONLESS_TIMEOUT, first).await.unwrap_or(Ok(Beginning::Idle))
+}
+
+/// Drives a connection from a socket.
+struct Driver {
+    stream: TcpStream,
+    input: BytesMut,
+    connection: Connection,
+    engine: Arc<Engine>,
+    address: SocketAddr,
+}
+
+/// What made a turn.
+enum Turn {
+    /// Bytes came in; 0 at the end of the stream.
+    Read(usize),
+    /// Bytes went out.
+    Wrote,
+    /// The outbox has something, or is over.
+    Outgoing(Taken),
+    /// No handshake in time.
+    Idle,
+    /// The server shuts down.
+    Shutdown,
+}
+
+impl Driver {
+    async fn run(mut self, cancelled: CancellationToken) -> io::Result<()> {
+        let codec = FrameCodec::new(self.engine.config.frame_bytes_max);
+        let mut output = BytesMut::new();
+        let idle = tokio::time::sleep(SESSIONLESS_TIMEOUT);
+        tokio::pin!(idle);
+        let mut has_more = true;
+        loop {
+            if has_more {
+                has_more = self.handle_frames(&codec, &mut output)?;
+                if !self.connection.peer.outbox.encode_into(&mut output, WRITE_BYTES) {
+                    return self.close(&mut output).await;
+                }
+                self.write_now(&mut output)?;
+            }
+            let is_paused = output.len() > OUTBOX_BYTES_PAUSE
+                || self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE;
+            let peer = &self.connection.peer;
+            let (mut reader, mut writer) = self.stream.split();
+            let turn = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => Turn::Shutdown,
+                wrote = writer.write_buf(&mut output), if !output.is_empty() => {
+                    wrote?;
+                    Turn::Wrote
+                }
+                taken = std::future::poll_fn(|cx| peer.outbox.poll_take(cx)),
+                    if output.len() < WRITE_BYTES => Turn::Outgoing(taken),
+                () = std::future::ready(()), if has_more && !is_paused => continue,
+                read = reader.read_buf(&mut self.input), if !has_more && !is_paused => {
+                    Turn::Read(read?)
+                }
+                () = &mut idle, if !self.connection.is_established() => Turn::Idle,
+            };
+            match turn {
+                Turn::Read(0) => return Ok(()),
+                Turn::Read(_) => has_more = true,
+                Turn::Wrote => {}
+                Turn::Outgoing(Taken::Message(message)) => {
+                    message.put(&mut output);
+                    if !peer.outbox.encode_into(&mut output, WRITE_BYTES) {
+                        return self.close(&mut output).await;
+                    }
+                    self.write_now(&mut output)?;
+                }
+                Turn::Outgoing(Taken::Over) | Turn::Shutdown => {
+                    return self.close(&mut output).await;
+                }
+                Turn::Idle => {
+                    self.engine.stats.sessionless_expired.add(1);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Handles the frames that are there, and tells whether more of them may be. What they bring
+    /// about is moved to `output` when it is over for this connection.
+    fn handle_frames(&mut self, codec: &FrameCodec, output: &mut BytesMut) -> io::Result<bool> {
+        for _ in 0..REQUESTS_PER_TURN {
+            match codec.next_frame(&mut self.input) {
+                Ok(Some(frame)) => {
+                    if self.connection.handle_frame(frame).is_err() {
+                        return Ok(false);
+                    }
+                }
+                Ok(None) => return Ok(false),
+                Err(error) => {
+                    tracing::warn!(peer = %self.address, "connection closed: {error}");
+                    // What was answered before the bad frame still leaves.
+                    self.connection.peer.outbox.finish();
+                    self.connection.peer.outbox.encode_into(output, usize::MAX);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes what the socket takes at once, without waiting for it.
+    fn write_now(&self, output: &mut BytesMut) -> io::Result<()> {
+        while !output.is_empty() {
+            match self.stream.try_write(output) {
+                Ok(written) => {
+                    let _ = output.split_to(written);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the conversation: what may leave does, within a limit of time.
+    async fn close(mut self, output: &mut BytesMut) -> io::Result<()> {
+        self.connection.peer.outbox.finish();
+        let flush = async {
+            loop {
+                let goes_on = self.connection.peer.outbox.encode_into(output, WRITE_BYTES);
+                if output.is_empty() {
+                    break;
+                }
+                self.stream.write_all_buf(output).await?;
+                if !goes_on {
+                    break;
+                }
+            }
+            self.stream.shutdown().await
+        };
+        tokio::time::timeout(SHUTDOWN_TIMEOUT, flush)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}

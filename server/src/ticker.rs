@@ -1,0 +1,79 @@
+//! The one task that acts by the clock: it ends sessions that were not heard of, and deletes
+//! containers and TTL znodes whose time has come (`SessionTrackerImpl`, `ContainerManager`).
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::Engine;
+
+/// Runs until it is cancelled or the engine is gone.
+pub(crate) async fn run(engine: Weak<Engine>, cancelled: CancellationToken) {
+    let _ = cancelled.run_until_cancelled(tick_for_ever(engine)).await;
+}
+
+async fn tick_for_ever(engine: Weak<Engine>) {
+    let mut sweeps = Sweeps::default();
+    loop {
+        let next = match engine.upgrade() {
+            Some(engine) => {
+                let now_ms = engine.clock.now_ms();
+                let tick_ms = u64::from(engine.config.tick_time_ms);
+                expire(&engine, now_ms);
+                let next_sweep_ms = sweeps.sweep_if_due(&engine, now_ms);
+                let next_tick_ms = (now_ms / tick_ms + 1) * tick_ms;
+                engine.clock.at_ms(next_tick_ms.min(next_sweep_ms))
+            }
+            None => return,
+        };
+        tokio::time::sleep_until(next).await;
+    }
+}
+
+/// Ends the sessions whose tick has come.
+fn expire(engine: &Arc<Engine>, now_ms: u64) {
+    let tick_ms = u64::from(engine.config.tick_time_ms);
+    for liveness in engine.registry.sessions() {
+        if liveness.expires_ms(tick_ms) <= now_ms {
+            engine.expire_if_due(&liveness, now_ms);
+        }
+    }
+}
+
+/// When containers and TTL znodes were looked at.
+#[derive(Debug, Default)]
+struct Sweeps {
+    last_ms: u64,
+}
+
+impl Sweeps {
+    /// Looks at them if the interval is over, and returns when to look again.
+    fn sweep_if_due(&mut self, engine: &Arc<Engine>, now_ms: u64) -> u64 {
+        let interval = engine.config.container_check_interval.max(Duration::from_millis(1));
+        let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        if now_ms >= self.last_ms.saturating_add(interval_ms) {
+            self.last_ms = now_ms;
+            engine.sweep(most_in(interval, engine.config.container_max_per_minute));
+        }
+        self.last_ms.saturating_add(interval_ms)
+    }
+}
+
+/// How many deletions an interval allows when a minute allows `per_minute`; at least one.
+fn most_in(interval: Duration, per_minute: u32) -> usize {
+    let share = interval.as_millis().saturating_mul(u128::from(per_minute)) / 60_000;
+    usize::try_from(share).unwrap_or(usize::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletions_are_spread_over_the_minute() {
+        assert_eq!(most_in(Duration::from_secs(60), 10_000), 10_000);
+        assert_eq!(most_in(Duration::from_millis(600), 10_000), 100);
+        assert_eq!(most_in(Duration::from_millis(1), 1), 1);
+    }
+}
