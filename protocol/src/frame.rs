@@ -51,7 +51,6 @@ impl FrameCodec {
         };
         let length = self.check(i32::from_be_bytes(*length))?;
         if stream.len() < LENGTH_BYTES + length {
-            stream.reserve(LENGTH_BYTES + length - stream.len());
             return Ok(None);
         }
         stream.advance(LENGTH_BYTES);

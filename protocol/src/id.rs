@@ -91,7 +91,8 @@ impl Xid {
 pub enum Expect {
     /// Whatever it is: -1 on the wire.
     Any,
-    /// This version and no other.
+    /// This version and no other. On the wire -1 would mean [`Expect::Any`], and no znode is ever
+    /// at that version.
     Exactly(i32),
 }
 

@@ -307,14 +307,38 @@ fn slice_of(frame: &Bytes, part: &[u8]) -> Bytes {
     if part.is_empty() { Bytes::new() } else { frame.slice_ref(part) }
 }
 
+/// Text whose malformed parts are U+FFFD, as in Java: like [`String::from_utf8_lossy`], but that
+/// an encoded surrogate is one malformed part, and not one for each of its bytes.
+pub(crate) fn repaired(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    loop {
+        let error = match std::str::from_utf8(rest) {
+            Ok(valid) => {
+                text.push_str(valid);
+                return text;
+            }
+            Err(error) => error,
+        };
+        let (valid, malformed) = rest.split_at(error.valid_up_to());
+        text.push_str(std::str::from_utf8(valid).expect("it was just found valid"));
+        text.push(char::REPLACEMENT_CHARACTER);
+        let length = match malformed {
+            [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
+            [0xed, 0xa0..=0xbf, ..] => 2,
+            _ => error.error_len().unwrap_or(malformed.len()),
+        };
+        rest = &malformed[length..];
+    }
+}
+
 impl Decode for Option<ByteString> {
     const MIN_BYTES: usize = 4;
 
     /// Malformed UTF-8 becomes U+FFFD, as in Java.
     fn decode<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
         let text = |bytes: &[u8]| {
-            ByteString::try_from(slice_of(frame, bytes))
-                .unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned().into())
+            ByteString::try_from(slice_of(frame, bytes)).unwrap_or_else(|_| repaired(bytes).into())
         };
         length_prefixed.map(|bytes| bytes.map(text)).parse(input)
     }
@@ -417,4 +441,24 @@ fn encode_slice<T: Encode>(items: &[T], out: &mut BytesMut) {
 
 fn slice_len<T: Encode>(items: &[T]) -> usize {
     4 + items.iter().map(Encode::encoded_len).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_text_is_repaired_as_java_does() {
+        let cases: [(&[u8], &str); 6] = [
+            (b"plain", "plain"),
+            (b"\xed\xa0\xbd\xed\xb8\x80:x", "\u{fffd}\u{fffd}:x"),
+            (b"\xed\xa0", "\u{fffd}"),
+            (b"\xed\xa0x", "\u{fffd}x"),
+            (b"a\xffb", "a\u{fffd}b"),
+            (b"\xe4\xb8", "\u{fffd}"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(repaired(bytes), text, "{bytes:x?}");
+        }
+    }
 }

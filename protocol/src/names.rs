@@ -138,10 +138,10 @@ fn repaired(mut rest: &[u8]) -> Names {
     while let Some((length, tail)) = rest.split_first_chunk::<4>() {
         let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(0);
         let (name, tail) = tail.split_at(length);
-        names.push(String::from_utf8_lossy(name));
+        names.push(crate::jute::repaired(name));
         rest = tail;
     }
-    names.iter().map(AsRef::as_ref).collect()
+    names.iter().map(String::as_str).collect()
 }
 
 impl Encode for Names {

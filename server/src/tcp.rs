@@ -79,7 +79,7 @@ async fn serve(
         }
     };
     tracing::debug!(peer = %address, "connected");
-    let mut input = BytesMut::with_capacity(READ_BYTES);
+    let mut input = BytesMut::new();
     let beginning = cancelled.run_until_cancelled(begin(&mut stream, &mut input)).await;
     match beginning {
         Some(Ok(Beginning::Frames)) => {}
@@ -165,6 +165,9 @@ impl Driver {
             }
             let is_paused = output.len() > OUTBOX_BYTES_PAUSE
                 || self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE;
+            if !is_paused {
+                self.input.reserve(READ_BYTES);
+            }
             let peer = &self.connection.peer;
             let (mut reader, mut writer) = self.stream.split();
             let turn = tokio::select! {

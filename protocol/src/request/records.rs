@@ -287,7 +287,8 @@ record! {
 }
 
 record! {
-    /// The body of `setWatches2`; that of `setWatches` is its first four fields.
+    /// The body of `setWatches2`; that of `setWatches` is its first four fields, and has no place
+    /// for persistent watches.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct SetWatches {
         /// The last zxid that the client saw: what changed after it is told at once.
