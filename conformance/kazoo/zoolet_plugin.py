@@ -39,17 +39,24 @@ LIBC = ctypes.CDLL(None)
 RUN = {}
 
 
-def free_port():
-    # Below the ephemeral range: a test stops its server and starts it again on
-    # the same port, which no outgoing connection may take meanwhile.
+def reserve_port():
+    """A free port, with the socket that keeps it for our servers.
+
+    Below the ephemeral range, so that no outgoing connection takes the port
+    while a test has its server stopped. The socket stays bound and never
+    listens: that keeps out other workers, which look for ports by binding
+    them, but not a server, since both have SO_REUSEADDR then.
+    """
     while True:
         port = random.randrange(12000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+        keeper = socket.socket()
+        try:
+            keeper.bind(("127.0.0.1", port))
+        except OSError:
+            keeper.close()
+            continue
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return port, keeper
 
 
 def die_with_parent():
@@ -103,8 +110,8 @@ class Server:
 
     def __init__(self, entries):
         self.entries = entries
-        self.client_port = free_port()
-        self.secure_client_port = free_port()
+        self.client_port, self.keeper = reserve_port()
+        self.secure_client_port, self.secure_keeper = reserve_port()
         self.process = None
         self.folder = None
         self.certificates = None
@@ -120,6 +127,14 @@ class Server:
 
     @property
     def running(self):
+        if self.process is not None and self.process.poll() is not None:
+            # No test asked for that. The harness starts another one, and the
+            # runner has to know.
+            death = {"status": self.process.returncode, "log": "".join(self.get_logs(40))}
+            death["before"] = os.environ.get("PYTEST_CURRENT_TEST", "")
+            with open(RUN["deaths"], "a") as out:
+                out.write(json.dumps(death) + "\n")
+            self.process = None
         return self.process is not None
 
     def prepare(self):
@@ -197,7 +212,7 @@ class Server:
             )
         deadline = time.monotonic() + START_TIMEOUT
         while not self.said_ready(start):
-            if self.process.poll() is not None or time.monotonic() > deadline:
+            if not self.running or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError("the server did not come up:\n%s" % "".join(self.get_logs()))
             time.sleep(0.01)
@@ -208,9 +223,9 @@ class Server:
             return b"listening on " in log.read(65536)
 
     def stop(self):
-        process, self.process = self.process, None
-        if process is None or process.poll() is not None:
+        if not self.running:
             return
+        process, self.process = self.process, None
         process.terminate()
         try:
             process.wait(10)
@@ -291,6 +306,9 @@ def pytest_configure(config):
     RUN["zoolet_bin"] = os.path.abspath(config.getoption("--zoolet-bin"))
     # The workers of xdist load this plugin too, but only their master reports.
     RUN["results"] = None if hasattr(config, "workerinput") else config.getoption("--zk-results")
+
+    results = config.getoption("--zk-results")
+    RUN["deaths"] = results + ".deaths" if results else os.devnull
 
     os.environ["ZOOKEEPER_VERSION"] = "3.8.0"
     os.environ["ZOOKEEPER_CLUSTER_SIZE"] = "1"
