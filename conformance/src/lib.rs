@@ -1,1 +1,19 @@
-//! (to come)
+//! Conformance: our server against what Apache ZooKeeper does.
+//!
+//! - [`script`]: golden scripts, each about one thing, with the exact trace that ZooKeeper gave.
+//! - [`differential`]: random operations from a seed, sent to two servers side by side.
+//! - [`target`]: what both run against: the core in process, or any server over TCP.
+//! - [`peers`]: where the foreign servers and clients are, and what happens when they are not.
+//!
+//! What is deliberately not here: a client for others to use. [`client`] sends what no good client
+//! would, and hides nothing of what comes back.
+
+pub mod apache;
+pub mod client;
+pub mod core_target;
+pub mod differential;
+pub mod peers;
+pub mod script;
+pub mod stage;
+pub mod target;
+pub mod wire;

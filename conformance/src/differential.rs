@@ -1,0 +1,1 @@
+//! Random operations, sent to two servers side by side.

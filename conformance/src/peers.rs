@@ -1,0 +1,86 @@
+//! The foreign servers and clients: where they are, and what a test says when they are not there.
+//!
+//! `conformance/install-peers` installs them. A test that needs one asks [`Peer::find`], and is
+//! reported as ignored, with the reason, when it is missing; with `ZOOLET_REQUIRE_PEERS=1` in the
+//! environment that is a failure instead, so that a run that must have them cannot pass without.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A foreign program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// Apache ZooKeeper 3.8 from Debian's jars, and a Java to run it.
+    Apache,
+    /// kazoo, the Python client, with its own tests.
+    Kazoo,
+    /// Curator's recipes from Debian's jars, and a Java compiler.
+    Curator,
+}
+
+/// A peer that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; conformance/install-peers installs it")]
+pub struct Missing {
+    what: String,
+}
+
+/// Whether a missing peer is a failure.
+#[must_use]
+pub fn are_required() -> bool {
+    env::var("ZOOLET_REQUIRE_PEERS").is_ok_and(|value| !value.is_empty() && value != "0")
+}
+
+/// The folder of this crate.
+#[must_use]
+pub fn conformance_folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The Python of the virtual environment that has kazoo.
+#[must_use]
+pub fn kazoo_python() -> PathBuf {
+    conformance_folder().join("../target/peers/kazoo/bin/python")
+}
+
+impl Peer {
+    /// Whether the peer can be used here.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] says what is not there.
+    pub fn find(self) -> Result<(), Missing> {
+        match self {
+            Self::Apache => {
+                needs_file(Path::new("/usr/share/java/zookeeper.jar"))?;
+                needs_program("java", "-version")?;
+                needs_program("python3", "--version")
+            }
+            Self::Kazoo => needs_file(&kazoo_python()),
+            Self::Curator => {
+                for jar in ["curator-recipes", "curator-framework", "curator-client", "zookeeper"] {
+                    needs_file(&Path::new("/usr/share/java").join(jar).with_extension("jar"))?;
+                }
+                needs_program("javac", "-version")
+            }
+        }
+    }
+}
+
+fn needs_file(path: &Path) -> Result<(), Missing> {
+    if path.exists() {
+        Ok(())
+    } else {
+        Err(Missing { what: format!("{} is not there", path.display()) })
+    }
+}
+
+fn needs_program(name: &str, argument: &str) -> Result<(), Missing> {
+    let mut command = Command::new(name);
+    command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Missing { what: format!("the program {name} is not there") }),
+    }
+}

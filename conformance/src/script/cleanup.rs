@@ -1,0 +1,96 @@
+//! Who cleans up after a script on a server that other scripts use too.
+
+use std::io;
+
+use bytes::Bytes;
+use zoolet_protocol::{
+    Auth, ConnectRequest, Delete, Expect, Lookup, MultiOp, Password, Read, ReplyHeader, Request,
+    Response, Session, SessionId, Write, Zxid,
+};
+
+use crate::client::{Body, Client, Handshake, Message};
+use crate::target::Target;
+
+/// The digest that every server under test takes for the superuser's, whose password is `secret`:
+/// `DigestAuthenticationProvider.superDigest`.
+pub const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
+
+const SUPER_CREDENTIALS: &[u8] = b"super:secret";
+
+/// The longest that a script may leave the janitor's session without a request.
+const TIMEOUT_MS: i32 = 60_000;
+
+/// What stays: the built-in znodes.
+const BUILT_IN: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
+
+/// A client with every permission.
+#[derive(Debug)]
+pub(super) struct Janitor {
+    client: Client,
+}
+
+impl Janitor {
+    pub(super) fn new(target: &dyn Target) -> io::Result<Self> {
+        let mut janitor = Self { client: Client::open(target, TIMEOUT_MS)? };
+        janitor.ask(&Request::Session(Session::Auth(Auth {
+            auth_type: 0,
+            scheme: Some("digest".into()),
+            auth: Some(Bytes::from_static(SUPER_CREDENTIALS)),
+        })))?;
+        Ok(janitor)
+    }
+
+    /// The last transaction of the server.
+    pub(super) fn last_zxid(&mut self) -> io::Result<Zxid> {
+        Ok(self.ask(&Request::Session(Session::Ping))?.0.zxid)
+    }
+
+    /// Ends these sessions, and deletes every znode that is not built in.
+    pub(super) fn clean(
+        &mut self,
+        target: &dyn Target,
+        sessions: &[SessionId],
+    ) -> io::Result<()> {
+        for session in sessions {
+            end_session(target, *session)?;
+        }
+        self.delete_below("/")?;
+        self.ask(&Request::Write(Write::CloseSession))?;
+        Ok(())
+    }
+
+    fn delete_below(&mut self, path: &str) -> io::Result<()> {
+        let list = Request::Read(Read::Lookup(Lookup::GetChildren(path.into())));
+        let (_, Body::Known(Response::Names(names))) = self.ask(&list)? else { return Ok(()) };
+        for name in names.iter() {
+            let separator = if path == "/" { "" } else { "/" };
+            let child = format!("{path}{separator}{name}");
+            self.delete_below(&child)?;
+            if !BUILT_IN.contains(&child.as_str()) {
+                let delete = Delete { path: child.into(), version: Expect::Any };
+                self.ask(&Request::Write(Write::Op(MultiOp::Delete(delete))))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, request: &Request) -> io::Result<(ReplyHeader, Body)> {
+        match self.client.ask(request).pop() {
+            Some(Message::Reply { header, body, .. }) => Ok((header, body)),
+            other => Err(io::Error::other(format!("the janitor got {other:?}"))),
+        }
+    }
+}
+
+/// Takes a session up and closes it, if it is there.
+fn end_session(target: &dyn Target, session: SessionId) -> io::Result<()> {
+    let mut client = Client::dial(target)?;
+    let password = Password::of(session);
+    let request = ConnectRequest { session, password, ..ConnectRequest::new(TIMEOUT_MS) };
+    if let Handshake::Answered(response) = client.shake_hands(&request)
+        && !response.is_refused()
+    {
+        client.ask(&Request::Write(Write::CloseSession));
+    }
+    Ok(())
+}

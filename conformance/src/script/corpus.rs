@@ -1,0 +1,260 @@
+//! The files of the corpus: which server each needs, and how a trace is compared with what is
+//! recorded.
+//!
+//! A block in which a command has the tag `since-X.Y.Z` says what ZooKeeper does from that version
+//! on. An older server runs the block, but what it says there is neither compared nor recorded.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use similar::TextDiff;
+
+use super::runner;
+use crate::peers::conformance_folder;
+use crate::target::Target;
+
+/// A version of ZooKeeper.
+pub type Version = (u32, u32, u32);
+
+/// A script file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// Area and name, `watch/delete-fires-once`.
+    pub name: String,
+    path: PathBuf,
+}
+
+/// The server that a script needs, which its area decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Setting {
+    /// Any server, which other scripts use as well.
+    Shared,
+    /// A server that nobody used before: the area `fresh`.
+    Fresh,
+    /// Hard quotas are enforced: the area `quota-enforced`.
+    EnforceQuota,
+    /// Access control lists are not looked at: the area `skip-acl`.
+    SkipAcl,
+    /// Znodes with a time to live are not allowed: the area `ttl-disabled`.
+    TtlDisabled,
+    /// Containers and TTL znodes are swept many times a second: the area `sweep`.
+    Sweeping,
+}
+
+/// What went wrong with a script.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// It could not be run.
+    #[error("{name}: {source}")]
+    Run {
+        /// Which script.
+        name: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Its trace is another one than the recorded one.
+    #[error("{name}: - is recorded, + is what came\n{diff}")]
+    Differs {
+        /// Which script.
+        name: String,
+        /// The lines that differ.
+        diff: String,
+    },
+}
+
+/// All scripts, in the order of their names.
+///
+/// # Errors
+///
+/// When the files cannot be listed.
+pub fn corpus() -> io::Result<Vec<Script>> {
+    let root = conformance_folder().join("scripts");
+    let mut scripts = Vec::new();
+    for area in fs::read_dir(&root)? {
+        let area = area?;
+        if !area.file_type()?.is_dir() {
+            continue;
+        }
+        for file in fs::read_dir(area.path())? {
+            let path = file?.path();
+            let name = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+            scripts.push(Script { name, path });
+        }
+    }
+    scripts.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(scripts)
+}
+
+impl Script {
+    /// The area, which is the folder.
+    #[must_use]
+    pub fn area(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+
+    /// The server that it needs.
+    #[must_use]
+    pub fn setting(&self) -> Setting {
+        match self.area() {
+            "fresh" => Setting::Fresh,
+            "quota-enforced" => Setting::EnforceQuota,
+            "skip-acl" => Setting::SkipAcl,
+            "ttl-disabled" => Setting::TtlDisabled,
+            "sweep" => Setting::Sweeping,
+            _ => Setting::Shared,
+        }
+    }
+
+    /// Runs it and compares its trace with what is recorded, except for blocks that a server of
+    /// `version` is too old for; `None` is the newest.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be run, or the trace is another.
+    pub fn check(&self, target: &dyn Target, version: Option<Version>) -> Result<(), ScriptError> {
+        let (recorded, traced) = self.trace(target, version)?;
+        if recorded == traced {
+            return Ok(());
+        }
+        let diff = TextDiff::from_lines(&recorded, &traced);
+        let diff = diff.unified_diff().context_radius(6).to_string();
+        Err(ScriptError::Differs { name: self.name.clone(), diff })
+    }
+
+    /// Runs it and records its trace, except in blocks that a server of `version` is too old for.
+    /// Tells whether the file is another now.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be run or written.
+    pub fn record(
+        &self,
+        target: &dyn Target,
+        version: Option<Version>,
+    ) -> Result<bool, ScriptError> {
+        let (recorded, traced) = self.trace(target, version)?;
+        fs::write(&self.path, &traced).map_err(|source| self.failed(source))?;
+        Ok(recorded != traced)
+    }
+
+    /// Runs it and fills in the traces of the blocks that a server of `version` is too old for,
+    /// and no others.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be run or written.
+    pub fn fill(&self, target: &dyn Target, version: Version) -> Result<bool, ScriptError> {
+        let (recorded, traced) = self.trace(target, None)?;
+        let filled = merge(&recorded, &traced, |block| !block.is_beyond(version));
+        fs::write(&self.path, &filled).map_err(|source| self.failed(source))?;
+        Ok(recorded != filled)
+    }
+
+    /// What is recorded, and what comes now.
+    fn trace(
+        &self,
+        target: &dyn Target,
+        version: Option<Version>,
+    ) -> Result<(String, String), ScriptError> {
+        let recorded = fs::read_to_string(&self.path).map_err(|source| self.failed(source))?;
+        let is_fresh = self.setting() == Setting::Fresh;
+        let traced = runner::run(target, &recorded, is_fresh)
+            .map_err(|source| self.failed(source))?;
+        let Some(version) = version else { return Ok((recorded, traced)) };
+        let merged = merge(&recorded, &traced, |block| block.is_beyond(version));
+        Ok((recorded, merged))
+    }
+
+    fn failed(&self, source: io::Error) -> ScriptError {
+        ScriptError::Run { name: self.name.clone(), source }
+    }
+}
+
+/// One block of a script as it stands in the file.
+struct Text<'a> {
+    commands: &'a str,
+    output: &'a str,
+}
+
+const SEPARATOR: &str = "---\n";
+const SINCE: &str = "since-";
+
+impl Text<'_> {
+    /// Whether a command is tagged with a later version.
+    fn is_beyond(&self, version: Version) -> bool {
+        self.commands
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split_once('[')?.1.split_once(']'))
+            .flat_map(|(tags, _)| tags.split([',', ' ']))
+            .filter_map(|tag| parse_version(tag.strip_prefix(SINCE)?))
+            .any(|since| since > version)
+    }
+}
+
+fn parse_version(text: &str) -> Option<Version> {
+    let mut parts = text.splitn(3, '.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??, parts.next()??))
+}
+
+/// The blocks of a script. Output ends at an empty line, as in goldenscript.
+fn blocks(mut text: &str) -> Vec<Text<'_>> {
+    let mut blocks = Vec::new();
+    while let Some(end) = find_separator(text) {
+        let (commands, rest) = text.split_at(end);
+        let length = if rest.starts_with('\n') {
+            1
+        } else {
+            rest.find("\n\n").map_or(rest.len(), |place| place + 2)
+        };
+        let (output, rest) = rest.split_at(length);
+        blocks.push(Text { commands, output });
+        text = rest;
+    }
+    blocks.push(Text { commands: text, output: "" });
+    blocks
+}
+
+/// Where the line after the next separator begins.
+fn find_separator(text: &str) -> Option<usize> {
+    if text.starts_with(SEPARATOR) {
+        return Some(SEPARATOR.len());
+    }
+    text.find("\n---\n").map(|place| place + 1 + SEPARATOR.len())
+}
+
+/// The new text, with the old output in the blocks that are to be kept.
+fn merge(old: &str, new: &str, keeps: impl Fn(&Text<'_>) -> bool) -> String {
+    let (old, new) = (blocks(old), blocks(new));
+    let last = new.len().saturating_sub(2);
+    let mut merged = String::new();
+    for (index, block) in new.iter().enumerate() {
+        merged.push_str(block.commands);
+        match old.get(index) {
+            Some(before) if keeps(block) => {
+                let output = before.output.trim_end_matches('\n');
+                merged.push_str(output);
+                merged.push_str(if output.is_empty() { "" } else { "\n" });
+                merged.push_str(if index < last { "\n" } else { "" });
+            }
+            _ => merged.push_str(block.output),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "# Comment.\na: > x\n---\na: 1\n\na: [since-3.9.0] > y\n---\na: 2\n";
+
+    #[test]
+    fn a_tagged_block_keeps_what_is_recorded() {
+        let new = OLD.replace("a: 1", "a: 10").replace("a: 2", "a: 20");
+        let merged = merge(OLD, &new, |block| block.is_beyond((3, 8, 0)));
+        assert_eq!(merged, OLD.replace("a: 1", "a: 10"));
+        assert_eq!(merge(OLD, &new, |block| block.is_beyond((3, 9, 0))), new);
+    }
+}

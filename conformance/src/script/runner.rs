@@ -1,0 +1,248 @@
+//! Runs the commands of one script.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write as _;
+
+use goldenscript::{Block, Context};
+use zoolet_protocol::{
+    ConnectRequest, Password, Request, Session, SessionId, Xid, Zxid,
+};
+
+use super::cleanup::Janitor;
+use super::command::{Command, Connect};
+use super::operation::{self, Operation};
+use super::trace::Trace;
+use super::value;
+use crate::client::{Client, Message, framed};
+use crate::target::Target;
+
+/// Runs a script against a server, and gives back the script with the trace that it has there.
+///
+/// # Errors
+///
+/// When a command cannot be read, or the server cannot be reached.
+pub fn run(target: &dyn Target, text: &str, is_fresh: bool) -> std::io::Result<String> {
+    let mut runner = Runner::new(target, is_fresh)?;
+    let traced = goldenscript::generate(&mut runner, text);
+    runner.clients.clear();
+    if let Some(janitor) = &mut runner.janitor {
+        janitor.clean(target, &runner.trace.sessions())?;
+    }
+    traced
+}
+
+struct Runner<'a> {
+    target: &'a dyn Target,
+    clients: BTreeMap<String, Client>,
+    trace: Trace,
+    /// None where the server is new and nobody comes after.
+    janitor: Option<Janitor>,
+}
+
+impl<'a> Runner<'a> {
+    fn new(target: &'a dyn Target, is_fresh: bool) -> std::io::Result<Self> {
+        let mut janitor = if is_fresh { None } else { Some(Janitor::new(target)?) };
+        let base = janitor.as_mut().map_or(Ok(Zxid::ZERO), Janitor::last_zxid)?;
+        let trace = Trace::new(is_fresh, base);
+        Ok(Self { target, clients: BTreeMap::new(), trace, janitor })
+    }
+
+    fn client(&mut self, name: &str) -> Result<&mut Client, Box<dyn Error>> {
+        self.clients.get_mut(name).ok_or_else(|| format!("{name} is not connected").into())
+    }
+
+    fn execute(&mut self, name: &str, command: &Command) -> Result<Vec<String>, Box<dyn Error>> {
+        match command {
+            Command::Connect(connect) => return Ok(vec![self.connect(name, connect)?]),
+            Command::Dial => {
+                let client = Client::dial(self.target)?;
+                self.clients.insert(name.to_owned(), client);
+            }
+            Command::Bytes { pieces } => {
+                let bytes = value::pieces(pieces)?;
+                self.client(name)?.send_bytes(&bytes);
+            }
+            Command::Frame { pieces } => {
+                let frame = framed(&value::pieces(pieces)?);
+                self.client(name)?.send_bytes(&frame);
+            }
+            Command::Cut => {
+                self.clients.remove(name);
+            }
+            Command::Receive => {
+                let messages = self.receive_all(name);
+                return Ok(self.show(&messages));
+            }
+            Command::ReceiveHandshake => {
+                let handshake = self.client(name)?.finish_handshake();
+                self.name_session(name);
+                return Ok(vec![self.trace.handshake(&handshake)]);
+            }
+            Command::AwaitEvent => {
+                let is_last = |message: &Message| matches!(message, Message::Event { .. });
+                let messages = self.receive_until(name, is_last)?;
+                return Ok(self.show(&messages));
+            }
+            Command::AwaitClose => {
+                let messages = self.receive_until(name, |_| false)?;
+                return Ok(self.show(&messages));
+            }
+            Command::Expire => self.target.expire(),
+            Command::ShowEventZxids => self.trace.shows_event_zxids = true,
+            Command::Ask(operation) => return self.pipeline(name, std::slice::from_ref(operation)),
+            Command::Pipeline(operations) => return self.pipeline(name, operations),
+            Command::Send(operations) => {
+                self.send(name, operations)?;
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn connect(&mut self, name: &str, connect: &Connect) -> Result<String, Box<dyn Error>> {
+        let request = self.connect_request(connect)?;
+        let mut client = Client::dial(self.target)?;
+        let handshake = client.shake_hands(&request);
+        self.clients.insert(name.to_owned(), client);
+        self.name_session(name);
+        Ok(self.trace.handshake(&handshake))
+    }
+
+    fn name_session(&mut self, name: &str) {
+        let session = self.clients.get(name).and_then(|client| client.session.as_ref());
+        if let Some((session, _)) = session {
+            self.trace.name_session(*session, name);
+        }
+    }
+
+    fn connect_request(&self, connect: &Connect) -> Result<ConnectRequest, Box<dyn Error>> {
+        let session = match connect.session.as_deref() {
+            None => SessionId::NONE,
+            Some(name) => match self.trace.session(name) {
+                Some(session) => session,
+                None => SessionId(name.parse().map_err(|_| format!("no session {name:?}"))?),
+            },
+        };
+        let password = match connect.password.as_str() {
+            "own" if session.is_none() => Password::zero(),
+            "own" => Password::of(session),
+            "wrong" => Password::from_bytes(vec![7; zoolet_protocol::PASSWORD_BYTES]),
+            "short" => Password::from_bytes(vec![7; 3]),
+            "null" => Password::NULL,
+            other => return Err(format!("no password {other:?}").into()),
+        };
+        let read_only = match connect.read_only.as_str() {
+            "yes" => Some(true),
+            "no" => Some(false),
+            "absent" => None,
+            other => return Err(format!("readOnly is no {other:?}").into()),
+        };
+        Ok(ConnectRequest {
+            protocol_version: connect.protocol,
+            last_zxid_seen: operation::zxid(&connect.seen, self.trace.base)?,
+            timeout_ms: connect.timeout,
+            session,
+            password,
+            read_only,
+        })
+    }
+
+    /// Sends operations in one piece, and gives back their xids.
+    fn send(&mut self, name: &str, operations: &[Operation]) -> Result<Vec<Xid>, Box<dyn Error>> {
+        let base = self.trace.base;
+        let client = self.client(name)?;
+        let mut bytes = Vec::new();
+        let mut xids = Vec::new();
+        for operation in operations {
+            let (request, xid) = operation.request(base)?;
+            let (xid, frame) = client.encode(&request, xid);
+            bytes.extend_from_slice(&frame);
+            xids.push(xid);
+        }
+        client.send_bytes(&bytes);
+        Ok(xids)
+    }
+
+    fn pipeline(
+        &mut self,
+        name: &str,
+        operations: &[Operation],
+    ) -> Result<Vec<String>, Box<dyn Error>> {
+        let mut lines = Vec::new();
+        for xid in self.send(name, operations)? {
+            let client = self.client(name)?;
+            if client.awaits(xid) {
+                let messages = client.receive_until(xid);
+                lines.extend(self.show(&messages));
+            }
+        }
+        Ok(lines)
+    }
+
+    fn receive_until(
+        &mut self,
+        name: &str,
+        is_last: fn(&Message) -> bool,
+    ) -> Result<Vec<Message>, Box<dyn Error>> {
+        let client = self.client(name)?;
+        let mut messages = Vec::new();
+        loop {
+            let message = client.receive();
+            let is_over = matches!(message, Message::Closed | Message::Silence);
+            let is_last = is_over || is_last(&message);
+            messages.push(message);
+            if is_last {
+                return Ok(messages);
+            }
+        }
+    }
+
+    /// Everything that a server sent to a client before it answers a ping of it; nothing from a
+    /// client that has no session to ping with. The answer to the ping is left out.
+    fn receive_all(&mut self, name: &str) -> Vec<Message> {
+        let Some(client) = self.clients.get_mut(name) else { return Vec::new() };
+        let has_session = client.session.as_ref().is_some_and(|(id, _)| !id.is_none());
+        if !has_session || !client.is_open() {
+            return Vec::new();
+        }
+        let mut messages = client.ask(&Request::Session(Session::Ping));
+        if let Some(Message::Reply { header, .. }) = messages.last()
+            && header.xid == Xid::PING
+        {
+            messages.pop();
+        }
+        messages
+    }
+
+    fn show(&mut self, messages: &[Message]) -> Vec<String> {
+        messages.iter().map(|message| self.trace.message(message)).collect()
+    }
+}
+
+impl goldenscript::Runner for Runner<'_> {
+    type Command = goldenscript::Command;
+
+    fn run(
+        &mut self,
+        command: &goldenscript::Command,
+        context: &Context,
+    ) -> Result<String, Box<dyn Error>> {
+        let name = context.prefix.as_deref().unwrap_or_default();
+        let lines = self.execute(name, &Command::parse(&command.name)?)?;
+        Ok(lines.join("\n"))
+    }
+
+    fn end_block(&mut self, _: &Block) -> Result<String, Box<dyn Error>> {
+        let mut output = String::new();
+        let names: Vec<_> = self.clients.keys().cloned().collect();
+        for name in names {
+            let messages = self.receive_all(&name);
+            for line in self.show(&messages) {
+                let line = line.replace('\n', &format!("\n{name}: "));
+                writeln!(output, "{name}: {line}")?;
+            }
+        }
+        Ok(output)
+    }
+}
+
