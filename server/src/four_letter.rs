@@ -12,9 +12,11 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use zoolet_core::ConnectionId;
 
 use crate::engine::Engine;
 use crate::limits::SESSIONLESS_TIMEOUT;
+use crate::registry::Peer;
 
 /// The version that is told to those who ask: programs read from it what the server can do.
 pub(crate) const VERSION: &str =
@@ -46,14 +48,17 @@ impl Word {
     }
 }
 
-/// Answers a word; the connection ends with it.
+/// Answers a word; the connection ends with it. `asker` is among the connections that are listed
+/// and counted, as in ZooKeeper.
 pub(crate) async fn answer(
     stream: &mut TcpStream,
     input: &mut BytesMut,
     word: Word,
     engine: &Arc<Engine>,
+    asker: &Peer,
 ) {
     tracing::debug!(word = word.0, "four-letter word");
+    asker.stats.frame_received(0);
     let text = if !engine.config.four_letter_words.contains(word.0) {
         format!("{} is not executed because it is not in the whitelist.\n", word.0)
     } else if word.0 == "stmk" {
@@ -62,7 +67,7 @@ pub(crate) async fn answer(
             None => return,
         }
     } else {
-        text(word, engine)
+        text(word, engine, asker.id)
     };
     let write = async {
         stream.write_all(text.as_bytes()).await?;
@@ -89,7 +94,7 @@ async fn trace_mask(stream: &mut TcpStream, input: &mut BytesMut) -> Option<i64>
     tokio::time::timeout(SESSIONLESS_TIMEOUT, read).await.ok().flatten()
 }
 
-fn text(word: Word, engine: &Engine) -> String {
+fn text(word: Word, engine: &Engine, asker: ConnectionId) -> String {
     match word.0 {
         "ruok" => "imok".to_owned(),
         "isro" => "rw".to_owned(),
@@ -101,11 +106,11 @@ fn text(word: Word, engine: &Engine) -> String {
         "stat" => {
             format!(
                 "Zookeeper version: {VERSION}\nClients:\n{}\n{}",
-                connections::brief(engine),
+                connections::brief(engine, asker),
                 report::numbers(engine)
             )
         }
-        "cons" => format!("{}\n", connections::full(engine)),
+        "cons" => format!("{}\n", connections::full(engine, asker)),
         "dump" => report::dump(engine),
         "wchs" => report::watch_summary(engine),
         "wchc" => report::watches_by_session(engine),

@@ -84,9 +84,7 @@ async fn serve(
     match beginning {
         Some(Ok(Beginning::Frames)) => {}
         Some(Ok(Beginning::Word(word))) => {
-            // The connection is the administrator's, and does not count among the clients'.
-            drop(connection);
-            four_letter::answer(&mut stream, &mut input, word, &engine).await;
+            four_letter::answer(&mut stream, &mut input, word, &engine, &connection.peer).await;
             return;
         }
         Some(Ok(Beginning::Idle)) => {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use zoolet_core::ConnectionId;
+
 use crate::engine::Engine;
 use crate::registry::Peer;
 
@@ -10,13 +12,13 @@ const INTEREST_READ: u8 = 1;
 const INTEREST_WRITE: u8 = 4;
 
 /// The lines of `stat`.
-pub(super) fn brief(engine: &Engine) -> String {
-    lines(engine, |_, _| {})
+pub(super) fn brief(engine: &Engine, asker: ConnectionId) -> String {
+    lines(engine, asker, |_, _| {})
 }
 
 /// The lines of `cons`.
-pub(super) fn full(engine: &Engine) -> String {
-    lines(engine, |line, peer| {
+pub(super) fn full(engine: &Engine, asker: ConnectionId) -> String {
+    lines(engine, asker, |line, peer| {
         let stats = &peer.stats;
         if stats.session().is_none() {
             return;
@@ -42,11 +44,16 @@ pub(super) fn full(engine: &Engine) -> String {
     })
 }
 
-fn lines(engine: &Engine, details: impl Fn(&mut String, &Peer)) -> String {
+fn lines(engine: &Engine, asker: ConnectionId, details: impl Fn(&mut String, &Peer)) -> String {
     let mut text = String::new();
     for peer in engine.registry.peers() {
         let waits = peer.outbox.waiting_messages();
-        let interest = INTEREST_READ | if waits > 0 { INTEREST_WRITE } else { 0 };
+        let interest = match waits {
+            // Nothing more is read from the connection that asks.
+            _ if peer.id == asker => 0,
+            0 => INTEREST_READ,
+            _ => INTEREST_READ | INTEREST_WRITE,
+        };
         let received = peer.stats.received.value();
         let sent = peer.stats.sent.value();
         let _ = write!(
