@@ -1,1 +1,31 @@
-//! zoolet
+//! zoolet: a ZooKeeper-compatible coordination server inside a test or behind a TCP port.
+//!
+//! [`Server`] is one node that ZooKeeper clients take for the original. In a test it needs no
+//! port, no Java and no time: clients reach it through [`Server::dialer`], and under tokio's
+//! paused clock a session of thirty seconds expires at once.
+//!
+//! ```
+//! use zoolet::Server;
+//! use zoolet::protocol::Dial;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::builder().start().await?;
+//! let connection = server.dialer().dial().await?; // a client in this process
+//! # drop(connection);
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The parts can be had on their own: [`protocol`] is the wire format, [`core`] the state machine
+//! without clock and I/O. The `zoolet` command comes with the default feature `cli`.
+
+#[doc(inline)]
+pub use zoolet_core as core;
+#[doc(inline)]
+pub use zoolet_protocol as protocol;
+pub use zoolet_server::{
+    Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,
+    Server, Settings, StartError, WallTime, limits,
+};
