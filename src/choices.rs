@@ -1,0 +1,262 @@
+//! What may be chosen about a server that is started from a command line.
+//!
+//! The flags are the keys of `zoo.cfg` in kebab case. A [`ZooCfg`](crate::zoo_cfg::ZooCfg) fills
+//! the same struct from a file, and flags are laid over it.
+
+pub(crate) mod values;
+
+use std::time::Duration;
+
+use clap::Args;
+use zoolet_server::{
+    Config, ConfigError, DigestAlgorithm, EnforceAuth, FourLetterWhitelist, Settings,
+};
+
+use self::values::HostPort;
+
+/// Every field is `None` until a file or a flag chooses it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct Choices {
+    /// Where clients connect; port 0 picks a free port [default: 127.0.0.1:2181]
+    #[arg(short, long, value_name = "HOST:PORT", help_heading = LISTENING)]
+    #[arg(conflicts_with_all = ["client_port", "client_port_address"])]
+    pub(crate) listen: Option<HostPort>,
+
+    /// As --listen, on all interfaces unless --client-port-address names one
+    #[arg(long, value_name = "PORT", value_parser = values::port, help_heading = LISTENING)]
+    pub(crate) client_port: Option<u16>,
+
+    /// The interface that --client-port is opened on, by name or address
+    #[arg(long, value_name = "HOST", value_parser = values::host, help_heading = LISTENING)]
+    pub(crate) client_port_address: Option<String>,
+
+    /// How many connections may wait to be accepted [default: the system's]
+    #[arg(long, value_name = "COUNT", value_parser = values::listen_backlog)]
+    #[arg(allow_negative_numbers = true, help_heading = LISTENING)]
+    pub(crate) client_port_listen_backlog: Option<u32>,
+
+    /// Let the system probe connections on which nothing happens [default: false]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = LISTENING)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) client_tcp_keep_alive: Option<bool>,
+
+    /// The unit of time: sessions end at multiples of it [default: 3000]
+    #[arg(long, value_name = "MS", value_parser = values::tick_time, help_heading = SESSIONS)]
+    pub(crate) tick_time: Option<u32>,
+
+    /// The least session timeout that a client is given [default: 2 ticks]
+    #[arg(long, value_name = "MS", value_parser = values::session_timeout)]
+    #[arg(allow_negative_numbers = true, help_heading = SESSIONS)]
+    pub(crate) min_session_timeout: Option<i32>,
+
+    /// The greatest session timeout that a client is given [default: 20 ticks]
+    #[arg(long, value_name = "MS", value_parser = values::session_timeout)]
+    #[arg(allow_negative_numbers = true, help_heading = SESSIONS)]
+    pub(crate) max_session_timeout: Option<i32>,
+
+    /// How many connections one address may have; 0 for any number [default: 60]
+    #[arg(long, value_name = "COUNT", value_parser = values::connections_from_one_address)]
+    #[arg(allow_negative_numbers = true, help_heading = LIMITS)]
+    pub(crate) max_client_cnxns: Option<usize>,
+
+    /// How many connections there may be in all; 0 for any number [default: 0]
+    #[arg(long, value_name = "COUNT", value_parser = values::connections)]
+    #[arg(allow_negative_numbers = true, help_heading = LIMITS)]
+    pub(crate) max_cnxns: Option<usize>,
+
+    /// The longest request, hence about the most data of a znode [default: 1048575]
+    #[arg(long, value_name = "BYTES", value_parser = values::frame_bytes, help_heading = LIMITS)]
+    pub(crate) jute_maxbuffer: Option<usize>,
+
+    /// Refuse what exceeds a hard quota, rather than log it [default: false]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = LIMITS)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) enforce_quota: Option<bool>,
+
+    /// Let everyone do everything, whatever access control lists say [default: no]
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no, help_heading = ACCESS)]
+    #[arg(num_args = 0..=1, default_missing_value = "yes")]
+    pub(crate) skip_acl: Option<bool>,
+
+    /// Who may do everything: a user and the hash of user:password, as in ACLs
+    #[arg(long, value_name = "USER:HASH", value_parser = values::super_digest)]
+    #[arg(help_heading = ACCESS)]
+    pub(crate) super_digest: Option<String>,
+
+    /// The hash of the digest scheme: SHA1, SHA-256 or SHA3-256 [default: SHA1]
+    #[arg(long, value_name = "NAME", value_parser = values::digest_algorithm)]
+    #[arg(help_heading = ACCESS)]
+    pub(crate) digest_alg: Option<DigestAlgorithm>,
+
+    /// Whether clients can authenticate by the digest scheme at all [default: true]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ACCESS)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) digest_authentication_provider_enabled: Option<bool>,
+
+    /// Cut off clients that ask for anything before they authenticate [default: false]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ACCESS)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) enforce_auth_enabled: Option<bool>,
+
+    /// The schemes that --enforce-auth-enabled accepts: digest, ip, or both with a comma between
+    #[arg(long, value_name = "SCHEMES", value_parser = values::auth_schemes)]
+    #[arg(help_heading = ACCESS)]
+    pub(crate) enforce_auth_schemes: Option<String>,
+
+    /// Allow znodes with a time to live [default: true; false in ZooKeeper]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ZNODES)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) extended_types_enabled: Option<bool>,
+
+    /// How often to look for containers and TTL znodes that may go [default: 60000]
+    #[arg(long, value_name = "MS", value_parser = values::check_interval, help_heading = ZNODES)]
+    pub(crate) znode_container_check_interval_ms: Option<Duration>,
+
+    /// How many of them may go in a minute [default: 10000]
+    #[arg(long, value_name = "COUNT", value_parser = values::per_minute, help_heading = ZNODES)]
+    pub(crate) znode_container_max_per_minute: Option<u32>,
+
+    /// When a container goes that never had a child; 0 for never [default: 300000]
+    #[arg(long, value_name = "MS", value_parser = values::never_used_ms, help_heading = ZNODES)]
+    pub(crate) znode_container_max_never_used_interval_ms: Option<i64>,
+
+    /// Which four-letter words are answered, with commas between, or * for all [default: srvr]
+    #[arg(long = "4lw-commands-whitelist", value_name = "WORDS", help_heading = OPERATIONS)]
+    #[arg(value_parser = values::four_letter_words)]
+    pub(crate) four_letter_words: Option<String>,
+
+    /// Answer a reconfiguration as ZooKeeper does that has it enabled [default: false]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = OPERATIONS)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) reconfig_enabled: Option<bool>,
+
+    /// `readonlymode.enabled`, which on one node only allows the word `isro`.
+    #[arg(skip)]
+    pub(crate) readonly_mode: Option<bool>,
+
+    /// `sessionRequireClientSASLAuth`.
+    #[arg(skip)]
+    pub(crate) require_sasl: Option<bool>,
+}
+
+impl Choices {
+    /// Where to listen.
+    ///
+    /// # Errors
+    ///
+    /// [`Contradiction`] if there is an address without a port.
+    pub(crate) fn listen(&self) -> Result<HostPort, Contradiction> {
+        if let Some(listen) = &self.listen {
+            return Ok(listen.clone());
+        }
+        match (&self.client_port_address, self.client_port) {
+            (Some(host), Some(port)) => Ok(HostPort { host: host.clone(), port }),
+            (None, Some(port)) => Ok(HostPort { host: "0.0.0.0".to_owned(), port }),
+            (None, None) => Ok(HostPort { host: "127.0.0.1".to_owned(), port: 2181 }),
+            (Some(_), None) => Err(Contradiction::NoClientPort),
+        }
+    }
+
+    /// The server that was chosen; where it listens is left open.
+    ///
+    /// # Errors
+    ///
+    /// [`Contradiction`] names the first.
+    pub(crate) fn config(&self) -> Result<Config, Contradiction> {
+        let mut config = Config {
+            min_session_timeout_ms: self.min_session_timeout.filter(|&ms| ms >= 0),
+            max_session_timeout_ms: self.max_session_timeout.filter(|&ms| ms >= 0),
+            listen_backlog: self.client_port_listen_backlog.filter(|&backlog| backlog > 0),
+            four_letter_words: self.four_letter_whitelist(),
+            enforce_auth: self.enforce_auth()?,
+            ..Config::default()
+        };
+        put(&mut config.tick_time_ms, self.tick_time);
+        put(&mut config.max_client_connections, self.max_client_cnxns);
+        put(&mut config.max_connections, self.max_cnxns);
+        put(&mut config.frame_bytes_max, self.jute_maxbuffer);
+        put(&mut config.tcp_keep_alive, self.client_tcp_keep_alive);
+        put(&mut config.container_check_interval, self.znode_container_check_interval_ms);
+        put(&mut config.container_max_per_minute, self.znode_container_max_per_minute);
+        let max_never_used = self.znode_container_max_never_used_interval_ms;
+        put(&mut config.container_max_never_used_ms, max_never_used);
+        self.put_settings(&mut config.settings);
+        config.check()?;
+        match &config.settings.super_digest {
+            Some(digest) if !has_length_of(digest, config.settings.digest_algorithm) => {
+                Err(Contradiction::SuperDigestOfOtherAlgorithm)
+            }
+            _ => Ok(config),
+        }
+    }
+
+    fn put_settings(&self, settings: &mut Settings) {
+        settings.super_digest.clone_from(&self.super_digest);
+        put(&mut settings.ttl_znodes, self.extended_types_enabled);
+        put(&mut settings.enforce_quota, self.enforce_quota);
+        put(&mut settings.skip_acl, self.skip_acl);
+        put(&mut settings.digest_algorithm, self.digest_alg);
+        put(&mut settings.digest_scheme, self.digest_authentication_provider_enabled);
+        put(&mut settings.reconfig_enabled, self.reconfig_enabled);
+    }
+
+    fn four_letter_whitelist(&self) -> FourLetterWhitelist {
+        let words = self.four_letter_words.as_deref().unwrap_or_default();
+        let readonly = if self.readonly_mode == Some(true) { ",isro" } else { "" };
+        match format!("{words}{readonly}").parse() {
+            Ok(whitelist) => whitelist,
+            Err(infallible) => match infallible {},
+        }
+    }
+
+    /// As `AuthenticationHelper` combines the three.
+    fn enforce_auth(&self) -> Result<EnforceAuth, Contradiction> {
+        if self.require_sasl == Some(true) {
+            return Err(Contradiction::SaslRequired);
+        }
+        if self.enforce_auth_enabled != Some(true) {
+            return Ok(EnforceAuth::Off);
+        }
+        let schemes = self.enforce_auth_schemes.as_deref().unwrap_or_default().split(',');
+        let schemes = schemes.map(str::trim).filter(|scheme| !scheme.is_empty());
+        Ok(EnforceAuth::Schemes(schemes.map(str::to_owned).collect()))
+    }
+}
+
+/// Choices that exclude one another.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Contradiction {
+    #[error("clientPortAddress is set but clientPort is not; set both, or --listen HOST:PORT")]
+    NoClientPort,
+    #[error(
+        "the hash in superDigest has not the length of one by digestAlg; compute it by that \
+         algorithm"
+    )]
+    SuperDigestOfOtherAlgorithm,
+    #[error(
+        "sessionRequireClientSASLAuth is set, but this server does not know SASL; remove it, or \
+         set enforce.auth.enabled=true and enforce.auth.schemes=digest"
+    )]
+    SaslRequired,
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+fn put<T>(slot: &mut T, choice: Option<T>) {
+    if let Some(choice) = choice {
+        *slot = choice;
+    }
+}
+
+/// Whether the hash of a digest has 20 bytes, as SHA-1's, or the 32 of the others, in base64.
+fn has_length_of(digest: &str, algorithm: DigestAlgorithm) -> bool {
+    let length = if algorithm == DigestAlgorithm::Sha1 { 28 } else { 44 };
+    digest.split_once(':').is_some_and(|(_, hash)| hash.len() == length)
+}
+
+const LISTENING: &str = "Listening";
+const SESSIONS: &str = "Sessions";
+const LIMITS: &str = "Limits";
+const ACCESS: &str = "Access control";
+const ZNODES: &str = "Containers and TTL znodes";
+const OPERATIONS: &str = "Operations";

@@ -1,0 +1,58 @@
+//! Logs go to stderr, so that stdout has nothing but what a command was asked for.
+
+use std::io::{self, IsTerminal};
+
+use clap::ValueEnum;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Off => Self::OFF,
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
+}
+
+/// Starts logging: as `level` says, else as the variable `RUST_LOG` does, else from info up.
+pub(crate) fn start(level: Option<LogLevel>) {
+    let variable = std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty());
+    let (targets, bad) = match (level, variable.as_deref().map(str::parse::<Targets>)) {
+        (Some(level), _) => (Targets::new().with_default(LevelFilter::from(level)), None),
+        (None, Some(Ok(targets))) => (targets, None),
+        (None, Some(Err(error))) => (info(), Some(error)),
+        (None, None) => (info(), None),
+    };
+    let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let layer = tracing_subscriber::fmt::layer()
+        .compact()
+        .with_writer(io::stderr)
+        .with_ansi(wants_colour && io::stderr().is_terminal())
+        // Its complaint about a stderr that is gone would go to stderr, and panic.
+        .log_internal_errors(false);
+    tracing_subscriber::registry().with(layer).with(targets).init();
+    if let Some(error) = bad {
+        tracing::warn!("RUST_LOG is not understood, and logs are from info up: {error}");
+    }
+}
+
+fn info() -> Targets {
+    Targets::new().with_default(LevelFilter::INFO)
+}

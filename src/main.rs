@@ -1,0 +1,71 @@
+//! The `zoolet` command: one sub-command a file, and what they share.
+
+mod choices;
+mod logging;
+mod serve;
+mod zoo_cfg;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+/// A small coordination server that speaks ZooKeeper's protocol
+///
+/// Programs that use Apache ZooKeeper work with it unchanged. It is a single node, needs no Java,
+/// and in this version keeps its data in memory: what was stored is gone when it stops.
+#[derive(Debug, Parser)]
+#[command(version, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start a server [the default]
+    ///
+    /// Once clients can connect it prints "listening on HOST:PORT" to stdout. It stays in the
+    /// foreground until Ctrl-C or SIGTERM ends it, and logs to stderr.
+    Serve(serve::Serve),
+}
+
+fn main() -> ExitCode {
+    let matches = Cli::command().get_matches_from(with_command(std::env::args_os()));
+    let Cli { command } = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    let result = match (command, matches.subcommand()) {
+        (Command::Serve(serve), Some((_, matches))) => serve.run(matches),
+        (Command::Serve(_), None) => unreachable!("a sub-command is required"),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Whoever closed stderr does not want to hear of it.
+            let _ = writeln!(io::stderr(), "error: {error}");
+            error.exit_code()
+        }
+    }
+}
+
+/// The arguments, with `serve` for the command if there are only options, or none.
+fn with_command(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<_> = args.collect();
+    let first = args.get(1).map(|first| first.to_string_lossy());
+    let is_for_serve = match first.as_deref() {
+        None => true,
+        Some("-h" | "--help" | "-V" | "--version") => false,
+        Some(first) => first.starts_with('-'),
+    };
+    if is_for_serve {
+        args.insert(1.min(args.len()), "serve".into());
+    }
+    args
+}
+
+const AFTER_HELP: &str = "\
+Without a command, zoolet serves: `zoolet --listen 127.0.0.1:2182` is the same as
+`zoolet serve --listen 127.0.0.1:2182`.";

@@ -1,0 +1,191 @@
+//! `zoolet serve`: a server until a signal ends it.
+
+mod listen;
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Args, FromArgMatches};
+use zoolet_server::Config;
+
+use self::listen::ListenError;
+use crate::choices::{Choices, Contradiction};
+use crate::logging::{self, LogLevel};
+use crate::zoo_cfg::{ZooCfg, ZooCfgError};
+
+/// The options; what the command does is said where it is listed.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Serve {
+    /// Read this zoo.cfg, the configuration file of ZooKeeper; options override it
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// How much to log [default: info, or what the variable RUST_LOG says]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
+
+    #[command(flatten)]
+    choices: Choices,
+}
+
+impl Serve {
+    /// Serves; returns when a signal has ended it.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`] if it cannot.
+    pub(crate) fn run(self, matches: &ArgMatches) -> Result<(), ServeError> {
+        logging::start(self.log_level);
+        let choices = match &self.config {
+            Some(path) => {
+                let ZooCfg { mut choices, remarks } = ZooCfg::read(path)?;
+                for remark in remarks {
+                    tracing::warn!("{remark}");
+                }
+                choices.update_from_arg_matches(matches)?;
+                choices
+            }
+            None => self.choices,
+        };
+        let config = choices.config()?;
+        let addresses = listen::resolve(&choices.listen()?)?;
+        raise_descriptor_limit();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(ServeError::Runtime)?;
+        runtime.block_on(serve(config, &addresses))
+    }
+}
+
+async fn serve(config: Config, addresses: &[SocketAddr]) -> Result<(), ServeError> {
+    // Before anyone can know that the server is up, so that no signal is missed.
+    let mut signals = Signals::new().map_err(ServeError::Runtime)?;
+    let server = listen::start(&config, addresses).await?;
+    if let Some(address) = server.local_addr() {
+        announce(address);
+    }
+    let signal = signals.next().await;
+    tracing::info!("{signal} received, shutting down");
+    tokio::select! {
+        () = server.shutdown() => Ok(()),
+        _ = signals.next() => Err(ServeError::Hurried),
+    }
+}
+
+/// The first line is for programs to wait for, the others are for people.
+fn announce(address: SocketAddr) {
+    // All interfaces are no address to connect to.
+    let host = match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        host => host,
+    };
+    let reachable = SocketAddr::new(host, address.port());
+    let version = env!("CARGO_PKG_VERSION");
+    let text = format!(
+        "listening on {address}\n\
+         zoolet {version}, a single ZooKeeper node. Data is in memory, and gone when it stops.\n\
+         Connect with any ZooKeeper client:\n\
+         \x20 zkCli.sh -server {reachable}\n\
+         \x20 KazooClient(hosts=\"{reachable}\")\n\
+         Stop with Ctrl-C or `kill {pid}`.\n",
+        pid = std::process::id(),
+    );
+    // Whoever does not read this can be served none the less.
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Each client takes a descriptor, and the usual limit of 1,024 is kept low only for programs that
+/// use `select`. The Java machine raises it likewise.
+fn raise_descriptor_limit() {
+    match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(limit) => tracing::debug!("up to {limit} files and connections may be open"),
+        Err(error) => tracing::warn!("cannot raise the limit of open connections: {error}"),
+    }
+}
+
+/// The signals that end a server.
+struct Signals {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    async fn next(&mut self) -> &'static str {
+        if let Err(error) = tokio::signal::ctrl_c().await {
+            tracing::warn!("Ctrl-C cannot be waited for: {error}");
+            std::future::pending::<()>().await;
+        }
+        "Ctrl-C"
+    }
+}
+
+/// Why the command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    #[error(transparent)]
+    ZooCfg(#[from] ZooCfgError),
+    #[error("the configuration contradicts itself: {0}")]
+    Contradiction(#[from] Contradiction),
+    #[error("{0}")]
+    Arguments(#[from] clap::Error),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("the system refuses what a server needs: {0}")]
+    Runtime(io::Error),
+    #[error("stopped at once by a second signal; clients may have missed replies")]
+    Hurried,
+}
+
+impl ServeError {
+    /// As ZooKeeper's: 2 for what the user wrote, 1 for the rest.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) => 2,
+            Self::Listen(error) if error.is_about_the_name() => 2,
+            Self::Listen(_) | Self::Runtime(_) | Self::Hurried => 1,
+        })
+    }
+}
+
+const AFTER_HELP: &str = "\
+All but the first options are named after the keys of zoo.cfg. BOOL is true or false, and may be
+left out for true: --enforce-quota is --enforce-quota true.
+
+Examples:
+  zoolet serve                              on 127.0.0.1:2181, for this machine only
+  zoolet serve --listen 0.0.0.0:2181        for the whole network
+  zoolet serve --listen 127.0.0.1:0         on any free port, which is printed
+  zoolet serve --config zoo.cfg             with the settings of a ZooKeeper server
+
+Exit status: 0 after a signal, 1 if the server failed, 2 if the command or its configuration is
+wrong.";

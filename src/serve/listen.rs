@@ -1,0 +1,98 @@
+//! From the name that was given to the address that is listened at.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use zoolet_server::{Config, Server, StartError};
+
+use crate::choices::values::HostPort;
+
+/// The addresses of a name, at least one.
+///
+/// # Errors
+///
+/// [`ListenError::Unresolved`] if it has none.
+pub(super) fn resolve(name: &HostPort) -> Result<Vec<SocketAddr>, ListenError> {
+    let unresolved = |source| ListenError::Unresolved { host: name.host.clone(), source };
+    let addresses = (name.host.as_str(), name.port).to_socket_addrs().map_err(unresolved)?;
+    let addresses: Vec<_> = addresses.collect();
+    if addresses.is_empty() {
+        return Err(unresolved(io::Error::new(ErrorKind::NotFound, "it has no address")));
+    }
+    Ok(addresses)
+}
+
+/// Starts a server at the first address that can be had.
+///
+/// # Errors
+///
+/// [`ListenError`] if there is none.
+pub(super) async fn start(
+    config: &Config,
+    addresses: &[SocketAddr],
+) -> Result<Server, ListenError> {
+    let mut refusals = Vec::new();
+    for &address in addresses {
+        match Server::builder().config(config.clone()).listen(address).start().await {
+            Ok(server) => return Ok(server),
+            Err(StartError::Listen { address, source }) => {
+                refusals.push(Refusal { address, source });
+            }
+            Err(error) => return Err(ListenError::Start(error)),
+        }
+    }
+    Err(ListenError::Refused(Refusals(refusals)))
+}
+
+/// Why a server does not listen.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ListenError {
+    #[error("cannot find the address of {host:?} to listen at: {source}")]
+    Unresolved { host: String, source: io::Error },
+    #[error("cannot listen on {0}")]
+    Refused(Refusals),
+    #[error(transparent)]
+    Start(StartError),
+}
+
+impl ListenError {
+    /// Whether another name would do.
+    pub(super) fn is_about_the_name(&self) -> bool {
+        matches!(self, Self::Unresolved { .. })
+    }
+}
+
+/// What the system said of each address.
+#[derive(Debug)]
+pub(crate) struct Refusals(Vec<Refusal>);
+
+#[derive(Debug)]
+struct Refusal {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+impl fmt::Display for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, Refusal { address, source }) in self.0.iter().enumerate() {
+            write!(f, "{}{address}: {source}", if i == 0 { "" } else { ", nor on " })?;
+        }
+        let cure = match self.0.last().map(|refusal| refusal.source.kind()) {
+            Some(ErrorKind::AddrInUse) => {
+                "Another program, perhaps ZooKeeper or zoolet, has this port. Stop it, or choose \
+                 another port with --listen HOST:PORT (or clientPort in the configuration file); \
+                 port 0 picks a free one."
+            }
+            Some(ErrorKind::PermissionDenied) => {
+                "The system reserves low ports; choose one from 1024 up."
+            }
+            Some(ErrorKind::AddrNotAvailable) => {
+                "This machine has no such address; 127.0.0.1 is for clients on this machine, \
+                 0.0.0.0 for all."
+            }
+            _ => return Ok(()),
+        };
+        write!(f, "\n{cure}")
+    }
+}

@@ -1,0 +1,298 @@
+//! Reads a `zoo.cfg`, ZooKeeper's configuration file.
+//!
+//! The keys are those of `QuorumPeerConfig` and, with or without the prefix `zookeeper.`, the Java
+//! properties of the server, which ZooKeeper takes from the same file. A bad value of a key that
+//! has an effect is an error; a key that has none is told of, with the reason; so is a key that
+//! no ZooKeeper knows. The last of several lines with one key counts, as in Java.
+
+mod inert;
+mod keys;
+mod properties;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use self::inert::Reason;
+use self::properties::{BadEscape, Property};
+use crate::choices::Choices;
+use crate::choices::values::{self, BadValue, HostPort};
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(crate) struct ZooCfg {
+    pub(crate) choices: Choices,
+    /// What the user should hear about it, a sentence each.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl ZooCfg {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ZooCfgError`] tells of every line that cannot be used.
+    pub(crate) fn read(path: &Path) -> Result<Self, ZooCfgError> {
+        let text = read_text(path)?;
+        let mut reader = Reader::new(path);
+        reader.read(&text);
+        if let Some(dynamic) = reader.dynamic_config_file.take() {
+            let text = read_text(&dynamic)?;
+            reader.read_dynamic(&dynamic, &text);
+        }
+        reader.finish()
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, ZooCfgError> {
+    let error = |source| ZooCfgError::Unreadable { path: path.to_owned(), source };
+    std::fs::read(path).map(properties::decode).map_err(error)
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ZooCfgError {
+    #[error("cannot read the configuration file {}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("the configuration file cannot be used:{}", Lines(.0))]
+    Unusable(Vec<Problem>),
+}
+
+/// One line that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}:{line}: {kind}", path.display())]
+pub(crate) struct Problem {
+    path: PathBuf,
+    line: usize,
+    kind: ProblemKind,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ProblemKind {
+    #[error(transparent)]
+    Syntax(#[from] BadEscape),
+    #[error("{key} {expected}, not {value:?}")]
+    Value { key: String, value: String, expected: BadValue },
+    /// Without the value, which may be a password.
+    #[error("{key} {expected}")]
+    Secret { key: String, expected: BadValue },
+    #[error("the part after \";\" must be PORT or HOST:PORT, for clients to connect to")]
+    ServerClientPort,
+    #[error(
+        "{0} servers make an ensemble, but zoolet is a single node; keep one server line at most, \
+         or run Apache ZooKeeper"
+    )]
+    Ensemble(usize),
+}
+
+struct Lines<'a>(&'a [Problem]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+/// What has been read so far.
+struct Reader<'a> {
+    path: &'a Path,
+    choices: Choices,
+    servers: BTreeMap<String, (PathBuf, Property)>,
+    dynamic_config_file: Option<PathBuf>,
+    /// The keys without effect: as written, with their lines.
+    inert: BTreeMap<Reason, Vec<(String, usize)>>,
+    remarks: Vec<String>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(path: &'a Path) -> Self {
+        Self {
+            path,
+            choices: Choices::default(),
+            servers: BTreeMap::new(),
+            dynamic_config_file: None,
+            inert: BTreeMap::new(),
+            remarks: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, text: &str) {
+        for property in self.last_of_each(text) {
+            self.property(property);
+        }
+    }
+
+    /// The properties that count, in the order of their lines.
+    fn last_of_each(&mut self, text: &str) -> Vec<Property> {
+        let mut lines = BTreeMap::new();
+        let mut counting = BTreeMap::new();
+        for property in properties::parse(text) {
+            match property {
+                Ok(property) => {
+                    let (key, line) = (bare(&property.key).to_owned(), property.line);
+                    if let Some(earlier) = lines.insert(key, line) {
+                        let Property { key, .. } = &property;
+                        let path = self.path.display();
+                        self.remarks.push(format!(
+                            "{path}:{earlier}: {key} is set again in line {line}, which counts"
+                        ));
+                        counting.remove(&earlier);
+                    }
+                    counting.insert(line, property);
+                }
+                Err(error) => self.problem(error.line, error.into()),
+            }
+        }
+        counting.into_values().collect()
+    }
+
+    fn property(&mut self, property: Property) {
+        let key = bare(&property.key);
+        if key == "dynamicConfigFile" {
+            self.dynamic_config_file = Some(property.value.into());
+        } else if let Some(set) = keys::setter(key) {
+            self.set(set, &property);
+        } else if is_server(key) {
+            self.servers.insert(key.to_owned(), (self.path.to_owned(), property));
+        } else if let Some(reason) = Reason::of(key) {
+            self.inert.entry(reason).or_default().push((property.key, property.line));
+        } else {
+            self.unknown(&property);
+        }
+    }
+
+    fn set(&mut self, set: keys::Setter, property: &Property) {
+        let Property { line, key, value } = property;
+        if let Err(expected) = set(&mut self.choices, value) {
+            let (key, value) = (key.clone(), value.clone());
+            let kind = match expected {
+                BadValue::NotASuperDigest => ProblemKind::Secret { key, expected },
+                _ => ProblemKind::Value { key, value, expected },
+            };
+            self.problem(*line, kind);
+        } else if bare(key) == keys::FOUR_LETTER_WORDS {
+            for word in values::unknown_four_letter_words(value) {
+                let path = self.path.display();
+                self.remarks.push(format!("{path}:{line}: {word:?} is no four-letter word"));
+            }
+        }
+    }
+
+    fn unknown(&mut self, property: &Property) {
+        let Property { line, key, .. } = property;
+        let path = self.path.display();
+        self.remarks.push(if key.is_empty() {
+            format!("{path}:{line}: there is no key before the separator")
+        } else if let Some(similar) = similar(bare(key)) {
+            format!("{path}:{line}: unknown key {key:?}; did you mean {similar}?")
+        } else {
+            format!("{path}:{line}: unknown key {key:?}")
+        });
+    }
+
+    /// The file that reconfigurable ensembles keep their servers in.
+    fn read_dynamic(&mut self, path: &Path, text: &str) {
+        for property in properties::parse(text) {
+            match property {
+                Ok(property) if is_server(&property.key) => {
+                    self.servers.insert(property.key.clone(), (path.to_owned(), property));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let (path, line) = (path.to_owned(), error.line);
+                    self.problems.push(Problem { path, line, kind: error.into() });
+                }
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<ZooCfg, ZooCfgError> {
+        self.servers();
+        if !self.problems.is_empty() {
+            self.problems.sort_by_key(|problem| problem.line);
+            return Err(ZooCfgError::Unusable(self.problems));
+        }
+        let path = self.path.display();
+        for (reason, keys) in self.inert {
+            let keys: Vec<_> =
+                keys.into_iter().map(|(key, line)| format!("{key} (line {line})")).collect();
+            let have = if keys.len() == 1 { "has" } else { "have" };
+            let keys = keys.join(", ");
+            self.remarks.push(format!("{path}: {keys} {have} no effect: {reason}"));
+        }
+        Ok(ZooCfg { choices: self.choices, remarks: self.remarks })
+    }
+
+    /// One server line is none too many, and may say where clients connect.
+    fn servers(&mut self) {
+        let count = self.servers.len();
+        let Some((path, server)) = self.servers.values().max_by_key(|(_, server)| server.line)
+        else {
+            return;
+        };
+        let (path, line) = (path.clone(), server.line);
+        if count > 1 {
+            self.problems.push(Problem { path, line, kind: ProblemKind::Ensemble(count) });
+            return;
+        }
+        let Some((_, client)) = server.value.split_once(';') else { return };
+        match server_client_address(client) {
+            Err(_) => {
+                self.problems.push(Problem { path, line, kind: ProblemKind::ServerClientPort });
+            }
+            Ok(client) if self.choices.client_port.is_none() => {
+                self.choices.client_port = Some(client.port);
+                self.choices.client_port_address.get_or_insert(client.host);
+            }
+            Ok(_) => {}
+        }
+    }
+
+    fn problem(&mut self, line: usize, kind: ProblemKind) {
+        self.problems.push(Problem { path: self.path.to_owned(), line, kind });
+    }
+}
+
+/// ZooKeeper puts the prefix before every key that it does not know.
+fn bare(key: &str) -> &str {
+    key.strip_prefix("zookeeper.").unwrap_or(key)
+}
+
+/// Not so `server.principal`, which is a Java property.
+fn is_server(key: &str) -> bool {
+    key.strip_prefix("server.").is_some_and(|id| id.parse::<i64>().is_ok())
+}
+
+/// The `[HOST:]PORT` at the end of a server line.
+fn server_client_address(text: &str) -> Result<HostPort, BadValue> {
+    match values::port(text) {
+        Ok(port) => Ok(HostPort { host: "0.0.0.0".to_owned(), port }),
+        Err(_) => text.parse(),
+    }
+}
+
+/// The known key that was most likely meant.
+fn similar(key: &str) -> Option<&'static str> {
+    let plain = |key: &str| key.replace(['.', '-', '_'], "").to_lowercase();
+    let written = plain(key);
+    let likeness = |known: &str| {
+        // Java properties are often named by their last part alone.
+        let last = known.rsplit('.').next().unwrap_or(known);
+        if plain(last) == written {
+            return 1.0;
+        }
+        strsim::normalized_damerau_levenshtein(&plain(known), &written)
+    };
+    let known = keys::names().chain(inert::names()).map(|known| (likeness(known), known));
+    let (likeness, best) = known.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    (likeness >= SIMILAR).then_some(best)
+}
+
+/// Two letters in seven may be wrong.
+const SIMILAR: f64 = 0.7;
+
+#[cfg(test)]
+mod tests;

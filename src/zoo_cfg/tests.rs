@@ -1,0 +1,321 @@
+//! Files in, choices, remarks and problems out.
+
+use std::path::Path;
+use std::time::Duration;
+
+use zoolet_server::DigestAlgorithm;
+
+use super::*;
+
+fn read(text: &str) -> Result<ZooCfg, String> {
+    let mut reader = Reader::new(Path::new("zoo.cfg"));
+    reader.read(text);
+    reader.finish().map_err(|error| error.to_string())
+}
+
+fn choices(text: &str) -> Choices {
+    let ZooCfg { choices, remarks } = read(text).unwrap();
+    assert_eq!(remarks, [""; 0], "{text}");
+    choices
+}
+
+fn remarks(text: &str) -> Vec<String> {
+    read(text).unwrap().remarks
+}
+
+const DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+
+#[test]
+fn every_key_has_its_effect() {
+    let set = Choices::default;
+    let cases = [
+        ("clientPort=2182", Choices { client_port: Some(2182), ..set() }),
+        ("clientPort=0", Choices { client_port: Some(0), ..set() }),
+        (
+            "clientPortAddress=localhost",
+            Choices { client_port_address: Some("localhost".to_owned()), ..set() },
+        ),
+        (
+            "clientPortAddress=[::1]",
+            Choices { client_port_address: Some("::1".to_owned()), ..set() },
+        ),
+        ("clientPortListenBacklog=128", Choices { client_port_listen_backlog: Some(128), ..set() }),
+        ("clientPortListenBacklog=-1", Choices { client_port_listen_backlog: Some(0), ..set() }),
+        ("clientTcpKeepAlive=true", Choices { client_tcp_keep_alive: Some(true), ..set() }),
+        ("tickTime=2000", Choices { tick_time: Some(2000), ..set() }),
+        ("minSessionTimeout=1000", Choices { min_session_timeout: Some(1000), ..set() }),
+        ("minSessionTimeout=-1", Choices { min_session_timeout: Some(-1), ..set() }),
+        ("maxSessionTimeout=90000", Choices { max_session_timeout: Some(90000), ..set() }),
+        ("maxClientCnxns=0", Choices { max_client_cnxns: Some(0), ..set() }),
+        ("maxClientCnxns=-1", Choices { max_client_cnxns: Some(0), ..set() }),
+        ("maxCnxns=0x10", Choices { max_cnxns: Some(16), ..set() }),
+        ("maxCnxns=-1", Choices { max_cnxns: Some(0), ..set() }),
+        ("jute.maxbuffer=0xfffff", Choices { jute_maxbuffer: Some(0xf_ffff), ..set() }),
+        ("jute.maxbuffer=4194304", Choices { jute_maxbuffer: Some(4 << 20), ..set() }),
+        ("enforceQuota=TRUE", Choices { enforce_quota: Some(true), ..set() }),
+        ("skipACL=yes", Choices { skip_acl: Some(true), ..set() }),
+        ("skipACL=no", Choices { skip_acl: Some(false), ..set() }),
+        (
+            "DigestAuthenticationProvider.digestAlg=SHA3-256",
+            Choices { digest_alg: Some(DigestAlgorithm::Sha3_256), ..set() },
+        ),
+        (
+            "DigestAuthenticationProvider.enabled=false",
+            Choices { digest_authentication_provider_enabled: Some(false), ..set() },
+        ),
+        ("enforce.auth.enabled=true", Choices { enforce_auth_enabled: Some(true), ..set() }),
+        (
+            "enforce.auth.schemes=digest, ip",
+            Choices { enforce_auth_schemes: Some("digest, ip".to_owned()), ..set() },
+        ),
+        ("sessionRequireClientSASLAuth=true", Choices { require_sasl: Some(true), ..set() }),
+        ("extendedTypesEnabled=false", Choices { extended_types_enabled: Some(false), ..set() }),
+        (
+            "znode.container.checkIntervalMs=100",
+            Choices {
+                znode_container_check_interval_ms: Some(Duration::from_millis(100)),
+                ..set()
+            },
+        ),
+        (
+            "znode.container.maxPerMinute=1",
+            Choices { znode_container_max_per_minute: Some(1), ..set() },
+        ),
+        (
+            "znode.container.maxNeverUsedIntervalMs=0",
+            Choices { znode_container_max_never_used_interval_ms: Some(0), ..set() },
+        ),
+        (
+            "4lw.commands.whitelist=stat, ruok, *",
+            Choices { four_letter_words: Some("stat, ruok, *".to_owned()), ..set() },
+        ),
+        ("readonlymode.enabled=true", Choices { readonly_mode: Some(true), ..set() }),
+        ("reconfigEnabled=true", Choices { reconfig_enabled: Some(true), ..set() }),
+    ];
+    let mut keys = vec!["DigestAuthenticationProvider.superDigest"];
+    for (line, expected) in cases {
+        assert_eq!(choices(line), expected, "{line}");
+        assert_eq!(choices(&format!("zookeeper.{line}")), expected, "zookeeper.{line}");
+        keys.push(line.split('=').next().unwrap());
+    }
+    for name in keys::names() {
+        assert!(keys.contains(&name), "{name} has no case here");
+    }
+
+    let line = format!("zookeeper.DigestAuthenticationProvider.superDigest={DIGEST}");
+    let expected = Choices { super_digest: Some(DIGEST.to_owned()), ..set() };
+    assert_eq!(choices(&line), expected);
+}
+
+#[test]
+fn a_bad_value_is_named_with_its_line() {
+    let ports = "from 0 to 65535";
+    let positive = "from 1 to 2147483647";
+    let cases = [
+        ("clientPort", "", ports),
+        ("clientPort", "port", ports),
+        ("clientPort", "65536", ports),
+        ("clientPort", "-1", ports),
+        ("clientPortAddress", "", "must not be empty"),
+        ("clientPortListenBacklog", "many", "or -1 for the system's default"),
+        ("clientTcpKeepAlive", "yes", "must be true or false"),
+        ("tickTime", "0", positive),
+        ("tickTime", "2s", positive),
+        ("tickTime", "2147483648", positive),
+        ("tickTime", "0x10", positive),
+        ("minSessionTimeout", "-2", "from 0 to 2147483647, or -1 for the default"),
+        ("maxSessionTimeout", "1e3", "from 0 to 2147483647, or -1 for the default"),
+        ("maxClientCnxns", "unlimited", "from 0 to 2147483647"),
+        ("maxCnxns", "08", "from 0 to 2147483647"),
+        ("jute.maxbuffer", "4M", positive),
+        ("jute.maxbuffer", "0", positive),
+        ("enforceQuota", "1", "must be true or false"),
+        ("skipACL", "true", "must be yes or no"),
+        ("skipACL", "YES", "must be yes or no"),
+        ("DigestAuthenticationProvider.digestAlg", "MD5", "SHA1 or SHA-256 or SHA3-256"),
+        ("DigestAuthenticationProvider.enabled", "no", "must be true or false"),
+        ("enforce.auth.enabled", "digest", "must be true or false"),
+        ("enforce.auth.schemes", "", "must not be empty"),
+        ("enforce.auth.schemes", ",", "must not be empty"),
+        ("sessionRequireClientSASLAuth", "on", "must be true or false"),
+        ("extendedTypesEnabled", "", "must be true or false"),
+        ("znode.container.checkIntervalMs", "0", positive),
+        ("znode.container.maxPerMinute", "0", positive),
+        ("znode.container.maxNeverUsedIntervalMs", "-1", "from 0 to 9223372036854775807"),
+        ("readonlymode.enabled", "x", "must be true or false"),
+        ("reconfigEnabled", "x", "must be true or false"),
+    ];
+    for (key, value, expected) in cases {
+        let error = read(&format!("# first\n\n{key}={value}\n")).unwrap_err();
+        assert!(error.contains(&format!("\n  zoo.cfg:3: {key} must ")), "{error}");
+        assert!(error.contains(expected), "{error}");
+        assert!(error.ends_with(&format!(", not {value:?}")), "{error}");
+    }
+}
+
+#[test]
+fn a_password_is_not_shown() {
+    for value in ["Secret1", "super:Secret1", "super:U2VjcmV0MQ==", ":D/InIHSb7yEEbrWz8b9l71RjZJU="]
+    {
+        let error = read(&format!("DigestAuthenticationProvider.superDigest={value}")).unwrap_err();
+        assert!(error.contains("zoo.cfg:1: DigestAuthenticationProvider.superDigest must be"));
+        assert!(!error.contains(value), "{error}");
+    }
+}
+
+#[test]
+fn all_problems_are_told_in_their_order() {
+    let error = read("tickTime=a\nclientPort=2181\nmaxCnxns=b\ndataDir=C:\\users").unwrap_err();
+    let lines: Vec<_> = error.lines().skip(1).collect();
+    assert_eq!(lines.len(), 3, "{error}");
+    assert!(lines[0].starts_with("  zoo.cfg:1: tickTime must be a whole number"), "{error}");
+    assert!(lines[1].starts_with("  zoo.cfg:3: maxCnxns must be a whole number"), "{error}");
+    assert!(lines[2].starts_with("  zoo.cfg:4: \"\\u\" must be followed"), "{error}");
+}
+
+#[test]
+fn the_last_of_several_lines_counts() {
+    let ZooCfg { choices, remarks } =
+        read("tickTime=nonsense\nclientPort=1\ntickTime=10\nzookeeper.tickTime=20\n").unwrap();
+    assert_eq!(choices.tick_time, Some(20));
+    assert_eq!(
+        remarks,
+        [
+            "zoo.cfg:1: tickTime is set again in line 3, which counts",
+            "zoo.cfg:3: zookeeper.tickTime is set again in line 4, which counts",
+        ]
+    );
+}
+
+#[test]
+fn keys_without_effect_are_named_with_the_reason() {
+    let cases = [
+        ("dataDir", "in memory"),
+        ("dataLogDir", "in memory"),
+        ("snapCount", "in memory"),
+        ("autopurge.purgeInterval", "in memory"),
+        ("zookeeper.forceSync", "in memory"),
+        ("fsync.warningthresholdms", "in memory"),
+        ("initLimit", "single node"),
+        ("standaloneEnabled", "single node"),
+        ("quorum.auth.enableSasl", "single node"),
+        ("ssl.quorum.keyStore.location", "single node"),
+        ("group.1", "single node"),
+        ("secureClientPort", "TLS"),
+        ("ssl.keyStore.location", "TLS"),
+        ("authProvider.1", "digest and ip only"),
+        ("zookeeper.server.principal", "digest and ip only"),
+        ("superUser", "digest and ip only"),
+        ("audit.enable", "audit log"),
+        ("admin.serverPort", "HTTP admin server"),
+        ("metricsProvider.className", "mntr"),
+        ("metricsProvider.httpPort", "mntr"),
+        ("globalOutstandingLimit", "throttle"),
+        ("connectionMaxTokens", "throttle"),
+        ("nio.sessionlessCnxnTimeout", "fixed value"),
+        ("nio.numWorkerThreads", "Java threads"),
+        ("jvm.pause.monitor", "Java threads"),
+        ("root.logger", "--log-level"),
+        ("pathStats.enabled", "debugging"),
+        ("sasl.client.username", "clients"),
+        ("client.portUnification", "TLS"),
+    ];
+    for (key, reason) in cases {
+        let remarks = remarks(&format!("\n{key}=1"));
+        assert_eq!(remarks.len(), 1, "{key}");
+        assert!(
+            remarks[0].starts_with(&format!("zoo.cfg: {key} (line 2) has no effect: ")),
+            "{}",
+            remarks[0]
+        );
+        assert!(remarks[0].contains(reason), "{}", remarks[0]);
+    }
+}
+
+#[test]
+fn keys_without_effect_are_gathered_by_reason() {
+    assert_eq!(
+        remarks("initLimit=10\ndataDir=/var/zk\nsyncLimit=5"),
+        [
+            "zoo.cfg: dataDir (line 2) has no effect: this version keeps its data in memory, and \
+             nothing goes to disk",
+            "zoo.cfg: initLimit (line 1), syncLimit (line 3) have no effect: zoolet is a single \
+             node, not an ensemble",
+        ]
+    );
+}
+
+#[test]
+fn names_are_listed_once() {
+    let mut names: Vec<_> = keys::names().chain(inert::names()).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn unknown_keys_are_told_of_with_a_suggestion() {
+    let cases = [
+        ("tickTme=1", "unknown key \"tickTme\"; did you mean tickTime?"),
+        ("tick-time=1", "unknown key \"tick-time\"; did you mean tickTime?"),
+        ("CLIENTPORT=1", "unknown key \"CLIENTPORT\"; did you mean clientPort?"),
+        ("maxClientConns=1", "unknown key \"maxClientConns\"; did you mean maxClientCnxns?"),
+        ("datadir=/x", "unknown key \"datadir\"; did you mean dataDir?"),
+        ("zookeeper.skipAcl=yes", "unknown key \"zookeeper.skipAcl\"; did you mean skipACL?"),
+        ("juteMaxBuffer=1", "unknown key \"juteMaxBuffer\"; did you mean jute.maxbuffer?"),
+        (
+            "superDigest=a:b",
+            "unknown key \"superDigest\"; did you mean DigestAuthenticationProvider.superDigest?",
+        ),
+        ("heap.size=1", "unknown key \"heap.size\""),
+        ("server.x=1", "unknown key \"server.x\""),
+        ("=1", "there is no key before the separator"),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(remarks(line), [format!("zoo.cfg:1: {expected}")], "{line}");
+    }
+}
+
+#[test]
+fn unknown_four_letter_words_are_told_of() {
+    let ZooCfg { choices, remarks } = read("4lw.commands.whitelist=ruok,kill").unwrap();
+    assert_eq!(choices.four_letter_words.as_deref(), Some("ruok,kill"));
+    assert_eq!(remarks, ["zoo.cfg:1: \"kill\" is no four-letter word"]);
+}
+
+#[test]
+fn one_server_may_say_where_clients_connect() {
+    let at = |text| {
+        let HostPort { host, port } = choices(text).listen().unwrap();
+        format!("{host} {port}")
+    };
+    let cases = [
+        ("", "127.0.0.1 2181"),
+        ("clientPort=2182", "0.0.0.0 2182"),
+        ("clientPort=2182\nclientPortAddress=localhost", "localhost 2182"),
+        ("server.1=zk1:2888:3888", "127.0.0.1 2181"),
+        ("server.1=zk1:2888:3888;2183", "0.0.0.0 2183"),
+        ("server.1=zk1:2888:3888:participant;zk1:2183", "zk1 2183"),
+        ("server.1=zk1:2888:3888;[::1]:2183", "::1 2183"),
+        ("server.1=zk1:2888:3888;2183\nclientPort=2182", "0.0.0.0 2182"),
+        ("server.1=zk1:1:2;2183\nclientPortAddress=localhost", "localhost 2183"),
+        ("server.1=zk1:1:2;2183\nserver.1=zk1:1:2;2184", "0.0.0.0 2184"),
+    ];
+    for (text, expected) in cases {
+        let ZooCfg { choices, .. } = read(text).unwrap();
+        let HostPort { host, port } = choices.listen().unwrap();
+        assert_eq!(format!("{host} {port}"), expected, "{text}");
+    }
+    assert_eq!(at("clientPort=1"), "0.0.0.0 1");
+
+    let error = read("server.1=zk1:2888:3888;client").unwrap_err();
+    assert!(error.contains("zoo.cfg:1: the part after \";\" must be"), "{error}");
+}
+
+#[test]
+fn an_ensemble_is_refused() {
+    let error = read("tickTime=1\nserver.1=a:1:2\nserver.2=b:1:2\nserver.10=c:1:2").unwrap_err();
+    assert!(error.contains("zoo.cfg:4: 3 servers make an ensemble"), "{error}");
+    assert!(error.contains("run Apache ZooKeeper"), "{error}");
+}
