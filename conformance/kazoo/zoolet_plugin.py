@@ -323,13 +323,20 @@ def pytest_configure(config):
     harness.ZookeeperCluster = Cluster
 
 
+def pytest_collection_modifyitems(items):
+    # What pytest calls a test depends on where it was started; this does not.
+    # It travels with the reports, from xdist's workers as well.
+    for item in items:
+        item.user_properties.append(("id", "%s::%s" % (item.path.name, item.nodeid.split("::", 1)[1])))
+
+
 def pytest_runtest_logreport(report):
     if not RUN["results"]:
         return
     # A test is what its worst phase is; the reader puts the phases together.
     if report.when == "call" or report.outcome != "passed":
         line = {
-            "test": report.nodeid.replace("\\", "/").split("kazoo/tests/")[-1],
+            "test": dict(report.user_properties).get("id", report.nodeid),
             "when": report.when,
             "outcome": report.outcome,
             "seconds": round(report.duration, 3),
