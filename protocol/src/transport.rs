@@ -13,7 +13,14 @@ use bytes::Bytes;
 /// Over TCP frames pass through a socket. In process [`Transport::send`] lets the server handle
 /// the frame on the caller's own thread, and the reply can be received when it returns.
 pub trait Transport: Send + Sync {
+    /// Whether a reply may be there as soon as [`Transport::send`] returns, and a wake-up may be
+    /// answered on the thread that wakes.
+    fn is_local(&self) -> bool;
+
     /// Sends the payload of one frame. It has its place in line when this returns.
+    ///
+    /// Who sends over a local transport receives until there is nothing more: what its own frame
+    /// brings about wakes nobody.
     ///
     /// # Errors
     ///

@@ -65,12 +65,19 @@ struct LocalTransport {
 }
 
 impl Transport for LocalTransport {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
         if !self.connection.peer.outbox.is_open() {
             return Err(Disconnected);
         }
+        // The sender looks for the answer itself, so whoever waits here is left in peace meanwhile.
+        let taker = self.connection.peer.outbox.lend_taker();
         // A hangup is told to the receiving side, after what was sent before it.
         let _hangup = self.connection.handle_frame(frame);
+        self.connection.peer.outbox.return_taker(taker);
         Ok(())
     }
 

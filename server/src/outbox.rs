@@ -189,6 +189,19 @@ impl Outbox {
         }
     }
 
+    /// Takes away who would be woken, until [`Outbox::return_taker`].
+    pub(crate) fn lend_taker(&self) -> Option<Waker> {
+        self.inner.lock().taker.take()
+    }
+
+    /// Puts back who is to be woken, unless someone else waits by now.
+    pub(crate) fn return_taker(&self, taker: Option<Waker>) {
+        let mut inner = self.inner.lock();
+        if inner.taker.is_none() {
+            inner.taker = taker;
+        }
+    }
+
     /// Encodes what may leave, up to about `bytes_max`, and tells whether the conversation goes on.
     pub(crate) fn encode_into(&self, out: &mut BytesMut, bytes_max: usize) -> bool {
         while out.len() < bytes_max {
