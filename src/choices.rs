@@ -190,6 +190,13 @@ impl Choices {
         }
     }
 
+    /// What the user should hear about choices that are in order.
+    pub(crate) fn remark(&self) -> Option<&'static str> {
+        let is_idle =
+            self.enforce_auth_schemes.is_some() && self.enforce_auth_enabled != Some(true);
+        is_idle.then_some("enforce.auth.schemes has no effect without enforce.auth.enabled=true")
+    }
+
     fn put_settings(&self, settings: &mut Settings) {
         settings.super_digest.clone_from(&self.super_digest);
         put(&mut settings.ttl_znodes, self.extended_types_enabled);
@@ -260,3 +267,6 @@ const LIMITS: &str = "Limits";
 const ACCESS: &str = "Access control";
 const ZNODES: &str = "Containers and TTL znodes";
 const OPERATIONS: &str = "Operations";
+
+#[cfg(test)]
+mod tests;

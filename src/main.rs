@@ -69,3 +69,29 @@ fn with_command(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 const AFTER_HELP: &str = "\
 Without a command, zoolet serves: `zoolet --listen 127.0.0.1:2182` is the same as
 `zoolet serve --listen 127.0.0.1:2182`.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_in_order() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_is_the_default() {
+        let cases: [(&[&str], &[&str]); 7] = [
+            (&["zoolet"], &["zoolet", "serve"]),
+            (&["zoolet", "--listen", "a:1"], &["zoolet", "serve", "--listen", "a:1"]),
+            (&["zoolet", "-l", "a:1"], &["zoolet", "serve", "-l", "a:1"]),
+            (&["zoolet", "serve", "-h"], &["zoolet", "serve", "-h"]),
+            (&["zoolet", "help"], &["zoolet", "help"]),
+            (&["zoolet", "--help"], &["zoolet", "--help"]),
+            (&["zoolet", "-V"], &["zoolet", "-V"]),
+        ];
+        for (args, expected) in cases {
+            assert_eq!(with_command(args.iter().map(OsString::from)), expected, "{args:?}");
+        }
+    }
+}

@@ -50,6 +50,9 @@ impl Serve {
             }
             None => self.choices,
         };
+        if let Some(remark) = choices.remark() {
+            tracing::warn!("{remark}");
+        }
         let config = choices.config()?;
         let addresses = listen::resolve(&choices.listen()?)?;
         raise_descriptor_limit();

@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn many_lines() {
-        let cases: [(&str, &[(usize, &str, &str)]); 18] = [
+        type Parsed = &'static [(usize, &'static str, &'static str)];
+        let cases: [(&str, Parsed); 18] = [
             ("", &[]),
             ("\n \t\n\r\n", &[]),
             ("# a=1\n  ! b=2\nc=3", &[(3, "c", "3")]),

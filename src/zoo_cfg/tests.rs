@@ -246,6 +246,29 @@ fn keys_without_effect_are_gathered_by_reason() {
 }
 
 #[test]
+fn every_key_has_a_flag() {
+    use clap::Args;
+
+    let command = Choices::augment_args(clap::Command::new("zoolet"));
+    let flags: Vec<_> = command.get_arguments().filter_map(|flag| flag.get_long()).collect();
+    let in_files_only = ["sessionRequireClientSASLAuth", "readonlymode.enabled"];
+    for key in keys::names().filter(|key| !in_files_only.contains(key)) {
+        let short = key.replace("ACL", "Acl");
+        let short = match short.strip_prefix("DigestAuthenticationProvider.") {
+            Some(short) if short != "enabled" => short,
+            _ => &short,
+        };
+        let mut flag = String::new();
+        for (i, c) in short.char_indices() {
+            let begins_word = c.is_ascii_uppercase() && i > 0 && !flag.ends_with('-');
+            flag.push_str(if begins_word { "-" } else { "" });
+            flag.push(if c == '.' { '-' } else { c.to_ascii_lowercase() });
+        }
+        assert!(flags.contains(&flag.as_str()), "{key} should be --{flag}");
+    }
+}
+
+#[test]
 fn names_are_listed_once() {
     let mut names: Vec<_> = keys::names().chain(inert::names()).collect();
     names.sort_unstable();
@@ -261,6 +284,10 @@ fn unknown_keys_are_told_of_with_a_suggestion() {
         ("tick-time=1", "unknown key \"tick-time\"; did you mean tickTime?"),
         ("CLIENTPORT=1", "unknown key \"CLIENTPORT\"; did you mean clientPort?"),
         ("maxClientConns=1", "unknown key \"maxClientConns\"; did you mean maxClientCnxns?"),
+        (
+            "maxClientConnections=1",
+            "unknown key \"maxClientConnections\"; did you mean maxClientCnxns?",
+        ),
         ("datadir=/x", "unknown key \"datadir\"; did you mean dataDir?"),
         ("zookeeper.skipAcl=yes", "unknown key \"zookeeper.skipAcl\"; did you mean skipACL?"),
         ("juteMaxBuffer=1", "unknown key \"juteMaxBuffer\"; did you mean jute.maxbuffer?"),

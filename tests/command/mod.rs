@@ -1,0 +1,131 @@
+//! Runs the command `zoolet` for tests. Whatever is waited for has a limit, and no process outlives
+//! its test.
+
+#![allow(dead_code, reason = "each test uses the part that it needs")]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpStream;
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+
+/// Far more than anything here takes, on a machine that is busy.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) async fn within_limit<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, what).await.expect("it does not take this long")
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zoolet"));
+    command.args(args).kill_on_drop(true);
+    command.env_remove("RUST_LOG").env_remove("NO_COLOR");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// What a command left that ended by itself.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a command to its end.
+pub(crate) async fn run(args: &[&str]) -> Ended {
+    let output = within_limit(command(args).output()).await.expect("the command can be started");
+    let text = |bytes| String::from_utf8(bytes).expect("the command writes UTF-8");
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stderr: BufReader<ChildStderr>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Running {
+    /// Returns when the first line has said where it listens.
+    pub(crate) async fn start(args: &[&str]) -> Self {
+        let mut child = command(args).spawn().expect("the command can be started");
+        let stdout = child.stdout.take().expect("it is piped");
+        let mut stdout = BufReader::new(stdout).lines();
+        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let Some(line) = within_limit(stdout.next_line()).await.expect("stdout can be read") else {
+            let mut text = String::new();
+            let _ = within_limit(stderr.read_to_string(&mut text)).await;
+            panic!("the server did not start: {text}");
+        };
+        let address = line.strip_prefix("listening on ").expect("the first line says where");
+        let address = address.parse().expect("it is an address");
+        Self { child, stdout, stderr, address }
+    }
+
+    /// The address for clients on this machine.
+    pub(crate) fn reachable(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.address.port()).into()
+    }
+
+    pub(crate) async fn next_stdout_line(&mut self) -> Option<String> {
+        within_limit(self.stdout.next_line()).await.expect("stdout can be read")
+    }
+
+    /// The answer to a four-letter word.
+    pub(crate) async fn ask(&self, word: &str) -> String {
+        let talk = async {
+            let mut stream = TcpStream::connect(self.reachable()).await?;
+            stream.write_all(word.as_bytes()).await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.map(|_| answer)
+        };
+        within_limit(talk).await.expect("the server answers")
+    }
+
+    /// Closes the reading ends of stdout and stderr.
+    pub(crate) fn deafen(self) -> Deaf {
+        Deaf { child: self.child, address: self.address }
+    }
+
+    /// Sends a signal, `TERM` say, waits for the end, and returns what it logged.
+    pub(crate) async fn end(mut self, signal: &str) -> (ExitStatus, String) {
+        send(signal, &self.child).await;
+        let mut stderr = String::new();
+        within_limit(self.stderr.read_to_string(&mut stderr)).await.expect("stderr can be read");
+        let status = within_limit(self.child.wait()).await.expect("it can be waited for");
+        (status, stderr)
+    }
+}
+
+/// A server of which nobody reads what it prints.
+#[derive(Debug)]
+pub(crate) struct Deaf {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Deaf {
+    pub(crate) async fn end(mut self, signal: &str) -> ExitStatus {
+        send(signal, &self.child).await;
+        within_limit(self.child.wait()).await.expect("it can be waited for")
+    }
+}
+
+async fn send(signal: &str, child: &Child) {
+    let pid = child.id().expect("it runs");
+    let status = Command::new("sh").arg("-c").arg(format!("kill -{signal} {pid}")).status();
+    assert!(within_limit(status).await.expect("sh can be started").success());
+}
+
+/// A file with this text, whose name is for one test only.
+pub(crate) fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).expect("the directory for tests can be written to");
+    path
+}
