@@ -57,6 +57,8 @@ pub(crate) enum ZooCfgError {
     Unreadable { path: PathBuf, source: io::Error },
     #[error("the configuration file cannot be used:{}", Lines(.0))]
     Unusable(Vec<Problem>),
+    #[error("{} names nothing that ZooKeeper can be told; is it a zoo.cfg?", .0.display())]
+    NoZooCfg(PathBuf),
 }
 
 /// One line that cannot be used.
@@ -100,6 +102,9 @@ struct Reader<'a> {
     choices: Choices,
     servers: BTreeMap<String, (PathBuf, Property)>,
     dynamic_config_file: Option<PathBuf>,
+    /// The keys in all, and those that are nothing like ZooKeeper's.
+    keys: usize,
+    strange_keys: usize,
     /// The keys without effect: as written, with their lines.
     inert: BTreeMap<Reason, Vec<(String, usize)>>,
     remarks: Vec<String>,
@@ -113,6 +118,8 @@ impl<'a> Reader<'a> {
             choices: Choices::default(),
             servers: BTreeMap::new(),
             dynamic_config_file: None,
+            keys: 0,
+            strange_keys: 0,
             inert: BTreeMap::new(),
             remarks: Vec::new(),
             problems: Vec::new(),
@@ -151,6 +158,7 @@ impl<'a> Reader<'a> {
 
     fn property(&mut self, property: Property) {
         let key = bare(&property.key);
+        self.keys += 1;
         if key == "dynamicConfigFile" {
             self.dynamic_config_file = Some(property.value.into());
         } else if let Some(set) = keys::setter(key) {
@@ -184,11 +192,10 @@ impl<'a> Reader<'a> {
     fn unknown(&mut self, property: &Property) {
         let Property { line, key, .. } = property;
         let path = self.path.display();
-        self.remarks.push(if key.is_empty() {
-            format!("{path}:{line}: there is no key before the separator")
-        } else if let Some(similar) = similar(bare(key)) {
+        self.remarks.push(if let Some(similar) = similar(bare(key)) {
             format!("{path}:{line}: unknown key {key:?}; did you mean {similar}?")
         } else {
+            self.strange_keys += 1;
             format!("{path}:{line}: unknown key {key:?}")
         });
     }
@@ -214,6 +221,9 @@ impl<'a> Reader<'a> {
         if !self.problems.is_empty() {
             self.problems.sort_by_key(|problem| problem.line);
             return Err(ZooCfgError::Unusable(self.problems));
+        }
+        if self.keys > 0 && self.keys == self.strange_keys {
+            return Err(ZooCfgError::NoZooCfg(self.path.to_owned()));
         }
         let path = self.path.display();
         for (reason, keys) in self.inert {

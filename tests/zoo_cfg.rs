@@ -116,6 +116,7 @@ async fn a_file_that_cannot_be_used_is_refused() {
             "clientPort=0\nserver.1=a:2888:3888\nserver.2=b:2888:3888\n",
             "ensemble.cfg:3: 2 servers make an ensemble",
         ),
+        ("other.xml", "<configuration>\n</configuration>\n", "is it a zoo.cfg?"),
         ("no-port.cfg", "clientPortAddress=localhost\n", "clientPort is not"),
         (
             "timeouts.cfg",

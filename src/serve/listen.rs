@@ -96,3 +96,37 @@ impl fmt::Display for Refusals {
         write!(f, "\n{cure}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn taken() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    #[tokio::test]
+    async fn the_first_address_that_can_be_had_is_taken() {
+        let (_listener, taken) = taken();
+        let free = ([127, 0, 0, 1], 0).into();
+        let server = start(&Config::default(), &[taken, free]).await.unwrap();
+        let address = server.local_addr().unwrap();
+        assert_ne!(address, taken);
+        server.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn every_refusal_is_told_with_the_last_ones_cure() {
+        let (_listener, taken) = taken();
+        // From the block that is reserved for documentation.
+        let elsewhere = ([192, 0, 2, 1], 0).into();
+        let error = start(&Config::default(), &[elsewhere, taken]).await.unwrap_err().to_string();
+        assert!(error.starts_with("cannot listen on 192.0.2.1:0: "), "{error}");
+        assert!(error.contains(&format!(", nor on {taken}: ")), "{error}");
+        assert!(error.contains("Another program"), "{error}");
+    }
+}

@@ -297,10 +297,22 @@ fn unknown_keys_are_told_of_with_a_suggestion() {
         ),
         ("heap.size=1", "unknown key \"heap.size\""),
         ("server.x=1", "unknown key \"server.x\""),
-        ("=1", "there is no key before the separator"),
+        ("=1", "unknown key \"\""),
     ];
     for (line, expected) in cases {
-        assert_eq!(remarks(line), [format!("zoo.cfg:1: {expected}")], "{line}");
+        let text = format!("{line}\nclientPort=1");
+        assert_eq!(remarks(&text), [format!("zoo.cfg:1: {expected}")], "{line}");
+    }
+}
+
+#[test]
+fn a_file_of_another_kind_is_refused() {
+    for text in ["<configuration>\n</configuration>\n", "heap: 1\njava: 8", "=1"] {
+        let error = read(text).unwrap_err();
+        assert!(error.contains("is it a zoo.cfg?"), "{error}");
+    }
+    for text in ["", "# nothing\n", "tickTme=1", "dataDir=/x\nheap=1"] {
+        read(text).unwrap();
     }
 }
 
