@@ -105,6 +105,8 @@ impl Shell {
         };
         match request {
             Ok(request) => self.answer(id, header, request, &requester),
+            // These two are read before the queue of requests, where nobody answers for them.
+            Err(_) if matches!(header.op, OpCode::AUTH | OpCode::SASL) => self.close(id),
             Err(error) => {
                 if header.op == OpCode::MULTI {
                     let txn =
@@ -157,7 +159,9 @@ impl Shell {
             Request::Session(Session::WhoAmI) => {
                 self.reply(id, xid, Ok(Response::WhoAmI(requester.identities.client_infos())));
             }
-            Request::Session(Session::Sasl(_)) => {
+            // `processSasl` looks at the length of the token before anything else.
+            Request::Session(Session::Sasl(None)) => self.close(id),
+            Request::Session(Session::Sasl(Some(_))) => {
                 self.send(id, xid, Zxid::ZERO, ErrorCode::OK, &Response::Token(None));
             }
             Request::Session(Session::Auth(auth)) => self.authenticate(id, xid, &auth),

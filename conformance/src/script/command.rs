@@ -23,6 +23,8 @@ pub(super) enum Command {
     Receive,
     /// Receives the answer of a handshake that was sent as bytes.
     ReceiveHandshake,
+    /// Receives one message, of whatever kind.
+    AwaitMessage,
     /// Receives up to the next event.
     AwaitEvent,
     /// Receives until the server closes the connection.

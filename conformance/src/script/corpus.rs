@@ -2,7 +2,8 @@
 //! recorded.
 //!
 //! A block in which a command has the tag `since-X.Y.Z` says what ZooKeeper does from that version
-//! on. An older server runs the block, but what it says there is neither compared nor recorded.
+//! on. An older server runs the block, but what it says there is neither compared nor recorded. The
+//! tag `ours` is for the few places in which we differ from every version on purpose.
 
 use std::fs;
 use std::io;
@@ -178,18 +179,23 @@ struct Text<'a> {
 }
 
 const SEPARATOR: &str = "---\n";
+/// The tag of what a later version does.
 const SINCE: &str = "since-";
+/// The tag of what we do on purpose and no version does.
+const OURS: &str = "ours";
 
 impl Text<'_> {
-    /// Whether a command is tagged with a later version.
+    /// Whether a command is tagged with a later version, or as ours alone.
     fn is_beyond(&self, version: Version) -> bool {
         self.commands
             .lines()
             .filter(|line| !line.starts_with('#'))
             .filter_map(|line| line.split_once('[')?.1.split_once(']'))
             .flat_map(|(tags, _)| tags.split([',', ' ']))
-            .filter_map(|tag| parse_version(tag.strip_prefix(SINCE)?))
-            .any(|since| since > version)
+            .any(|tag| {
+                let since = tag.strip_prefix(SINCE).and_then(parse_version);
+                tag == OURS || since.is_some_and(|since| since > version)
+            })
     }
 }
 

@@ -79,6 +79,10 @@ impl<'a> Runner<'a> {
                 self.name_session(name);
                 return Ok(vec![self.trace.handshake(&handshake)]);
             }
+            Command::AwaitMessage => {
+                let messages = self.receive_until(name, |_| true)?;
+                return Ok(self.show(&messages));
+            }
             Command::AwaitEvent => {
                 let is_last = |message: &Message| matches!(message, Message::Event { .. });
                 let messages = self.receive_until(name, is_last)?;

@@ -1,0 +1,10 @@
+//! Every script of the corpus, against our server over TCP.
+
+use std::process::ExitCode;
+
+use zoolet_conformance::harness;
+use zoolet_conformance::stage::Kind;
+
+fn main() -> ExitCode {
+    harness::golden(Kind::Wire)
+}
