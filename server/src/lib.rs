@@ -37,7 +37,7 @@ mod ticker;
 
 pub mod limits;
 
-pub use zoolet_core::{DigestAlgorithm, Settings};
+pub use zoolet_core::{DigestAlgorithm, Settings, Totals};
 
 pub use self::clock::WallTime;
 pub use self::config::{Config, ConfigError, EnforceAuth, FourLetterWhitelist};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use zoolet_core::{Core, Totals};
 
 use crate::config::{Config, ConfigError};
 use crate::engine::Engine;
@@ -51,6 +52,12 @@ impl Server {
     #[must_use]
     pub fn dialer(&self) -> Dialer {
         Dialer::new(&self.engine)
+    }
+
+    /// Numbers for monitoring: znodes, watches, sessions.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.engine.look(Core::totals)
     }
 
     /// Ends the server: no connection is accepted any more, every client gets what waits for it,

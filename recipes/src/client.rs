@@ -1,0 +1,317 @@
+//! A ZooKeeper client.
+//!
+//! [`Client::connect`] opens a session, with servers by name or with a server in this process. The
+//! client keeps it connected, pings, registers watches again after a reconnect, and opens a new
+//! session by itself when one is over, which [`Client::state`] tells.
+//!
+//! Calls are builders that are awaited. A request takes its place in line when it is first polled,
+//! or at once with `send()`, which is how one pipelines. Requests of one client are carried out in
+//! the order of their places.
+//!
+//! A watch is a value: [`Watcher`] is awaited for one change, [`PersistentWatcher`] for all that
+//! follow. Dropped, it is forgotten.
+//!
+//! Errors say what may be concluded: see [`Error`]. What was lost on the way is tried again by the
+//! client's [`RetryPolicy`] where that cannot do harm: reads always, writes only while they were
+//! never sent.
+
+mod call;
+mod clock;
+mod create;
+mod driver;
+mod error;
+mod hosts;
+mod operation;
+mod retry;
+mod rewatch;
+mod session;
+mod state;
+mod tcp;
+mod watcher;
+mod watches;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use zoolet_protocol::{Dial, Password, SessionId, ZPath};
+
+use self::call::{Call, Outcome};
+pub use self::create::{Create, Created, Parents};
+use self::driver::Shared;
+pub use self::error::Error;
+pub use self::hosts::Hosts;
+pub use self::operation::{Delete, Operation, Sent, SetAcl, SetData, Watched};
+pub use self::retry::RetryPolicy;
+use self::session::{Options, Session};
+pub use self::state::ConnectionState;
+pub use self::watcher::{Event, PersistentWatcher, Watcher};
+
+/// A client: a session, and what one may ask of it. Clones share the session; when the last is
+/// dropped the session ends, at once if it is connected, and else when the server finds out.
+///
+/// ```no_run
+/// use zoolet_recipes::client::Client;
+///
+/// # async fn example() -> Result<(), zoolet_recipes::client::Error> {
+/// let client = Client::connect("localhost:2181").await?;
+/// client.create("/greeting").data("hello").await?;
+/// let (data, stat) = client.get("/greeting").await?;
+/// assert_eq!((&data[..], stat.version), (&b"hello"[..], 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    session: Arc<Owned>,
+    /// What stands before every path; empty for nothing.
+    root: Arc<str>,
+    retry: RetryPolicy,
+}
+
+/// The session, closed when nobody has it any more.
+struct Owned(Arc<Shared>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let call = Call::new(zoolet_protocol::OpCode::CLOSE_SESSION);
+        self.0.with(|session, now| {
+            if !session.is_closed() {
+                session.close(call, now);
+            }
+        });
+    }
+}
+
+/// Something that a client can connect to: the text of [`Hosts`], or whatever can be dialled.
+///
+/// `Way` only tells the two apart and is never named.
+pub trait Target<Way> {
+    /// What to dial, and what stands before every path.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Hosts`] or [`Error::Path`] if a text cannot be read.
+    fn into_dialer(self) -> Result<(Arc<dyn Dial>, String), Error>;
+}
+
+/// A [`Target`] by text.
+#[derive(Debug)]
+pub enum ByText {}
+
+/// A [`Target`] that is dialled itself.
+#[derive(Debug)]
+pub enum ByDial {}
+
+impl Target<ByText> for &str {
+    fn into_dialer(self) -> Result<(Arc<dyn Dial>, String), Error> {
+        let hosts: Hosts = self.parse()?;
+        let chroot = hosts.chroot().to_owned();
+        Ok((Arc::new(hosts), chroot))
+    }
+}
+
+impl<D: Dial + 'static> Target<ByDial> for D {
+    fn into_dialer(self) -> Result<(Arc<dyn Dial>, String), Error> {
+        Ok((Arc::new(self), String::new()))
+    }
+}
+
+/// How to connect.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zoolet_recipes::client::{Client, RetryPolicy};
+///
+/// # async fn example() -> Result<(), zoolet_recipes::client::Error> {
+/// let client = Client::builder()
+///     .session_timeout(Duration::from_secs(10))
+///     .retry_policy(RetryPolicy::n_times(3, Duration::from_millis(100)))
+///     .connect("one:2181,two:2181,three:2181/app")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct Builder {
+    options: Options,
+    retry: RetryPolicy,
+}
+
+impl Builder {
+    /// The session timeout to ask for; a minute by default, as in Curator. The server may grant
+    /// less or more.
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = timeout;
+        self
+    }
+
+    /// How long to wait for a connection: for the first one, and with each request. Fifteen
+    /// seconds by default, as in Curator.
+    pub fn connection_timeout(mut self, timeout: Duration) -> Self {
+        self.options.connection_timeout = timeout;
+        self
+    }
+
+    /// When to try again what was lost on the way.
+    pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Makes do with a server that has lost its ensemble and serves reads only.
+    pub fn allow_read_only(mut self) -> Self {
+        self.options.read_only = true;
+        self
+    }
+
+    /// Connects, and waits until there is a session. Must be called within a tokio runtime, which
+    /// then drives the client.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] if no server could be connected to in time.
+    pub async fn connect<Way>(self, target: impl Target<Way>) -> Result<Client, Error> {
+        let (dialer, root) = target.into_dialer()?;
+        let connection_timeout = self.options.connection_timeout;
+        let session = Session::new(self.options, clock::now());
+        let shared = Shared::new(session, Handle::current());
+        shared.runtime.spawn(driver::drive(Arc::clone(&shared), dialer));
+        let session = Arc::new(Owned(shared));
+        let client = Client { session, root: root.into(), retry: self.retry };
+        let mut state = client.state();
+        let connected = state.wait_for(|state| state.is_some_and(ConnectionState::is_connected));
+        match tokio::time::timeout(connection_timeout, connected).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => return Err(Error::Closed),
+            Err(_) => return Err(Error::Unreachable(format!("{connection_timeout:?} passed"))),
+        }
+        Ok(client)
+    }
+}
+
+impl Client {
+    /// A client with Curator's defaults.
+    pub fn builder() -> Builder {
+        let options = Options {
+            timeout: Duration::from_secs(60),
+            read_only: false,
+            connection_timeout: Duration::from_secs(15),
+        };
+        Builder { options, retry: RetryPolicy::default() }
+    }
+
+    /// Connects with the defaults: `Client::connect("host:2181")`, or, with a server in this
+    /// process, `Client::connect(server.dialer())`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect`].
+    pub async fn connect<Way>(target: impl Target<Way>) -> Result<Self, Error> {
+        Self::builder().connect(target).await
+    }
+
+    /// The session's id; [`SessionId::NONE`] while there is none.
+    #[must_use]
+    pub fn session_id(&self) -> SessionId {
+        self.shared().look(Session::id)
+    }
+
+    /// The session's password.
+    #[must_use]
+    pub fn session_password(&self) -> Password {
+        self.shared().look(|session| session.password().clone())
+    }
+
+    /// The session timeout that the server granted.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.shared().look(Session::timeout)
+    }
+
+    /// Until when the server surely keeps the session, even if nothing more is heard: reckoned from
+    /// the sending of the last request that was answered, and a third of the timeout short of it.
+    #[must_use]
+    pub fn session_valid_until(&self) -> tokio::time::Instant {
+        self.shared().look(Session::valid_until)
+    }
+
+    /// How many watches this client waits for, for tests that look for leaks.
+    #[must_use]
+    pub fn watcher_count(&self) -> usize {
+        self.shared().look(Session::watcher_count)
+    }
+
+    /// The state of the connection, to be looked at and waited for; `None` before the first
+    /// connection.
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<Option<ConnectionState>> {
+        self.shared().state.subscribe()
+    }
+
+    /// The same session under a znode: every path given to the returned client is below `path`, and
+    /// paths in its events are told without it. The znode need not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`] if `path` names no znode.
+    pub fn namespace(&self, path: &str) -> Result<Self, Error> {
+        ZPath::check(path)?;
+        Ok(Self { root: self.server_path(path).into(), ..self.clone() })
+    }
+
+    /// The same session with another policy for what is lost on the way.
+    #[must_use]
+    pub fn with_retry_policy(&self, retry: RetryPolicy) -> Self {
+        Self { retry, ..self.clone() }
+    }
+
+    /// Ends the session: its ephemerals are gone, and its watches told, when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if there was no connection to say so; the server ends the session then when
+    /// its timeout has passed.
+    pub async fn close(self) -> Result<(), Error> {
+        let call = Call::new(zoolet_protocol::OpCode::CLOSE_SESSION);
+        let answer = call::Answer(Arc::clone(&call));
+        self.shared().with(|session, now| session.close(call, now));
+        match answer.await {
+            Outcome::Answered(..) | Outcome::Closed => Ok(()),
+            _ => Err(Error::Lost),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.session.0
+    }
+
+    /// A path as the server names it.
+    pub(crate) fn server_path(&self, path: &str) -> String {
+        match path {
+            "/" if !self.root.is_empty() => self.root.to_string(),
+            path => format!("{}{path}", self.root),
+        }
+    }
+
+    /// A path of the server as this client names it.
+    pub(crate) fn local_path(&self, path: &str) -> String {
+        match path.strip_prefix(&*self.root) {
+            Some("") => "/".to_owned(),
+            Some(local) => local.to_owned(),
+            None => path.to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("session", &self.session_id())
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
+}

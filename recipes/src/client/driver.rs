@@ -1,0 +1,262 @@
+//! What moves a session: a lock around the machine, and one task.
+//!
+//! A request is sent by whoever asks, on its own thread, when nothing is in its way. Over a local
+//! transport the answer is there then, and no task has a part in it; an event that someone else
+//! causes is received on the thread that causes it ([`Shared::receive`]), so that only the task
+//! that waits for it need be woken. The task here dials, reads from sockets, and keeps time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use zoolet_protocol::{Dial, Transport};
+
+use super::clock::{Instant, now};
+use super::session::{Broken, Session};
+use super::state::ConnectionState;
+
+/// A session and its connection, shared by all who use them.
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    /// Somebody found the lock taken and wants the connection to be looked at.
+    wanted: AtomicBool,
+    /// Wakes the task: the connection or the client is gone.
+    changed: Notify,
+    pub(crate) state: watch::Sender<Option<ConnectionState>>,
+    pub(crate) runtime: Handle,
+}
+
+struct Inner {
+    session: Session,
+    transport: Option<Box<dyn Transport>>,
+}
+
+/// How long to wait before the first dial after a failed one, and at most.
+const DIAL_AGAIN_AFTER: Duration = Duration::from_millis(20);
+const DIAL_AGAIN_AFTER_MAX: Duration = Duration::from_secs(1);
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.receive();
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(session: Session, runtime: Handle) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Mutex::new(Inner { session, transport: None }),
+            wanted: AtomicBool::new(false),
+            changed: Notify::new(),
+            state: watch::Sender::new(None),
+            runtime,
+        })
+    }
+
+    /// Does something with the session, and all that follows from it.
+    pub(crate) fn with<T>(self: &Arc<Self>, act: impl FnOnce(&mut Session, Instant) -> T) -> T {
+        let mut inner = self.inner.lock();
+        let result = act(&mut inner.session, now());
+        self.settle(&mut inner);
+        self.unlock(inner);
+        if self.wanted.load(Ordering::Acquire) {
+            self.receive();
+        }
+        result
+    }
+
+    /// Looks at the session.
+    pub(crate) fn look<T>(self: &Arc<Self>, look: impl FnOnce(&Session) -> T) -> T {
+        let result = look(&self.inner.lock().session);
+        if self.wanted.load(Ordering::Acquire) {
+            self.receive();
+        }
+        result
+    }
+
+    /// Receives what is there. Whoever holds the lock does so instead, when it lets go of it: two
+    /// clients in one process may each be waking the other.
+    fn receive(self: &Arc<Self>) {
+        self.wanted.store(true, Ordering::Release);
+        while self.wanted.load(Ordering::Acquire) {
+            let Some(mut inner) = self.inner.try_lock() else { return };
+            self.wanted.store(false, Ordering::Release);
+            self.settle(&mut inner);
+            self.unlock(inner);
+        }
+    }
+
+    /// Sends what is to be sent and, over a local transport, receives what is there.
+    fn settle(self: &Arc<Self>, inner: &mut Inner) {
+        let is_local = inner.transport.as_ref().is_some_and(|transport| transport.is_local());
+        let result = if is_local {
+            let waker = Waker::from(Arc::clone(self));
+            inner.exchange(&mut Context::from_waker(&waker))
+        } else {
+            inner.transmit()
+        };
+        self.note(inner, result);
+    }
+
+    /// Ends a connection that is of no use.
+    fn note(&self, inner: &mut Inner, result: Result<(), Gone>) {
+        if let Err(gone) = result {
+            match gone {
+                Gone::Broken(broken) => tracing::debug!("connection given up: {broken}"),
+                Gone::Closed => tracing::debug!("connection closed by the server"),
+            }
+            inner.transport = None;
+            inner.session.handle_disconnected();
+            self.changed.notify_one();
+        }
+        if inner.session.is_closed() && inner.transport.take().is_some() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Lets go of the lock, and then tells what is to be told.
+    fn unlock(&self, mut inner: parking_lot::MutexGuard<'_, Inner>) {
+        while let Some(state) = inner.session.poll_state() {
+            // Under the lock, so that states are told in their order.
+            self.state.send_replace(Some(state));
+        }
+        let wakers = inner.session.poll_wakers();
+        drop(inner);
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    fn attach(self: &Arc<Self>, transport: Box<dyn Transport>) {
+        let mut inner = self.inner.lock();
+        if inner.session.is_closed() {
+            return;
+        }
+        inner.transport = Some(transport);
+        inner.session.handle_connected(now());
+        self.settle(&mut inner);
+        self.unlock(inner);
+    }
+
+    fn handle_timeout(self: &Arc<Self>) {
+        let mut inner = self.inner.lock();
+        let result = inner.session.handle_timeout(now()).map_err(Gone::Broken);
+        match result {
+            Ok(()) => self.settle(&mut inner),
+            // Without a connection there is none to give up.
+            Err(_) if inner.transport.is_none() => {}
+            gone => self.note(&mut inner, gone),
+        }
+        self.unlock(inner);
+    }
+
+    /// Receives from a socket; ready when the connection is gone.
+    fn poll_exchange(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.inner.lock();
+        let result = match &inner.transport {
+            None => return Poll::Ready(()),
+            // What is received there is received by whoever causes it.
+            Some(transport) if transport.is_local() => return Poll::Pending,
+            Some(_) => inner.exchange(context),
+        };
+        self.note(&mut inner, result);
+        let is_gone = inner.transport.is_none();
+        self.unlock(inner);
+        if is_gone { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// Why a connection ended.
+enum Gone {
+    Broken(Broken),
+    Closed,
+}
+
+impl Inner {
+    fn transmit(&mut self) -> Result<(), Gone> {
+        let Some(transport) = &self.transport else { return Ok(()) };
+        while let Some(frame) = self.session.poll_transmit() {
+            transport.send(frame).map_err(|_| Gone::Closed)?;
+        }
+        Ok(())
+    }
+
+    /// Sends and receives until there is nothing more to do.
+    fn exchange(&mut self, context: &mut Context<'_>) -> Result<(), Gone> {
+        loop {
+            self.transmit()?;
+            let Some(transport) = &self.transport else { return Ok(()) };
+            match transport.poll_receive(context) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(None) => return Err(Gone::Closed),
+                Poll::Ready(Some(frame)) => {
+                    self.session.handle_frame(&frame, now()).map_err(Gone::Broken)?;
+                }
+            }
+        }
+    }
+}
+
+/// Keeps the session connected until it is closed.
+pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
+    let mut delay = DIAL_AGAIN_AFTER;
+    while !shared.look(Session::is_closed) {
+        let attempt = shared.look(Session::timeout) / 3;
+        let dialed = during(&shared, tokio::time::timeout(attempt, dialer.dial())).await;
+        match dialed {
+            Some(Ok(Ok(transport))) => {
+                shared.attach(transport);
+                let before = now();
+                serve(&shared).await;
+                if now() > before + delay {
+                    delay = DIAL_AGAIN_AFTER;
+                }
+            }
+            Some(Ok(Err(error))) => tracing::debug!("cannot connect: {error}"),
+            Some(Err(_)) => tracing::debug!("cannot connect in {attempt:?}"),
+            None => return,
+        }
+        // Jitter keeps the clients of a server that comes back apart.
+        let pause = delay.mul_f64(0.5 + fastrand::f64() / 2.0);
+        delay = (delay * 2).min(DIAL_AGAIN_AFTER_MAX);
+        if during(&shared, tokio::time::sleep(pause)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Waits for `future` while the session's time is kept; nothing if it is closed meanwhile.
+async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(future);
+    loop {
+        if shared.look(Session::is_closed) {
+            return None;
+        }
+        tokio::select! {
+            result = &mut future => return Some(result),
+            () = shared.changed.notified() => {}
+            () = until(shared.look(Session::poll_timeout)) => shared.handle_timeout(),
+        }
+    }
+}
+
+/// Serves a connection until it is gone.
+async fn serve(shared: &Arc<Shared>) {
+    while shared.inner.lock().transport.is_some() {
+        tokio::select! {
+            () = std::future::poll_fn(|context| shared.poll_exchange(context)) => {}
+            () = shared.changed.notified() => {}
+            () = until(shared.look(Session::poll_timeout)) => shared.handle_timeout(),
+        }
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,543 @@
+//! A session as a machine: it is told what happens and says what to do, and does no I/O.
+//!
+//! Methods come in families: *commands* ([`Session::submit`], [`Session::authenticate`],
+//! [`Session::close`]), *things that happen* (`handle_*`), and *things to do* (`poll_*`), which are
+//! asked for until there are none, after each of the others. Time is an argument.
+//!
+//! Promises:
+//!
+//! - Requests are sent in the order of [`Session::submit`], and answered in it.
+//! - A request that was sent and not answered when the connection goes is reported as such, and is
+//!   not sent again here: only its asker knows whether that would be right.
+//! - An event is told before the answer of any later request.
+//! - After a reconnect the credentials and the watches are there before any request is sent.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zoolet_protocol::{
+    Auth, ConnectRequest, ConnectResponse, DecodeError, ErrorCode, Incoming, OpCode, Password,
+    ReplyHeader, Request, SessionId, Write, Xid, Zxid, decode_all, decode_incoming, encode_request,
+};
+
+use super::call::{Call, Outcome};
+use super::clock::Instant;
+use super::rewatch;
+use super::state::ConnectionState;
+use super::watches::{Cell, Heard, Kind, Watches};
+
+/// How a session is to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    /// The timeout that is asked for.
+    pub(crate) timeout: Duration,
+    /// Whether a server that serves reads only will do.
+    pub(crate) read_only: bool,
+    /// How long a request waits for a connection before it is given back.
+    pub(crate) connection_timeout: Duration,
+}
+
+/// A request before it is sent.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) request: Request,
+    pub(crate) call: Arc<Call>,
+    /// The watch that it leaves, if it is answered.
+    pub(crate) watch: Option<Registration>,
+    /// The session in which it makes sense.
+    pub(crate) bound: Option<SessionId>,
+}
+
+/// A watch that is to be registered.
+#[derive(Debug, Clone)]
+pub(crate) struct Registration {
+    pub(crate) path: String,
+    pub(crate) kind: Kind,
+    pub(crate) cell: Arc<Cell>,
+}
+
+/// Where the session stands with its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Down,
+    /// The handshake is sent.
+    Shaking,
+    Up,
+    Closed,
+}
+
+#[derive(Debug)]
+struct Sent {
+    xid: Xid,
+    at: Instant,
+    call: Arc<Call>,
+    watch: Option<Registration>,
+}
+
+/// Why a connection is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error("the server's answer cannot be read: {0}")]
+    Unreadable(#[from] DecodeError),
+    #[error("the answer {got:?} came where {expected:?} was expected")]
+    OutOfOrder { expected: Option<Xid>, got: Xid },
+    #[error("the session is over")]
+    Expired,
+    #[error("the server said nothing in time")]
+    Silent,
+    #[error("the server refused the credentials")]
+    AuthFailed,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    options: Options,
+    phase: Phase,
+    id: SessionId,
+    password: Password,
+    /// What was negotiated.
+    timeout: Duration,
+    last_zxid: Zxid,
+    next_xid: i32,
+    credentials: Vec<Auth>,
+    /// Requests that wait for a connection, and until when.
+    queued: VecDeque<(Submission, Instant)>,
+    sent: VecDeque<Sent>,
+    /// Who waits for the answers to credentials, in order; nobody for those sent again.
+    authenticating: VecDeque<Option<Arc<Call>>>,
+    pings: VecDeque<Instant>,
+    watches: Watches,
+    outgoing: VecDeque<Bytes>,
+    last_sent: Instant,
+    last_heard: Instant,
+    /// When the last request that was answered had been sent.
+    last_proven: Instant,
+    state: Option<ConnectionState>,
+    changes: VecDeque<ConnectionState>,
+    wakers: Vec<Waker>,
+}
+
+/// The longest silence before a ping, as in ZooKeeper's client.
+const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
+
+impl Session {
+    pub(crate) fn new(options: Options, now: Instant) -> Self {
+        Self {
+            timeout: options.timeout,
+            options,
+            phase: Phase::Down,
+            id: SessionId::NONE,
+            password: Password::zero(),
+            last_zxid: Zxid::ZERO,
+            next_xid: 1,
+            credentials: Vec::new(),
+            queued: VecDeque::new(),
+            sent: VecDeque::new(),
+            authenticating: VecDeque::new(),
+            pings: VecDeque::new(),
+            watches: Watches::default(),
+            outgoing: VecDeque::new(),
+            last_sent: now,
+            last_heard: now,
+            last_proven: now,
+            state: None,
+            changes: VecDeque::new(),
+            wakers: Vec::new(),
+        }
+    }
+
+    /// The session's id; [`SessionId::NONE`] before there is one.
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
+    }
+
+    pub(crate) fn password(&self) -> &Password {
+        &self.password
+    }
+
+    /// The timeout that was negotiated.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// How many watchers there are.
+    pub(crate) fn watcher_count(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// Until when the server surely keeps the session: reckoned from the sending of the last
+    /// request that was answered, with a third of the timeout as a margin for its ticks.
+    pub(crate) fn valid_until(&self) -> Instant {
+        self.last_proven + self.timeout.saturating_sub(self.timeout / 3)
+    }
+
+    /// Gives a request its place in line.
+    pub(crate) fn submit(&mut self, submission: Submission, now: Instant) {
+        if self.phase == Phase::Closed {
+            return self.complete(&submission.call, Outcome::Closed);
+        }
+        if submission.bound.is_some_and(|bound| bound != self.id) {
+            return self.complete(&submission.call, Outcome::SessionLost);
+        }
+        if self.phase == Phase::Up {
+            self.transmit(submission, now);
+        } else {
+            self.queued.push_back((submission, now + self.options.connection_timeout));
+        }
+    }
+
+    fn transmit(&mut self, submission: Submission, now: Instant) {
+        let Submission { request, call, watch, .. } = submission;
+        let xid = Xid(self.next_xid);
+        // Xids are positive; after the last comes the first.
+        self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
+        self.outgoing.push_back(encode_request(xid, &request));
+        self.sent.push_back(Sent { xid, at: now, call, watch });
+        self.last_sent = now;
+    }
+
+    /// Adds credentials, now and after every reconnect.
+    pub(crate) fn authenticate(&mut self, auth: Auth, call: Arc<Call>, now: Instant) {
+        self.credentials.push(auth.clone());
+        if self.phase == Phase::Up {
+            self.send_auth(auth, Some(call), now);
+        } else {
+            // They go with the handshake; whoever asked need not wait for that.
+            let header = ReplyHeader { xid: Xid::AUTH, zxid: Zxid::ZERO, err: ErrorCode::OK };
+            self.complete(&call, Outcome::Answered(header, Bytes::new()));
+        }
+    }
+
+    fn send_auth(&mut self, auth: Auth, call: Option<Arc<Call>>, now: Instant) {
+        let request = Request::Session(zoolet_protocol::Session::Auth(auth));
+        self.outgoing.push_back(encode_request(Xid::AUTH, &request));
+        self.authenticating.push_back(call);
+        self.last_sent = now;
+    }
+
+    /// Forgets a watcher. What the server still has of it is taken back, if nobody else watches.
+    pub(crate) fn unwatch(&mut self, path: &str, kind: Kind, cell: &Arc<Cell>, now: Instant) {
+        // A watch that is on its way to the server is taken back when the answer tells that it
+        // is there.
+        cell.abandon();
+        if self.watches.remove(path, kind, cell) {
+            self.take_back(path, kind, now);
+        }
+    }
+
+    fn take_back(&mut self, path: &str, kind: Kind, now: Instant) {
+        if self.phase == Phase::Up {
+            let request = rewatch::removal(path, kind);
+            let call = Call::new(request.op_code());
+            self.transmit(Submission { request, call, watch: None, bound: None }, now);
+        }
+    }
+
+    /// Ends the session, if there is a connection to say so; else the server will, in time.
+    pub(crate) fn close(&mut self, call: Arc<Call>, now: Instant) {
+        if self.phase == Phase::Up {
+            let request = Request::Write(Write::CloseSession);
+            self.transmit(Submission { request, call, watch: None, bound: None }, now);
+        } else {
+            self.complete(&call, Outcome::NotSent);
+            self.end(Outcome::Closed);
+        }
+    }
+
+    /// Nothing is done any more, and everybody is told.
+    pub(crate) fn end(&mut self, outcome: Outcome) {
+        self.phase = Phase::Closed;
+        self.outgoing.clear();
+        let sent = std::mem::take(&mut self.sent).into_iter().map(|sent| sent.call);
+        let queued = std::mem::take(&mut self.queued).into_iter().map(|(queued, _)| queued.call);
+        for call in sent.chain(queued) {
+            self.complete(&call, outcome.clone());
+        }
+        for call in std::mem::take(&mut self.authenticating).into_iter().flatten() {
+            self.complete(&call, outcome.clone());
+        }
+        self.watches.end(&Heard::Closed, &mut self.wakers);
+    }
+
+    /// A connection was made: the handshake goes first.
+    pub(crate) fn handle_connected(&mut self, now: Instant) {
+        self.phase = Phase::Shaking;
+        self.last_sent = now;
+        let timeout_ms = i32::try_from(self.options.timeout.as_millis()).unwrap_or(i32::MAX);
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: self.last_zxid,
+            timeout_ms,
+            session: self.id,
+            password: self.password.clone(),
+            read_only: Some(self.options.read_only),
+        };
+        self.outgoing.clear();
+        self.outgoing.push_back(encoded(&request));
+    }
+
+    /// The connection is gone, or could not be made.
+    pub(crate) fn handle_disconnected(&mut self) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        let was_up = self.phase == Phase::Up;
+        self.phase = Phase::Down;
+        self.outgoing.clear();
+        self.pings.clear();
+        let mut is_over = false;
+        for sent in std::mem::take(&mut self.sent) {
+            is_over |= sent.call.op == OpCode::CLOSE_SESSION;
+            self.complete(&sent.call, Outcome::ConnectionLost);
+        }
+        for call in std::mem::take(&mut self.authenticating).into_iter().flatten() {
+            self.complete(&call, Outcome::ConnectionLost);
+        }
+        if is_over {
+            self.end(Outcome::Closed);
+        } else if was_up {
+            self.change(ConnectionState::Suspended);
+        }
+    }
+
+    /// A frame came.
+    pub(crate) fn handle_frame(&mut self, frame: &Bytes, now: Instant) -> Result<(), Broken> {
+        match self.phase {
+            Phase::Shaking => self.handle_handshake(&decode_all(frame)?, now),
+            Phase::Up => {
+                self.last_heard = now;
+                self.handle_incoming(decode_incoming(frame)?, now)
+            }
+            Phase::Down | Phase::Closed => Ok(()),
+        }
+    }
+
+    fn handle_handshake(&mut self, response: &ConnectResponse, now: Instant) -> Result<(), Broken> {
+        if response.is_refused() {
+            self.lose();
+            return Err(Broken::Expired);
+        }
+        let is_first = self.state.is_none();
+        self.phase = Phase::Up;
+        self.id = response.session;
+        self.password = response.password.clone();
+        self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        self.last_heard = now;
+        self.last_proven = self.last_sent;
+        for auth in self.credentials.clone() {
+            self.send_auth(auth, None, now);
+        }
+        for request in rewatch::registrations(self.watches.paths(), self.last_zxid) {
+            self.outgoing.push_back(encode_request(Xid::SET_WATCHES, &request));
+        }
+        for (submission, _) in std::mem::take(&mut self.queued) {
+            self.submit(submission, now);
+        }
+        self.change(match response.read_only {
+            Some(true) => ConnectionState::ReadOnly,
+            _ if is_first => ConnectionState::Connected,
+            _ => ConnectionState::Reconnected,
+        });
+        Ok(())
+    }
+
+    fn handle_incoming(&mut self, incoming: Incoming, now: Instant) -> Result<(), Broken> {
+        match incoming {
+            Incoming::Event { zxid, event } => {
+                self.watches.fire(zxid, &event, &mut self.wakers);
+                Ok(())
+            }
+            Incoming::Reply { header, body } => {
+                self.last_zxid = self.last_zxid.max(header.zxid);
+                match header.xid {
+                    Xid::PING => {
+                        if let Some(at) = self.pings.pop_front() {
+                            self.last_proven = self.last_proven.max(at);
+                        }
+                        Ok(())
+                    }
+                    Xid::AUTH => self.handle_auth_reply(header),
+                    Xid::SET_WATCHES => Ok(()),
+                    _ => self.handle_reply(header, body, now),
+                }
+            }
+        }
+    }
+
+    fn handle_auth_reply(&mut self, header: ReplyHeader) -> Result<(), Broken> {
+        let call = self.authenticating.pop_front().flatten();
+        if let Some(call) = call {
+            self.complete(&call, Outcome::Answered(header, Bytes::new()));
+        }
+        if header.err.is_ok() {
+            return Ok(());
+        }
+        // The server closes the connection; with these credentials it would again.
+        self.end(Outcome::Closed);
+        Err(Broken::AuthFailed)
+    }
+
+    fn handle_reply(
+        &mut self,
+        header: ReplyHeader,
+        body: Bytes,
+        now: Instant,
+    ) -> Result<(), Broken> {
+        let sent = match self.sent.pop_front() {
+            Some(sent) if sent.xid == header.xid => sent,
+            other => {
+                let expected = other.as_ref().map(|sent| sent.xid);
+                // Put back, so that its asker hears of the lost connection.
+                self.sent.extend(other);
+                self.sent.rotate_right(usize::from(expected.is_some()));
+                return Err(Broken::OutOfOrder { expected, got: header.xid });
+            }
+        };
+        self.last_proven = self.last_proven.max(sent.at);
+        if let Some(watch) = sent.watch {
+            self.register(watch, sent.call.op, header.err, now);
+        }
+        let is_close = sent.call.op == OpCode::CLOSE_SESSION;
+        self.complete(&sent.call, Outcome::Answered(header, body));
+        if is_close {
+            self.end(Outcome::Closed);
+        }
+        Ok(())
+    }
+
+    /// Notes a watch that the server left: where there was a znode, and by `exists` also where
+    /// there was none.
+    fn register(&mut self, watch: Registration, op: OpCode, err: ErrorCode, now: Instant) {
+        let kind = match (err, op) {
+            (ErrorCode::OK, _) => watch.kind,
+            (ErrorCode::NO_NODE, OpCode::EXISTS) => Kind::Exist,
+            _ => return,
+        };
+        let Registration { path, cell, .. } = watch;
+        let is_abandoned = cell.is_abandoned();
+        self.watches.add(path.clone(), kind, Arc::clone(&cell));
+        if is_abandoned && self.watches.remove(&path, kind, &cell) {
+            self.take_back(&path, kind, now);
+        }
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), Broken> {
+        self.give_back_queued(now);
+        match self.phase {
+            Phase::Closed => Ok(()),
+            Phase::Up => {
+                if now >= self.silent_at() {
+                    return Err(Broken::Silent);
+                }
+                if now >= self.ping_at() {
+                    let ping = Request::Session(zoolet_protocol::Session::Ping);
+                    self.outgoing.push_back(encode_request(Xid::PING, &ping));
+                    self.pings.push_back(now);
+                    self.last_sent = now;
+                }
+                Ok(())
+            }
+            Phase::Down | Phase::Shaking => {
+                if self.lost_at().is_some_and(|lost_at| now >= lost_at) {
+                    self.lose();
+                    return Err(Broken::Expired);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives back requests that waited too long for a connection.
+    fn give_back_queued(&mut self, now: Instant) {
+        while let Some((queued, until)) = self.queued.front()
+            && *until <= now
+        {
+            let call = Arc::clone(&queued.call);
+            self.queued.pop_front();
+            self.complete(&call, Outcome::NotSent);
+        }
+    }
+
+    /// When to call [`Session::handle_timeout`].
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::Up => Some(self.ping_at().min(self.silent_at())),
+            Phase::Down | Phase::Shaking => self.lost_at(),
+            Phase::Closed => None,
+        };
+        let queued = self.queued.front().map(|(_, until)| *until);
+        phase.into_iter().chain(queued).min()
+    }
+
+    fn ping_at(&self) -> Instant {
+        self.last_sent + (self.timeout / 3).min(PING_INTERVAL_MAX)
+    }
+
+    fn silent_at(&self) -> Instant {
+        self.last_heard + self.timeout * 2 / 3
+    }
+
+    /// When a session without a connection is over at the latest.
+    fn lost_at(&self) -> Option<Instant> {
+        (!self.id.is_none()).then(|| self.last_heard + self.timeout)
+    }
+
+    /// The session is over: the next handshake begins a new one.
+    fn lose(&mut self) {
+        self.id = SessionId::NONE;
+        self.password = Password::zero();
+        // A server that was restarted without its data begins anew; so does a new session.
+        self.last_zxid = Zxid::ZERO;
+        self.watches.end(&Heard::SessionLost, &mut self.wakers);
+        let queued = std::mem::take(&mut self.queued);
+        for (submission, until) in queued {
+            if submission.bound.is_some() || submission.watch.is_some() {
+                self.complete(&submission.call, Outcome::SessionLost);
+            } else {
+                self.queued.push_back((submission, until));
+            }
+        }
+        self.change(ConnectionState::Lost);
+    }
+
+    fn change(&mut self, state: ConnectionState) {
+        if self.state != Some(state) {
+            self.state = Some(state);
+            self.changes.push_back(state);
+        }
+    }
+
+    fn complete(&mut self, call: &Call, outcome: Outcome) {
+        self.wakers.extend(call.complete(outcome));
+    }
+
+    /// The next frame to send.
+    pub(crate) fn poll_transmit(&mut self) -> Option<Bytes> {
+        self.outgoing.pop_front()
+    }
+
+    /// The next change of state.
+    pub(crate) fn poll_state(&mut self) -> Option<ConnectionState> {
+        self.changes.pop_front()
+    }
+
+    /// Who is to be woken, once no lock is held.
+    pub(crate) fn poll_wakers(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.wakers)
+    }
+}
+
+fn encoded(value: &impl zoolet_protocol::Encode) -> Bytes {
+    let mut out = bytes::BytesMut::with_capacity(value.encoded_len());
+    value.encode(&mut out);
+    out.freeze()
+}

@@ -1,0 +1,121 @@
+//! Frames over a socket.
+
+use std::io;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use zoolet_protocol::{Disconnected, FrameCodec, Transport};
+
+/// The longest frame that is taken from a server: far above what a server takes, since a list of
+/// children has no limit of its own, and far below what would hurt.
+const FRAME_BYTES_MAX: usize = 256 << 20;
+
+/// The bytes that are read at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// A connection over a socket. A frame is written by whoever sends it when the socket takes it at
+/// once, and else by whoever receives.
+pub(crate) struct TcpTransport {
+    stream: TcpStream,
+    output: Mutex<Output>,
+    input: Mutex<BytesMut>,
+}
+
+#[derive(Default)]
+struct Output {
+    /// What the socket did not take.
+    bytes: BytesMut,
+    /// Who writes it as soon as the socket takes it.
+    writer: Option<Waker>,
+}
+
+impl TcpTransport {
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, output: Mutex::default(), input: Mutex::default() })
+    }
+
+    /// Writes what the socket takes at once.
+    fn write_now(&self, bytes: &mut BytesMut) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.stream.try_write(bytes) {
+                Ok(written) => bytes.advance(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what could not be written before.
+    fn flush(&self, context: &mut Context<'_>) -> io::Result<()> {
+        let mut output = self.output.lock();
+        output.writer = Some(context.waker().clone());
+        while !output.bytes.is_empty() {
+            match self.stream.poll_write_ready(context) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => return Ok(()),
+            }
+            self.write_now(&mut output.bytes)?;
+        }
+        Ok(())
+    }
+
+    fn poll_frame(&self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let codec = FrameCodec::new(FRAME_BYTES_MAX);
+        let mut input = self.input.lock();
+        loop {
+            let frame = codec.next_frame(&mut input);
+            if let Some(frame) =
+                frame.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?
+            {
+                return Poll::Ready(Ok(frame));
+            }
+            ready!(self.stream.poll_read_ready(context))?;
+            input.reserve(READ_BYTES);
+            match self.stream.try_read_buf(&mut *input) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl Transport for TcpTransport {
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
+        let mut output = self.output.lock();
+        let is_free = output.bytes.is_empty();
+        FrameCodec::put(&frame, &mut output.bytes);
+        if is_free {
+            self.write_now(&mut output.bytes).map_err(|_| Disconnected)?;
+            if !output.bytes.is_empty()
+                && let Some(writer) = output.writer.take()
+            {
+                writer.wake();
+            }
+        }
+        Ok(())
+    }
+
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Err(error) = self.flush(context) {
+            tracing::debug!("the connection cannot be written to: {error}");
+            return Poll::Ready(None);
+        }
+        match ready!(self.poll_frame(context)) {
+            Ok(frame) => Poll::Ready(Some(frame)),
+            Err(error) => {
+                tracing::debug!("the connection cannot be read from: {error}");
+                Poll::Ready(None)
+            }
+        }
+    }
+}

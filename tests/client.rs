@@ -1,0 +1,196 @@
+//! The client on a server in the same process and over TCP: operations, watches, reconnects.
+
+mod wire;
+
+use std::time::Duration;
+
+use zoolet::client::{Client, ConnectionState, Error, Parents, RetryPolicy};
+use zoolet::protocol::{ErrorCode, EventType, MultiOp, MultiResult, SetData, WatchMode};
+use zoolet::{Config, Server};
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.dialer()).await.expect("the server is there")
+}
+
+#[tokio::test]
+async fn what_is_written_is_read_in_process_and_over_tcp() {
+    let (server, address) = wire::listening_server(Config::default()).await;
+    let local = connect(&server).await;
+    let remote = Client::connect(address.to_string().as_str()).await.unwrap();
+    for (client, path) in [(&local, "/local"), (&remote, "/remote")] {
+        let created = client.create(path).data("one").await.unwrap();
+        assert_eq!(created.path, path);
+        let (data, stat) = client.get(path).await.unwrap();
+        assert_eq!((&data[..], stat), (&b"one"[..], created.stat));
+        let stat = client.set(path, "two").version(0).await.unwrap();
+        assert_eq!(stat.version, 1);
+        let error = client.set(path, "three").version(0).await.unwrap_err();
+        assert!(error.is(ErrorCode::BAD_VERSION), "{error}");
+        assert_eq!(client.exists("/nothing").await.unwrap(), None);
+        client.delete(path).version(1).await.unwrap();
+        assert!(client.get(path).await.unwrap_err().is(ErrorCode::NO_NODE));
+        assert_eq!(client.children("/").await.unwrap().to_vec(), ["zookeeper"]);
+    }
+}
+
+#[tokio::test]
+async fn every_mode_of_create() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let sequential = client.create("/queue/item-").sequential().parents(Parents::Containers);
+    assert_eq!(sequential.clone().await.unwrap().path, "/queue/item-0000000000");
+    assert_eq!(sequential.await.unwrap().path, "/queue/item-0000000001");
+    let ephemeral = client.create("/mine").ephemeral().await.unwrap();
+    assert_eq!(ephemeral.stat.ephemeral_owner, client.session_id());
+    client.create("/a/b/c").container().parents(Parents::Persistent).await.unwrap();
+    client.create("/ttl").ttl(Duration::from_secs(60)).await.unwrap();
+    let protected = client.create("/a/lock-").ephemeral().sequential().protected().await.unwrap();
+    assert!(protected.path.starts_with("/a/_c_"), "{}", protected.path);
+    assert!(protected.path.ends_with("-lock-0000000001"), "{}", protected.path);
+    client.create("/a").data("x").or_set().await.unwrap();
+    assert_eq!(&client.get("/a").await.unwrap().0[..], b"x");
+    assert_eq!(client.ephemerals("/").await.unwrap().len(), 2);
+    let error = client.create("/no/parent").await.unwrap_err();
+    assert_eq!(error.to_string(), "create2 /no/parent: NoNode");
+    assert!(matches!(client.create("bad").await, Err(Error::Path(_))));
+}
+
+#[tokio::test]
+async fn a_namespace_stands_before_every_path_and_is_not_told() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let inner = client.namespace("/app").unwrap();
+    let created = inner.create("/x").parents(Parents::Persistent).await.unwrap();
+    assert_eq!(created.path, "/x");
+    assert_eq!(client.children("/app").await.unwrap().to_vec(), ["x"]);
+    assert_eq!(inner.children("/").await.unwrap().to_vec(), ["x"]);
+    let watch = inner.exists("/x").and_watch().await.unwrap();
+    client.delete("/app/x").await.unwrap();
+    assert_eq!(watch.watcher.await.unwrap().path, "/x");
+}
+
+#[tokio::test]
+async fn a_multi_is_all_or_nothing() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.create("/a").await.unwrap();
+    let set = |path: &str, version: i32| {
+        MultiOp::SetData(SetData { path: path.into(), data: None, version: version.into() })
+    };
+    let results = client.multi(vec![set("/a", 0), set("/a", 1)]).await.unwrap();
+    assert!(matches!(results[..], [MultiResult::SetData(_), MultiResult::SetData(_)]));
+    let error = client.multi(vec![set("/a", 2), set("/a", 7)]).await.unwrap_err();
+    assert!(error.is(ErrorCode::BAD_VERSION));
+    assert_eq!(client.get("/a").await.unwrap().1.version, 2);
+}
+
+#[tokio::test]
+async fn watches_are_values_and_leave_nothing_behind() {
+    let server = server().await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let data = client.exists("/a").and_watch().await.unwrap();
+    assert_eq!(data.found, None);
+    other.create("/a").await.unwrap();
+    assert_eq!(data.watcher.await.unwrap().event_type, EventType::NODE_CREATED);
+
+    let mut all = client.watch("/", WatchMode::PERSISTENT_RECURSIVE).await.unwrap();
+    other.set("/a", "x").await.unwrap();
+    other.delete("/a").await.unwrap();
+    assert_eq!(all.next().await.unwrap().event_type, EventType::NODE_DATA_CHANGED);
+    assert_eq!(all.next().await.unwrap().event_type, EventType::NODE_DELETED);
+
+    // Dropped watches are gone here and on the server.
+    let child = client.children("/").and_watch().await.unwrap();
+    assert_eq!(client.watcher_count(), 2);
+    drop((all, child));
+    assert_eq!(client.watcher_count(), 0);
+    client.sync("/").await.unwrap();
+    assert_eq!(server.totals().watches, 0);
+}
+
+#[tokio::test]
+async fn requests_are_carried_out_in_the_order_of_their_places() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.create("/a").await.unwrap();
+    let sent: Vec<_> = (0..100).map(|n| client.set("/a", vec![n]).send()).collect();
+    let get = client.get("/a").send();
+    assert_eq!(get.await.unwrap().0[..], [99]);
+    for (version, sent) in (1..).zip(sent) {
+        assert_eq!(sent.await.unwrap().version, version);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pings_keep_an_idle_session_alive() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.create("/mine").ephemeral().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(client.exists("/mine").await.unwrap().is_some());
+    assert_eq!(*client.state().borrow(), Some(ConnectionState::Connected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_server_the_deadline_is_kept() {
+    let builder = Client::builder().connection_timeout(Duration::from_secs(3));
+    let start = tokio::time::Instant::now();
+    let error = builder.connect("127.0.0.1:1").await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error}");
+    assert!(start.elapsed() < Duration::from_millis(3_050), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_client_is_told_when_its_server_goes_and_comes_back() {
+    let config = Config { tick_time_ms: 100, ..Config::default() };
+    let (server, address) = wire::listening_server(config).await;
+    let client = Client::builder()
+        .retry_policy(RetryPolicy::forever(Duration::from_millis(10)))
+        .session_timeout(Duration::from_millis(500))
+        .connect(address.to_string().as_str())
+        .await
+        .unwrap();
+    let mut state = client.state();
+    let first_session = client.session_id();
+    let watcher = client.exists("/a").and_watch().await.unwrap().watcher;
+    state.mark_unchanged();
+    server.shutdown().await;
+    state.changed().await.unwrap();
+    assert_eq!(*state.borrow_and_update(), Some(ConnectionState::Suspended));
+    // A server without the session: the client hears that it is lost, and gets a new one.
+    let server = Server::builder().listen(address).start().await.unwrap();
+    assert_eq!(watcher.await, Err(Error::Lost));
+    state.wait_for(|state| *state == Some(ConnectionState::Reconnected)).await.unwrap();
+    assert_ne!(client.session_id(), first_session);
+    client.create("/a").await.unwrap();
+    client.close().await.unwrap();
+    assert_eq!(server.totals().sessions, 0);
+}
+
+#[tokio::test]
+async fn dropping_the_last_client_ends_the_session() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.create("/mine").ephemeral().await.unwrap();
+    let clone = client.clone();
+    drop(client);
+    assert_eq!(server.totals().sessions, 1);
+    drop(clone);
+    assert_eq!(server.totals().sessions, 0);
+    assert_eq!(server.totals().ephemerals, 0);
+}
+
+#[tokio::test]
+async fn credentials_are_added_and_told() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.authenticate("digest", "ann:secret").await.unwrap();
+    let who = client.who_am_i().await.unwrap();
+    assert_eq!(who[1].user.as_deref(), Some("ann"));
+    assert_eq!(client.authenticate("kerberos", "x").await, Err(Error::AuthFailed));
+    assert_eq!(client.exists("/").await, Err(Error::Closed));
+}
