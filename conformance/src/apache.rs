@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use zoolet_protocol::{ConnectRequest, SessionId};
@@ -25,9 +26,10 @@ pub struct Apache {
 /// The version that Debian has, in the form in which tags name versions.
 pub const APACHE_VERSION: (u32, u32, u32) = (3, 8, 0);
 
-/// How often a server that has just started is asked for a session. It closes the connection at
-/// once while it takes none.
+/// How often a server that has just started is asked for a session. While it takes none it closes
+/// the connection at once, or forgets about it.
 const PROBES_MAX: usize = 10_000;
+const PROBE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The tick that decides how soon sessions expire.
 const TICK_MS: i32 = 200;
@@ -70,8 +72,9 @@ impl Apache {
     fn await_sessions(&self) -> io::Result<()> {
         let session = SessionId(1);
         let request = ConnectRequest { session, ..ConnectRequest::new(0) };
+        let target = self.target().with_patience(PROBE_PATIENCE);
         for _ in 0..PROBES_MAX {
-            let mut client = Client::dial(&self.target())?;
+            let mut client = Client::dial(&target)?;
             if let Handshake::Answered(_) = client.shake_hands(&request) {
                 return Ok(());
             }

@@ -58,6 +58,19 @@ pub enum Message {
     Silence,
 }
 
+impl Message {
+    /// Whether a server that says this closes the connection after it.
+    fn ends_connection(&self) -> bool {
+        let Self::Reply { header, .. } = self else { return false };
+        match header.err {
+            ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => true,
+            // That of an operation which is known and switched off has a zxid.
+            ErrorCode::UNIMPLEMENTED => header.zxid == Zxid::NONE,
+            _ => false,
+        }
+    }
+}
+
 /// The body of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
@@ -192,13 +205,18 @@ impl Client {
         self.receive_until(xid)
     }
 
-    /// Receives up to the answer to a request, or the end of the connection.
+    /// Receives up to the answer to a request, or the end of the connection. Where the answer says
+    /// that the server closes the connection now, that is awaited too: it may take a moment.
     pub fn receive_until(&mut self, xid: Xid) -> Vec<Message> {
         let mut messages = Vec::new();
+        let mut is_closing = false;
         loop {
-            messages.push(self.receive());
-            let is_over = matches!(messages.last(), Some(Message::Closed | Message::Silence));
-            if is_over || !self.awaits(xid) {
+            let is_close = self.pending.iter().any(|p| *p == (xid, OpCode::CLOSE_SESSION));
+            let message = self.receive();
+            let is_over = matches!(message, Message::Closed | Message::Silence);
+            is_closing |= message.ends_connection() || (is_close && !self.awaits(xid));
+            messages.push(message);
+            if is_over || !(is_closing || self.awaits(xid)) {
                 return messages;
             }
         }

@@ -1,5 +1,7 @@
 //! The command of the conformance crate: records scripts, and runs random operations.
 
+mod differential_command;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +31,8 @@ enum Command {
         /// Only scripts whose names begin so.
         prefixes: Vec<String>,
     },
+    /// Sends random operations to our server and to a reference, and compares what comes back.
+    Differential(differential_command::Arguments),
     /// Writes what our core does into the blocks that Apache ZooKeeper 3.8 is too old for. What
     /// is written must then be compared with the reference by eye.
     Fill {
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
                 Ok(stage.with(script.setting(), |target| script.record(target, version))??)
             })
         }
+        Command::Differential(arguments) => differential_command::run(&arguments),
         Command::Fill { prefixes } => {
             let mut stage = Stage::new(Kind::Core);
             for_each(&prefixes, |script| {

@@ -18,6 +18,8 @@ mod runner;
 mod trace;
 mod value;
 
+pub(crate) use self::cleanup::Janitor;
 pub use self::cleanup::SUPER_DIGEST;
 pub use self::corpus::{Script, ScriptError, Setting, Version, corpus};
 pub use self::runner::run;
+pub(crate) use self::trace::Trace;

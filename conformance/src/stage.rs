@@ -35,6 +35,9 @@ pub struct Stage {
 /// How often ours and Apache's look for containers that may go, where a script waits for it.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Longer than any run.
+const NEVER: Duration = Duration::from_secs(1_000_000);
+
 /// The tick of our server: how soon sessions expire.
 const TICK_MS: u32 = 200;
 
@@ -97,10 +100,11 @@ impl Stage {
 }
 
 /// The settings of the core.
-fn settings(setting: Setting) -> Settings {
+#[must_use]
+pub fn settings(setting: Setting) -> Settings {
     Settings {
         super_digest: Some(SUPER_DIGEST.to_owned()),
-        enforce_quota: setting == Setting::EnforceQuota,
+        enforce_quota: matches!(setting, Setting::EnforceQuota | Setting::Steady),
         skip_acl: setting == Setting::SkipAcl,
         ttl_znodes: setting != Setting::TtlDisabled,
         ..Settings::default()
@@ -114,6 +118,7 @@ pub fn config(setting: Setting) -> Config {
     let defaults = Config::default();
     let check_interval = match setting {
         Setting::Sweeping => SWEEP_INTERVAL,
+        Setting::Steady => NEVER,
         _ => defaults.container_check_interval,
     };
     Config {
@@ -132,14 +137,17 @@ pub fn config(setting: Setting) -> Config {
 pub fn properties(setting: Setting) -> Vec<String> {
     let super_digest = "zookeeper.DigestAuthenticationProvider.superDigest";
     let mut properties = vec![format!("-D{super_digest}={SUPER_DIGEST}")];
+    let interval = |interval: Duration| {
+        format!("-Dznode.container.checkIntervalMs={}", interval.as_millis())
+    };
+    let enforce_quota = "-Dzookeeper.enforceQuota=true".to_owned();
     let own = match setting {
-        Setting::Shared | Setting::Fresh => None,
-        Setting::EnforceQuota => Some("-Dzookeeper.enforceQuota=true".to_owned()),
-        Setting::SkipAcl => Some("-Dzookeeper.skipACL=yes".to_owned()),
-        Setting::TtlDisabled => Some("-Dzookeeper.extendedTypesEnabled=false".to_owned()),
-        Setting::Sweeping => {
-            Some(format!("-Dznode.container.checkIntervalMs={}", SWEEP_INTERVAL.as_millis()))
-        }
+        Setting::Shared | Setting::Fresh => Vec::new(),
+        Setting::EnforceQuota => vec![enforce_quota],
+        Setting::SkipAcl => vec!["-Dzookeeper.skipACL=yes".to_owned()],
+        Setting::TtlDisabled => vec!["-Dzookeeper.extendedTypesEnabled=false".to_owned()],
+        Setting::Sweeping => vec![interval(SWEEP_INTERVAL)],
+        Setting::Steady => vec![enforce_quota, interval(NEVER)],
     };
     properties.extend(own);
     properties

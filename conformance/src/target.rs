@@ -59,13 +59,20 @@ const READ_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub struct TcpTarget {
     address: SocketAddr,
+    patience: Duration,
 }
 
 impl TcpTarget {
     /// The server that listens there.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
-        Self { address }
+        Self { address, patience: PATIENCE }
+    }
+
+    /// The same server, from which nothing is awaited for longer than `patience`.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 }
 
@@ -73,7 +80,7 @@ impl Target for TcpTarget {
     fn dial(&self) -> io::Result<Box<dyn Link>> {
         let socket = TcpStream::connect_timeout(&self.address, PATIENCE)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(self.patience))?;
         socket.set_write_timeout(Some(PATIENCE))?;
         Ok(Box::new(TcpLink { socket, stream: BytesMut::new(), buffer: vec![0; READ_BYTES] }))
     }

@@ -25,12 +25,12 @@ const BUILT_IN: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/
 
 /// A client with every permission.
 #[derive(Debug)]
-pub(super) struct Janitor {
+pub(crate) struct Janitor {
     client: Client,
 }
 
 impl Janitor {
-    pub(super) fn new(target: &dyn Target) -> io::Result<Self> {
+    pub(crate) fn new(target: &dyn Target) -> io::Result<Self> {
         let mut janitor = Self { client: Client::open(target, TIMEOUT_MS)? };
         janitor.ask(&Request::Session(Session::Auth(Auth {
             auth_type: 0,
@@ -41,12 +41,12 @@ impl Janitor {
     }
 
     /// The last transaction of the server.
-    pub(super) fn last_zxid(&mut self) -> io::Result<Zxid> {
+    pub(crate) fn last_zxid(&mut self) -> io::Result<Zxid> {
         Ok(self.ask(&Request::Session(Session::Ping))?.0.zxid)
     }
 
     /// Ends these sessions, and deletes every znode that is not built in.
-    pub(super) fn clean(
+    pub(crate) fn clean(
         &mut self,
         target: &dyn Target,
         sessions: &[SessionId],
@@ -75,10 +75,12 @@ impl Janitor {
     }
 
     fn ask(&mut self, request: &Request) -> io::Result<(ReplyHeader, Body)> {
-        match self.client.ask(request).pop() {
-            Some(Message::Reply { header, body, .. }) => Ok((header, body)),
-            other => Err(io::Error::other(format!("the janitor got {other:?}"))),
-        }
+        let messages = self.client.ask(request);
+        let reply = messages.into_iter().find_map(|message| match message {
+            Message::Reply { header, body, .. } => Some((header, body)),
+            _ => None,
+        });
+        reply.ok_or_else(|| io::Error::other("the janitor got no answer"))
     }
 }
 

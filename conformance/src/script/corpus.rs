@@ -39,6 +39,8 @@ pub enum Setting {
     SkipAcl,
     /// Znodes with a time to live are not allowed: the area `ttl-disabled`.
     TtlDisabled,
+    /// Nothing goes by itself, and hard quotas are enforced: for random operations.
+    Steady,
     /// Containers and TTL znodes are swept many times a second: the area `sweep`.
     Sweeping,
 }

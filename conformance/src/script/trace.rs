@@ -16,13 +16,13 @@ use crate::client::{Body, Handshake, Message};
 
 /// What is needed to make a message independent of the run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     /// The last zxid before the script.
-    pub(super) base: Zxid,
+    pub(crate) base: Zxid,
     /// Whether the server was new, so that nothing depends on what was before.
     is_fresh: bool,
     /// Whether zxids of events are shown.
-    pub(super) shows_event_zxids: bool,
+    pub(crate) shows_event_zxids: bool,
     sessions: BTreeMap<SessionId, String>,
     times: BTreeMap<Zxid, i64>,
 }
@@ -32,12 +32,12 @@ const DATA_BYTES_SHOWN: usize = 64;
 
 impl Trace {
     /// A trace that begins after `base`.
-    pub(super) fn new(is_fresh: bool, base: Zxid) -> Self {
+    pub(crate) fn new(is_fresh: bool, base: Zxid) -> Self {
         Self { is_fresh, base, ..Self::default() }
     }
 
     /// Gives a session the name of the client that opened it.
-    pub(super) fn name_session(&mut self, session: SessionId, client: &str) {
+    pub(crate) fn name_session(&mut self, session: SessionId, client: &str) {
         if session.is_none() || self.sessions.contains_key(&session) {
             return;
         }
@@ -51,12 +51,12 @@ impl Trace {
     }
 
     /// The session of a name.
-    pub(super) fn session(&self, name: &str) -> Option<SessionId> {
+    pub(crate) fn session(&self, name: &str) -> Option<SessionId> {
         self.sessions.iter().find(|(_, n)| *n == name).map(|(session, _)| *session)
     }
 
     /// The sessions that the script saw.
-    pub(super) fn sessions(&self) -> Vec<SessionId> {
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
         self.sessions.keys().copied().collect()
     }
 
@@ -109,7 +109,7 @@ impl Trace {
     }
 
     /// A handshake's end.
-    pub(super) fn handshake(&mut self, handshake: &Handshake) -> String {
+    pub(crate) fn handshake(&mut self, handshake: &Handshake) -> String {
         match handshake {
             Handshake::Answered(response) => self.connect_response(response),
             Handshake::Garbage(bytes) => format!("garbage {}", hex(bytes)),
@@ -143,7 +143,7 @@ impl Trace {
     }
 
     /// A message.
-    pub(super) fn message(&mut self, message: &Message) -> String {
+    pub(crate) fn message(&mut self, message: &Message) -> String {
         match message {
             Message::Event { zxid, event } => self.event(*zxid, event),
             Message::Reply { asked, header, body } => {

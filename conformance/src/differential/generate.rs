@@ -1,0 +1,158 @@
+//! The steps that follow from a seed.
+
+mod operations;
+
+use std::fmt;
+
+use fastrand::Rng;
+use zoolet_protocol::{OpCode, Request, Session, Write};
+
+use self::operations::Operations;
+use super::SLOTS;
+
+/// What is done next.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// A session sends requests in one piece.
+    Ask { slot: usize, requests: Vec<Request> },
+    /// A new session begins.
+    Open { slot: usize },
+    /// A connection is cut; its session lives on.
+    Cut { slot: usize },
+    /// A session is taken up over a new connection, or is not for want of its password.
+    TakeUp { slot: usize, is_proven: bool },
+}
+
+impl Step {
+    /// Whether a session ends with it.
+    pub(super) fn closes_session(&self) -> bool {
+        let is_close = |request: &Request| *request == Request::Write(Write::CloseSession);
+        matches!(self, Self::Ask { requests, .. } if requests.iter().any(is_close))
+    }
+
+    /// How many requests are sent.
+    pub(super) fn requests(&self) -> u64 {
+        match self {
+            Self::Ask { requests, .. } => requests.len() as u64,
+            _ => 1,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ask { slot, requests } => write!(f, "s{slot} {requests:?}"),
+            Self::Open { slot } => write!(f, "s{slot} open"),
+            Self::Cut { slot } => write!(f, "s{slot} cut"),
+            Self::TakeUp { slot, is_proven } => {
+                write!(f, "s{slot} take up, {}proven", if *is_proven { "" } else { "not " })
+            }
+        }
+    }
+}
+
+/// What is known of a session's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    /// No session, or one that was closed.
+    Empty,
+    Connected,
+    /// A session without a connection.
+    Cut,
+}
+
+/// How many requests are sent in one piece at most.
+const REQUESTS_AT_ONCE_MAX: usize = 6;
+
+/// Draws steps.
+pub(super) struct Generator {
+    rng: Rng,
+    operations: Operations,
+    /// How many requests are sent in one piece at most.
+    most_at_once: usize,
+    slots: [Slot; SLOTS],
+    /// The slot whose session the last step closed, if it did.
+    closing: Option<usize>,
+}
+
+impl Generator {
+    pub(super) fn new(seed: u64) -> Self {
+        // A quota is compared with what was applied, so that what is sent in one piece races.
+        let has_quotas = seed % 2 == 1;
+        Self {
+            most_at_once: if has_quotas { 1 } else { REQUESTS_AT_ONCE_MAX },
+            rng: Rng::with_seed(seed),
+            operations: Operations::new(has_quotas),
+            slots: [Slot::Empty; SLOTS],
+            closing: None,
+        }
+    }
+
+    pub(super) fn next_step(&mut self) -> Step {
+        self.closing = None;
+        let slot = self.rng.usize(..SLOTS);
+        match self.slots[slot] {
+            Slot::Empty => {
+                self.slots[slot] = Slot::Connected;
+                Step::Open { slot }
+            }
+            Slot::Cut => {
+                let is_proven = self.rng.u8(..8) != 0;
+                if is_proven {
+                    self.slots[slot] = Slot::Connected;
+                }
+                Step::TakeUp { slot, is_proven }
+            }
+            Slot::Connected => self.step_of_connected(slot),
+        }
+    }
+
+    /// Learns which connections were closed by the servers.
+    pub(super) fn heed(&mut self, open: &[bool]) {
+        for (slot, is_open) in open.iter().enumerate() {
+            if self.slots[slot] == Slot::Connected && !is_open {
+                let is_closed = self.closing == Some(slot);
+                self.slots[slot] = if is_closed { Slot::Empty } else { Slot::Cut };
+            }
+        }
+    }
+
+    fn step_of_connected(&mut self, slot: usize) -> Step {
+        match self.rng.u8(..100) {
+            0 => {
+                self.slots[slot] = Slot::Cut;
+                Step::Cut { slot }
+            }
+            // Taking up a session whose connection still stands closes that.
+            1 => Step::TakeUp { slot, is_proven: true },
+            2 => {
+                self.slots[slot] = Slot::Cut;
+                Step::TakeUp { slot, is_proven: false }
+            }
+            3 => {
+                self.closing = Some(slot);
+                let requests = vec![Request::Write(Write::CloseSession)];
+                Step::Ask { slot, requests }
+            }
+            4 => {
+                let op = OpCode(*self.pick(&[0, -1, 10, 23, 99, 200, i32::MAX]));
+                Step::Ask { slot, requests: vec![Request::Unknown { op, body: Default::default() }] }
+            }
+            5..=7 => {
+                let auth = self.operations.auth(&mut self.rng);
+                Step::Ask { slot, requests: vec![Request::Session(Session::Auth(auth))] }
+            }
+            8..=17 => {
+                let count = self.rng.usize(1..=self.most_at_once);
+                let requests = (0..count).map(|_| self.operations.next(&mut self.rng)).collect();
+                Step::Ask { slot, requests }
+            }
+            _ => Step::Ask { slot, requests: vec![self.operations.next(&mut self.rng)] },
+        }
+    }
+
+    fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.rng.usize(..choices.len())]
+    }
+}

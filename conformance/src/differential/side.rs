@@ -1,0 +1,183 @@
+//! One of the two servers, and the sessions on it.
+
+use std::fmt;
+use std::io;
+
+use zoolet_protocol::{ConnectRequest, Password, Request, Session, Xid};
+
+use super::SLOTS;
+use super::differences;
+use super::generate::Step;
+use crate::client::{Client, Message};
+use crate::script::{Janitor, Trace};
+use crate::target::Target;
+
+/// The timeout of every session; more than any step takes.
+const TIMEOUT_MS: i32 = 60_000;
+
+pub(super) struct Side<'a> {
+    target: &'a dyn Target,
+    janitor: Janitor,
+    trace: Trace,
+    /// Whether a client is connected is known to it; it keeps its session when it is cut.
+    clients: Vec<Option<Client>>,
+}
+
+/// What the sessions of a side heard in one step.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Heard {
+    lines: Vec<String>,
+    pub(super) events: u64,
+    /// Which slots are connected after it.
+    pub(super) open: Vec<bool>,
+}
+
+impl PartialEq for Heard {
+    fn eq(&self, other: &Self) -> bool {
+        self.lines == other.lines && self.open == other.open
+    }
+}
+
+impl fmt::Display for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
+    }
+}
+
+impl Heard {
+    /// Puts the events that a session heard in a row into one order: that in which the ephemerals
+    /// of a session go is the order of a hash set.
+    fn sort_events(&mut self) {
+        let event_of = |line: &str| {
+            let (slot, message) = line.split_once(": ")?;
+            message.starts_with("event").then(|| slot.to_owned())
+        };
+        let is_same_row = |a: &String, b: &String| event_of(a).is_some() && event_of(a) == event_of(b);
+        for row in self.lines.chunk_by_mut(is_same_row) {
+            row.sort();
+        }
+    }
+}
+
+impl<'a> Side<'a> {
+    pub(super) fn new(target: &'a dyn Target) -> io::Result<Self> {
+        let mut janitor = Janitor::new(target)?;
+        let trace = Trace::new(false, janitor.last_zxid()?);
+        Ok(Self { target, janitor, trace, clients: (0..SLOTS).map(|_| None).collect() })
+    }
+
+    /// Takes a step, and gives back what everyone heard.
+    pub(super) fn take(&mut self, step: &Step) -> io::Result<Heard> {
+        let mut heard = Heard::default();
+        match step {
+            Step::Ask { slot, requests } => self.ask(*slot, requests, &mut heard),
+            Step::Open { slot } => self.connect(*slot, None, &mut heard)?,
+            Step::Cut { slot } => {
+                if let Some(client) = &mut self.clients[*slot] {
+                    client.cut();
+                }
+            }
+            Step::TakeUp { slot, is_proven } => {
+                self.connect(*slot, Some(*is_proven), &mut heard)?;
+            }
+        }
+        for slot in 0..SLOTS {
+            self.settle(slot, &mut heard);
+        }
+        if step.closes_session() {
+            heard.sort_events();
+        }
+        heard.open = self.clients.iter().map(|c| c.as_ref().is_some_and(Client::is_open)).collect();
+        Ok(heard)
+    }
+
+    /// Ends all sessions and deletes all znodes.
+    pub(super) fn clean(&mut self) -> io::Result<()> {
+        self.clients.clear();
+        self.janitor.clean(self.target, &self.trace.sessions())
+    }
+
+    fn ask(&mut self, slot: usize, requests: &[Request], heard: &mut Heard) {
+        let Some(client) = &mut self.clients[slot] else { return };
+        let base = self.trace.base;
+        let mut bytes = Vec::new();
+        let mut xids = Vec::new();
+        for request in requests {
+            let (xid, frame) = client.encode(&rebased(request, base), None);
+            bytes.extend_from_slice(&frame);
+            xids.push(xid);
+        }
+        client.send_bytes(&bytes);
+        let mut messages = Vec::new();
+        for xid in xids {
+            if client.awaits(xid) {
+                messages.extend(client.receive_until(xid));
+            }
+        }
+        self.note(slot, &messages, heard);
+    }
+
+    /// Opens a session, or takes the slot's up again.
+    fn connect(&mut self, slot: usize, again: Option<bool>, heard: &mut Heard) -> io::Result<()> {
+        let mut request = ConnectRequest::new(TIMEOUT_MS);
+        let before = self.clients[slot].as_ref().and_then(|client| client.session.clone());
+        if let (Some(is_proven), Some((session, password))) = (again, before.clone()) {
+            request.session = session;
+            request.password = if is_proven { password } else { Password::zero() };
+        }
+        let mut client = Client::dial(self.target)?;
+        let handshake = client.shake_hands(&request);
+        if let Some((session, _)) = &client.session {
+            self.trace.name_session(*session, &format!("s{slot}"));
+        }
+        heard.lines.push(format!("s{slot}: {}", self.trace.handshake(&handshake)));
+        if again == Some(false) {
+            // Refused, and the session lives on without a connection.
+            client.cut();
+            client.session = before;
+        }
+        self.clients[slot] = Some(client);
+        Ok(())
+    }
+
+    /// Receives all that is on its way to a slot.
+    fn settle(&mut self, slot: usize, heard: &mut Heard) {
+        let Some(client) = self.clients[slot].as_mut().filter(|client| client.is_open()) else {
+            return;
+        };
+        let mut messages = client.ask(&Request::Session(Session::Ping));
+        let is_pong = |message: &Message| {
+            matches!(message, Message::Reply { header, .. } if header.xid == Xid::PING)
+        };
+        if messages.last().is_some_and(is_pong) {
+            messages.pop();
+        }
+        self.note(slot, &messages, heard);
+    }
+
+    fn note(&mut self, slot: usize, messages: &[Message], heard: &mut Heard) {
+        for message in messages {
+            if let Message::Event { event, .. } = message {
+                heard.events += 1;
+                if differences::is_told_by_old_versions_only(event) {
+                    continue;
+                }
+            }
+            heard.lines.push(format!("s{slot}: {}", self.trace.message(message)));
+        }
+    }
+}
+
+/// A request whose zxid, which is counted from the begin of the seed, is one of this server.
+fn rebased(request: &Request, base: zoolet_protocol::Zxid) -> Request {
+    use zoolet_protocol::{SetWatches, Watch, Zxid};
+    let rebase = |lists: &SetWatches| {
+        let relative_zxid = Zxid(base.0 + lists.relative_zxid.0);
+        SetWatches { relative_zxid, ..lists.clone() }
+    };
+    match request {
+        Request::Watch(Watch::Set(lists)) => Request::Watch(Watch::Set(rebase(lists))),
+        Request::Watch(Watch::Set2(lists)) => Request::Watch(Watch::Set2(rebase(lists))),
+        other => other.clone(),
+    }
+}
