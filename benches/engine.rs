@@ -4,6 +4,8 @@
 //!
 //! Numbers of different rows of one run may be compared; those of different machines may not.
 
+#![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
+
 use std::hint::black_box;
 
 use bytes::Bytes;

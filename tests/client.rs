@@ -1,5 +1,7 @@
 //! The client on a server in the same process and over TCP: operations, watches, reconnects.
 
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
+
 mod wire;
 
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! Sessions under a clock that jumps: how they expire, what goes with them, and that a test need
 //! not wait for it.
 
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
+
 mod wire;
 
 use std::time::Duration;

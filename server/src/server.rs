@@ -61,7 +61,7 @@ impl Server {
     }
 
     /// Ends the server: no connection is accepted any more, every client gets what waits for it,
-    /// and its connection is closed. Waits for the clients, but not longer than
+    /// and its connection is closed. A client that does not take it is waited for no longer than
     /// [`SHUTDOWN_TIMEOUT`].
     ///
     /// Sessions are not ended, as when a ZooKeeper server is stopped.
@@ -69,7 +69,8 @@ impl Server {
         self.engine.shut_down();
         self.cancelled.cancel();
         self.tasks.close();
-        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
+        // Each connection keeps the limit itself; this is for what does not.
+        if tokio::time::timeout(2 * SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::warn!("{} connections did not end in time", self.tasks.len());
         }
     }

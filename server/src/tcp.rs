@@ -50,6 +50,8 @@ pub(crate) async fn accept(
         let Some(accepted) = cancelled.run_until_cancelled(listener.accept()).await else { return };
         match accepted {
             Ok((stream, address)) => {
+                // On a socket for both families an IPv4 client has an address of IPv6.
+                let address = SocketAddr::new(address.ip().to_canonical(), address.port());
                 tasks.spawn(serve(stream, address, Arc::clone(&engine), cancelled.clone()));
             }
             Err(error) => {
@@ -258,8 +260,9 @@ impl Driver {
             }
             self.stream.shutdown().await
         };
-        tokio::time::timeout(SHUTDOWN_TIMEOUT, flush)
-            .await
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        tokio::time::timeout(SHUTDOWN_TIMEOUT, flush).await.unwrap_or_else(|_| {
+            tracing::warn!(peer = %self.address, "what waited for the client was not taken in time");
+            Err(io::ErrorKind::TimedOut.into())
+        })
     }
 }

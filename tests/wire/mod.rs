@@ -2,6 +2,7 @@
 //! nonsense, and one in process.
 
 #![allow(dead_code, reason = "each test uses the part that it needs")]
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -109,13 +110,13 @@ impl Local {
         request: ConnectRequest,
     ) -> (Self, ConnectResponse) {
         let transport = server.dialer().dial().await.expect("the server is there");
-        let mut client = Self { transport, xid: 0, events: VecDeque::new() };
+        let client = Self { transport, xid: 0, events: VecDeque::new() };
         client.transport.send(encoded(&request)).expect("the connection is new");
         let response = client.receive().await.expect("a handshake is answered");
         (client, decode_all(&response).expect("the answer is a ConnectResponse"))
     }
 
-    pub(crate) async fn receive(&mut self) -> Option<Bytes> {
+    pub(crate) async fn receive(&self) -> Option<Bytes> {
         std::future::poll_fn(|context| self.transport.poll_receive(context)).await
     }
 

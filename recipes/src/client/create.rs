@@ -3,7 +3,6 @@
 use std::future::IntoFuture;
 
 use bytes::Bytes;
-use uuid::Uuid;
 use zoolet_protocol::{
     Acl, CreateFlags, CreateKind, ErrorCode, MultiOp, Request, Response, SessionId, Stat, Write,
     ZPath,
@@ -292,15 +291,6 @@ fn protect(path: &str, id: &str) -> String {
     }
 }
 
-/// The part of a protected name after its id; the name itself if it is not protected.
-pub(crate) fn unprotected(name: &str) -> &str {
-    let Some(rest) = name.strip_prefix(PROTECTED_PREFIX) else { return name };
-    match rest.split_at_checked(36) {
-        Some((id, rest)) if Uuid::try_parse(id).is_ok() => rest.strip_prefix('-').unwrap_or(name),
-        _ => name,
-    }
-}
-
 impl Client {
     /// Creates the missing ancestors of a path, all at once where nobody else does the same.
     pub(crate) async fn create_ancestors(
@@ -367,9 +357,9 @@ mod tests {
         let id = protection();
         assert_eq!(id.len(), 3 + 36 + 1);
         let path = protect("/locks/lock-", &id);
-        let name = path.strip_prefix("/locks/").expect("the parent stays");
-        assert_eq!(unprotected(name), "lock-");
-        assert_eq!(unprotected("_c_not-an-id-lock-"), "_c_not-an-id-lock-");
-        assert_eq!(unprotected("lock-0000000001"), "lock-0000000001");
+        let name = path.strip_prefix("/locks/_c_").expect("the parent stays");
+        let (id, rest) = name.split_at(36);
+        assert!(uuid::Uuid::try_parse(id).is_ok());
+        assert_eq!(rest, "-lock-");
     }
 }
