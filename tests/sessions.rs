@@ -161,7 +161,7 @@ async fn containers_and_ttl_znodes_go_when_their_time_has_come() {
 async fn shutting_down_gives_each_client_what_waits_for_it_and_ends() {
     let (server, address) = wire::listening_server(Config::default()).await;
     let (mut client, _) = wire::Tcp::connect(address, ConnectRequest::new(30_000)).await;
-    let (mut local, _) = Local::connect(&server, 30_000).await;
+    let (local, _) = Local::connect(&server, 30_000).await;
     client.call(&ping()).await;
     server.shutdown().await;
     assert_eq!(client.receive().await, None);
