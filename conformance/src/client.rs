@@ -211,7 +211,7 @@ impl Client {
         let mut messages = Vec::new();
         let mut is_closing = false;
         loop {
-            let is_close = self.pending.iter().any(|p| *p == (xid, OpCode::CLOSE_SESSION));
+            let is_close = self.pending.contains(&(xid, OpCode::CLOSE_SESSION));
             let message = self.receive();
             let is_over = matches!(message, Message::Closed | Message::Silence);
             is_closing |= message.ends_connection() || (is_close && !self.awaits(xid));
@@ -251,14 +251,10 @@ impl Client {
     /// The request that a reply answers: the first under its xid, or the first ping, since every
     /// ping is answered under the same xid.
     fn answered_by(&mut self, xid: Xid) -> Option<(Xid, OpCode)> {
-        let index = self
-            .pending
-            .iter()
-            .position(|(pending, _)| *pending == xid)
-            .or_else(|| {
-                let is_ping = |(_, op): &(Xid, OpCode)| *op == OpCode::PING;
-                self.pending.iter().position(is_ping).filter(|_| xid == Xid::PING)
-            })?;
+        let index = self.pending.iter().position(|(pending, _)| *pending == xid).or_else(|| {
+            let is_ping = |(_, op): &(Xid, OpCode)| *op == OpCode::PING;
+            self.pending.iter().position(is_ping).filter(|_| xid == Xid::PING)
+        })?;
         Some(self.pending.remove(index))
     }
 }

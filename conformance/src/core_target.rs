@@ -8,7 +8,7 @@
 mod connection;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
@@ -35,6 +35,13 @@ impl CoreTarget {
     pub fn new(settings: Settings) -> Self {
         Self { shell: Rc::new(RefCell::new(Shell::new(settings))) }
     }
+
+    /// The same server, which answers nobody before he has an identity of this scheme.
+    #[must_use]
+    pub fn enforcing(self, scheme: &'static str) -> Self {
+        self.shell.borrow_mut().enforced_scheme = Some(scheme);
+        self
+    }
 }
 
 impl Target for CoreTarget {
@@ -43,8 +50,12 @@ impl Target for CoreTarget {
         Ok(Box::new(CoreLink { shell: Rc::clone(&self.shell), id }))
     }
 
-    fn expire(&self) {
-        self.shell.borrow_mut().expire();
+    fn expire(&self, session: SessionId) {
+        self.shell.borrow_mut().expire(session);
+    }
+
+    fn sweep(&self) {
+        self.shell.borrow_mut().sweep();
     }
 }
 
@@ -87,6 +98,7 @@ struct Shell {
     next_connection: u64,
     next_session: i64,
     now_ms: i64,
+    enforced_scheme: Option<&'static str>,
 }
 
 impl fmt::Debug for Shell {
@@ -110,6 +122,7 @@ impl Shell {
             next_connection: 1,
             next_session: FIRST_SESSION,
             now_ms: START_MS,
+            enforced_scheme: None,
         }
     }
 
@@ -169,19 +182,14 @@ impl Shell {
         }
     }
 
-    fn expire(&mut self) {
-        let connected: BTreeSet<SessionId> = self
-            .connections
-            .values()
-            .filter(|connection| !connection.is_closed)
-            .filter_map(|connection| connection.session)
-            .collect();
-        for (session, _) in self.core.sessions() {
-            if !connected.contains(&session) {
-                let txn = self.core.prepare_expiry(session, self.now_ms);
-                self.apply(&txn);
-            }
-        }
+    /// Ends a session; its connection is closed without a word.
+    fn expire(&mut self, session: SessionId) {
+        let txn = self.core.prepare_expiry(session, self.now_ms);
+        self.apply(&txn);
+        self.close_connection_of(session);
+    }
+
+    fn sweep(&mut self) {
         self.now_ms += SWEEP_AGE_MS;
         for path in self.core.sweepable(self.now_ms, 0) {
             let txn = self.core.prepare_sweep(&path, self.now_ms);

@@ -59,7 +59,8 @@ pub fn needs(
         Err(missing) if peers::are_required() => {
             Trial::test(name, move || Err(Failed::from(missing)))
         }
-        Err(missing) => Trial::test(format!("{name} (ignored: {missing})"), || Ok(()))
-            .with_ignored_flag(true),
+        Err(missing) => {
+            Trial::test(format!("{name} (ignored: {missing})"), || Ok(())).with_ignored_flag(true)
+        }
     }
 }

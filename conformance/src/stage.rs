@@ -1,11 +1,12 @@
 //! The servers that scripts run against, started as they are needed.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::time::Duration;
 
 use zoolet_core::Settings;
-use zoolet_server::Config;
+use zoolet_server::{Config, EnforceAuth};
 
 use crate::apache::{APACHE_VERSION, Apache};
 use crate::core_target::{CoreTarget, SESSION_TIMEOUTS_MS};
@@ -34,6 +35,9 @@ pub struct Stage {
 
 /// How often ours and Apache's look for containers that may go, where a script waits for it.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The scheme without which nothing is answered where authentication is enforced.
+const ENFORCED_SCHEME: &str = "digest";
 
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(1_000_000);
@@ -64,9 +68,8 @@ impl Stage {
     /// When they differ, or there is no server.
     pub fn check(&mut self, script: &Script) -> Result<(), ScriptError> {
         let version = self.version();
-        self.with(script.setting(), |target| script.check(target, version)).unwrap_or_else(
-            |source| Err(ScriptError::Run { name: script.name.clone(), source }),
-        )
+        self.with(script.setting(), |target| script.check(target, version))
+            .unwrap_or_else(|source| Err(ScriptError::Run { name: script.name.clone(), source }))
     }
 
     /// Does something with a server of these settings.
@@ -80,6 +83,9 @@ impl Stage {
         act: impl FnOnce(&dyn Target) -> T,
     ) -> io::Result<T> {
         match self.kind {
+            Kind::Core if setting == Setting::EnforceAuth => {
+                Ok(act(&CoreTarget::new(settings(setting)).enforcing(ENFORCED_SCHEME)))
+            }
             Kind::Core => Ok(act(&CoreTarget::new(settings(setting)))),
             Kind::Wire => {
                 let server = Wire::start(config(setting))?;
@@ -90,10 +96,11 @@ impl Stage {
                 Ok(act(&server.target()))
             }
             Kind::Apache => {
-                if !self.shared.contains_key(&setting) {
-                    self.shared.insert(setting, Apache::start(&properties(setting))?);
-                }
-                Ok(act(&self.shared[&setting].target()))
+                let server = match self.shared.entry(setting) {
+                    Entry::Occupied(running) => running.into_mut(),
+                    Entry::Vacant(place) => place.insert(Apache::start(&properties(setting))?),
+                };
+                Ok(act(&server.target()))
             }
         }
     }
@@ -127,6 +134,10 @@ pub fn config(setting: Setting) -> Config {
         max_session_timeout_ms: Some(most),
         max_client_connections: 0,
         container_check_interval: check_interval,
+        enforce_auth: match setting {
+            Setting::EnforceAuth => EnforceAuth::Schemes(vec![ENFORCED_SCHEME.to_owned()]),
+            _ => EnforceAuth::Off,
+        },
         settings: settings(setting),
         ..defaults
     }
@@ -137,12 +148,15 @@ pub fn config(setting: Setting) -> Config {
 pub fn properties(setting: Setting) -> Vec<String> {
     let super_digest = "zookeeper.DigestAuthenticationProvider.superDigest";
     let mut properties = vec![format!("-D{super_digest}={SUPER_DIGEST}")];
-    let interval = |interval: Duration| {
-        format!("-Dznode.container.checkIntervalMs={}", interval.as_millis())
-    };
+    let interval =
+        |interval: Duration| format!("-Dznode.container.checkIntervalMs={}", interval.as_millis());
     let enforce_quota = "-Dzookeeper.enforceQuota=true".to_owned();
     let own = match setting {
         Setting::Shared | Setting::Fresh => Vec::new(),
+        Setting::EnforceAuth => vec![
+            "-Dzookeeper.enforce.auth.enabled=true".to_owned(),
+            format!("-Dzookeeper.enforce.auth.schemes={ENFORCED_SCHEME}"),
+        ],
         Setting::EnforceQuota => vec![enforce_quota],
         Setting::SkipAcl => vec!["-Dzookeeper.skipACL=yes".to_owned()],
         Setting::TtlDisabled => vec!["-Dzookeeper.extendedTypesEnabled=false".to_owned()],

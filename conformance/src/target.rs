@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use zoolet_protocol::FrameCodec;
+use zoolet_protocol::{FrameCodec, SessionId};
 
 /// A server.
 pub trait Target {
@@ -20,9 +20,12 @@ pub trait Target {
     /// When the server cannot be reached.
     fn dial(&self) -> io::Result<Box<dyn Link>>;
 
-    /// Lets the sessions expire that have no connection, and the containers and TTL znodes go that
-    /// may. Servers with a clock of their own do it by themselves, and this does nothing there.
-    fn expire(&self) {}
+    /// Lets a session expire. Servers with a clock of their own do it by themselves, and this does
+    /// nothing there.
+    fn expire(&self, _session: SessionId) {}
+
+    /// Lets the containers and TTL znodes go that may, likewise.
+    fn sweep(&self) {}
 }
 
 /// One connection. Dropping it cuts it.

@@ -1,1 +1,47 @@
-fn main() {}
+//! A short fixed range of seeds, ours against Apache ZooKeeper; the command `differential` runs
+//! longer ones.
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use zoolet_conformance::apache::Apache;
+use zoolet_conformance::core_target::CoreTarget;
+use zoolet_conformance::differential::{self, Plan};
+use zoolet_conformance::harness;
+use zoolet_conformance::peers::Peer;
+use zoolet_conformance::script::Setting;
+use zoolet_conformance::stage;
+use zoolet_conformance::target::Target;
+use zoolet_conformance::wire::Wire;
+
+/// Half a minute on two busy cores.
+const SEEDS: u64 = 200;
+const OPERATIONS: u64 = 10_000;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let trials = vec![
+        trial("core", || {
+            let core = CoreTarget::new(stage::settings(Setting::Steady));
+            agrees(&core)
+        }),
+        trial("wire", || {
+            let server = Wire::start(stage::config(Setting::Steady))?;
+            agrees(&server.target())
+        }),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: &str, test: fn() -> Result<(), Failed>) -> Trial {
+    harness::needs(Some(Peer::Apache), name, test)
+}
+
+fn agrees(ours: &dyn Target) -> Result<(), Failed> {
+    let reference = Apache::start(&stage::properties(Setting::Steady))?;
+    let plan = Plan { seeds: 0..SEEDS, operations: OPERATIONS, is_verbose: false };
+    let agreement = differential::run(&plan, ours, &reference.target())?;
+    assert_eq!((agreement.seeds, agreement.steps), (SEEDS, OPERATIONS));
+    Ok(())
+}

@@ -103,6 +103,14 @@ impl Shell {
             xid: header.xid,
             identities: connection.identities.clone(),
         };
+        let is_known = |scheme: &&str| requester.identities.have_scheme(scheme);
+        if !matches!(header.op, OpCode::AUTH | OpCode::SASL)
+            && !self.enforced_scheme.as_ref().is_none_or(is_known)
+        {
+            let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
+            self.send(id, header.xid, Zxid::ZERO, code, &Response::Empty);
+            return self.close(id);
+        }
         match request {
             Ok(request) => self.answer(id, header, request, &requester),
             // These two are read before the queue of requests, where nobody answers for them.
@@ -190,7 +198,12 @@ impl Shell {
         }
     }
 
-    fn reply(&mut self, id: ConnectionId, xid: Xid, answer: Result<Response, (ErrorCode, Response)>) {
+    fn reply(
+        &mut self,
+        id: ConnectionId,
+        xid: Xid,
+        answer: Result<Response, (ErrorCode, Response)>,
+    ) {
         let (err, response) = match answer {
             Ok(response) => (ErrorCode::OK, response),
             Err(refused) => refused,

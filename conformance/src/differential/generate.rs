@@ -137,7 +137,10 @@ impl Generator {
             }
             4 => {
                 let op = OpCode(*self.pick(&[0, -1, 10, 23, 99, 200, i32::MAX]));
-                Step::Ask { slot, requests: vec![Request::Unknown { op, body: Default::default() }] }
+                Step::Ask {
+                    slot,
+                    requests: vec![Request::Unknown { op, body: Default::default() }],
+                }
             }
             5..=7 => {
                 let auth = self.operations.auth(&mut self.rng);

@@ -52,7 +52,8 @@ impl Heard {
             let (slot, message) = line.split_once(": ")?;
             message.starts_with("event").then(|| slot.to_owned())
         };
-        let is_same_row = |a: &String, b: &String| event_of(a).is_some() && event_of(a) == event_of(b);
+        let is_same_row =
+            |a: &String, b: &String| event_of(a).is_some() && event_of(a) == event_of(b);
         for row in self.lines.chunk_by_mut(is_same_row) {
             row.sort();
         }
@@ -146,9 +147,7 @@ impl<'a> Side<'a> {
             return;
         };
         let mut messages = client.ask(&Request::Session(Session::Ping));
-        let is_pong = |message: &Message| {
-            matches!(message, Message::Reply { header, .. } if header.xid == Xid::PING)
-        };
+        let is_pong = |message: &Message| matches!(message, Message::Reply { header, .. } if header.xid == Xid::PING);
         if messages.last().is_some_and(is_pong) {
             messages.pop();
         }

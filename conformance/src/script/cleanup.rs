@@ -32,11 +32,7 @@ pub(crate) struct Janitor {
 impl Janitor {
     pub(crate) fn new(target: &dyn Target) -> io::Result<Self> {
         let mut janitor = Self { client: Client::open(target, TIMEOUT_MS)? };
-        janitor.ask(&Request::Session(Session::Auth(Auth {
-            auth_type: 0,
-            scheme: Some("digest".into()),
-            auth: Some(Bytes::from_static(SUPER_CREDENTIALS)),
-        })))?;
+        janitor.ask(&super_auth())?;
         Ok(janitor)
     }
 
@@ -46,11 +42,7 @@ impl Janitor {
     }
 
     /// Ends these sessions, and deletes every znode that is not built in.
-    pub(crate) fn clean(
-        &mut self,
-        target: &dyn Target,
-        sessions: &[SessionId],
-    ) -> io::Result<()> {
+    pub(crate) fn clean(&mut self, target: &dyn Target, sessions: &[SessionId]) -> io::Result<()> {
         for session in sessions {
             end_session(target, *session)?;
         }
@@ -84,6 +76,14 @@ impl Janitor {
     }
 }
 
+fn super_auth() -> Request {
+    Request::Session(Session::Auth(Auth {
+        auth_type: 0,
+        scheme: Some("digest".into()),
+        auth: Some(Bytes::from_static(SUPER_CREDENTIALS)),
+    }))
+}
+
 /// Takes a session up and closes it, if it is there.
 fn end_session(target: &dyn Target, session: SessionId) -> io::Result<()> {
     let mut client = Client::dial(target)?;
@@ -92,6 +92,7 @@ fn end_session(target: &dyn Target, session: SessionId) -> io::Result<()> {
     if let Handshake::Answered(response) = client.shake_hands(&request)
         && !response.is_refused()
     {
+        client.ask(&super_auth());
         client.ask(&Request::Write(Write::CloseSession));
     }
     Ok(())

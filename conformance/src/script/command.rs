@@ -29,8 +29,10 @@ pub(super) enum Command {
     AwaitEvent,
     /// Receives until the server closes the connection.
     AwaitClose,
-    /// Lets sessions without a connection expire, where the server has no clock of its own.
+    /// Lets the session of this name expire, where the server has no clock of its own.
     Expire,
+    /// Lets containers and TTL znodes go that may, where the server has no clock of its own.
+    Sweep,
     /// Shows the zxids of events from here on.
     ShowEventZxids,
     /// One operation: sent, and its answer awaited.

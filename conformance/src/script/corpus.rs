@@ -35,6 +35,8 @@ pub enum Setting {
     Fresh,
     /// Hard quotas are enforced: the area `quota-enforced`.
     EnforceQuota,
+    /// Nothing is answered before a digest is known: the area `enforce-auth`.
+    EnforceAuth,
     /// Access control lists are not looked at: the area `skip-acl`.
     SkipAcl,
     /// Znodes with a time to live are not allowed: the area `ttl-disabled`.
@@ -102,6 +104,7 @@ impl Script {
         match self.area() {
             "fresh" => Setting::Fresh,
             "quota-enforced" => Setting::EnforceQuota,
+            "enforce-auth" => Setting::EnforceAuth,
             "skip-acl" => Setting::SkipAcl,
             "ttl-disabled" => Setting::TtlDisabled,
             "sweep" => Setting::Sweeping,
@@ -162,8 +165,8 @@ impl Script {
     ) -> Result<(String, String), ScriptError> {
         let recorded = fs::read_to_string(&self.path).map_err(|source| self.failed(source))?;
         let is_fresh = self.setting() == Setting::Fresh;
-        let traced = runner::run(target, &recorded, is_fresh)
-            .map_err(|source| self.failed(source))?;
+        let traced =
+            runner::run(target, &recorded, is_fresh).map_err(|source| self.failed(source))?;
         let Some(version) = version else { return Ok((recorded, traced)) };
         let merged = merge(&recorded, &traced, |block| block.is_beyond(version));
         Ok((recorded, merged))

@@ -313,9 +313,7 @@ impl Operation {
         Ok(match self {
             Self::Create(create) => MultiOp::Create(create.create(CreateKind::Create)?),
             Self::Create2(create) => MultiOp::Create(create.create(CreateKind::Create2)?),
-            Self::CreateContainer(create) => {
-                MultiOp::Create(create.create(CreateKind::Container)?)
-            }
+            Self::CreateContainer(create) => MultiOp::Create(create.create(CreateKind::Container)?),
             Self::CreateTtl { create, ttl } => {
                 MultiOp::Create(create.create(CreateKind::Ttl { ttl_ms: *ttl })?)
             }

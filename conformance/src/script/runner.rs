@@ -5,9 +5,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 
 use goldenscript::{Block, Context};
-use zoolet_protocol::{
-    ConnectRequest, Password, Request, Session, SessionId, Xid, Zxid,
-};
+use zoolet_protocol::{ConnectRequest, Password, Request, Session, SessionId, Xid, Zxid};
 
 use super::cleanup::Janitor;
 use super::command::{Command, Connect};
@@ -92,7 +90,11 @@ impl<'a> Runner<'a> {
                 let messages = self.receive_until(name, |_| false)?;
                 return Ok(self.show(&messages));
             }
-            Command::Expire => self.target.expire(),
+            Command::Expire => {
+                let session = self.trace.session(name).ok_or("no such session")?;
+                self.target.expire(session);
+            }
+            Command::Sweep => self.target.sweep(),
             Command::ShowEventZxids => self.trace.shows_event_zxids = true,
             Command::Ask(operation) => return self.pipeline(name, std::slice::from_ref(operation)),
             Command::Pipeline(operations) => return self.pipeline(name, operations),
@@ -249,4 +251,3 @@ impl goldenscript::Runner for Runner<'_> {
         Ok(output)
     }
 }
-

@@ -109,7 +109,7 @@ impl Trace {
     }
 
     /// A handshake's end.
-    pub(crate) fn handshake(&mut self, handshake: &Handshake) -> String {
+    pub(crate) fn handshake(&self, handshake: &Handshake) -> String {
         match handshake {
             Handshake::Answered(response) => self.connect_response(response),
             Handshake::Garbage(bytes) => format!("garbage {}", hex(bytes)),

@@ -13,9 +13,9 @@ use super::super::differences::{self, WatchKind};
 /// Where all work is done.
 const TOP: &str = "/w";
 /// The names of znodes; the last is one of those that not everyone may read.
-const NAMES: [&str; 5] = ["a", "b", "c", "s-", differences::CLOSED_NAME];
-/// How deep a path is, with [`TOP`].
-const DEPTH_MAX: usize = 4;
+const NAMES: [&str; 5] = ["a", "a", "b", "s-", differences::CLOSED_NAME];
+/// How deep below [`TOP`] a path is, the likelier ones more than once.
+const DEPTHS: [usize; 10] = [0, 1, 1, 1, 1, 1, 1, 2, 2, 3];
 /// Paths that name no znode, in one way or another.
 const ODD_PATHS: [&str; 9] =
     ["", "w", "/w/", "/w//a", "/w/.", "/w/../w", "/w/a\u{1}", "/w/\u{1f600}", "/w/a\0"];
@@ -46,9 +46,9 @@ impl Operations {
     pub(super) fn next(&mut self, rng: &mut Rng) -> Request {
         self.drawn += 1;
         match rng.u8(..100) {
-            0..=24 => write(MultiOp::Create(create(rng, false))),
-            25..=33 => write(MultiOp::Delete(delete(rng))),
-            34..=42 => write(MultiOp::SetData(set_data(rng))),
+            0..=28 => write(MultiOp::Create(create(rng, false))),
+            29..=34 => write(MultiOp::Delete(delete(rng))),
+            35..=42 => write(MultiOp::SetData(set_data(rng))),
             43..=46 => Request::Write(Write::SetAcl(set_acl(rng))),
             47..=58 => Request::Write(Write::Multi(multi(rng))),
             59..=76 => lookup(rng),
@@ -121,8 +121,7 @@ fn pick<'a, T>(rng: &mut Rng, choices: &'a [T]) -> &'a T {
 /// The path of a znode that may be there.
 fn znode_path(rng: &mut Rng) -> String {
     let mut path = TOP.to_owned();
-    let depth = *pick(rng, &[0, 1, 1, 1, 2, 2, DEPTH_MAX - 1]);
-    for _ in 0..depth {
+    for _ in 0..*pick(rng, &DEPTHS) {
         path.push('/');
         let name = *pick(rng, &NAMES);
         path.push_str(name);
@@ -135,7 +134,7 @@ fn znode_path(rng: &mut Rng) -> String {
 
 /// Mostly that, and sometimes a path that cannot be.
 fn path(rng: &mut Rng) -> RawPath {
-    if rng.u8(..30) == 0 { (*pick(rng, &ODD_PATHS)).into() } else { znode_path(rng).into() }
+    if rng.u8(..60) == 0 { (*pick(rng, &ODD_PATHS)).into() } else { znode_path(rng).into() }
 }
 
 fn data(rng: &mut Rng) -> Option<Bytes> {
@@ -144,7 +143,7 @@ fn data(rng: &mut Rng) -> Option<Bytes> {
 }
 
 fn version(rng: &mut Rng) -> Expect {
-    Expect::from(*pick(rng, &[-1, -1, -1, -1, 0, 0, 1, 2, 3, -2, i32::MAX]))
+    Expect::from(*pick(rng, &[-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 1, 2, 3, -2, i32::MAX]))
 }
 
 fn entry(permissions: i32, scheme: &'static str, id: &'static str) -> Acl {
@@ -155,12 +154,12 @@ fn entry(permissions: i32, scheme: &'static str, id: &'static str) -> Acl {
 fn acl(rng: &mut Rng, path: &RawPath) -> Vec<Acl> {
     const ANN: &str = "ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM=";
     let everyone_reads = entry(1, "world", "anyone");
-    match rng.u8(..40) {
-        0..=29 => return vec![Acl::open()],
-        30 => return Vec::new(),
-        31 => return vec![entry(31, "kerberos", "me")],
-        32 => return vec![entry(31, "world", "someone")],
-        33 => return vec![everyone_reads, entry(31, "digest", "one-part")],
+    match rng.u8(..60) {
+        0..=49 => return vec![Acl::open()],
+        50 => return Vec::new(),
+        51 => return vec![entry(31, "kerberos", "me")],
+        52 => return vec![entry(31, "world", "someone")],
+        53 => return vec![everyone_reads, entry(31, "digest", "one-part")],
         _ => {}
     }
     let mut list = match rng.u8(..6) {
@@ -215,7 +214,9 @@ fn set_acl(rng: &mut Rng) -> SetAcl {
 }
 
 fn multi(rng: &mut Rng) -> Vec<MultiOp> {
-    let count = rng.usize(..6);
+    // Short ones are likelier to succeed.
+    let longest = rng.usize(2..6);
+    let count = rng.usize(..longest);
     (0..count)
         .map(|_| match rng.u8(..10) {
             0..=3 => MultiOp::Create(create(rng, true)),
@@ -239,13 +240,13 @@ fn multi_read(rng: &mut Rng) -> Vec<MultiReadOp> {
 fn lookup(rng: &mut Rng) -> Request {
     // The empty path is the root, whose Stat depends on what was before.
     let path = if rng.u8(..30) == 0 { ODD_PATHS[2].to_owned() } else { znode_path(rng) };
-    let is_watch = rng.bool() && differences::watch_kind(&path) == WatchKind::Standard;
+    let is_watch = rng.u8(..4) != 0 && differences::watch_kind(&path) == WatchKind::Standard;
     let is_closed = differences::is_closed(&path);
     let path = RawPath::from(path);
     let lookup = match rng.u8(..8) {
         0..=1 if !is_closed => Lookup::Exists(path),
-        2 => Lookup::GetChildren(path),
-        3..=4 => Lookup::GetChildren2(path),
+        2..=3 => Lookup::GetChildren(path),
+        4..=5 => Lookup::GetChildren2(path),
         _ => Lookup::GetData(path),
     };
     if is_watch {
@@ -303,8 +304,7 @@ fn quota(rng: &mut Rng) -> Request {
             flags: CreateFlags::PERSISTENT,
         })
     };
-    let remove =
-        |path: &str| MultiOp::Delete(Delete { path: path.into(), version: Expect::Any });
+    let remove = |path: &str| MultiOp::Delete(Delete { path: path.into(), version: Expect::Any });
     match rng.u8(..8) {
         0..=3 => Request::Write(Write::Multi(vec![
             create(&root, Bytes::new()),
