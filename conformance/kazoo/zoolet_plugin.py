@@ -298,6 +298,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("zoolet")
     group.addoption("--zk-server", choices=("zoolet", "apache"), default="zoolet")
     group.addoption("--zoolet-bin", metavar="PATH", default="target/release/zoolet")
+    group.addoption("--zk-leave-out", metavar="FILE", help="ids of tests that are not run, one per line")
     group.addoption("--zk-results", metavar="FILE", help="one JSON object per finished test goes there")
 
 
@@ -323,11 +324,17 @@ def pytest_configure(config):
     harness.ZookeeperCluster = Cluster
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     # What pytest calls a test depends on where it was started; this does not.
     # It travels with the reports, from xdist's workers as well.
-    for item in items:
-        item.user_properties.append(("id", "%s::%s" % (item.path.name, item.nodeid.split("::", 1)[1])))
+    names = {item: "%s::%s" % (item.path.name, item.nodeid.split("::", 1)[1]) for item in items}
+    for item, name in names.items():
+        item.user_properties.append(("id", name))
+    if path := config.getoption("--zk-leave-out"):
+        with open(path) as source:
+            out = set(source.read().split("\n"))
+        config.hook.pytest_deselected(items=[item for item in items if names[item] in out])
+        items[:] = [item for item in items if names[item] not in out]
 
 
 def pytest_runtest_logreport(report):
