@@ -32,6 +32,9 @@ pub struct Plan {
     pub operations: u64,
     /// Whether every step is printed.
     pub is_verbose: bool,
+    /// Whether our server must give each event the zxid of its cause, as the newest ZooKeeper does
+    /// and the reference at hand does not.
+    pub has_event_zxids: bool,
 }
 
 /// What was run without a difference.
@@ -99,7 +102,7 @@ pub fn run(plan: &Plan, ours: &dyn Target, reference: &dyn Target) -> Result<Agr
     let mut agreement = Agreement::default();
     for seed in plan.seeds.clone() {
         let steps = each + u64::from(seed - plan.seeds.start < rest);
-        run_seed(seed, steps, plan.is_verbose, [ours, reference], &mut agreement)?;
+        run_seed(seed, steps, plan, [ours, reference], &mut agreement)?;
         agreement.seeds += 1;
     }
     Ok(agreement)
@@ -108,17 +111,17 @@ pub fn run(plan: &Plan, ours: &dyn Target, reference: &dyn Target) -> Result<Agr
 fn run_seed(
     seed: u64,
     steps: u64,
-    is_verbose: bool,
+    plan: &Plan,
     targets: [&dyn Target; 2],
     agreement: &mut Agreement,
 ) -> Result<(), Fault> {
     let mut generator = Generator::new(seed);
-    let mut sides = [Side::new(targets[0])?, Side::new(targets[1])?];
+    let mut sides = [Side::new(targets[0], plan.has_event_zxids)?, Side::new(targets[1], false)?];
     let mut outcome = Ok(());
     for index in 0..steps {
         let step = generator.next_step();
         let [ours, theirs] = [sides[0].take(&step)?, sides[1].take(&step)?];
-        if is_verbose {
+        if plan.is_verbose {
             println!("{seed}/{index} {step}\n{ours}");
         }
         if ours != theirs {

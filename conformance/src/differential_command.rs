@@ -83,6 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Err
         seeds: arguments.seeds.clone(),
         operations: arguments.operations,
         is_verbose: arguments.verbose,
+        has_event_zxids: !matches!(arguments.server, Subject::At(_)),
     };
     match differential::run(&plan, &*ours, &reference) {
         Ok(agreement) => {

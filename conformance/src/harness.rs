@@ -54,13 +54,12 @@ pub fn needs(
     name: &str,
     test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
 ) -> Trial {
-    match peer.map_or(Ok(()), Peer::find) {
-        Ok(()) => Trial::test(name, test),
-        Err(missing) if peers::are_required() => {
-            Trial::test(name, move || Err(Failed::from(missing)))
-        }
-        Err(missing) => {
-            Trial::test(format!("{name} (ignored: {missing})"), || Ok(())).with_ignored_flag(true)
-        }
+    let Err(missing) = peer.map_or(Ok(()), Peer::find) else { return Trial::test(name, test) };
+    let reason = missing.to_string();
+    let fails = move || Err(Failed::from(missing));
+    if peers::are_required() {
+        Trial::test(name, fails)
+    } else {
+        Trial::test(format!("{name} (ignored: {reason})"), fails).with_ignored_flag(true)
     }
 }

@@ -40,7 +40,8 @@ fn trial(name: &str, test: fn() -> Result<(), Failed>) -> Trial {
 
 fn agrees(ours: &dyn Target) -> Result<(), Failed> {
     let reference = Apache::start(&stage::properties(Setting::Steady))?;
-    let plan = Plan { seeds: 0..SEEDS, operations: OPERATIONS, is_verbose: false };
+    let plan =
+        Plan { seeds: 0..SEEDS, operations: OPERATIONS, is_verbose: false, has_event_zxids: true };
     let agreement = differential::run(&plan, ours, &reference.target())?;
     assert_eq!((agreement.seeds, agreement.steps), (SEEDS, OPERATIONS));
     Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use zoolet_protocol::{ConnectRequest, Password, Request, Session, Xid};
+use zoolet_protocol::{ConnectRequest, Password, Request, Session, Xid, Zxid};
 
 use super::SLOTS;
 use super::differences;
@@ -19,6 +19,10 @@ pub(super) struct Side<'a> {
     target: &'a dyn Target,
     janitor: Janitor,
     trace: Trace,
+    /// Whether events must have the zxids of their causes.
+    has_event_zxids: bool,
+    /// The last zxid that the step before this one told of, and that this one did.
+    seen: [Zxid; 2],
     /// Whether a client is connected is known to it; it keeps its session when it is cut.
     clients: Vec<Option<Client>>,
 }
@@ -61,15 +65,23 @@ impl Heard {
 }
 
 impl<'a> Side<'a> {
-    pub(super) fn new(target: &'a dyn Target) -> io::Result<Self> {
+    pub(super) fn new(target: &'a dyn Target, has_event_zxids: bool) -> io::Result<Self> {
         let mut janitor = Janitor::new(target)?;
-        let trace = Trace::new(false, janitor.last_zxid()?);
-        Ok(Self { target, janitor, trace, clients: (0..SLOTS).map(|_| None).collect() })
+        let base = janitor.last_zxid()?;
+        Ok(Self {
+            target,
+            janitor,
+            trace: Trace::new(false, base),
+            has_event_zxids,
+            seen: [base; 2],
+            clients: (0..SLOTS).map(|_| None).collect(),
+        })
     }
 
     /// Takes a step, and gives back what everyone heard.
     pub(super) fn take(&mut self, step: &Step) -> io::Result<Heard> {
         let mut heard = Heard::default();
+        self.seen[0] = self.seen[1];
         match step {
             Step::Ask { slot, requests } => self.ask(*slot, requests, &mut heard),
             Step::Open { slot } => self.connect(*slot, None, &mut heard)?,
@@ -154,10 +166,30 @@ impl<'a> Side<'a> {
         self.note(slot, &messages, heard);
     }
 
+    /// Whether an event can have this zxid: one of the step's changes, which the next answer on the
+    /// same connection knows of, or none for what `setWatches` tells.
+    fn is_zxid_of_event(&self, zxid: Zxid, rest: &[Message]) -> bool {
+        let reply = rest.iter().find_map(|message| match message {
+            Message::Reply { header, .. } => Some(header),
+            _ => None,
+        });
+        match reply {
+            Some(header) if header.xid == Xid::SET_WATCHES => zxid == Zxid::NONE,
+            Some(header) => self.seen[0] < zxid && zxid <= header.zxid,
+            None => self.seen[0] < zxid,
+        }
+    }
+
     fn note(&mut self, slot: usize, messages: &[Message], heard: &mut Heard) {
-        for message in messages {
-            if let Message::Event { event, .. } = message {
+        for (index, message) in messages.iter().enumerate() {
+            if let Message::Reply { header, .. } = message {
+                self.seen[1] = self.seen[1].max(header.zxid);
+            }
+            if let Message::Event { zxid, event } = message {
                 heard.events += 1;
+                if self.has_event_zxids && !self.is_zxid_of_event(*zxid, &messages[index..]) {
+                    heard.lines.push(format!("s{slot}: the next event has the zxid {zxid}"));
+                }
                 if differences::is_told_by_old_versions_only(event) {
                     continue;
                 }
@@ -168,8 +200,8 @@ impl<'a> Side<'a> {
 }
 
 /// A request whose zxid, which is counted from the begin of the seed, is one of this server.
-fn rebased(request: &Request, base: zoolet_protocol::Zxid) -> Request {
-    use zoolet_protocol::{SetWatches, Watch, Zxid};
+fn rebased(request: &Request, base: Zxid) -> Request {
+    use zoolet_protocol::{SetWatches, Watch};
     let rebase = |lists: &SetWatches| {
         let relative_zxid = Zxid(base.0 + lists.relative_zxid.0);
         SetWatches { relative_zxid, ..lists.clone() }

@@ -1,11 +1,11 @@
 //! Random requests on a few names.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use fastrand::Rng;
 use zoolet_protocol::{
-    Acl, AddWatch, Auth, Check, Create, CreateFlags, CreateKind, Delete, Expect, Id, Lookup,
-    MultiOp, MultiReadOp, Names, Permissions, RawPath, Read, Reconfig, RemoveWatches, Request,
-    Session, SetAcl, SetData, SetWatches, Watch, WatchMode, WatcherType, Write, Zxid,
+    Acl, AddWatch, Auth, Check, Create, CreateFlags, CreateKind, Delete, Encode, Expect, Id,
+    Lookup, MultiOp, MultiReadOp, Names, Permissions, RawPath, Read, Reconfig, RemoveWatches,
+    Request, Session, SetAcl, SetData, SetWatches, Watch, WatchMode, WatcherType, Write, Zxid,
 };
 
 use super::super::differences::{self, WatchKind};
@@ -64,7 +64,7 @@ impl Operations {
             97 => Request::Session(Session::Ping),
             98 if self.has_quotas => quota(rng),
             98 => reconfig(),
-            _ => lookup(rng),
+            _ => cut_short(rng),
         }
     }
 
@@ -276,6 +276,20 @@ fn remove_watches(rng: &mut Rng) -> Request {
         _ => WatcherType::ANY,
     };
     Request::Watch(Watch::Remove(RemoveWatches { path: path.into(), watcher_type }))
+}
+
+/// A read whose body ends too soon.
+fn cut_short(rng: &mut Rng) -> Request {
+    let whole = match rng.u8(..4) {
+        0 => Request::Read(Read::MultiRead(multi_read(rng))),
+        1 => Request::Read(Read::GetAcl(path(rng))),
+        2 => add_watch(rng),
+        _ => lookup(rng),
+    };
+    let mut body = BytesMut::new();
+    whole.encode(&mut body);
+    let kept = rng.usize(..body.len());
+    Request::Unknown { op: whole.op_code(), body: body.freeze().slice(..kept) }
 }
 
 fn reconfig() -> Request {
