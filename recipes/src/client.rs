@@ -21,6 +21,7 @@ mod create;
 mod driver;
 mod error;
 mod hosts;
+mod lock_support;
 mod operation;
 mod retry;
 mod rewatch;
@@ -39,6 +40,7 @@ use tokio::sync::watch;
 use zoolet_protocol::{Dial, Password, SessionId, ZPath};
 
 use self::call::{Call, Outcome};
+pub(crate) use self::clock::now;
 pub use self::create::{Create, Created, Parents};
 use self::driver::Shared;
 pub use self::error::Error;
@@ -48,6 +50,7 @@ pub use self::retry::RetryPolicy;
 use self::session::{Options, Session};
 pub use self::state::ConnectionState;
 pub use self::watcher::{Event, PersistentWatcher, Watcher};
+pub(crate) use self::watcher::{LEAVING, STAYING, ZnodeWatch};
 
 /// A client: a session, and what one may ask of it. Clones share the session; when the last is
 /// dropped the session ends, at once if it is connected, and else when the server finds out.
@@ -177,7 +180,7 @@ impl Builder {
     pub async fn connect<Way>(self, target: impl Target<Way>) -> Result<Client, Error> {
         let (dialer, root) = target.into_dialer()?;
         let connection_timeout = self.options.connection_timeout;
-        let session = Session::new(self.options, clock::now());
+        let session = Session::new(self.options, now());
         let shared = Shared::new(session, Handle::current());
         shared.runtime.spawn(driver::drive(Arc::clone(&shared), dialer));
         let session = Arc::new(Owned(shared));
@@ -283,6 +286,16 @@ impl Client {
             Outcome::Answered(..) | Outcome::Closed => Ok(()),
             _ => Err(Error::Lost),
         }
+    }
+
+    /// A number that tells the sessions of this process apart.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.session).addr()
+    }
+
+    /// How many connections there were so far.
+    pub(crate) fn connections(&self) -> u64 {
+        self.shared().look(Session::connections)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

@@ -4,6 +4,8 @@
 #![allow(dead_code, reason = "each test uses the part that it needs")]
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
+pub(crate) mod counting;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 

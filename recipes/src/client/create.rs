@@ -279,12 +279,12 @@ impl Create {
 }
 
 /// What a protected name begins with, new each time.
-fn protection() -> String {
+pub(crate) fn protection() -> String {
     let id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid();
     format!("{PROTECTED_PREFIX}{id}-")
 }
 
-fn protect(path: &str, id: &str) -> String {
+pub(crate) fn protect(path: &str, id: &str) -> String {
     match path.rsplit_once('/') {
         Some((parent, name)) => format!("{parent}/{id}{name}"),
         None => path.to_owned(),

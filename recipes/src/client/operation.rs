@@ -10,7 +10,7 @@ use bytestring::ByteString;
 use zoolet_protocol::{
     Acl, AddWatch, Auth, ClientInfo, DecodeError, DecodeFault, ErrorCode, Expect, Lookup, MultiOp,
     MultiReadOp, MultiResult, Names, OpCode, Read, ReplyHeader, Request, Response, SessionId, Stat,
-    Watch, WatchMode, Write, ZPath,
+    Watch, WatchMode, Write, ZPath, Zxid,
 };
 
 use super::call::{Answer, Call, Outcome};
@@ -19,7 +19,7 @@ use super::error::Error;
 use super::session::{Registration, Submission};
 use super::watcher::{PersistentWatcher, Watcher};
 use super::watches::{Cell, Kind};
-use super::{Client, RetryPolicy};
+use super::{Client, RetryPolicy, rewatch};
 
 /// A boxed future, as `IntoFuture` needs a nameable type.
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
@@ -80,17 +80,42 @@ impl<T> Operation<T> {
         self
     }
 
+    /// Makes the call until it is answered, whatever happens to the connection, or until the
+    /// session to which it is bound is over. For calls that may be carried out twice.
+    pub(crate) async fn until_answered(self) -> Result<T, Error> {
+        loop {
+            match self.send_with(None).await {
+                Err(error) if error.is_retryable() => {}
+                result => return result,
+            }
+        }
+    }
+
     /// Makes the call now: it has its place in line when this returns. What is lost on the way is
     /// not tried again.
     pub fn send(self) -> Sent<T> {
         self.send_with(None)
     }
 
+    /// Makes the call now, and has these watches there from now on.
+    pub(crate) fn send_watching(self, watches: Vec<Registration>) -> Sent<T> {
+        let answer = self.request.map(|request| {
+            let call = Call::new(request.op_code());
+            let answer = Answer(Arc::clone(&call));
+            let submission =
+                Submission { watches, bound: self.bound, ..Submission::new(request, call) };
+            self.client.shared().with(|session, now| session.submit(submission, now));
+            answer
+        });
+        Sent { answer, path: self.path, reading: self.reading }
+    }
+
     fn send_with(&self, watch: Option<Registration>) -> Sent<T> {
         let answer = self.request.clone().map(|request| {
             let call = Call::new(request.op_code());
             let answer = Answer(Arc::clone(&call));
-            let submission = Submission { request, call, watch, bound: self.bound };
+            let submission =
+                Submission { watch, bound: self.bound, ..Submission::new(request, call) };
             self.client.shared().with(|session, now| session.submit(submission, now));
             answer
         });
@@ -263,6 +288,15 @@ impl Client {
         self.lookup(path, reading, Lookup::GetChildren2)
     }
 
+    /// The names of a znode's children, and the zxid of the last change before the answer.
+    pub(crate) fn children_at(&self, path: &str) -> Operation<(Names, Zxid)> {
+        let reading: Reading<(Names, Zxid)> = |header, response| match response {
+            Response::Names(names) if header.err.is_ok() => Ok((names, header.zxid)),
+            _ => Err(Unfit::of(header)),
+        };
+        self.lookup(path, reading, Lookup::GetChildren)
+    }
+
     /// A znode's access control list and its Stat.
     pub fn acl(&self, path: &str) -> Operation<(Vec<Acl>, Stat)> {
         let reading = reading!(Response::Acl(acl, stat) => (acl.unwrap_or_default(), stat));
@@ -318,16 +352,54 @@ impl Client {
     /// Several writes, all or none; paths as the client names them. The answer has one result each.
     /// When one is refused the error is the first refusal's, and nothing happened.
     pub fn multi(&self, ops: Vec<MultiOp>) -> Operation<Vec<MultiResult>> {
+        self.multi_with(ops, multi_results)
+    }
+
+    /// As [`Client::multi`], for whoever needs no results.
+    pub(crate) fn multi_done(&self, ops: Vec<MultiOp>) -> Operation<()> {
+        self.multi_with(ops, |header, response| multi_results(header, response).map(drop))
+    }
+
+    /// As [`Client::multi`], with the zxid of the change.
+    pub(crate) fn multi_at(&self, ops: Vec<MultiOp>) -> Operation<(Vec<MultiResult>, Zxid)> {
+        self.multi_with(ops, |header, response| {
+            multi_results(header, response).map(|results| (results, header.zxid))
+        })
+    }
+
+    /// As [`Client::multi`]; a refusal says which operation was refused.
+    pub(crate) async fn multi_or_refusals(
+        &self,
+        ops: Vec<MultiOp>,
+    ) -> Result<Result<Vec<MultiResult>, (usize, Error)>, Error> {
+        let paths: Vec<_> = ops.iter().map(|op| (op.op_code(), op_path(op).to_string())).collect();
+        let results = self
+            .multi_with(ops, |header, response| match response {
+                Response::Multi(results) if header.err.is_ok() => Ok(results),
+                _ => Err(Unfit::of(header)),
+            })
+            .await?;
+        let refused =
+            results.iter().zip(paths).enumerate().find_map(
+                |(index, (result, about))| match result {
+                    MultiResult::Error(ErrorCode::OK) => None,
+                    MultiResult::Error(code) => {
+                        let (op, path) = about;
+                        Some((index, Error::Refused { op, path, code: *code }))
+                    }
+                    _ => None,
+                },
+            );
+        Ok(match refused {
+            Some(refused) => Err(refused),
+            None => Ok(results),
+        })
+    }
+
+    fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: Reading<T>) -> Operation<T> {
         let first = ops.first().map_or("", |op| op_path(op).text().unwrap_or_default());
         let path = first.to_owned();
         let ops = ops.into_iter().map(|op| self.below_root(op)).collect();
-        let reading: Reading<Vec<MultiResult>> = |header, response| match response {
-            Response::Multi(results) if header.err.is_ok() => match refusal(&results) {
-                Some(code) => Err(Unfit::Refused(code)),
-                None => Ok(results),
-            },
-            _ => Err(Unfit::of(header)),
-        };
         self.prepared(&path, reading, Ok(Request::Write(Write::Multi(ops))))
     }
 
@@ -384,6 +456,13 @@ impl Client {
         Ok(watcher)
     }
 
+    /// Registers watches on what was there at `seen`, and has what happened since told.
+    pub(crate) fn send_watches(&self, watches: Vec<Registration>, seen: Zxid) -> Sent<()> {
+        let paths = watches.iter().map(|watch| (watch.kind, watch.path.as_str()));
+        let request = rewatch::registration(paths, seen);
+        self.prepared("", reading!(Response::Empty => ()), Ok(request)).send_watching(watches)
+    }
+
     /// An operation of a multi with its path as the server names it.
     pub(crate) fn below_root(&self, mut op: MultiOp) -> MultiOp {
         let path = match &mut op {
@@ -396,6 +475,17 @@ impl Client {
             *path = self.server_path(text).into();
         }
         op
+    }
+}
+
+/// The results of a multi that was carried out.
+fn multi_results(header: &ReplyHeader, response: Response) -> Result<Vec<MultiResult>, Unfit> {
+    match response {
+        Response::Multi(results) if header.err.is_ok() => match refusal(&results) {
+            Some(code) => Err(Unfit::Refused(code)),
+            None => Ok(results),
+        },
+        _ => Err(Unfit::of(header)),
     }
 }
 
@@ -509,7 +599,7 @@ impl Delete {
         self
     }
 
-    fn operation(&self) -> Operation<()> {
+    pub(crate) fn operation(&self) -> Operation<()> {
         let version = self.version;
         self.client.operation(&self.path, reading!(Response::Empty => ()), |path| {
             let path = path.into();

@@ -59,6 +59,16 @@ pub(crate) fn registrations<'a>(
     requests
 }
 
+/// The one request that registers a few watches.
+pub(crate) fn registration<'a>(
+    paths: impl Iterator<Item = (Kind, &'a str)>,
+    seen: Zxid,
+) -> Request {
+    let mut lists = Lists::default();
+    paths.for_each(|(kind, path)| lists.add(kind, path));
+    lists.into_request(seen)
+}
+
 /// The request that takes a kind of watch on a path back.
 pub(crate) fn removal(path: &str, kind: Kind) -> Request {
     let watcher_type = match kind {

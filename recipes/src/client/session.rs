@@ -47,8 +47,18 @@ pub(crate) struct Submission {
     pub(crate) call: Arc<Call>,
     /// The watch that it leaves, if it is answered.
     pub(crate) watch: Option<Registration>,
+    /// Watches that it leaves or fires, as `setWatches` does: they are there from the moment it is
+    /// sent, since what fires at once comes before the answer.
+    pub(crate) watches: Vec<Registration>,
     /// The session in which it makes sense.
     pub(crate) bound: Option<SessionId>,
+}
+
+impl Submission {
+    /// A request without a watch, for any session.
+    pub(crate) fn new(request: Request, call: Arc<Call>) -> Self {
+        Self { request, call, watch: None, watches: Vec::new(), bound: None }
+    }
 }
 
 /// A watch that is to be registered.
@@ -116,6 +126,8 @@ pub(crate) struct Session {
     last_heard: Instant,
     /// When the last request that was answered had been sent.
     last_proven: Instant,
+    /// How many handshakes there were.
+    connections: u64,
     state: Option<ConnectionState>,
     changes: VecDeque<ConnectionState>,
     wakers: Vec<Waker>,
@@ -144,6 +156,7 @@ impl Session {
             last_sent: now,
             last_heard: now,
             last_proven: now,
+            connections: 0,
             state: None,
             changes: VecDeque::new(),
             wakers: Vec::new(),
@@ -166,6 +179,12 @@ impl Session {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
+    }
+
+    /// How many connections there were: what was heard in one order over one connection may be
+    /// told in another after a reconnect.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections
     }
 
     /// How many watchers there are.
@@ -195,7 +214,10 @@ impl Session {
     }
 
     fn transmit(&mut self, submission: Submission, now: Instant) {
-        let Submission { request, call, watch, .. } = submission;
+        let Submission { request, call, watch, watches, .. } = submission;
+        for Registration { path, kind, cell } in watches {
+            self.watches.add(path, kind, cell);
+        }
         let xid = Xid(self.next_xid);
         // Xids are positive; after the last comes the first.
         self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
@@ -237,7 +259,7 @@ impl Session {
         if self.phase == Phase::Up {
             let request = rewatch::removal(path, kind);
             let call = Call::new(request.op_code());
-            self.transmit(Submission { request, call, watch: None, bound: None }, now);
+            self.transmit(Submission::new(request, call), now);
         }
     }
 
@@ -245,7 +267,7 @@ impl Session {
     pub(crate) fn close(&mut self, call: Arc<Call>, now: Instant) {
         if self.phase == Phase::Up {
             let request = Request::Write(Write::CloseSession);
-            self.transmit(Submission { request, call, watch: None, bound: None }, now);
+            self.transmit(Submission::new(request, call), now);
         } else {
             self.complete(&call, Outcome::NotSent);
             self.end(Outcome::Closed);
@@ -327,6 +349,7 @@ impl Session {
         }
         let is_first = self.state.is_none();
         self.phase = Phase::Up;
+        self.connections += 1;
         self.id = response.session;
         self.password = response.password.clone();
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));

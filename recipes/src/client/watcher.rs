@@ -9,6 +9,8 @@ use zoolet_protocol::{EventType, WatchedEvent, Zxid};
 
 use super::Client;
 use super::error::Error;
+use super::operation::Sent;
+use super::session::Registration;
 use super::watches::{Cell, Heard, Kind};
 
 /// What a watch told.
@@ -107,5 +109,81 @@ impl PersistentWatcher {
     /// Safe: no event is lost when the future is dropped.
     pub async fn next(&mut self) -> Result<Event, Error> {
         std::future::poll_fn(|context| self.0.poll(context)).await
+    }
+}
+
+/// What a place in a line hears of one znode: its changes until it is deleted, and a change that
+/// comes with the deletion apart from it.
+#[derive(Debug)]
+pub(crate) struct ZnodeWatch {
+    client: Client,
+    path: String,
+    kinds: &'static [Kind],
+    cell: Arc<Cell>,
+}
+
+/// For a znode that is only to stay.
+pub(crate) const STAYING: &[Kind] = &[Kind::Data];
+/// For a znode whose last change is to be told apart from its deletion: the first fires the one
+/// watch, the second the other.
+pub(crate) const LEAVING: &[Kind] = &[Kind::Data, Kind::Child];
+
+impl ZnodeWatch {
+    /// What happened to the znode next.
+    pub(crate) fn poll_event(
+        &self,
+        context: &Context<'_>,
+    ) -> Poll<Result<(Zxid, EventType), Error>> {
+        self.cell.poll_heard(context).map(change)
+    }
+
+    /// What happened to the znode next, if something did, without waiting for it.
+    pub(crate) fn take_event(&self) -> Option<Result<(Zxid, EventType), Error>> {
+        self.cell.take_heard().map(change)
+    }
+}
+
+fn change(heard: Heard) -> Result<(Zxid, EventType), Error> {
+    match heard {
+        Heard::Event(zxid, event) => Ok((zxid, event.event_type)),
+        Heard::SessionLost => Err(Error::Lost),
+        Heard::Closed => Err(Error::Closed),
+    }
+}
+
+impl Drop for ZnodeWatch {
+    fn drop(&mut self) {
+        self.client.shared().with(|session, now| {
+            for kind in self.kinds {
+                session.unwatch(&self.path, *kind, &self.cell, now);
+            }
+        });
+    }
+}
+
+impl Client {
+    /// Watches znodes that were there at `seen`, all with one request and without their data: what
+    /// happened since is told at once.
+    pub(crate) fn watch_znodes<const N: usize>(
+        &self,
+        znodes: [(&str, &'static [Kind]); N],
+        seen: Zxid,
+    ) -> ([ZnodeWatch; N], Sent<()>) {
+        let watches = znodes.map(|(path, kinds)| ZnodeWatch {
+            client: self.clone(),
+            path: self.server_path(path),
+            kinds,
+            cell: Arc::new(Cell::default()),
+        });
+        let registrations = watches.iter().flat_map(|watch| {
+            let registration = |kind: &Kind| Registration {
+                path: watch.path.clone(),
+                kind: *kind,
+                cell: Arc::clone(&watch.cell),
+            };
+            watch.kinds.iter().map(registration)
+        });
+        let sent = self.send_watches(registrations.collect(), seen);
+        (watches, sent)
     }
 }

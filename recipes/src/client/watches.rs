@@ -63,16 +63,16 @@ pub(crate) struct Cell {
 #[derive(Debug, Default)]
 struct State {
     heard: VecDeque<Heard>,
-    waiter: Option<Waker>,
+    waiters: Vec<Waker>,
     /// Nobody waits any more, although the server may still be about to register the watch.
     abandoned: bool,
 }
 
 impl Cell {
-    fn tell(&self, heard: Heard) -> Option<Waker> {
+    fn tell(&self, heard: Heard) -> Vec<Waker> {
         let mut state = self.state.lock();
         state.heard.push_back(heard);
-        state.waiter.take()
+        std::mem::take(&mut state.waiters)
     }
 
     /// What was heard, in order.
@@ -81,10 +81,18 @@ impl Cell {
         match state.heard.pop_front() {
             Some(heard) => Poll::Ready(heard),
             None => {
-                state.waiter = Some(context.waker().clone());
+                let waker = context.waker();
+                if !state.waiters.iter().any(|waiter| waiter.will_wake(waker)) {
+                    state.waiters.push(waker.clone());
+                }
                 Poll::Pending
             }
         }
+    }
+
+    /// What was heard, if there is something, without waiting for it.
+    pub(crate) fn take_heard(&self) -> Option<Heard> {
+        self.state.lock().heard.pop_front()
     }
 
     pub(crate) fn abandon(&self) {
@@ -170,7 +178,7 @@ impl Watches {
     /// Tells all that it is over, and forgets them.
     pub(crate) fn end(&mut self, heard: &Heard, wakers: &mut Vec<Waker>) {
         for (_, watchers) in std::mem::take(&mut self.by_path) {
-            wakers.extend(watchers.iter().filter_map(|(_, cell)| cell.tell(heard.clone())));
+            wakers.extend(watchers.iter().flat_map(|(_, cell)| cell.tell(heard.clone())));
         }
     }
 

@@ -1,0 +1,162 @@
+//! What the recipes need beyond what everybody needs: znodes that are found again after a lost
+//! answer, and removals that go on in the background.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zoolet_protocol::{Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, SessionId};
+
+use super::create::{parent, protect, protection};
+use super::error::Error;
+use super::operation::Sent;
+use super::state::ConnectionState;
+use super::{Client, Created};
+
+/// How long to wait before what failed is tried again in the background.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+impl Client {
+    /// The session, as soon as there is a connection.
+    pub(crate) async fn session_when_connected(&self) -> Result<SessionId, Error> {
+        loop {
+            let session = self.session_id();
+            let mut state = self.state();
+            if !session.is_none()
+                && state.borrow_and_update().is_some_and(ConnectionState::is_connected)
+            {
+                return Ok(session);
+            }
+            if self.shared().look(super::Session::is_closed) {
+                return Err(Error::Closed);
+            }
+            // A client that is closed says nothing more.
+            let _ = tokio::time::timeout(Duration::from_secs(1), state.changed()).await;
+        }
+    }
+
+    /// A path whose last part begins with an id of its own.
+    pub(crate) fn protected_path(&self, path: &str) -> String {
+        protect(path, &protection())
+    }
+
+    /// The znode that was made at a path with an id of its own, in this session, if it was.
+    ///
+    /// Asked until it is answered. The server catches up first: after a reconnect it may be behind
+    /// the one that carried the create out. If there are several, because a create was carried out
+    /// after it was looked for, the first counts and the others are removed.
+    pub(crate) async fn find_protected(
+        &self,
+        path: &str,
+        session: SessionId,
+    ) -> Result<Option<Created>, Error> {
+        let directory = parent(path);
+        let prefix = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        let over = |error: Error| match error {
+            Error::Lost => Ok(None),
+            error if error.is(ErrorCode::NO_NODE) => Ok(None),
+            error => Err(error),
+        };
+        if let Err(error) = self.sync(directory).bound_to(session).until_answered().await {
+            return over(error);
+        }
+        let names = self.children(directory).bound_to(session).until_answered().await;
+        let names = match names {
+            Ok(names) => names,
+            Err(error) => return over(error),
+        };
+        let mut ours: Vec<_> = names.iter().filter(|name| name.starts_with(prefix)).collect();
+        ours.sort_unstable();
+        let mut found = None;
+        for name in ours {
+            let path = format!("{}/{name}", directory.trim_end_matches('/'));
+            if found.is_some() {
+                self.delete(&path).guaranteed();
+                continue;
+            }
+            match self.exists(&path).bound_to(session).until_answered().await {
+                Ok(Some(stat)) if stat.ephemeral_owner == session => {
+                    found = Some(Created { path: self.server_path(&path), stat });
+                }
+                Ok(_) => {}
+                Err(error) => return over(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Sees to it, in the background, that nothing is left of a create whose answer nobody waits
+    /// for any more.
+    pub(crate) fn remove_protected(&self, path: String, session: SessionId) {
+        let client = self.clone();
+        self.shared().runtime.spawn(async move {
+            if let Ok(Some(created)) = client.find_protected(&path, session).await {
+                let path = client.local_path(&created.path);
+                client.remove(&path, session).await
+            } else {
+                Ok(())
+            }
+        });
+    }
+
+    /// Deletes a znode in the background, until it is gone or its session is over. The future that
+    /// is returned only waits for it.
+    pub(crate) fn remove_in_background(
+        &self,
+        path: String,
+        session: SessionId,
+    ) -> impl Future<Output = Result<(), Error>> + use<> {
+        let client = self.clone();
+        let removal: JoinHandle<_> =
+            self.shared().runtime.spawn(async move { client.remove(&path, session).await });
+        async move { removal.await.unwrap_or(Err(Error::Closed)) }
+    }
+
+    /// As [`Client::remove_in_background`], after a first try was sent.
+    pub(crate) fn remove_after(&self, sent: Sent<()>, path: String, session: SessionId) {
+        let client = self.clone();
+        self.shared().runtime.spawn(async move {
+            match sent.await {
+                Err(error) if error.is_retryable() => client.remove(&path, session).await,
+                result => result,
+            }
+        });
+    }
+
+    async fn remove(&self, path: &str, session: SessionId) -> Result<(), Error> {
+        loop {
+            match self.delete(path).operation().bound_to(session).send().await {
+                Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
+                Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
+                result => return result,
+            }
+        }
+    }
+
+    /// The operations that create a directory and what is missing above it, as containers. What is
+    /// missing of the namespace is made at once.
+    pub(crate) async fn missing_containers(
+        &self,
+        directory: &str,
+        acl: &[Acl],
+    ) -> Result<Vec<MultiOp>, Error> {
+        let mut missing = Vec::new();
+        let mut ancestor = directory;
+        while ancestor != "/" && self.exists(ancestor).await?.is_none() {
+            missing.push(ancestor.to_owned());
+            ancestor = parent(ancestor);
+        }
+        if ancestor == "/" && !missing.is_empty() {
+            self.create_ancestors("/x", super::Parents::Containers, acl).await?;
+        }
+        let create = |path: &String| {
+            MultiOp::Create(Create {
+                kind: CreateKind::Container,
+                path: path.as_str().into(),
+                data: Some(bytes::Bytes::new()),
+                acl: Some(acl.to_vec()),
+                flags: CreateFlags::CONTAINER,
+            })
+        };
+        Ok(missing.iter().rev().map(create).collect())
+    }
+}

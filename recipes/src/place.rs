@@ -1,0 +1,474 @@
+//! A place in a line: an ephemeral sequential znode, from the moment it is asked for until it is
+//! gone. All lock recipes stand on this.
+//!
+//! Promises:
+//!
+//! - A place belongs to one session. When that is over the place is [`LockError::Lost`], and never
+//!   becomes a lock.
+//! - A place that is dropped is left: its znode is deleted in the background, also when the answer
+//!   to its creation has not come yet, until it is gone or the session is over.
+//! - A short disconnect does not cost the place.
+//!
+//! What entering and waiting cost, in requests: the znode and the list go out together; who must
+//! wait leaves all its watches with one request more. When the one ahead goes and was known to be
+//! first, nobody is asked: numbers only grow, so whoever stood behind the first is first now.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use zoolet_protocol::{
+    Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp,
+    MultiResult, Names, SessionId, SetData, Zxid,
+};
+
+use crate::client::{self, Client, Created};
+use crate::client::{LEAVING, STAYING, ZnodeWatch};
+use crate::error::LockError;
+use crate::line::{self, Turn};
+
+/// A line: a directory, and what the names of its places look like.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub(crate) client: Client,
+    pub(crate) directory: Arc<str>,
+    /// What stands before the number in a name.
+    pub(crate) marker: &'static str,
+    pub(crate) data: Bytes,
+    pub(crate) acl: Arc<[Acl]>,
+}
+
+/// A place in a line.
+#[derive(Debug)]
+pub(crate) struct Place {
+    client: Client,
+    session: SessionId,
+    path: String,
+    /// Where the name begins in the path.
+    name_at: usize,
+    czxid: Zxid,
+    /// Whether it was waited in: then whoever waits behind may not know that it came first, and is
+    /// told when it is left.
+    was_waited_in: bool,
+    /// What is heard of its own znode.
+    own: Option<ZnodeWatch>,
+    /// Whether that was that it is gone.
+    is_gone: AtomicBool,
+    is_left: bool,
+}
+
+/// What the znode of a place that is left says last. Whoever watches it hears of this change and of
+/// the deletion under one zxid, and knows by that that it was held to the end.
+const LEFT_IN_FRONT: &[u8] = b"released";
+
+/// How often a place is asked for anew when the directory goes away in between.
+const ENTER_TRIES: u32 = 20;
+
+impl Line {
+    /// Takes a place at the end of the line, and tells where that is.
+    pub(crate) async fn enter(&self) -> Result<(Place, Standing), LockError> {
+        for _ in 0..ENTER_TRIES {
+            let session = self.client.session_when_connected().await?;
+            match self.try_enter(session).await {
+                Ok(entered) => return Ok(entered),
+                // The directory went away, somebody else made it, or the session changed: again,
+                // with a new place.
+                Err(LockError::Client(error))
+                    if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NODE_EXISTS) => {}
+                Err(LockError::Lost) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(LockError::Lost)
+    }
+
+    async fn try_enter(&self, session: SessionId) -> Result<(Place, Standing), LockError> {
+        let mut entering = Entering::begin(self, session);
+        // The list takes its place right behind the create, so it holds the new znode.
+        let list = self.client.children_at(&self.directory).send();
+        match entering.created().await {
+            Ok(created) => {
+                let place = entering.into_place(created)?;
+                let (names, seen) = match list.await {
+                    Ok(list) => list,
+                    Err(error) if error.is_retryable() => place.list(self).await?,
+                    Err(error) => return Err(error.into()),
+                };
+                let turn = place.turn(self, &names);
+                Ok((place, Standing { turn, seen }))
+            }
+            Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {
+                drop(list);
+                self.enter_new_directory(entering).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the directory, with all that is missing above it, and the first place in it, all in
+    /// one: being there with the directory proves that nobody is ahead.
+    async fn enter_new_directory(
+        &self,
+        mut entering: Entering,
+    ) -> Result<(Place, Standing), LockError> {
+        let mut ops = self.client.missing_containers(&self.directory, &self.acl).await?;
+        let is_new = !ops.is_empty();
+        ops.push(MultiOp::Create(Create {
+            kind: CreateKind::Create,
+            path: entering.path.as_str().into(),
+            data: Some(self.data.clone()),
+            acl: Some(self.acl.to_vec()),
+            flags: CreateFlags::EPHEMERAL_SEQUENTIAL,
+        }));
+        entering.again_with(ops);
+        let created = entering.created().await?;
+        let place = entering.into_place(created)?;
+        if is_new {
+            return Ok((place, Standing { turn: Turn::Mine, seen: Zxid::ZERO }));
+        }
+        let (names, seen) = place.list(self).await?;
+        let turn = place.turn(self, &names);
+        Ok((place, Standing { turn, seen }))
+    }
+}
+
+/// Where a place stands, as of a zxid.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) turn: Turn,
+    pub(crate) seen: Zxid,
+}
+
+/// A place that is asked for and not known to be there. Dropped, it sees to it that it is not.
+struct Entering {
+    client: Client,
+    session: SessionId,
+    /// The path without its number, which no other znode has.
+    path: String,
+    sent: Option<SentCreate>,
+}
+
+enum SentCreate {
+    Alone(client::Sent<Created>),
+    InMulti(client::Sent<(Vec<MultiResult>, Zxid)>),
+}
+
+impl Entering {
+    fn begin(line: &Line, session: SessionId) -> Self {
+        let path = line.client.protected_path(&format!("{}/{}", line.directory, line.marker));
+        let create = line
+            .client
+            .create(&path)
+            .data(line.data.clone())
+            .acl(line.acl.to_vec())
+            .ephemeral()
+            .sequential()
+            .in_session(session);
+        let sent = Some(SentCreate::Alone(create.send()));
+        Self { client: line.client.clone(), session, path, sent }
+    }
+
+    fn again_with(&mut self, ops: Vec<MultiOp>) {
+        let multi = self.client.multi_at(ops).bound_to(self.session);
+        self.sent = Some(SentCreate::InMulti(multi.send()));
+    }
+
+    /// The znode, once it is known to be there. A lost answer is looked for.
+    async fn created(&mut self) -> Result<Created, LockError> {
+        let result = match self.sent.as_mut() {
+            Some(SentCreate::Alone(sent)) => sent.await,
+            Some(SentCreate::InMulti(sent)) => {
+                sent.await.map(|(results, zxid)| created_in_multi(&results, zxid))
+            }
+            None => unreachable!("something was sent"),
+        };
+        match result {
+            Ok(mut created) => {
+                created.path = self.client.local_path(&created.path);
+                Ok(created)
+            }
+            Err(client::Error::Unknown { .. }) => self.look_for().await,
+            Err(client::Error::Lost) => {
+                self.sent = None;
+                Err(LockError::Lost)
+            }
+            Err(error) => {
+                self.sent = None;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Looks for a znode whose answer was lost, in the session for which it was made.
+    async fn look_for(&mut self) -> Result<Created, LockError> {
+        match self.client.find_protected(&self.path, self.session).await {
+            Ok(Some(created)) => Ok(created),
+            Ok(None) => {
+                self.sent = None;
+                // It was not made, or went with its session: a new one must be.
+                Err(LockError::Lost)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn into_place(mut self, created: Created) -> Result<Place, LockError> {
+        self.sent = None;
+        let Created { path, stat } = created;
+        let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
+        let digits_at = self.path.len();
+        let place = Place {
+            client: self.client.clone(),
+            session: self.session,
+            name_at,
+            czxid: stat.czxid,
+            was_waited_in: false,
+            own: None,
+            is_gone: AtomicBool::new(false),
+            is_left: false,
+            path,
+        };
+        let number = place.path.get(digits_at..).and_then(|digits| digits.parse().ok());
+        if !number.is_some_and(line::is_certain) {
+            let directory = place.path[..name_at.saturating_sub(1)].to_owned();
+            return Err(LockError::NumbersExhausted(directory));
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Entering {
+    fn drop(&mut self) {
+        if self.sent.take().is_some() {
+            self.client.remove_protected(self.path.clone(), self.session);
+        }
+    }
+}
+
+/// What a multi made last.
+fn created_in_multi(results: &[MultiResult], zxid: Zxid) -> Created {
+    let Some(MultiResult::Create(path) | MultiResult::Create2(path, _)) = results.last() else {
+        unreachable!("the last operation was a create and was not refused")
+    };
+    let stat =
+        zoolet_protocol::Stat { czxid: zxid, mzxid: zxid, pzxid: zxid, ..Default::default() };
+    Created { path: path.to_string(), stat }
+}
+
+impl Place {
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.path[self.name_at..]
+    }
+
+    /// The change that created it: later places have later ones, whatever becomes of the numbers.
+    pub(crate) fn czxid(&self) -> Zxid {
+        self.czxid
+    }
+
+    pub(crate) fn session(&self) -> SessionId {
+        self.session
+    }
+
+    fn turn(&self, line: &Line, names: &Names) -> Turn {
+        line::turn(names, line.marker, self.name())
+    }
+
+    /// Who stands in the line, asked until it is answered or the session is over.
+    async fn list(&self, line: &Line) -> Result<(Names, Zxid), LockError> {
+        let list = self.client.children_at(&line.directory).bound_to(self.session);
+        Ok(list.until_answered().await?)
+    }
+
+    /// Waits until nobody is ahead.
+    pub(crate) async fn wait(&mut self, line: &Line, at: Standing) -> Result<(), LockError> {
+        let Standing { mut turn, mut seen } = at;
+        loop {
+            let (ahead, is_first) = match turn {
+                Turn::Mine => return Ok(()),
+                Turn::Gone => return Err(self.lost()),
+                Turn::Behind { ahead, is_first } => (ahead, is_first),
+            };
+            self.was_waited_in = true;
+            if self.wait_behind(line, &ahead, is_first, seen).await? {
+                return Ok(());
+            }
+            let (names, at) = self.list(line).await?;
+            turn = self.turn(line, &names);
+            seen = at;
+        }
+    }
+
+    /// Waits until the znode ahead is gone or changed, and tells whether that makes this the first.
+    async fn wait_behind(
+        &mut self,
+        line: &Line,
+        ahead: &str,
+        is_first: bool,
+        seen: Zxid,
+    ) -> Result<bool, LockError> {
+        let connections = self.client.connections();
+        let ahead = format!("{}/{ahead}", line.directory);
+        let ([ahead, own], sent) =
+            self.client.watch_znodes([(&ahead, LEAVING), (&self.path, STAYING)], seen);
+        // One watch on the own znode is enough; this one is told all that the last one is.
+        self.own = Some(own);
+        drop(sent);
+        let mut last_change = None;
+        loop {
+            let event = std::future::poll_fn(|context| self.poll_ahead(&ahead, context)).await?;
+            let (zxid, event_type) = event;
+            if event_type != EventType::NODE_DELETED {
+                last_change = Some(zxid);
+                if zxid == Zxid::NONE {
+                    return Ok(false);
+                }
+                continue;
+            }
+            // What was told after a reconnect is not in the order in which it happened.
+            let is_in_order = self.client.connections() == connections;
+            let was_released = last_change == Some(zxid) && zxid > Zxid::ZERO;
+            return Ok(is_in_order && (is_first || was_released));
+        }
+    }
+
+    /// What is heard of the one ahead, unless the own znode is gone first.
+    fn poll_ahead(
+        &self,
+        ahead: &ZnodeWatch,
+        context: &Context<'_>,
+    ) -> Poll<Result<(Zxid, EventType), LockError>> {
+        if let Poll::Ready(result) = self.poll_lost(context) {
+            return Poll::Ready(Err(result));
+        }
+        ahead.poll_event(context).map_err(|error| match error {
+            client::Error::Lost => LockError::Lost,
+            error => error.into(),
+        })
+    }
+
+    /// Waits until the own znode is known to be gone, as far as it is watched.
+    pub(crate) fn poll_lost(&self, context: &Context<'_>) -> Poll<LockError> {
+        while !self.is_known_to_be_gone() {
+            let Some(own) = &self.own else { return Poll::Pending };
+            let event = std::task::ready!(own.poll_event(context));
+            self.hear(event);
+        }
+        Poll::Ready(LockError::Lost)
+    }
+
+    /// Whether the own znode is known to be gone, as far as it is watched.
+    pub(crate) fn is_lost(&self) -> bool {
+        while let Some(event) = self.own.as_ref().and_then(ZnodeWatch::take_event) {
+            self.hear(event);
+        }
+        self.is_known_to_be_gone()
+    }
+
+    /// Notes what is heard of the own znode: once gone it stays so.
+    fn hear(&self, event: Result<(Zxid, EventType), client::Error>) {
+        if matches!(event, Ok((_, EventType::NODE_DELETED)) | Err(_)) {
+            self.is_gone.store(true, Ordering::Release);
+        }
+    }
+
+    fn is_known_to_be_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Watches the own znode from now on, if it is not watched yet.
+    pub(crate) fn watch_own(&mut self) -> Option<client::Sent<()>> {
+        if self.own.is_some() {
+            return None;
+        }
+        let ([own], sent) = self.client.watch_znodes([(&self.path, STAYING)], self.czxid);
+        self.own = Some(own);
+        Some(sent)
+    }
+
+    fn lost(&mut self) -> LockError {
+        self.is_left = true;
+        LockError::Lost
+    }
+
+    /// The request by which it is left.
+    fn leaving(&self) -> client::Operation<()> {
+        if !self.was_waited_in {
+            return self.client.delete(&self.path).operation().bound_to(self.session);
+        }
+        let path = self.path.as_str();
+        let data = Some(Bytes::from_static(LEFT_IN_FRONT));
+        let mark = SetData { path: path.into(), data, version: Expect::Any };
+        let delete = Delete { path: path.into(), version: Expect::Any };
+        let ops = vec![MultiOp::SetData(mark), MultiOp::Delete(delete)];
+        self.client.multi_done(ops).bound_to(self.session)
+    }
+
+    /// Leaves, and waits until that is certain.
+    pub(crate) async fn leave(mut self) -> Result<(), LockError> {
+        // From here on it is seen to in the background if this future is dropped.
+        self.is_left = true;
+        let leave = Leave::begin(&self);
+        match leave.done().await {
+            Ok(()) => Ok(()),
+            Err(error) if error.is(ErrorCode::NO_NODE) => Err(LockError::Lost),
+            Err(client::Error::Lost) => Err(LockError::Lost),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_left {
+            let _ = Leave::begin(self);
+        }
+    }
+}
+
+/// A place that is being left. Dropped, it goes on in the background.
+struct Leave {
+    client: Client,
+    session: SessionId,
+    path: String,
+    sent: Option<client::Sent<()>>,
+}
+
+impl Leave {
+    fn begin(place: &Place) -> Self {
+        let sent = Some(place.leaving().send());
+        let Place { client, session, path, .. } = place;
+        Self { client: client.clone(), session: *session, path: path.clone(), sent }
+    }
+
+    async fn done(mut self) -> Result<(), client::Error> {
+        let Some(sent) = self.sent.as_mut() else { unreachable!("it was just sent") };
+        let result = sent.await;
+        self.sent = None;
+        match result {
+            Err(error) if error.is_retryable() => {
+                self.client.remove_in_background(self.path.clone(), self.session).await
+            }
+            result => result,
+        }
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        // Over a local transport, and mostly over others, it is done by now.
+        let Some(mut sent) = self.sent.take() else { return };
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        match std::pin::Pin::new(&mut sent).poll(&mut context) {
+            Poll::Ready(Err(error)) if error.is_retryable() => {
+                drop(self.client.remove_in_background(self.path.clone(), self.session));
+            }
+            Poll::Ready(_) => {}
+            Poll::Pending => self.client.remove_after(sent, self.path.clone(), self.session),
+        }
+    }
+}

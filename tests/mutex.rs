@@ -1,0 +1,335 @@
+//! The mutex on a server in process: what it excludes, what it costs, and what it survives.
+
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
+
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use wire::counting::Counting;
+use zoolet::client::Client;
+use zoolet::protocol::{MultiOp, OpCode, SetData, Zxid};
+use zoolet::{InterProcessMutex, LockError, LockState, Owner, Server};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.dialer()).await.expect("the server is there")
+}
+
+async fn counted(server: &Server) -> (Client, Counting) {
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.expect("the server is there");
+    (client, counting)
+}
+
+/// Nothing is left of a test: no znode in line, no watch.
+async fn assert_clean(server: &Server, client: &Client, path: &str) {
+    // What goes on in the background has its place in line before this.
+    client.sync("/").await.unwrap();
+    tokio::task::yield_now().await;
+    assert_eq!(client.children(path).await.map_or(0, |names| names.len()), 0);
+    assert_eq!(server.totals().watches, 0, "watches are left");
+}
+
+#[tokio::test]
+async fn one_at_a_time_in_the_order_of_their_coming() {
+    let server = server().await;
+    let inside = Arc::new(AtomicUsize::new(0));
+    let last_token = Arc::new(std::sync::Mutex::new(Zxid(0)));
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        let client = connect(&server).await;
+        let (inside, last_token) = (Arc::clone(&inside), Arc::clone(&last_token));
+        tasks.push(tokio::spawn(async move {
+            let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap();
+            for _ in 0..20 {
+                let guard = mutex.acquire().await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                {
+                    let mut last = last_token.lock().unwrap();
+                    assert!(guard.fencing_token() > *last, "tokens grow");
+                    *last = guard.fencing_token();
+                }
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let client = connect(&server).await;
+    assert_clean(&server, &client, "/locks/a").await;
+}
+
+#[tokio::test]
+async fn what_it_costs_when_it_is_free() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    counting.take_requests();
+
+    let guard = mutex.acquire().await.unwrap();
+    let create_and_list = vec![(OpCode::GET_CHILDREN, 1), (OpCode::CREATE2, 1)];
+    assert_eq!(counting.take_requests(), create_and_list);
+    let again = mutex.acquire().await.unwrap();
+    drop(guard);
+    assert_eq!(again.state(), LockState::Held);
+    assert_eq!(counting.take_requests(), [], "to acquire again costs nothing");
+    again.release().await.unwrap();
+    assert_eq!(counting.take_requests(), [(OpCode::DELETE, 1)]);
+    assert_eq!(counting.take_events(), 0);
+    assert_clean(&server, &client, "/locks/a").await;
+}
+
+#[tokio::test]
+async fn a_new_directory_and_the_first_place_in_it_are_one_request_and_the_proof() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    let mutex = InterProcessMutex::new(&client, "/some/new/lock").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    assert!(guard.path().ends_with("lock-0000000000"), "{}", guard.path());
+    let requests = counting.take_requests();
+    assert!(requests.contains(&(OpCode::MULTI, 1)), "{requests:?}");
+    // Ancestors are looked at from below: three are missing.
+    assert!(requests.contains(&(OpCode::EXISTS, 3)), "{requests:?}");
+    let stat = client.exists(guard.path()).await.unwrap().unwrap();
+    assert_eq!(guard.fencing_token(), stat.czxid);
+}
+
+#[tokio::test]
+async fn what_it_costs_to_wait_in_a_line_of_any_length() {
+    let server = server().await;
+    let (first, _) = counted(&server).await;
+    let mutex = InterProcessMutex::new(&first, "/locks/a").unwrap();
+    let mut guard = mutex.acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..30 {
+        let (client, counting) = counted(&server).await;
+        let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap();
+        let task = tokio::spawn(async move { (mutex.acquire().await.unwrap(), client) });
+        while first.children("/locks/a").await.unwrap().len() < waiting.len() + 2 {
+            tokio::task::yield_now().await;
+        }
+        tokio::task::yield_now().await;
+        waiting.push((task, counting));
+    }
+    for (task, counting) in waiting {
+        let enter = [(OpCode::GET_CHILDREN, 1), (OpCode::CREATE2, 1), (OpCode::SET_WATCHES, 1)];
+        let mut requests = counting.take_requests();
+        requests.sort_by_key(|(op, _)| enter.iter().position(|(other, _)| other == op));
+        assert_eq!(requests, enter, "who comes to wait asks three times");
+        assert_eq!(counting.take_events(), 0, "and hears nothing while nothing concerns it");
+        guard.release().await.unwrap();
+        let (next, _client) = task.await.unwrap();
+        assert_eq!(counting.take_requests(), [], "the hand-over costs no request");
+        assert!((1..=2).contains(&counting.take_events()));
+        guard = next;
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_costs_one_read_to_try() {
+    let server = server().await;
+    let (holder, _) = counted(&server).await;
+    let (other, counting) = counted(&server).await;
+    let guard = InterProcessMutex::new(&holder, "/a").unwrap().acquire().await.unwrap();
+    let mutex = InterProcessMutex::new(&other, "/a").unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    assert_eq!(counting.take_requests(), [(OpCode::GET_CHILDREN, 1)]);
+    assert_eq!(mutex.participants().await.unwrap(), [guard.path()]);
+    guard.release().await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_is_kept_and_leaves_nothing() {
+    let server = server().await;
+    let (holder, waiter) = (connect(&server).await, connect(&server).await);
+    let guard = InterProcessMutex::new(&holder, "/a").unwrap().acquire().await.unwrap();
+    let mutex = InterProcessMutex::new(&waiter, "/a").unwrap();
+    let start = tokio::time::Instant::now();
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
+    assert!(start.elapsed() < SECOND + Duration::from_millis(50));
+    guard.release().await.unwrap();
+    assert_clean(&server, &waiter, "/a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_is_kept_without_a_server() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    counting.refuse(true);
+    counting.cut();
+    let start = tokio::time::Instant::now();
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
+    assert!(start.elapsed() < SECOND + Duration::from_millis(50), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_expires_loses_the_lock_and_the_next_in_line_has_it() {
+    let server = server().await;
+    let (holder, counting) = counted(&server).await;
+    let next = connect(&server).await;
+    let guard = InterProcessMutex::new(&holder, "/a").unwrap().acquire().await.unwrap();
+    let task = tokio::spawn(async move {
+        let guard = InterProcessMutex::new(&next, "/a").unwrap().acquire().await.unwrap();
+        (guard.fencing_token(), next)
+    });
+    assert_eq!(guard.state(), LockState::Held);
+    counting.refuse(true);
+    counting.cut();
+    let (token, _next) = task.await.unwrap();
+    assert!(token > guard.fencing_token());
+    // Long before the other could have it, this one did not trust it any more.
+    assert_ne!(guard.state(), LockState::Held);
+    guard.lost().await;
+    assert_eq!(guard.state(), LockState::Lost);
+    assert_eq!(guard.release().await, Err(LockError::Lost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_disconnect_costs_neither_the_lock_nor_the_place() {
+    let server = server().await;
+    let (holder, holding) = counted(&server).await;
+    let (waiter, waiting) = counted(&server).await;
+    let guard = InterProcessMutex::new(&holder, "/a").unwrap().acquire().await.unwrap();
+    let mutex = InterProcessMutex::new(&waiter, "/a").unwrap();
+    let task = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    while holder.children("/a").await.unwrap().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let line = holder.children("/a").await.unwrap();
+    for counting in [&holding, &waiting] {
+        counting.refuse(true);
+        counting.cut();
+    }
+    tokio::time::sleep(20 * SECOND).await;
+    for counting in [&holding, &waiting] {
+        counting.refuse(false);
+    }
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(guard.state(), LockState::Held);
+    assert_eq!(holder.children("/a").await.unwrap(), line);
+    guard.release().await.unwrap();
+    let guard = task.await.unwrap();
+    guard.release().await.unwrap();
+    assert_clean(&server, &waiter, "/a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_the_create_leaves_one_place() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    let other = connect(&server).await;
+    other.create("/a").await.unwrap();
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    counting.cut();
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(other.children("/a").await.unwrap().len(), 1);
+    guard.release().await.unwrap();
+    assert_clean(&server, &other, "/a").await;
+}
+
+#[tokio::test]
+async fn an_administrator_who_deletes_the_znode_is_noticed() {
+    let server = server().await;
+    let (client, admin) = (connect(&server).await, connect(&server).await);
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let path = guard.path().to_owned();
+    let work = guard.run(std::future::pending::<()>());
+    let (result, ()) = tokio::join!(work, async {
+        tokio::task::yield_now().await;
+        admin.delete(&path).await.unwrap();
+    });
+    assert_eq!(result, Err(LockError::Lost));
+    let set = SetData { path: "/".into(), data: None, version: (-1).into() };
+    let result = guard.transaction(vec![MultiOp::SetData(set)]).await;
+    assert_eq!(result, Err(LockError::Lost));
+    assert_eq!(guard.release().await, Err(LockError::Lost));
+}
+
+#[tokio::test]
+async fn foreign_children_are_no_part_of_the_line() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.create("/a").await.unwrap();
+    for name in ["/a/0", "/a/zzz", "/a/lock-", "/a/x-lock-7"] {
+        client.create(name).await.unwrap();
+    }
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    mutex.acquire_within(SECOND).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_owner_does_not_wait_for_itself() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let (one, two) = (
+        InterProcessMutex::new(&client, "/a").unwrap(),
+        InterProcessMutex::new(&client, "/a").unwrap(),
+    );
+    let guard = one.acquire().await.unwrap();
+    assert!(matches!(two.acquire().await, Err(LockError::WouldDeadlock(_))));
+    let stranger = two.acquire_as(Owner::new());
+    assert!(tokio::time::timeout(Duration::from_millis(20), stranger).await.is_err());
+    guard.release().await.unwrap();
+    two.acquire().await.unwrap().release().await.unwrap();
+    assert_clean(&server, &client, "/a").await;
+}
+
+#[tokio::test]
+async fn a_place_at_the_end_of_the_numbers_does_not_disturb_the_line() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.create("/a").await.unwrap();
+    let far = client.create("/a/_c_00000000-0000-0000-0000-000000000000-lock-2147483647");
+    far.ephemeral().await.unwrap();
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    let guard = mutex.acquire_within(SECOND).await.unwrap();
+    assert!(guard.path().ends_with("lock-0000000001"), "{}", guard.path());
+}
+
+#[tokio::test]
+async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
+    let server = server().await;
+    let (holder, waiter) = (connect(&server).await, connect(&server).await);
+    for polls in 0..12 {
+        for is_held in [false, true] {
+            let guard = match is_held {
+                true => {
+                    let mutex = InterProcessMutex::new(&holder, "/a").unwrap();
+                    Some(mutex.acquire_as(Owner::new()).await.unwrap())
+                }
+                false => None,
+            };
+            let mutex = InterProcessMutex::new(&waiter, "/a").unwrap();
+            let mut acquire = Box::pin(mutex.acquire());
+            for _ in 0..polls {
+                let poll = std::future::poll_fn(|context| {
+                    std::task::Poll::Ready(acquire.as_mut().poll(context).is_ready())
+                });
+                if poll.await {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(acquire);
+            if let Some(guard) = guard {
+                guard.release().await.unwrap();
+            }
+            assert_clean(&server, &waiter, "/a").await;
+        }
+    }
+}
