@@ -32,7 +32,7 @@ async fn counted(server: &Server) -> (Client, Counting) {
 /// Nothing is left of a test: no znode in line, no watch.
 async fn assert_clean(server: &Server, client: &Client, path: &str) {
     // What goes on in the background has its place in line before this.
-    client.sync("/").await.unwrap();
+    client.sync("/").await.expect("the server is there");
     tokio::task::yield_now().await;
     assert_eq!(client.children(path).await.map_or(0, |names| names.len()), 0);
     assert_eq!(server.totals().watches, 0, "watches are left");
