@@ -142,11 +142,11 @@ impl Generator {
                     requests: vec![Request::Unknown { op, body: Default::default() }],
                 }
             }
-            5..=7 => {
+            5..=8 => {
                 let auth = self.operations.auth(&mut self.rng);
                 Step::Ask { slot, requests: vec![Request::Session(Session::Auth(auth))] }
             }
-            8..=17 => {
+            9..=18 => {
                 let count = self.rng.usize(1..=self.most_at_once);
                 let requests = (0..count).map(|_| self.operations.next(&mut self.rng)).collect();
                 Step::Ask { slot, requests }

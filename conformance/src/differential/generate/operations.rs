@@ -154,12 +154,12 @@ fn entry(permissions: i32, scheme: &'static str, id: &'static str) -> Acl {
 fn acl(rng: &mut Rng, path: &RawPath) -> Vec<Acl> {
     const ANN: &str = "ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM=";
     let everyone_reads = entry(1, "world", "anyone");
-    match rng.u8(..60) {
-        0..=49 => return vec![Acl::open()],
-        50 => return Vec::new(),
-        51 => return vec![entry(31, "kerberos", "me")],
-        52 => return vec![entry(31, "world", "someone")],
-        53 => return vec![everyone_reads, entry(31, "digest", "one-part")],
+    match rng.u8(..54) {
+        0..=39 => return vec![Acl::open()],
+        40 => return Vec::new(),
+        41 => return vec![entry(31, "kerberos", "me")],
+        42 => return vec![entry(31, "world", "someone")],
+        43 => return vec![everyone_reads, entry(31, "digest", "one-part")],
         _ => {}
     }
     let mut list = match rng.u8(..6) {
