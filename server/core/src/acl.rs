@@ -197,9 +197,7 @@ pub(crate) fn fix_up(
         if entries[..index].contains(entry) {
             continue;
         }
-        let (Some(scheme), Some(id)) = (entry.id.scheme.as_deref(), entry.id.id.as_deref()) else {
-            return Err(ErrorCode::INVALID_ACL);
-        };
+        let scheme = entry.id.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?;
         if scheme == "auth" {
             let count = fixed.len();
             fixed.extend(
@@ -211,7 +209,7 @@ pub(crate) fn fix_up(
             if fixed.len() == count {
                 return Err(ErrorCode::INVALID_ACL);
             }
-        } else if is_valid(scheme, id, settings) {
+        } else if is_valid(scheme, entry.id.id.as_deref(), settings)? {
             fixed.push(entry.clone());
         } else {
             return Err(ErrorCode::INVALID_ACL);
@@ -220,14 +218,16 @@ pub(crate) fn fix_up(
     Ok(fixed.into())
 }
 
-/// Whether an identity may stand in a list.
-fn is_valid(scheme: &str, id: &str, settings: &Settings) -> bool {
-    match scheme {
-        "world" => id == "anyone",
-        "ip" => ip::is_valid(id),
-        "digest" => settings.digest_scheme && digest::is_valid(id),
-        _ => false,
-    }
+/// Whether an identity may stand in a list. The providers of the original stumble over a null id,
+/// and it answers that the request cannot be read.
+fn is_valid(scheme: &str, id: Option<&str>, settings: &Settings) -> Result<bool, ErrorCode> {
+    let is_valid: fn(&str) -> bool = match scheme {
+        "world" => |id| id == "anyone",
+        "ip" => ip::is_valid,
+        "digest" if settings.digest_scheme => digest::is_valid,
+        _ => return Ok(false),
+    };
+    id.map(is_valid).ok_or(ErrorCode::MARSHALLING_ERROR)
 }
 
 /// Credentials that were refused: an unknown scheme, say.

@@ -40,12 +40,12 @@ impl Core {
         let mut events = Vec::new();
         let reply = match watch {
             Watch::Lookup(lookup) => self.look_up_and_watch(lookup, requester),
-            Watch::Add(add) => add
-                .path
-                .text()
-                .and_then(|path| self.watches.add_mode(requester.connection, path, add.mode))
-                .map(|()| Response::Number(0))
-                .ok_or(ErrorCode::MARSHALLING_ERROR),
+            Watch::Add(add) => {
+                // Null is a path like another here, and nothing ever happens there.
+                let path = add.path.text().unwrap_or_default();
+                let added = self.watches.add_mode(requester.connection, path, add.mode);
+                added.map(|()| Response::Number(0)).ok_or(ErrorCode::MARSHALLING_ERROR)
+            }
             Watch::Remove(remove) => {
                 let path = remove.path.text().unwrap_or_default();
                 found(self.watches.remove(requester.connection, path, remove.watcher_type))
@@ -118,7 +118,8 @@ impl Core {
     fn descendants(&self, path: &RawPath, requester: &Requester) -> Result<Response, ErrorCode> {
         let path = path.text().ok_or(ErrorCode::MARSHALLING_ERROR)?;
         self.readable(path, requester)?;
-        let mut count = -1;
+        // By the name of the empty string the root is a descendant of itself.
+        let mut count = if path.is_empty() { 0 } else { -1 };
         self.tree.visit(path, &mut |_| count += 1);
         Ok(Response::Number(count))
     }

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use zoolet_protocol::{
-    Create, CreateFlags, CreateKind, ErrorCode, MultiOp, OpCode, Permissions, ZPath,
-};
+use zoolet_protocol::{Create, CreateFlags, CreateKind, ErrorCode, MultiOp, Permissions, ZPath};
 
 use super::view::View;
 use super::{Decision, text};
@@ -86,19 +84,24 @@ impl Core {
 
 /// An operation as a multi takes it: in a multi the flags decide what a create stores, outside it
 /// the operation code does (`Op.create`). Bad flags and a missing list make the whole multi
-/// unreadable.
+/// unreadable, but not those of a createTTL.
 pub(super) fn normalised(op: &MultiOp) -> Result<Cow<'_, MultiOp>, ErrorCode> {
     let MultiOp::Create(create) = op else { return Ok(Cow::Borrowed(op)) };
+    let flags = create.flags;
     let is_ttl = matches!(create.kind, CreateKind::Ttl { .. });
-    if !create.flags.is_known() || (create.flags.has_ttl() && !is_ttl) || create.acl.is_none() {
+    if is_ttl && flags.has_ttl() {
+        return Ok(Cow::Borrowed(op));
+    }
+    if !is_ttl && (!flags.is_known() || flags.has_ttl() || create.acl.is_none()) {
         return Err(ErrorCode::MARSHALLING_ERROR);
     }
-    let kind = match create.kind.op_code() {
-        OpCode::CREATE | OpCode::CREATE2 if create.flags == CreateFlags::CONTAINER => {
-            CreateKind::Container
-        }
-        OpCode::CREATE_TTL if !create.flags.has_ttl() => CreateKind::Create,
-        _ => return Ok(Cow::Borrowed(op)),
+    let kind = match create.kind {
+        _ if flags == CreateFlags::CONTAINER => CreateKind::Container,
+        CreateKind::Ttl { .. } => CreateKind::Create,
+        kind => kind,
     };
+    if kind == create.kind {
+        return Ok(Cow::Borrowed(op));
+    }
     Ok(Cow::Owned(MultiOp::Create(Create { kind, ..create.clone() })))
 }
