@@ -7,6 +7,7 @@ use bytestring::ByteString;
 use crate::code::{ErrorCode, OpCode};
 use crate::jute::{Decode, DecodeFault, Encode, Parsed, fail};
 use crate::names::Names;
+use crate::path::RawPath;
 use crate::record;
 use crate::request::{Check, Create, CreateKind, Delete, Lookup, SetData};
 use crate::stat::Stat;
@@ -59,6 +60,17 @@ impl MultiOp {
         }
     }
 
+    /// The znode that it is about.
+    #[must_use]
+    pub fn path(&self) -> &RawPath {
+        match self {
+            Self::Create(create) => &create.path,
+            Self::Delete(delete) => &delete.path,
+            Self::SetData(set_data) => &set_data.path,
+            Self::Check(check) => &check.path,
+        }
+    }
+
     /// Reads the body of the operation `op`; `None` if it may not stand in a multi.
     fn decode_body<'a>(frame: &Bytes, op: OpCode, input: &'a [u8]) -> Option<Parsed<'a, Self>> {
         fn map<'a, T>(
@@ -107,9 +119,9 @@ impl MultiOp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MultiReadOp {
     /// `getData`.
-    GetData(crate::RawPath),
+    GetData(RawPath),
     /// `getChildren`.
-    GetChildren(crate::RawPath),
+    GetChildren(RawPath),
 }
 
 impl MultiReadOp {
@@ -131,7 +143,9 @@ impl MultiReadOp {
         }
     }
 
-    fn path(&self) -> &crate::RawPath {
+    /// The znode that it is about.
+    #[must_use]
+    pub fn path(&self) -> &RawPath {
         match self {
             Self::GetData(path) | Self::GetChildren(path) => path,
         }
@@ -144,7 +158,7 @@ impl MultiReadOp {
             _ => return None,
         };
         let body = |input| {
-            let (input, path) = crate::RawPath::decode(frame, input)?;
+            let (input, path) = RawPath::decode(frame, input)?;
             let (input, _watch) = bool::decode(frame, input)?;
             Ok((input, wrap(path)))
         };

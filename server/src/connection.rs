@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use zoolet_core::{Identities, Requester, authenticate};
 use zoolet_protocol::{
     Auth, ConnectRequest, ConnectResponse, DecodeError, DecodeFault, ErrorCode, MultiOp, OpCode,
-    Password, ReplyHeader, Request, RequestHeader, Response, Session, Write, Xid, Zxid, decode_all,
-    decode_request,
+    Password, Read, ReplyHeader, Request, RequestHeader, Response, Session, Write, Xid, Zxid,
+    decode_all, decode_request,
 };
 
 use crate::config::EnforceAuth;
@@ -39,6 +39,8 @@ pub(crate) enum Hangup {
     Handshake(DecodeError),
     #[error("a frame is too short for a request: {0}")]
     Header(DecodeError),
+    #[error("an auth or sasl request cannot be read: {0}")]
+    Unreadable(DecodeError),
     #[error(
         "the client has seen zxid {seen}, the server has only reached {reached}; \
          the client must try another server"
@@ -156,6 +158,8 @@ impl Connection {
         };
         let outcome = match request {
             Ok(request) => self.carry_out(&requester, request)?,
+            // These are read before the queue of requests, where nobody answers for them.
+            Err(error) if is_auth => return Err(Hangup::Unreadable(error)),
             Err(error) => self.refuse(&requester, header, error),
         };
         let Ok(zxid) = outcome else {
@@ -175,6 +179,13 @@ impl Connection {
         request: Request,
     ) -> Result<Result<Zxid, SessionOver>, Hangup> {
         let engine = &self.engine;
+        if let Request::Write(Write::Multi(_)) | Request::Read(Read::MultiRead(_)) = &request
+            && let Some(body) = engine.look(|core| core.stumble(&request, requester))
+        {
+            let zxid = engine.last_zxid();
+            self.reply(requester.xid, zxid, ErrorCode::MARSHALLING_ERROR, body);
+            return Ok(Ok(zxid));
+        }
         Ok(match request {
             Request::Read(read) => engine.read(&self.peer, requester, &read),
             Request::Watch(watch) => engine.watch(&self.peer, requester, &watch),
@@ -210,7 +221,9 @@ impl Connection {
                 self.authenticate(requester, &auth)?;
                 Ok(Ok(Zxid::ZERO))
             }
-            Session::Sasl(_) => {
+            // The original looks at the length of the token before anything else.
+            Session::Sasl(None) => Err(Hangup::AuthFailed("a null token".to_owned())),
+            Session::Sasl(Some(_)) => {
                 // Without a SASL configuration a null token ends the exchange well.
                 self.reply(requester.xid, Zxid::ZERO, ErrorCode::OK, Response::Token(None));
                 Ok(Ok(Zxid::ZERO))

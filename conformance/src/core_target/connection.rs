@@ -139,6 +139,9 @@ impl Shell {
     ) {
         let xid = header.xid;
         let bare = |err| (err, Response::Empty);
+        if let Some(body) = self.core.stumble(&request, requester) {
+            return self.reply(id, xid, Err((ErrorCode::MARSHALLING_ERROR, body)));
+        }
         match request {
             Request::Read(read) => {
                 let answer = self.core.read(&read, requester).map_err(bare);

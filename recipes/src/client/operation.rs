@@ -372,7 +372,7 @@ impl Client {
         &self,
         ops: Vec<MultiOp>,
     ) -> Result<Result<Vec<MultiResult>, (usize, Error)>, Error> {
-        let paths: Vec<_> = ops.iter().map(|op| (op.op_code(), op_path(op).to_string())).collect();
+        let paths: Vec<_> = ops.iter().map(|op| (op.op_code(), op.path().to_string())).collect();
         let results = self
             .multi_with(ops, |header, response| match response {
                 Response::Multi(results) if header.err.is_ok() => Ok(results),
@@ -397,7 +397,7 @@ impl Client {
     }
 
     fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: Reading<T>) -> Operation<T> {
-        let first = ops.first().map_or("", |op| op_path(op).text().unwrap_or_default());
+        let first = ops.first().map_or("", |op| op.path().text().unwrap_or_default());
         let path = first.to_owned();
         let ops = ops.into_iter().map(|op| self.below_root(op)).collect();
         self.prepared(&path, reading, Ok(Request::Write(Write::Multi(ops))))
@@ -497,15 +497,6 @@ fn refusal(results: &[MultiResult]) -> Option<ErrorCode> {
         MultiResult::Error(code) => Some(*code),
         _ => None,
     })
-}
-
-fn op_path(op: &MultiOp) -> &zoolet_protocol::RawPath {
-    match op {
-        MultiOp::Create(create) => &create.path,
-        MultiOp::Delete(delete) => &delete.path,
-        MultiOp::SetData(set_data) => &set_data.path,
-        MultiOp::Check(check) => &check.path,
-    }
 }
 
 impl<T: Send + 'static> Operation<T> {

@@ -8,8 +8,8 @@ mod create;
 mod view;
 
 use zoolet_protocol::{
-    Check, Delete, ErrorCode, Expect, MultiOp, Permissions, RawPath, SessionId, SetAcl, SetData,
-    Write, Xid, ZPath,
+    Check, Delete, ErrorCode, Expect, MultiOp, Permissions, RawPath, Read, Request, Response,
+    SessionId, SetAcl, SetData, Write, Xid, ZPath,
 };
 
 use self::view::View;
@@ -110,6 +110,30 @@ impl Core {
             }
         }
         Ok(TxnOp::Multi(decided))
+    }
+
+    /// What the original answers beside [`ErrorCode::MARSHALLING_ERROR`] to a multi or multiRead
+    /// with a null path, over which it stumbles: what it had read before. Such a request takes no
+    /// zxid. `None` for a request that it can read.
+    #[must_use]
+    pub fn stumble(&self, request: &Request, requester: &Requester) -> Option<Response> {
+        let is_null = |path: &RawPath| path.text().is_none();
+        match request {
+            Request::Write(Write::Multi(ops)) => {
+                let place = ops.iter().position(|op| is_null(op.path()))?;
+                // What was refused before ends the list earlier.
+                let before = self.decide_multi(&ops[..place], requester, 0).ok()?;
+                let TxnOp::Multi(decided) = before else { return None };
+                let is_refused = decided.iter().any(|op| matches!(op, TxnOp::Error(_)));
+                (!is_refused).then(|| Response::Multi(Vec::new()))
+            }
+            Request::Read(Read::MultiRead(ops)) => {
+                let place = ops.iter().position(|op| is_null(op.path()))?;
+                let before = Read::MultiRead(ops[..place].to_vec());
+                self.read(&before, requester).ok()
+            }
+            _ => None,
+        }
     }
 
     fn decide_delete(&self, delete: &Delete, requester: &Requester, view: &View<'_>) -> Decision {
