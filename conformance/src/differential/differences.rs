@@ -71,6 +71,12 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         since: "never",
+        what: "requests that overtake the application of a setACL are checked against the old list \
+               (PrepRequestProcessor copies the change record without the new one); ours are not",
+        handling: "setACL is sent alone",
+    },
+    Known {
+        since: "never",
         what: "a hard quota is compared with what was applied, not with what is on its way",
         handling: "a seed has quotas, or sends several requests in one piece, not both",
     },

@@ -148,7 +148,13 @@ impl Generator {
             }
             9..=18 => {
                 let count = self.rng.usize(1..=self.most_at_once);
-                let requests = (0..count).map(|_| self.operations.next(&mut self.rng)).collect();
+                let is_alone =
+                    |request: &Request| matches!(request, Request::Write(Write::SetAcl(_)));
+                let drawn = (0..count).map(|_| self.operations.next(&mut self.rng));
+                let mut requests: Vec<_> = drawn.collect();
+                if count > 1 {
+                    requests.retain(|request| !is_alone(request));
+                }
                 Step::Ask { slot, requests }
             }
             _ => Step::Ask { slot, requests: vec![self.operations.next(&mut self.rng)] },
