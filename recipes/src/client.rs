@@ -23,6 +23,7 @@ mod error;
 mod hosts;
 mod lock_support;
 mod operation;
+mod reads;
 mod retry;
 mod rewatch;
 mod session;
@@ -30,6 +31,7 @@ mod state;
 mod tcp;
 mod watcher;
 mod watches;
+mod writes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,12 +47,14 @@ pub use self::create::{Create, Created, Parents};
 use self::driver::Shared;
 pub use self::error::Error;
 pub use self::hosts::Hosts;
-pub use self::operation::{Delete, Operation, Sent, SetAcl, SetData, Watched};
+pub use self::operation::{Operation, Sent};
+pub use self::reads::Watched;
 pub use self::retry::RetryPolicy;
 use self::session::{Options, Session};
 pub use self::state::ConnectionState;
 pub use self::watcher::{Event, PersistentWatcher, Watcher};
 pub(crate) use self::watcher::{LEAVING, STAYING, ZnodeWatch};
+pub use self::writes::{Delete, SetAcl, SetData};
 
 /// A client: a session, and what one may ask of it. Clones share the session; when the last is
 /// dropped the session ends, at once if it is connected, and else when the server finds out.

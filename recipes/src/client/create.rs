@@ -10,7 +10,8 @@ use zoolet_protocol::{
 
 use super::Client;
 use super::error::Error;
-use super::operation::{Boxed, Operation, Retry, Sent, reading};
+use super::operation::{Boxed, Operation, Sent, reading};
+use super::retry::Retry;
 
 /// What was created.
 ///

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use super::clock::{Instant, now};
+use super::error::Error;
+
 /// When to try again (`RetryPolicy` of Curator).
 ///
 /// ```
@@ -92,6 +95,34 @@ impl Default for RetryPolicy {
     /// Three times more, from a second on: what Curator's examples use.
     fn default() -> Self {
         Self::exponential_backoff(Duration::from_secs(1), 3)
+    }
+}
+
+/// Whether and when to call again what failed for want of a connection.
+pub(crate) struct Retry {
+    policy: RetryPolicy,
+    start: Instant,
+    tried: u32,
+}
+
+impl Retry {
+    pub(crate) fn new(policy: &RetryPolicy) -> Self {
+        Self { policy: policy.clone(), start: now(), tried: 0 }
+    }
+
+    /// Waits until it is time to call again, or gives the error back: a read may be repeated, a
+    /// write only while it surely did not happen.
+    pub(crate) async fn after(&mut self, error: Error, is_repeatable: bool) -> Result<(), Error> {
+        let may_repeat = match error {
+            Error::NotSent { .. } => true,
+            Error::Unknown { .. } => is_repeatable,
+            _ => false,
+        };
+        let delay = self.policy.delay(self.tried, now() - self.start);
+        let Some(delay) = delay.filter(|_| may_repeat) else { return Err(error) };
+        tokio::time::sleep(delay).await;
+        self.tried += 1;
+        Ok(())
     }
 }
 

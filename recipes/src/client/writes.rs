@@ -1,0 +1,254 @@
+//! What one may have a client change, but for creates.
+
+use std::future::IntoFuture;
+
+use bytes::Bytes;
+use zoolet_protocol::{
+    Acl, ErrorCode, Expect, MultiOp, MultiResult, ReplyHeader, Request, Response, Stat, Write, Zxid,
+};
+
+use super::Client;
+use super::error::Error;
+use super::operation::{Boxed, Operation, Reading, Sent, Unfit, reading};
+
+impl Client {
+    /// Replaces a znode's data.
+    pub fn set(&self, path: &str, data: impl Into<Bytes>) -> SetData {
+        let data = Some(data.into());
+        SetData { client: self.clone(), path: path.to_owned(), data, version: Expect::Any }
+    }
+
+    /// Deletes a znode without children.
+    pub fn delete(&self, path: &str) -> Delete {
+        Delete { client: self.clone(), path: path.to_owned(), version: Expect::Any }
+    }
+
+    /// Replaces a znode's access control list.
+    pub fn set_acl(&self, path: &str, acl: Vec<Acl>) -> SetAcl {
+        SetAcl { client: self.clone(), path: path.to_owned(), acl, version: Expect::Any }
+    }
+
+    /// Several writes, all or none; paths as the client names them. The answer has one result each.
+    /// When one is refused the error is the first refusal's, and nothing happened.
+    pub fn multi(&self, ops: Vec<MultiOp>) -> Operation<Vec<MultiResult>> {
+        self.multi_with(ops, multi_results)
+    }
+
+    /// As [`Client::multi`], for whoever needs no results.
+    pub(crate) fn multi_done(&self, ops: Vec<MultiOp>) -> Operation<()> {
+        self.multi_with(ops, |header, response| multi_results(header, response).map(drop))
+    }
+
+    /// As [`Client::multi`], with the zxid of the change.
+    pub(crate) fn multi_at(&self, ops: Vec<MultiOp>) -> Operation<(Vec<MultiResult>, Zxid)> {
+        self.multi_with(ops, |header, response| {
+            multi_results(header, response).map(|results| (results, header.zxid))
+        })
+    }
+
+    /// As [`Client::multi`]; a refusal says which operation was refused.
+    pub(crate) async fn multi_or_refusals(
+        &self,
+        ops: Vec<MultiOp>,
+    ) -> Result<Result<Vec<MultiResult>, (usize, Error)>, Error> {
+        let paths: Vec<_> = ops.iter().map(|op| (op.op_code(), op.path().to_string())).collect();
+        let results = self
+            .multi_with(ops, |header, response| match response {
+                Response::Multi(results) if header.err.is_ok() => Ok(results),
+                _ => Err(Unfit::of(header)),
+            })
+            .await?;
+        let refused =
+            results.iter().zip(paths).enumerate().find_map(
+                |(index, (result, about))| match result {
+                    MultiResult::Error(ErrorCode::OK) => None,
+                    MultiResult::Error(code) => {
+                        let (op, path) = about;
+                        Some((index, Error::Refused { op, path, code: *code }))
+                    }
+                    _ => None,
+                },
+            );
+        Ok(match refused {
+            Some(refused) => Err(refused),
+            None => Ok(results),
+        })
+    }
+
+    fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: Reading<T>) -> Operation<T> {
+        let first = ops.first().map_or("", |op| op.path().text().unwrap_or_default());
+        let path = first.to_owned();
+        let ops = ops.into_iter().map(|op| self.below_root(op)).collect();
+        self.prepared(&path, reading, Ok(Request::Write(Write::Multi(ops))))
+    }
+
+    /// An operation of a multi with its path as the server names it.
+    pub(crate) fn below_root(&self, mut op: MultiOp) -> MultiOp {
+        let path = match &mut op {
+            MultiOp::Create(create) => &mut create.path,
+            MultiOp::Delete(delete) => &mut delete.path,
+            MultiOp::SetData(set_data) => &mut set_data.path,
+            MultiOp::Check(check) => &mut check.path,
+        };
+        if let Some(text) = path.text() {
+            *path = self.server_path(text).into();
+        }
+        op
+    }
+}
+
+/// The results of a multi that was carried out.
+fn multi_results(header: &ReplyHeader, response: Response) -> Result<Vec<MultiResult>, Unfit> {
+    match response {
+        Response::Multi(results) if header.err.is_ok() => match refusal(&results) {
+            Some(code) => Err(Unfit::Refused(code)),
+            None => Ok(results),
+        },
+        _ => Err(Unfit::of(header)),
+    }
+}
+
+/// The code by which a multi was refused: the first that is not that of an operation which would
+/// have been carried out.
+fn refusal(results: &[MultiResult]) -> Option<ErrorCode> {
+    results.iter().find_map(|result| match result {
+        MultiResult::Error(ErrorCode::OK) => None,
+        MultiResult::Error(code) => Some(*code),
+        _ => None,
+    })
+}
+
+/// A call to replace a znode's data.
+#[derive(Debug)]
+#[must_use = "a call is made when it is awaited or sent"]
+pub struct SetData {
+    client: Client,
+    path: String,
+    data: Option<Bytes>,
+    version: Expect,
+}
+
+impl SetData {
+    /// Only if the data has this version.
+    pub fn version(mut self, version: i32) -> Self {
+        self.version = version.into();
+        self
+    }
+
+    fn into_operation(self) -> Operation<Stat> {
+        let Self { client, path, data, version } = self;
+        client.operation(&path, reading!(Response::Stat(stat) => stat), |path| {
+            let path = path.into();
+            Request::Write(Write::Op(MultiOp::SetData(zoolet_protocol::SetData {
+                path,
+                data,
+                version,
+            })))
+        })
+    }
+
+    /// Makes the call now; see [`Operation::send`].
+    pub fn send(self) -> Sent<Stat> {
+        self.into_operation().send()
+    }
+}
+
+impl IntoFuture for SetData {
+    type Output = Result<Stat, Error>;
+    type IntoFuture = Boxed<Stat>;
+
+    fn into_future(self) -> Boxed<Stat> {
+        self.into_operation().into_future()
+    }
+}
+
+/// A call to delete a znode.
+#[derive(Debug)]
+#[must_use = "a call is made when it is awaited or sent"]
+pub struct Delete {
+    client: Client,
+    path: String,
+    version: Expect,
+}
+
+impl Delete {
+    /// Only if the data has this version.
+    pub fn version(mut self, version: i32) -> Self {
+        self.version = version.into();
+        self
+    }
+
+    pub(crate) fn operation(&self) -> Operation<()> {
+        let version = self.version;
+        self.client.operation(&self.path, reading!(Response::Empty => ()), |path| {
+            let path = path.into();
+            Request::Write(Write::Op(MultiOp::Delete(zoolet_protocol::Delete { path, version })))
+        })
+    }
+
+    /// Makes the call now; see [`Operation::send`].
+    pub fn send(self) -> Sent<()> {
+        self.operation().send()
+    }
+
+    /// Deletes in the background until the znode is gone or the client is closed, whatever happens
+    /// to the connection: for a znode that must not stay. A version is kept to.
+    pub fn guaranteed(self) {
+        let runtime = self.client.shared().runtime.clone();
+        // The delete has its place in line before anything that the caller asks next.
+        let mut sent = self.operation().send();
+        runtime.spawn(async move {
+            while let Err(error) = sent.await {
+                if !error.is_retryable() {
+                    break;
+                }
+                tokio::time::sleep(GUARANTEED_AGAIN_AFTER).await;
+                sent = self.operation().send();
+            }
+        });
+    }
+}
+
+/// How long a guaranteed delete waits before it is tried again.
+const GUARANTEED_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(100);
+
+impl IntoFuture for Delete {
+    type Output = Result<(), Error>;
+    type IntoFuture = Boxed<()>;
+
+    fn into_future(self) -> Boxed<()> {
+        self.operation().into_future()
+    }
+}
+
+/// A call to replace a znode's access control list.
+#[derive(Debug)]
+#[must_use = "a call is made when it is awaited or sent"]
+pub struct SetAcl {
+    client: Client,
+    path: String,
+    acl: Vec<Acl>,
+    version: Expect,
+}
+
+impl SetAcl {
+    /// Only if the list has this version.
+    pub fn version(mut self, version: i32) -> Self {
+        self.version = version.into();
+        self
+    }
+}
+
+impl IntoFuture for SetAcl {
+    type Output = Result<Stat, Error>;
+    type IntoFuture = Boxed<Stat>;
+
+    fn into_future(self) -> Boxed<Stat> {
+        let Self { client, path, acl, version } = self;
+        let operation = client.operation(&path, reading!(Response::Stat(stat) => stat), |path| {
+            let path = path.into();
+            Request::Write(Write::SetAcl(zoolet_protocol::SetAcl { path, acl: Some(acl), version }))
+        });
+        operation.into_future()
+    }
+}
