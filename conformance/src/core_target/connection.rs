@@ -142,6 +142,9 @@ impl Shell {
         if let Some(body) = self.core.stumble(&request, requester) {
             return self.reply(id, xid, Err((ErrorCode::MARSHALLING_ERROR, body)));
         }
+        if let Some(body) = self.core.stumble(&request, requester) {
+            return self.reply(id, xid, Err((ErrorCode::MARSHALLING_ERROR, body)));
+        }
         match request {
             Request::Read(read) => {
                 let answer = self.core.read(&read, requester).map_err(bare);
