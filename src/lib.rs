@@ -28,7 +28,10 @@ pub use zoolet_protocol as protocol;
 #[doc(inline)]
 pub use zoolet_recipes::client;
 pub use zoolet_recipes::client::Client;
-pub use zoolet_recipes::{Guard, InterProcessMutex, LockError, LockState, Owner};
+pub use zoolet_recipes::{
+    Guard, InterProcessMutex, InterProcessReadLock, InterProcessReadWriteLock,
+    InterProcessWriteLock, LockError, LockState, Owner,
+};
 pub use zoolet_server::{
     Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,
     Server, Settings, StartError, WallTime, limits,

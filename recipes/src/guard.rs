@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use parking_lot::Mutex;
-use zoolet_protocol::{Check, Expect, MultiOp, MultiResult, Zxid};
+use zoolet_protocol::{Check, Expect, MultiOp, MultiResult, SessionId, Zxid};
 
 use crate::client::{self, Client, ConnectionState};
 use crate::error::LockError;
@@ -76,6 +76,15 @@ impl Guard {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.hold.path
+    }
+
+    /// The name of the znode, and the session to which it belongs, for another place beside it:
+    /// from now on its end proves nothing.
+    pub(crate) fn keep_beside(&self) -> Result<(String, SessionId), LockError> {
+        let mut place = self.hold.place.lock();
+        let place = place.as_mut().ok_or(LockError::Lost)?;
+        place.end_silently();
+        Ok((place.name().to_owned(), place.session()))
     }
 
     /// Whether the lock is held, as far as is known without asking the server.

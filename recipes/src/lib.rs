@@ -1,15 +1,18 @@
 //! A ZooKeeper client, and the lock recipes of Curator without their holes.
 //!
-//! The [`client`] stands on its own. [`InterProcessMutex`] is the first of the recipes.
+//! The [`client`] stands on its own. Of the recipes there are [`InterProcessMutex`] and
+//! [`InterProcessReadWriteLock`] so far.
 
 pub mod client;
 
 mod error;
 mod guard;
 mod line;
+mod line_lock;
 mod mutex;
 mod owner;
 mod place;
+mod read_write_lock;
 
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
@@ -18,3 +21,6 @@ pub use self::error::LockError;
 pub use self::guard::{Guard, LockState};
 pub use self::mutex::InterProcessMutex;
 pub use self::owner::Owner;
+pub use self::read_write_lock::{
+    InterProcessReadLock, InterProcessReadWriteLock, InterProcessWriteLock,
+};

@@ -10,7 +10,7 @@ pub(crate) struct Contender<'a> {
 }
 
 /// The digits of a sequence number.
-const NUMBER_DIGITS: usize = 10;
+pub(crate) const NUMBER_DIGITS: usize = 10;
 
 /// The last number that is surely given once: from the greatest on, a server repeats itself.
 const NUMBER_MAX: i32 = i32::MAX - 1;
@@ -37,44 +37,79 @@ pub(crate) fn contenders<'a>(names: &'a Names, marker: &str) -> Vec<Contender<'a
     contenders
 }
 
+/// How a kind of place waits for others.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// What stands before the number in its names.
+    pub(crate) marker: &'static str,
+    /// The markers of those that it waits for when they came before it.
+    pub(crate) waits_for: &'static [&'static str],
+    /// The markers of those that are held alone: when one of them is left that was held, nobody
+    /// stands before it.
+    pub(crate) exclusive: &'static [&'static str],
+    /// The markers of those whose owner may take another place beside the first, which is waited
+    /// for when the first is gone.
+    pub(crate) with_places_beside: &'static [&'static str],
+}
+
+impl Kind {
+    /// Whether it is held alone.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.exclusive.contains(&self.marker)
+    }
+
+    /// Whether its end tells something even to those who know that it came first.
+    pub(crate) fn must_tell_its_end(&self) -> bool {
+        self.with_places_beside.contains(&self.marker)
+    }
+}
+
 /// Where one stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// In front.
     Mine,
-    /// Behind this one, who is in front or not.
+    /// Behind this one.
     Behind {
         /// The name of its znode.
         ahead: String,
-        /// Whether nobody stands before it.
+        /// Whether nobody else is waited for when it is gone.
         is_first: bool,
+        /// Whether it proves, by having been held to the end, that nobody else is waited for.
+        is_exclusive: bool,
     },
     /// Nowhere any more.
     Gone,
 }
 
-/// Where `name` stands in a line that takes `places` at a time.
-pub(crate) fn turn(names: &Names, marker: &str, name: &str) -> Turn {
-    let Some(own) = number(name, marker).map(|number| Contender { number, name }) else {
+/// Where the place `name` of a kind stands.
+pub(crate) fn turn(names: &Names, kind: &Kind, name: &str) -> Turn {
+    let Some(own) = number(name, kind.marker).map(|number| Contender { number, name }) else {
         return Turn::Gone;
     };
-    let mut ahead: Option<Contender<'_>> = None;
+    let mut ahead: Option<(Contender<'_>, &str)> = None;
     let mut count = 0;
     let mut is_there = false;
     // One pass and no list: a line may be long, and this is done for each who comes to it.
     for name in names.iter() {
-        let Some(number) = number(name, marker) else { continue };
+        is_there |= name == own.name;
+        let waited_for =
+            kind.waits_for.iter().find_map(|&marker| Some((number(name, marker)?, marker)));
+        let Some((number, marker)) = waited_for else { continue };
         let contender = Contender { number, name };
-        is_there |= contender == own;
         if contender < own {
             count += 1;
-            ahead = ahead.max(Some(contender));
+            ahead = ahead.max(Some((contender, marker)));
         }
     }
     match ahead {
         _ if !is_there => Turn::Gone,
         None => Turn::Mine,
-        Some(ahead) => Turn::Behind { ahead: ahead.name.to_owned(), is_first: count == 1 },
+        Some((ahead, marker)) => Turn::Behind {
+            ahead: ahead.name.to_owned(),
+            is_first: count == 1 && !kind.with_places_beside.contains(&marker),
+            is_exclusive: kind.exclusive.contains(&marker),
+        },
     }
 }
 
@@ -82,7 +117,28 @@ pub(crate) fn turn(names: &Names, marker: &str, name: &str) -> Turn {
 mod tests {
     use super::*;
 
-    const MARKER: &str = "lock-";
+    const MUTEX: Kind = Kind {
+        marker: "lock-",
+        waits_for: &["lock-"],
+        exclusive: &["lock-"],
+        with_places_beside: &[],
+    };
+    const READ: Kind = Kind {
+        marker: "__READ__",
+        waits_for: &["__WRIT__"],
+        exclusive: &["__WRIT__"],
+        with_places_beside: &[],
+    };
+    const WRITE: Kind = Kind {
+        marker: "__WRIT__",
+        waits_for: &["__READ__", "__WRIT__"],
+        exclusive: &["__WRIT__"],
+        with_places_beside: &["__WRIT__"],
+    };
+
+    fn behind(ahead: &str, is_first: bool, is_exclusive: bool) -> Turn {
+        Turn::Behind { ahead: ahead.to_owned(), is_first, is_exclusive }
+    }
 
     #[test]
     fn the_line_is_ordered_by_number_and_others_are_no_part_of_it() {
@@ -97,20 +153,47 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        let numbers: Vec<_> = contenders(&names, MARKER).iter().map(|c| c.number).collect();
+        let numbers: Vec<_> = contenders(&names, "lock-").iter().map(|c| c.number).collect();
         assert_eq!(numbers, [1, 2, 10]);
-        assert_eq!(turn(&names, MARKER, "_c_c-lock-0000000001"), Turn::Mine);
-        let behind = |name: &str, is_first| Turn::Behind { ahead: name.to_owned(), is_first };
-        let second = turn(&names, MARKER, "_c_b-lock-0000000002");
-        assert_eq!(second, behind("_c_c-lock-0000000001", true));
-        let third = turn(&names, MARKER, "_c_a-lock-0000000010");
-        assert_eq!(third, behind("_c_b-lock-0000000002", false));
-        assert_eq!(turn(&names, MARKER, "_c_d-lock-0000000003"), Turn::Gone);
+        assert_eq!(turn(&names, &MUTEX, "_c_c-lock-0000000001"), Turn::Mine);
+        let second = turn(&names, &MUTEX, "_c_b-lock-0000000002");
+        assert_eq!(second, behind("_c_c-lock-0000000001", true, true));
+        let third = turn(&names, &MUTEX, "_c_a-lock-0000000010");
+        assert_eq!(third, behind("_c_b-lock-0000000002", false, true));
+        assert_eq!(turn(&names, &MUTEX, "_c_d-lock-0000000003"), Turn::Gone);
+    }
+
+    #[test]
+    fn a_reader_waits_for_the_last_writer_before_it_and_a_writer_for_whoever_is_before_it() {
+        let names: Names = [
+            "_c_a-__READ__0000000001",
+            "_c_b-__WRIT__0000000002",
+            "_c_c-__READ__0000000003",
+            "_c_d-__WRIT__0000000004",
+            "_c_e-__READ__0000000005",
+            "_c_f-__READ__0000000006",
+            "_c_g-__WRIT__0000000007",
+        ]
+        .into_iter()
+        .collect();
+        let read = |name| turn(&names, &READ, name);
+        let write = |name| turn(&names, &WRITE, name);
+        assert_eq!(read("_c_a-__READ__0000000001"), Turn::Mine);
+        assert_eq!(
+            write("_c_b-__WRIT__0000000002"),
+            behind("_c_a-__READ__0000000001", true, false)
+        );
+        assert_eq!(read("_c_c-__READ__0000000003"), behind("_c_b-__WRIT__0000000002", true, true));
+        assert_eq!(read("_c_f-__READ__0000000006"), behind("_c_d-__WRIT__0000000004", false, true));
+        assert_eq!(
+            write("_c_g-__WRIT__0000000007"),
+            behind("_c_f-__READ__0000000006", false, false)
+        );
     }
 
     #[test]
     fn numbers_at_the_end_of_their_range_are_known_as_such() {
-        assert_eq!(number("lock--2147483648", MARKER), Some(i32::MIN));
+        assert_eq!(number("lock--2147483648", "lock-"), Some(i32::MIN));
         assert!(is_certain(0) && is_certain(NUMBER_MAX));
         assert!(!is_certain(i32::MAX) && !is_certain(-1));
     }

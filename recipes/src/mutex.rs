@@ -1,22 +1,21 @@
 //! A mutex between processes: Curator's `InterProcessMutex`, with its znodes.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
-use zoolet_protocol::{Acl, ErrorCode, ZPath};
+use zoolet_protocol::Acl;
 
-use crate::client::{self, Client};
+use crate::client::Client;
 use crate::error::LockError;
-use crate::guard::{Guard, Hold};
-use crate::line::{self, Turn};
-use crate::owner::{Owner, Stand};
+use crate::guard::Guard;
+use crate::line::Kind;
+use crate::line_lock::LineLock;
+use crate::owner::Owner;
 use crate::place::Line;
 
-/// What stands before the number in a name, as in Curator.
-const MARKER: &str = "lock-";
+/// Everyone waits for everyone before. The name is Curator's.
+static KIND: Kind =
+    Kind { marker: "lock-", waits_for: &["lock-"], exclusive: &["lock-"], with_places_beside: &[] };
 
 /// A lock that one owner holds at a time, in the order in which they came, over all processes.
 ///
@@ -43,8 +42,7 @@ const MARKER: &str = "lock-";
 /// ```
 #[derive(Debug, Clone)]
 pub struct InterProcessMutex {
-    line: Line,
-    holds: Arc<Mutex<HashMap<Owner, Weak<Hold>>>>,
+    lock: LineLock,
 }
 
 impl InterProcessMutex {
@@ -52,30 +50,22 @@ impl InterProcessMutex {
     ///
     /// # Errors
     ///
-    /// [`client::Error::Path`] if `path` names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
-        ZPath::check(path).map_err(client::Error::from)?;
-        let line = Line {
-            client: client.clone(),
-            directory: path.trim_end_matches('/').into(),
-            marker: MARKER,
-            data: Bytes::new(),
-            acl: [Acl::open()].into(),
-        };
-        Ok(Self { line, holds: Arc::default() })
+        Ok(Self { lock: LineLock::new(Line::new(client, path, &KIND)?) })
     }
 
     /// The same mutex with data for its znodes, by which others see who stands in line.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Bytes>) -> Self {
-        self.line.data = data.into();
+        self.lock.line.data = data.into();
         self
     }
 
     /// The same mutex with an access control list for its znodes and for what is created above.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
-        self.line.acl = acl.into();
+        self.lock.line.acl = acl.into();
         self
     }
 
@@ -100,21 +90,7 @@ impl InterProcessMutex {
     ///
     /// As [`InterProcessMutex::acquire`].
     pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
-        if let Some(guard) = self.held_by(owner) {
-            return Ok(guard);
-        }
-        let stand = Stand::join(&self.line.client, &self.line.directory, owner)?;
-        loop {
-            let (mut place, standing) = self.line.enter().await?;
-            match place.wait(&self.line, standing).await {
-                Ok(()) => {
-                    return Ok(self.held(owner, Hold::new(self.line.client.clone(), place, stand)));
-                }
-                // The session ended in line: the next session takes a place of its own.
-                Err(LockError::Lost) => drop(place),
-                Err(error) => return Err(error),
-            }
-        }
+        self.lock.acquire(owner).await
     }
 
     /// As [`InterProcessMutex::acquire`], within a time that covers everything: connecting, waiting
@@ -134,34 +110,13 @@ impl InterProcessMutex {
     ///
     /// As [`InterProcessMutex::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        let owner = Owner::current();
-        if let Some(guard) = self.held_by(owner) {
-            return Ok(Some(guard));
-        }
-        let stand = Stand::join(&self.line.client, &self.line.directory, owner)?;
-        match self.line.client.children(&self.line.directory).await {
-            Ok(names) if !line::contenders(&names, MARKER).is_empty() => return Ok(None),
-            Ok(_) => {}
-            Err(error) if error.is(ErrorCode::NO_NODE) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let (place, standing) = self.line.enter().await?;
-        match standing.turn {
-            Turn::Mine => {
-                Ok(Some(self.held(owner, Hold::new(self.line.client.clone(), place, stand))))
-            }
-            // Somebody was quicker.
-            Turn::Behind { .. } | Turn::Gone => {
-                place.leave().await?;
-                Ok(None)
-            }
-        }
+        self.lock.try_acquire(Owner::current()).await
     }
 
     /// Whether the present owner holds it by this object.
     #[must_use]
     pub fn is_held_by_current_owner(&self) -> bool {
-        self.held_by(Owner::current()).is_some()
+        self.lock.held_by(Owner::current()).is_some()
     }
 
     /// The znodes of all who stand in line, the holder first.
@@ -170,25 +125,6 @@ impl InterProcessMutex {
     ///
     /// What may go wrong with a read.
     pub async fn participants(&self) -> Result<Vec<String>, LockError> {
-        let directory = &self.line.directory;
-        match self.line.client.children(directory).await {
-            Ok(names) => Ok(line::contenders(&names, MARKER)
-                .iter()
-                .map(|contender| format!("{directory}/{}", contender.name))
-                .collect()),
-            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn held(&self, owner: Owner, hold: Arc<Hold>) -> Guard {
-        let mut holds = self.holds.lock();
-        holds.retain(|_, hold| hold.strong_count() > 0);
-        holds.insert(owner, Arc::downgrade(&hold));
-        Guard::new(hold)
-    }
-
-    fn held_by(&self, owner: Owner) -> Option<Guard> {
-        self.holds.lock().get(&owner)?.upgrade().map(Guard::new)
+        self.lock.participants(KIND.marker).await
     }
 }

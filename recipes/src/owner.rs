@@ -1,6 +1,6 @@
 //! Who holds a lock, as far as re-entrancy is concerned.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
@@ -57,27 +57,67 @@ struct Standing {
     owner: Owner,
 }
 
-/// Who stands in or heads which line in this process, however many objects stand for the line.
-static STANDING: LazyLock<Mutex<HashSet<Standing>>> = LazyLock::new(Mutex::default);
+/// How an owner stands in a line.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Places {
+    /// How many places it shares with others.
+    shared: usize,
+    /// Whether it has, or waits for, one that it shares with nobody.
+    is_exclusive: bool,
+}
+
+/// Who stands in which line in this process, however many objects stand for the line.
+static STANDING: LazyLock<Mutex<HashMap<Standing, Places>>> = LazyLock::new(Mutex::default);
 
 /// That an owner stands in a line; it leaves when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Stand(Standing);
+pub(crate) struct Stand {
+    standing: Standing,
+    is_exclusive: bool,
+}
 
 impl Stand {
-    /// Joins a line, unless the owner stands in it already and would wait for itself.
-    pub(crate) fn join(client: &Client, line: &str, owner: Owner) -> Result<Self, LockError> {
-        let line = line.to_owned();
-        let standing = Standing { client: client.identity(), line, owner };
-        if !STANDING.lock().insert(standing.clone()) {
+    /// Joins a line, unless the owner would wait for itself: who shares waits for who does not,
+    /// and who does not share waits for everybody.
+    pub(crate) fn join(
+        client: &Client,
+        line: &str,
+        owner: Owner,
+        is_exclusive: bool,
+    ) -> Result<Self, LockError> {
+        let standing = Standing { client: client.identity(), line: line.to_owned(), owner };
+        let mut all = STANDING.lock();
+        let places = all.entry(standing.clone()).or_default();
+        if places.is_exclusive || (is_exclusive && places.shared > 0) {
             return Err(LockError::WouldDeadlock(standing.line));
         }
-        Ok(Self(standing))
+        if is_exclusive {
+            places.is_exclusive = true;
+        } else {
+            places.shared += 1;
+        }
+        Ok(Self { standing, is_exclusive })
+    }
+
+    /// Joins a line in which the owner stands alone already, to share its place.
+    pub(crate) fn join_own(client: &Client, line: &str, owner: Owner) -> Self {
+        let standing = Standing { client: client.identity(), line: line.to_owned(), owner };
+        STANDING.lock().entry(standing.clone()).or_default().shared += 1;
+        Self { standing, is_exclusive: false }
     }
 }
 
 impl Drop for Stand {
     fn drop(&mut self) {
-        STANDING.lock().remove(&self.0);
+        let mut all = STANDING.lock();
+        let Some(places) = all.get_mut(&self.standing) else { return };
+        if self.is_exclusive {
+            places.is_exclusive = false;
+        } else {
+            places.shared -= 1;
+        }
+        if *places == Places::default() {
+            all.remove(&self.standing);
+        }
     }
 }

@@ -20,21 +20,20 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp,
-    MultiResult, Names, SessionId, SetData, Zxid,
+    MultiResult, Names, SessionId, SetData, ZPath, Zxid,
 };
 
 use crate::client::{self, Client, Created};
 use crate::client::{LEAVING, STAYING, ZnodeWatch};
 use crate::error::LockError;
-use crate::line::{self, Turn};
+use crate::line::{self, Kind, Turn};
 
 /// A line: a directory, and what the names of its places look like.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) client: Client,
     pub(crate) directory: Arc<str>,
-    /// What stands before the number in a name.
-    pub(crate) marker: &'static str,
+    pub(crate) kind: &'static Kind,
     pub(crate) data: Bytes,
     pub(crate) acl: Arc<[Acl]>,
 }
@@ -48,14 +47,22 @@ pub(crate) struct Place {
     /// Where the name begins in the path.
     name_at: usize,
     czxid: Zxid,
-    /// Whether it was waited in: then whoever waits behind may not know that it came first, and is
-    /// told when it is left.
-    was_waited_in: bool,
+    /// Whether, when it is left, it is told that it was held: whoever came while it was waited in
+    /// does not know that it came first.
+    tells_its_end: bool,
     /// What is heard of its own znode.
     own: Option<ZnodeWatch>,
     /// Whether that was that it is gone.
     is_gone: AtomicBool,
     is_left: bool,
+}
+
+/// What is known of a place ahead that is gone.
+struct Gone {
+    /// Whether nothing can have happened before it that is told after it.
+    is_in_order: bool,
+    /// Whether it was held to its end.
+    was_held: bool,
 }
 
 /// What the znode of a place that is left says last. Whoever watches it hears of this change and of
@@ -66,6 +73,19 @@ const LEFT_IN_FRONT: &[u8] = b"released";
 const ENTER_TRIES: u32 = 20;
 
 impl Line {
+    /// The line of a directory, with no data and open to everyone.
+    pub(crate) fn new(
+        client: &Client,
+        directory: &str,
+        kind: &'static Kind,
+    ) -> Result<Self, LockError> {
+        ZPath::check(directory).map_err(client::Error::from)?;
+        // Below the root, names begin with its slash.
+        let directory = directory.trim_end_matches('/').into();
+        let acl = [Acl::open()].into();
+        Ok(Self { client: client.clone(), directory, kind, data: Bytes::new(), acl })
+    }
+
     /// Takes a place at the end of the line, and tells where that is.
     pub(crate) async fn enter(&self) -> Result<(Place, Standing), LockError> {
         for _ in 0..ENTER_TRIES {
@@ -81,6 +101,34 @@ impl Line {
             }
         }
         Err(LockError::Lost)
+    }
+
+    /// Takes a place beside another of the same owner, with its number and its token: nobody stands
+    /// between the two.
+    pub(crate) async fn enter_beside(
+        &self,
+        (name, session): &(String, SessionId),
+        token: Zxid,
+    ) -> Result<Place, LockError> {
+        let digits_at = name.len().saturating_sub(line::NUMBER_DIGITS);
+        let without_number =
+            self.client.protected_path(&format!("{}/{}", self.directory, self.kind.marker));
+        let path = format!("{without_number}{}", &name[digits_at..]);
+        let create = self
+            .client
+            .create(&path)
+            .data(self.data.clone())
+            .acl(self.acl.to_vec())
+            .ephemeral()
+            .in_session(*session);
+        let sent = Some(SentCreate::Alone(create.send()));
+        let client = self.client.clone();
+        let mut entering =
+            Entering { client, session: *session, path: without_number, sent, kind: self.kind };
+        let created = entering.created().await?;
+        let mut place = entering.into_place(created)?;
+        place.czxid = token;
+        Ok(place)
     }
 
     async fn try_enter(&self, session: SessionId) -> Result<(Place, Standing), LockError> {
@@ -146,6 +194,7 @@ struct Entering {
     session: SessionId,
     /// The path without its number, which no other znode has.
     path: String,
+    kind: &'static Kind,
     sent: Option<SentCreate>,
 }
 
@@ -156,7 +205,7 @@ enum SentCreate {
 
 impl Entering {
     fn begin(line: &Line, session: SessionId) -> Self {
-        let path = line.client.protected_path(&format!("{}/{}", line.directory, line.marker));
+        let path = line.client.protected_path(&format!("{}/{}", line.directory, line.kind.marker));
         let create = line
             .client
             .create(&path)
@@ -166,7 +215,7 @@ impl Entering {
             .sequential()
             .in_session(session);
         let sent = Some(SentCreate::Alone(create.send()));
-        Self { client: line.client.clone(), session, path, sent }
+        Self { client: line.client.clone(), session, path, kind: line.kind, sent }
     }
 
     fn again_with(&mut self, ops: Vec<MultiOp>) {
@@ -223,7 +272,7 @@ impl Entering {
             session: self.session,
             name_at,
             czxid: stat.czxid,
-            was_waited_in: false,
+            tells_its_end: self.kind.must_tell_its_end(),
             own: None,
             is_gone: AtomicBool::new(false),
             is_left: false,
@@ -274,8 +323,13 @@ impl Place {
         self.session
     }
 
+    /// Does not tell, when it is left, that it was held.
+    pub(crate) fn end_silently(&mut self) {
+        self.tells_its_end = false;
+    }
+
     fn turn(&self, line: &Line, names: &Names) -> Turn {
-        line::turn(names, line.marker, self.name())
+        line::turn(names, line.kind, self.name())
     }
 
     /// Who stands in the line, asked until it is answered or the session is over.
@@ -288,14 +342,16 @@ impl Place {
     pub(crate) async fn wait(&mut self, line: &Line, at: Standing) -> Result<(), LockError> {
         let Standing { mut turn, mut seen } = at;
         loop {
-            let (ahead, is_first) = match turn {
+            match turn {
                 Turn::Mine => return Ok(()),
                 Turn::Gone => return Err(self.lost()),
-                Turn::Behind { ahead, is_first } => (ahead, is_first),
-            };
-            self.was_waited_in = true;
-            if self.wait_behind(line, &ahead, is_first, seen).await? {
-                return Ok(());
+                Turn::Behind { ahead, is_first, is_exclusive } => {
+                    self.tells_its_end = line.kind.is_exclusive();
+                    let gone = self.wait_behind(line, &ahead, seen).await?;
+                    if gone.is_in_order && (is_first || (is_exclusive && gone.was_held)) {
+                        return Ok(());
+                    }
+                }
             }
             let (names, at) = self.list(line).await?;
             turn = self.turn(line, &names);
@@ -303,14 +359,13 @@ impl Place {
         }
     }
 
-    /// Waits until the znode ahead is gone or changed, and tells whether that makes this the first.
+    /// Waits until the znode ahead is gone or changed, and tells what is known of that.
     async fn wait_behind(
         &mut self,
         line: &Line,
         ahead: &str,
-        is_first: bool,
         seen: Zxid,
-    ) -> Result<bool, LockError> {
+    ) -> Result<Gone, LockError> {
         let connections = self.client.connections();
         let ahead = format!("{}/{ahead}", line.directory);
         let ([ahead, own], sent) =
@@ -320,19 +375,20 @@ impl Place {
         drop(sent);
         let mut last_change = None;
         loop {
-            let event = std::future::poll_fn(|context| self.poll_ahead(&ahead, context)).await?;
-            let (zxid, event_type) = event;
-            if event_type != EventType::NODE_DELETED {
-                last_change = Some(zxid);
-                if zxid == Zxid::NONE {
-                    return Ok(false);
-                }
-                continue;
+            let (zxid, event_type) =
+                std::future::poll_fn(|context| self.poll_ahead(&ahead, context)).await?;
+            if event_type == EventType::NODE_DELETED {
+                return Ok(Gone {
+                    // What is told after a reconnect is not in the order in which it happened.
+                    is_in_order: self.client.connections() == connections,
+                    was_held: last_change == Some(zxid) && zxid > Zxid::ZERO,
+                });
             }
-            // What was told after a reconnect is not in the order in which it happened.
-            let is_in_order = self.client.connections() == connections;
-            let was_released = last_change == Some(zxid) && zxid > Zxid::ZERO;
-            return Ok(is_in_order && (is_first || was_released));
+            if zxid == Zxid::NONE {
+                // It changed before it was watched: look again.
+                return Ok(Gone { is_in_order: false, was_held: false });
+            }
+            last_change = Some(zxid);
         }
     }
 
@@ -397,7 +453,7 @@ impl Place {
 
     /// The request by which it is left.
     fn leaving(&self) -> client::Operation<()> {
-        if !self.was_waited_in {
+        if !self.tells_its_end {
             return self.client.delete(&self.path).operation().bound_to(self.session);
         }
         let path = self.path.as_str();

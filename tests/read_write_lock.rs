@@ -1,0 +1,169 @@
+//! The read-write lock on a server in process: the seventeen cases of who comes after whom, and what
+//! readers cost behind writers.
+
+mod wire;
+
+use std::time::Duration;
+
+use wire::counting::Counting;
+use zoolet::client::Client;
+use zoolet::protocol::OpCode;
+use zoolet::{Guard, InterProcessReadWriteLock, LockError, Owner, Server};
+
+/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+const SOON: Duration = Duration::from_millis(100);
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn lock(server: &Server) -> (InterProcessReadWriteLock, Counting) {
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.expect("the server is there");
+    (InterProcessReadWriteLock::new(&client, "/a").expect("a path"), counting)
+}
+
+/// Whether a lock is acquired without waiting for someone.
+async fn at_once(acquire: impl Future<Output = Result<Guard, LockError>>) -> Option<Guard> {
+    let result = tokio::time::timeout(SOON, acquire).await.ok()?;
+    Some(result.expect("nothing goes wrong"))
+}
+
+async fn names(lock: &InterProcessReadWriteLock) -> Vec<String> {
+    let mut paths = lock.read_lock().participants().await.unwrap();
+    paths.extend(lock.write_lock().participants().await.unwrap());
+    let mut names: Vec<_> = paths.iter().map(|path| path[path.len() - 18..].to_owned()).collect();
+    names.sort_by_key(|name| name[8..].to_owned());
+    names
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_owner_may_do_after_what() {
+    let server = server().await;
+    let (lock, counting) = lock(&server).await;
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+
+    // 1: read after read costs nothing.
+    let reading = read.acquire().await.unwrap();
+    counting.take_requests();
+    let again = read.acquire().await.unwrap();
+    assert_eq!(counting.take_requests(), []);
+    // 2, 16: write after read would wait for itself, and is told so at once.
+    assert!(matches!(write.acquire().await, Err(LockError::WouldDeadlock(_))));
+    assert_eq!(names(&lock).await, ["__READ__0000000000"]);
+    drop((reading, again));
+
+    // 4: write after write costs nothing.
+    let writing = write.acquire().await.unwrap();
+    counting.take_requests();
+    let again = write.acquire().await.unwrap();
+    assert_eq!(counting.take_requests(), []);
+    drop(again);
+    // 3, 11: read after write takes the writer's number, with one request.
+    let reading = read.acquire().await.unwrap();
+    assert_eq!(counting.take_requests(), [(OpCode::CREATE2, 1)]);
+    assert_eq!(names(&lock).await, ["__READ__0000000001", "__WRIT__0000000001"]);
+    assert_eq!(reading.fencing_token(), writing.fencing_token());
+    writing.release().await.unwrap();
+    assert_eq!(names(&lock).await, ["__READ__0000000001"]);
+    // Still no way back to writing.
+    assert!(matches!(write.acquire().await, Err(LockError::WouldDeadlock(_))));
+    reading.release().await.unwrap();
+    assert!(at_once(write.acquire()).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_may_do_after_what() {
+    let server = server().await;
+    let (one, _) = lock(&server).await;
+    let (two, _) = lock(&server).await;
+
+    // 5: write after read waits; 8: read after read does not.
+    let reading = one.read_lock().acquire().await.unwrap();
+    assert!(at_once(two.write_lock().acquire()).await.is_none());
+    let also = at_once(two.read_lock().acquire()).await.expect("readers share");
+    drop((reading, also));
+    // 6, 7: read and write after write wait.
+    let writing = one.write_lock().acquire().await.unwrap();
+    assert!(at_once(two.read_lock().acquire()).await.is_none());
+    assert!(at_once(two.write_lock().acquire()).await.is_none());
+    // 15: another owner of the same object waits, too.
+    assert!(at_once(one.read_lock().acquire_as(Owner::new())).await.is_none());
+    // 14: a second object of the same owner is told that it would wait for itself.
+    drop(writing);
+    let writing = one.write_lock().acquire().await.unwrap();
+    drop(writing);
+    assert!(at_once(two.read_lock().acquire()).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_waits_goes_before_readers_that_come_later() {
+    let server = server().await;
+    let (one, _) = lock(&server).await;
+    let (two, _) = lock(&server).await;
+    let reading = one.read_lock().acquire().await.unwrap();
+    let write = two.write_lock();
+    let waiting = tokio::spawn(async move { write.acquire().await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    // 9: a new reader waits; 10: one that reads already does not.
+    assert!(at_once(two.read_lock().acquire_as(Owner::new())).await.is_none());
+    let again = at_once(one.read_lock().acquire()).await.expect("it reads already");
+    drop((reading, again));
+    let writing = waiting.await.unwrap();
+    assert!(at_once(one.read_lock().acquire()).await.is_none());
+    drop(writing);
+    assert!(at_once(one.read_lock().acquire()).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stops_writing_and_goes_on_reading_lets_readers_in_and_no_writer() {
+    let server = server().await;
+    let (one, _) = lock(&server).await;
+    let (two, _) = lock(&server).await;
+    let writing = one.write_lock().acquire().await.unwrap();
+    // 12, 13: a writer and a reader wait.
+    let (write, read) = (two.write_lock(), two.read_lock());
+    let writer = tokio::spawn(async move { write.acquire_as(Owner::new()).await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    let reading = one.read_lock().acquire().await.unwrap();
+    writing.release().await.unwrap();
+    tokio::time::sleep(SOON).await;
+    assert!(!writer.is_finished(), "a writer came in between");
+    let reader = tokio::spawn(async move { read.acquire_as(Owner::new()).await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    assert!(!reader.is_finished(), "a reader overtook the writer");
+    reading.release().await.unwrap();
+    drop(writer.await.unwrap());
+    drop(reader.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_behind_many_writers_are_woken_once() {
+    let server = server().await;
+    let (first, _) = lock(&server).await;
+    let writing = first.write_lock().acquire().await.unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..10 {
+        let (lock, counting) = lock(&server).await;
+        let task = tokio::spawn(async move { drop(lock.write_lock().acquire().await.unwrap()) });
+        tokio::time::sleep(SOON).await;
+        tasks.push((task, counting));
+    }
+    for _ in 0..20 {
+        let (lock, counting) = lock(&server).await;
+        let task = tokio::spawn(async move { drop(lock.read_lock().acquire().await.unwrap()) });
+        tokio::time::sleep(SOON).await;
+        tasks.push((task, counting));
+    }
+    writing.release().await.unwrap();
+    let mut requests = 0;
+    for (task, counting) in tasks {
+        task.await.unwrap();
+        let counts = counting.take_requests();
+        let counts = counts.iter().filter(|(op, _)| *op != OpCode::CLOSE_SESSION);
+        requests += counts.map(|(_, count)| count).sum::<usize>();
+    }
+    // Each enters with two requests, waits with one and leaves with one. Curator needs 429 packets
+    // for the same line, because each end of a writer wakes all readers.
+    assert_eq!(requests, 30 * 4);
+}
