@@ -30,8 +30,8 @@ async fn at_once(acquire: impl Future<Output = Result<Guard, LockError>>) -> Opt
 }
 
 async fn names(lock: &InterProcessReadWriteLock) -> Vec<String> {
-    let mut paths = lock.read_lock().participants().await.unwrap();
-    paths.extend(lock.write_lock().participants().await.unwrap());
+    let mut paths = lock.read_lock().participants().await.expect("a list");
+    paths.extend(lock.write_lock().participants().await.expect("a list"));
     let mut names: Vec<_> = paths.iter().map(|path| path[path.len() - 18..].to_owned()).collect();
     names.sort_by_key(|name| name[8..].to_owned());
     names

@@ -122,8 +122,11 @@ impl Connection {
             })
         };
         if request.session.is_none() {
-            self.engine.stats.count(OpCode::CREATE_SESSION);
+            let header = RequestHeader { xid: Xid(0), op: OpCode::CREATE_SESSION };
+            let received_ms = self.engine.clock.now_ms();
+            self.engine.stats.count(header.op);
             let liveness = self.engine.begin_session(&self.peer, timeout_ms, welcome);
+            self.count_answer(header, self.engine.last_zxid(), received_ms);
             return Ok(Some(liveness));
         }
         let is_proven = request.password == Password::of(request.session);

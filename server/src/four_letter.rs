@@ -69,6 +69,7 @@ pub(crate) async fn answer(
     } else {
         text(word, engine, asker.id)
     };
+    engine.stats.sent.add(1);
     let write = async {
         stream.write_all(text.as_bytes()).await?;
         stream.shutdown().await

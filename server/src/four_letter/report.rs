@@ -8,6 +8,7 @@ use zoolet_protocol::SessionId;
 
 use super::VERSION;
 use crate::engine::Engine;
+use crate::limits::SESSIONLESS_TIMEOUT;
 
 /// `srvr`.
 pub(super) fn server(engine: &Engine) -> String {
@@ -51,7 +52,14 @@ pub(super) fn configuration(engine: &Engine) -> String {
 
 /// `envi`: what there is of it without a Java machine.
 pub(super) fn environment() -> String {
-    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let home = std::env::var("HOME").unwrap_or_default();
+    // In Java's words.
+    let (os, arch) = match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", "x86_64") => ("Linux", "amd64"),
+        ("linux", arch) => ("Linux", arch),
+        ("macos", arch) => ("Mac OS X", arch),
+        other => other,
+    };
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::new());
@@ -59,11 +67,11 @@ pub(super) fn environment() -> String {
         "Environment:\nzookeeper.version={VERSION}\nhost.name={}\nos.name={}\nos.arch={}\n\
          os.version={}\nuser.name={}\nuser.home={}\nuser.dir={}\n",
         host.trim(),
-        std::env::consts::OS,
-        std::env::consts::ARCH,
+        os,
+        arch,
         release.trim(),
-        variable("USER"),
-        variable("HOME"),
+        whoami::username().unwrap_or_default(),
+        home,
         directory.display(),
     )
 }
@@ -94,18 +102,37 @@ pub(super) fn dump(engine: &Engine) -> String {
             let _ = writeln!(text, "\t{path}");
         }
     }
+    dump_connections(engine, start_ms, &mut text);
+    text
+}
+
+/// The connections by when they are given up if nothing more is heard of them: with the session, or
+/// without one after the time for the handshake.
+fn dump_connections(engine: &Engine, start_ms: i64, text: &mut String) {
+    let tick_ms = u64::from(engine.config.tick_time_ms);
+    let mut buckets: BTreeMap<i64, Vec<String>> = BTreeMap::new();
     let peers = engine.registry.peers();
+    for peer in &peers {
+        let session = peer.stats.session();
+        let expires_ms = match engine.registry.session(session) {
+            Some(liveness) => start_ms + liveness.expires_ms(tick_ms) as i64,
+            None => peer.stats.established_ms + SESSIONLESS_TIMEOUT.as_millis() as i64,
+        };
+        let line = format!("\tip: /{} sessionId: {session}", peer.address_text());
+        buckets.entry(expires_ms).or_default().push(line);
+    }
     let _ = writeln!(
         text,
         "Connections dump:\nConnections Sets ({})/({}):",
-        usize::from(!peers.is_empty()),
+        buckets.len(),
         peers.len()
     );
-    for peer in peers {
-        let session = peer.stats.session();
-        let _ = writeln!(text, "\tip: /{} sessionId: {session}", peer.address_text());
+    for (expires_ms, lines) in &buckets {
+        let _ = writeln!(text, "{} expire at {}:", lines.len(), date(*expires_ms));
+        for line in lines {
+            let _ = writeln!(text, "{line}");
+        }
     }
-    text
 }
 
 /// A moment as text: the date and time of UTC, as Java's `Date` prints them.
@@ -148,6 +175,7 @@ pub(super) fn watches_by_path(engine: &Engine) -> String {
             let _ = writeln!(text, "\t{session}");
         }
     }
+    text.push('\n');
     text
 }
 
@@ -166,6 +194,7 @@ pub(super) fn watches_by_session(engine: &Engine) -> String {
             let _ = writeln!(text, "\t{path}");
         }
     }
+    text.push('\n');
     text
 }
 
