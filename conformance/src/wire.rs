@@ -33,6 +33,12 @@ impl Wire {
         Ok(Self { address, _server: server, _runtime: runtime })
     }
 
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The server, to connect to.
     #[must_use]
     pub fn target(&self) -> TcpTarget {

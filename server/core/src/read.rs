@@ -47,10 +47,8 @@ impl Core {
                 added.map(|()| Response::Number(0)).ok_or(ErrorCode::MARSHALLING_ERROR)
             }
             Watch::Remove(remove) => {
-                let path = remove.path.text().ok_or(ErrorCode::MARSHALLING_ERROR);
-                path.and_then(|path| {
-                    found(self.watches.remove(requester.connection, path, remove.watcher_type))
-                })
+                let path = remove.path.text().unwrap_or_default();
+                found(self.watches.remove(requester.connection, path, remove.watcher_type))
             }
             Watch::Set(lists) | Watch::Set2(lists) => {
                 self.set_watches(lists, requester, &mut events)
