@@ -1,19 +1,22 @@
 //! zoolet: a ZooKeeper-compatible coordination server inside a test or behind a TCP port.
 //!
 //! [`Server`] is one node that ZooKeeper clients take for the original. In a test it needs no
-//! port, no Java and no time: clients reach it through [`Server::dialer`], and under tokio's
+//! port, no Java and no time: a [`Client`] reaches it through [`Server::dialer`], and under tokio's
 //! paused clock a session of thirty seconds expires at once.
 //!
 //! ```
-//! use zoolet::Server;
-//! use zoolet::protocol::Dial;
+//! use zoolet::{Client, InterProcessMutex, Server};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = Server::builder().start().await?;
-//! let connection = server.dialer().dial().await?; // a client in this process
-//! # drop(connection);
-//! server.shutdown().await;
+//! let (one, other) =
+//!     (Client::connect(server.dialer()).await?, Client::connect(server.dialer()).await?);
+//! let guard = InterProcessMutex::new(&one, "/locks/stock")?.acquire().await?;
+//! let mutex = InterProcessMutex::new(&other, "/locks/stock")?;
+//! assert!(mutex.try_acquire().await?.is_none());
+//! guard.release().await?;
+//! assert!(mutex.try_acquire().await?.is_some());
 //! # Ok(())
 //! # }
 //! ```
