@@ -26,6 +26,14 @@ pub enum LockError {
     /// is not certain. Delete the parent when nobody uses it.
     #[error("{0}: no sequence numbers are left; delete this znode when nobody uses it")]
     NumbersExhausted(String),
+    /// More permits were asked for than the semaphore has.
+    #[error("{count} permits were asked for, and there are {max}")]
+    TooMany {
+        /// How many were asked for.
+        count: usize,
+        /// How many there are.
+        max: usize,
+    },
     /// The client could not do its part.
     #[error(transparent)]
     Client(#[from] client::Error),

@@ -1,18 +1,20 @@
 //! A ZooKeeper client, and the lock recipes of Curator without their holes.
 //!
-//! The [`client`] stands on its own. Of the recipes there are [`InterProcessMutex`] and
-//! [`InterProcessReadWriteLock`] so far.
+//! The [`client`] stands on its own. Of the recipes there are [`InterProcessMutex`],
+//! [`InterProcessReadWriteLock`] and [`InterProcessSemaphoreV2`] so far.
 
 pub mod client;
 
 mod error;
 mod guard;
+mod leave;
 mod line;
 mod line_lock;
 mod mutex;
 mod owner;
 mod place;
 mod read_write_lock;
+mod semaphore;
 
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
@@ -24,3 +26,4 @@ pub use self::owner::Owner;
 pub use self::read_write_lock::{
     InterProcessReadLock, InterProcessReadWriteLock, InterProcessWriteLock,
 };
+pub use self::semaphore::{InterProcessSemaphoreV2, Permits};

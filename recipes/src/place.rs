@@ -26,6 +26,7 @@ use zoolet_protocol::{
 use crate::client::{self, Client, Created};
 use crate::client::{LEAVING, STAYING, ZnodeWatch};
 use crate::error::LockError;
+use crate::leave::Leave;
 use crate::line::{self, Kind, Turn};
 
 /// A line: a directory, and what the names of its places look like.
@@ -452,79 +453,49 @@ impl Place {
     }
 
     /// The request by which it is left.
-    fn leaving(&self) -> client::Operation<()> {
+    fn leave_in_background(&mut self) -> Leave {
+        self.is_left = true;
         if !self.tells_its_end {
-            return self.client.delete(&self.path).operation().bound_to(self.session);
+            return Leave::begin(&self.client, self.session, &self.path);
         }
-        let path = self.path.as_str();
-        let data = Some(Bytes::from_static(LEFT_IN_FRONT));
-        let mark = SetData { path: path.into(), data, version: Expect::Any };
-        let delete = Delete { path: path.into(), version: Expect::Any };
-        let ops = vec![MultiOp::SetData(mark), MultiOp::Delete(delete)];
-        self.client.multi_done(ops).bound_to(self.session)
+        let operation = self.client.multi_done(self.leaving_ops());
+        Leave::begin_with(operation, &self.client, self.session, &self.path)
     }
 
-    /// Leaves, and waits until that is certain.
-    pub(crate) async fn leave(mut self) -> Result<(), LockError> {
-        // From here on it is seen to in the background if this future is dropped.
-        self.is_left = true;
-        let leave = Leave::begin(&self);
-        match leave.done().await {
-            Ok(()) => Ok(()),
-            Err(error) if error.is(ErrorCode::NO_NODE) => Err(LockError::Lost),
-            Err(client::Error::Lost) => Err(LockError::Lost),
-            Err(error) => Err(error.into()),
+    /// The operations of a multi by which it is left.
+    pub(crate) fn leaving_ops(&self) -> Vec<MultiOp> {
+        let path = self.path.as_str();
+        let delete = MultiOp::Delete(Delete { path: path.into(), version: Expect::Any });
+        if !self.tells_its_end {
+            return vec![delete];
         }
+        let data = Some(Bytes::from_static(LEFT_IN_FRONT));
+        let mark = SetData { path: path.into(), data, version: Expect::Any };
+        vec![MultiOp::SetData(mark), delete]
+    }
+
+    /// Notes that it was left already, by [`Place::leaving_ops`].
+    pub(crate) fn was_left(mut self) {
+        self.is_left = true;
+    }
+
+    /// Whether its znode is there, asked until it is answered.
+    pub(crate) async fn is_still_there(&self) -> Result<bool, LockError> {
+        let exists = self.client.exists(&self.path).bound_to(self.session).until_answered().await;
+        Ok(exists?.is_some())
+    }
+
+    /// Leaves, and waits until that is certain. If the future is dropped it goes on in the
+    /// background.
+    pub(crate) async fn leave(mut self) -> Result<(), LockError> {
+        self.leave_in_background().done().await
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.is_left {
-            let _ = Leave::begin(self);
-        }
-    }
-}
-
-/// A place that is being left. Dropped, it goes on in the background.
-struct Leave {
-    client: Client,
-    session: SessionId,
-    path: String,
-    sent: Option<client::Sent<()>>,
-}
-
-impl Leave {
-    fn begin(place: &Place) -> Self {
-        let sent = Some(place.leaving().send());
-        let Place { client, session, path, .. } = place;
-        Self { client: client.clone(), session: *session, path: path.clone(), sent }
-    }
-
-    async fn done(mut self) -> Result<(), client::Error> {
-        let Some(sent) = self.sent.as_mut() else { unreachable!("it was just sent") };
-        let result = sent.await;
-        self.sent = None;
-        match result {
-            Err(error) if error.is_retryable() => {
-                self.client.remove_in_background(self.path.clone(), self.session).await
-            }
-            result => result,
-        }
-    }
-}
-
-impl Drop for Leave {
-    fn drop(&mut self) {
-        // Over a local transport, and mostly over others, it is done by now.
-        let Some(mut sent) = self.sent.take() else { return };
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        match std::pin::Pin::new(&mut sent).poll(&mut context) {
-            Poll::Ready(Err(error)) if error.is_retryable() => {
-                drop(self.client.remove_in_background(self.path.clone(), self.session));
-            }
-            Poll::Ready(_) => {}
-            Poll::Pending => self.client.remove_after(sent, self.path.clone(), self.session),
+            drop(self.leave_in_background());
         }
     }
 }

@@ -84,6 +84,37 @@ impl Client {
         Ok(found)
     }
 
+    /// The znodes that were made in one multi at a path with an id of its own, in this session: all
+    /// of them, or none. Asked until it is answered.
+    pub(crate) async fn find_all_protected(
+        &self,
+        path: &str,
+        session: SessionId,
+    ) -> Result<Vec<String>, Error> {
+        let (directory, prefix) = path.rsplit_once('/').unwrap_or_default();
+        self.sync(directory).bound_to(session).until_answered().await?;
+        let names = match self.children(directory).bound_to(session).until_answered().await {
+            Ok(names) => names,
+            Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let ours = names.iter().filter(|name| name.starts_with(prefix));
+        Ok(ours.map(|name| format!("{directory}/{name}")).collect())
+    }
+
+    /// Sees to it, in the background, that nothing is left of a multi whose answer nobody waits for
+    /// any more.
+    pub(crate) fn remove_all_protected(&self, path: String, session: SessionId) {
+        let client = self.clone();
+        self.shared().runtime.spawn(async move {
+            for path in client.find_all_protected(&path, session).await.unwrap_or_default() {
+                if client.remove(&path, session).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
     /// Sees to it, in the background, that nothing is left of a create whose answer nobody waits
     /// for any more.
     pub(crate) fn remove_protected(&self, path: String, session: SessionId) {

@@ -1,0 +1,155 @@
+//! The semaphore on a server in process: what it lets in, what it costs, and what it survives.
+
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use wire::counting::Counting;
+use zoolet::client::Client;
+use zoolet::protocol::OpCode;
+use zoolet::{InterProcessSemaphoreV2, LockError, Server};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn semaphore(server: &Server, permits: usize) -> (InterProcessSemaphoreV2, Counting) {
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.expect("the server is there");
+    (InterProcessSemaphoreV2::new(&client, "/s", permits).expect("a path"), counting)
+}
+
+#[tokio::test]
+async fn what_it_costs_when_there_are_permits() {
+    let server = server().await;
+    let (semaphore, counting) = semaphore(&server, 3).await;
+    semaphore.acquire(1).await.unwrap().release().await.unwrap();
+    counting.take_requests();
+    let permits = semaphore.acquire(2).await.unwrap();
+    // The gate and its line, the permits, and all in one multi.
+    let expected = [(OpCode::GET_CHILDREN, 2), (OpCode::MULTI, 1), (OpCode::CREATE2, 1)];
+    assert_eq!(counting.take_requests(), expected);
+    assert_eq!(permits.len(), 2);
+    assert_eq!(semaphore.permits_left().await.unwrap(), 1);
+    counting.take_requests();
+    permits.release().await.unwrap();
+    assert_eq!(counting.take_requests(), [(OpCode::DELETE, 2)]);
+    assert_eq!(server.totals().watches, 0);
+    assert_eq!(server.totals().ephemerals, 0);
+}
+
+#[tokio::test]
+async fn never_more_than_there_are() {
+    let server = server().await;
+    let had = Arc::new(AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for count in [1, 2, 3, 1, 2, 3, 1, 2] {
+        let (semaphore, _) = semaphore(&server, 3).await;
+        let had = Arc::clone(&had);
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..20 {
+                let permits = semaphore.acquire(count).await.unwrap();
+                assert!(had.fetch_add(count, Ordering::SeqCst) + count <= 3, "too many are had");
+                tokio::task::yield_now().await;
+                had.fetch_sub(count, Ordering::SeqCst);
+                permits.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(server.totals().ephemerals, 0);
+    assert_eq!(server.totals().watches, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_all_does_not_wait_for_anothers_half() {
+    let server = server().await;
+    let (one, _) = semaphore(&server, 2).await;
+    let (two, _) = semaphore(&server, 2).await;
+    for _ in 0..20 {
+        let (a, b) = tokio::join!(
+            async { one.acquire_within(2, SECOND).await.unwrap().release().await },
+            async { two.acquire_within(2, SECOND).await.unwrap().release().await },
+        );
+        assert_eq!((a, b), (Ok(()), Ok(())));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_is_kept_and_leaves_nothing() {
+    let server = server().await;
+    let (one, _) = semaphore(&server, 2).await;
+    let (two, _) = semaphore(&server, 2).await;
+    let permits = one.acquire(1).await.unwrap();
+    assert!(matches!(two.acquire_within(2, SECOND).await, Err(LockError::Over)));
+    let too_many = two.acquire(3).await;
+    assert!(matches!(too_many, Err(LockError::TooMany { count: 3, max: 2 })));
+    // Who waited in vain holds nobody up.
+    let also = two.acquire_within(1, SECOND).await.unwrap();
+    drop((permits, also));
+    tokio::task::yield_now().await;
+    assert_eq!(server.totals().ephemerals, 0);
+    assert_eq!(server.totals().watches, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_leaks_no_permit() {
+    let server = server().await;
+    let (warm, _) = semaphore(&server, 2).await;
+    let kept = warm.acquire(1).await.unwrap();
+    for _ in 0..5 {
+        let (semaphore, counting) = semaphore(&server, 2).await;
+        counting.cut();
+        let permits = semaphore.acquire(1).await.unwrap();
+        assert_eq!(semaphore.permits_left().await.unwrap(), 0);
+        permits.release().await.unwrap();
+    }
+    assert_eq!(warm.permits_left().await.unwrap(), 1);
+    drop(kept);
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_of_a_session_that_expires_are_free_again() {
+    let server = server().await;
+    let (one, counting) = semaphore(&server, 1).await;
+    let (two, _) = semaphore(&server, 1).await;
+    let permits = one.acquire(1).await.unwrap();
+    counting.refuse(true);
+    counting.cut();
+    let theirs = two.acquire(1).await.unwrap();
+    assert_eq!(permits.release().await, Err(LockError::Lost));
+    theirs.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
+    let server = server().await;
+    let (holder, _) = semaphore(&server, 2).await;
+    let (waiter, _) = semaphore(&server, 2).await;
+    for polls in 0..12 {
+        for had in [0, 1] {
+            let permits = holder.acquire(had).await.unwrap();
+            let mut acquire = Box::pin(waiter.acquire(2));
+            for _ in 0..polls {
+                let poll = std::future::poll_fn(|context| {
+                    std::task::Poll::Ready(acquire.as_mut().poll(context).is_ready())
+                });
+                if poll.await {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(acquire);
+            permits.release().await.unwrap();
+            tokio::task::yield_now().await;
+            assert_eq!(server.totals().ephemerals, 0, "{polls} {had}");
+            assert_eq!(server.totals().watches, 0, "{polls} {had}");
+        }
+    }
+}
