@@ -33,7 +33,8 @@ pub use zoolet_recipes::client;
 pub use zoolet_recipes::client::Client;
 pub use zoolet_recipes::{
     Guard, InterProcessMutex, InterProcessReadLock, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, InterProcessWriteLock, LockError, LockState, Owner, Permits,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, InterProcessWriteLock, LockError,
+    LockState, Owner, Permits,
 };
 pub use zoolet_server::{
     Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,

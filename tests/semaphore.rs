@@ -9,7 +9,7 @@ use std::time::Duration;
 use wire::counting::Counting;
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
-use zoolet::{InterProcessSemaphoreV2, LockError, Server};
+use zoolet::{InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, Server};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -152,4 +152,18 @@ async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
             assert_eq!(server.totals().watches, 0, "{polls} {had}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_semaphore_mutex_has_no_owner_and_its_tokens_grow() {
+    let server = server().await;
+    let client = Client::connect(server.dialer()).await.unwrap();
+    let mutex = InterProcessSemaphoreMutex::new(&client, "/m").unwrap();
+    let held = mutex.acquire().await.unwrap();
+    let token = held.fencing_token();
+    assert_eq!(client.exists(&held.paths()[0]).await.unwrap().unwrap().czxid, token);
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
+    assert!(mutex.is_held().await.unwrap());
+    tokio::spawn(async move { held.release().await }).await.unwrap().unwrap();
+    assert!(mutex.acquire().await.unwrap().fencing_token() > token);
 }

@@ -15,6 +15,7 @@ mod owner;
 mod place;
 mod read_write_lock;
 mod semaphore;
+mod semaphore_mutex;
 
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
@@ -27,3 +28,4 @@ pub use self::read_write_lock::{
     InterProcessReadLock, InterProcessReadWriteLock, InterProcessWriteLock,
 };
 pub use self::semaphore::{InterProcessSemaphoreV2, Permits};
+pub use self::semaphore_mutex::InterProcessSemaphoreMutex;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, SessionId, ZPath,
+    Zxid,
 };
 
 use crate::client::{self, Client, Watched};
@@ -225,9 +226,9 @@ impl InterProcessSemaphoreV2 {
         ops.extend(place.leaving_ops());
         let mut taking =
             Taking { client: client.clone(), session: place.session(), path: Some(path) };
-        let result = client.multi(ops).bound_to(taking.session).send().await;
-        let paths = match result {
-            Ok(results) => paths_of(client, &results, PERMIT_MARKER),
+        let result = client.multi_at(ops).bound_to(taking.session).send().await;
+        let (paths, token) = match result {
+            Ok((results, zxid)) => (paths_of(client, &results, PERMIT_MARKER), zxid),
             Err(client::Error::Unknown { .. }) => taking.look_for().await?,
             Err(error) => {
                 taking.path = None;
@@ -235,7 +236,7 @@ impl InterProcessSemaphoreV2 {
             }
         };
         taking.path = None;
-        Ok(Permits { client: client.clone(), session: taking.session, paths })
+        Ok(Permits { client: client.clone(), session: taking.session, paths, token })
     }
 }
 
@@ -263,14 +264,17 @@ struct Taking {
 
 impl Taking {
     /// The permits whose answer was lost: all of them, or none, since they were made in one.
-    async fn look_for(&mut self) -> Result<Vec<String>, client::Error> {
+    async fn look_for(&mut self) -> Result<(Vec<String>, Zxid), client::Error> {
         let path = self.path.clone().unwrap_or_default();
         let found = self.client.find_all_protected(&path, self.session).await?;
-        if found.is_empty() {
-            self.path = None;
-            return Err(client::Error::Lost);
+        if let Some(first) = found.first() {
+            let exists = self.client.exists(first).bound_to(self.session).until_answered();
+            if let Some(stat) = exists.await? {
+                return Ok((found, stat.czxid));
+            }
         }
-        Ok(found)
+        self.path = None;
+        Err(client::Error::Lost)
     }
 }
 
@@ -290,9 +294,17 @@ pub struct Permits {
     client: Client,
     session: SessionId,
     paths: Vec<String>,
+    token: Zxid,
 }
 
 impl Permits {
+    /// A number that is greater than that of whoever took permits before: the zxid by which these
+    /// were created. Of a semaphore with one permit it is a fencing token.
+    #[must_use]
+    pub fn fencing_token(&self) -> Zxid {
+        self.token
+    }
+
     /// How many they are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -313,8 +325,8 @@ impl Permits {
 
     /// One of them, apart from the others; `None` when none are left.
     pub fn split_one(&mut self) -> Option<Self> {
-        let path = self.paths.pop()?;
-        Some(Self { client: self.client.clone(), session: self.session, paths: vec![path] })
+        let paths = vec![self.paths.pop()?];
+        Some(Self { client: self.client.clone(), session: self.session, paths, token: self.token })
     }
 
     /// Gives them back, and returns when they are free. If the future is dropped it goes on in the
