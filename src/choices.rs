@@ -68,7 +68,7 @@ pub(crate) struct Choices {
     #[arg(long, value_name = "BYTES", value_parser = values::frame_bytes, help_heading = LIMITS)]
     pub(crate) jute_maxbuffer: Option<usize>,
 
-    /// Refuse what exceeds a hard quota, rather than log it [default: false]
+    /// Refuse what exceeds a hard quota [default: false]
     #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = LIMITS)]
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) enforce_quota: Option<bool>,

@@ -32,9 +32,9 @@ pub use zoolet_protocol as protocol;
 pub use zoolet_recipes::client;
 pub use zoolet_recipes::client::Client;
 pub use zoolet_recipes::{
-    Guard, InterProcessMutex, InterProcessReadLock, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, InterProcessWriteLock, LockError,
-    LockState, Owner, Permits,
+    Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
+    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
+    InterProcessWriteLock, LockError, LockState, Owner, Permits,
 };
 pub use zoolet_server::{
     Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use parking_lot::Mutex;
-use zoolet_protocol::{Check, Expect, MultiOp, MultiResult, SessionId, Zxid};
+use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 
 use crate::client::{self, Client, ConnectionState};
 use crate::error::LockError;
@@ -162,15 +162,7 @@ impl Guard {
     ///
     /// [`LockError::Lost`] if the lock's znode is gone; the refusal of an operation else.
     pub async fn transaction(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, LockError> {
-        let check = Check { path: self.hold.path.as_str().into(), version: Expect::Any };
-        let ops = std::iter::once(MultiOp::Check(check)).chain(ops).collect();
-        let mut results = match self.hold.client.multi_or_refusals(ops).await? {
-            Ok(results) => results,
-            Err((0, _)) => return Err(LockError::Lost),
-            Err((_, error)) => return Err(error.into()),
-        };
-        results.remove(0);
-        Ok(results)
+        Place::transaction(&self.hold.client, std::iter::once(self.path()), ops).await
     }
 
     /// Releases the lock, and returns when it is free, or, if the owner holds it more than once, at

@@ -5,11 +5,13 @@
 
 pub mod client;
 
+mod entering;
 mod error;
 mod guard;
 mod leave;
 mod line;
 mod line_lock;
+mod multi_lock;
 mod mutex;
 mod owner;
 mod place;
@@ -22,6 +24,7 @@ pub use zoolet_protocol as protocol;
 
 pub use self::error::LockError;
 pub use self::guard::{Guard, LockState};
+pub use self::multi_lock::{InterProcessMultiLock, MultiGuard};
 pub use self::mutex::InterProcessMutex;
 pub use self::owner::Owner;
 pub use self::read_write_lock::{

@@ -69,6 +69,11 @@ impl InterProcessMutex {
         self
     }
 
+    /// The line in which its owners stand.
+    pub(crate) fn line(&self) -> Line {
+        self.lock.line.clone()
+    }
+
     /// Waits until the lock is held.
     ///
     /// # Errors

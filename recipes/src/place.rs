@@ -19,12 +19,13 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp,
+    Acl, Check, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp,
     MultiResult, Names, SessionId, SetData, ZPath, Zxid,
 };
 
 use crate::client::{self, Client, Created};
 use crate::client::{LEAVING, STAYING, ZnodeWatch};
+use crate::entering::Entering;
 use crate::error::LockError;
 use crate::leave::Leave;
 use crate::line::{self, Kind, Turn};
@@ -104,6 +105,22 @@ impl Line {
         Err(LockError::Lost)
     }
 
+    /// The operation of a multi that creates a place at a path without its number.
+    pub(crate) fn create_op(&self, path: &str) -> MultiOp {
+        MultiOp::Create(Create {
+            kind: CreateKind::Create,
+            path: path.into(),
+            data: Some(self.data.clone()),
+            acl: Some(self.acl.to_vec()),
+            flags: CreateFlags::EPHEMERAL_SEQUENTIAL,
+        })
+    }
+
+    /// The path of a new place without its number, which no other znode has.
+    pub(crate) fn new_path(&self) -> String {
+        self.client.protected_path(&format!("{}/{}", self.directory, self.kind.marker))
+    }
+
     /// Takes a place beside another of the same owner, with its number and its token: nobody stands
     /// between the two.
     pub(crate) async fn enter_beside(
@@ -112,8 +129,7 @@ impl Line {
         token: Zxid,
     ) -> Result<Place, LockError> {
         let digits_at = name.len().saturating_sub(line::NUMBER_DIGITS);
-        let without_number =
-            self.client.protected_path(&format!("{}/{}", self.directory, self.kind.marker));
+        let without_number = self.new_path();
         let path = format!("{without_number}{}", &name[digits_at..]);
         let create = self
             .client
@@ -122,10 +138,7 @@ impl Line {
             .acl(self.acl.to_vec())
             .ephemeral()
             .in_session(*session);
-        let sent = Some(SentCreate::Alone(create.send()));
-        let client = self.client.clone();
-        let mut entering =
-            Entering { client, session: *session, path: without_number, sent, kind: self.kind };
+        let mut entering = Entering::begin_with(create, self, *session, without_number);
         let created = entering.created().await?;
         let mut place = entering.into_place(created)?;
         place.czxid = token;
@@ -163,22 +176,15 @@ impl Line {
     ) -> Result<(Place, Standing), LockError> {
         let mut ops = self.client.missing_containers(&self.directory, &self.acl).await?;
         let is_new = !ops.is_empty();
-        ops.push(MultiOp::Create(Create {
-            kind: CreateKind::Create,
-            path: entering.path.as_str().into(),
-            data: Some(self.data.clone()),
-            acl: Some(self.acl.to_vec()),
-            flags: CreateFlags::EPHEMERAL_SEQUENTIAL,
-        }));
-        entering.again_with(ops);
+        ops.push(self.create_op(entering.path()));
+        entering.send_multi(ops);
         let created = entering.created().await?;
         let place = entering.into_place(created)?;
         if is_new {
             return Ok((place, Standing { turn: Turn::Mine, seen: Zxid::ZERO }));
         }
-        let (names, seen) = place.list(self).await?;
-        let turn = place.turn(self, &names);
-        Ok((place, Standing { turn, seen }))
+        let standing = place.look(self).await?;
+        Ok((place, standing))
     }
 }
 
@@ -189,91 +195,23 @@ pub(crate) struct Standing {
     pub(crate) seen: Zxid,
 }
 
-/// A place that is asked for and not known to be there. Dropped, it sees to it that it is not.
-struct Entering {
-    client: Client,
-    session: SessionId,
-    /// The path without its number, which no other znode has.
-    path: String,
-    kind: &'static Kind,
-    sent: Option<SentCreate>,
-}
-
-enum SentCreate {
-    Alone(client::Sent<Created>),
-    InMulti(client::Sent<(Vec<MultiResult>, Zxid)>),
-}
-
-impl Entering {
-    fn begin(line: &Line, session: SessionId) -> Self {
-        let path = line.client.protected_path(&format!("{}/{}", line.directory, line.kind.marker));
-        let create = line
-            .client
-            .create(&path)
-            .data(line.data.clone())
-            .acl(line.acl.to_vec())
-            .ephemeral()
-            .sequential()
-            .in_session(session);
-        let sent = Some(SentCreate::Alone(create.send()));
-        Self { client: line.client.clone(), session, path, kind: line.kind, sent }
-    }
-
-    fn again_with(&mut self, ops: Vec<MultiOp>) {
-        let multi = self.client.multi_at(ops).bound_to(self.session);
-        self.sent = Some(SentCreate::InMulti(multi.send()));
-    }
-
-    /// The znode, once it is known to be there. A lost answer is looked for.
-    async fn created(&mut self) -> Result<Created, LockError> {
-        let result = match self.sent.as_mut() {
-            Some(SentCreate::Alone(sent)) => sent.await,
-            Some(SentCreate::InMulti(sent)) => {
-                sent.await.map(|(results, zxid)| created_in_multi(&results, zxid))
-            }
-            None => unreachable!("something was sent"),
-        };
-        match result {
-            Ok(mut created) => {
-                created.path = self.client.local_path(&created.path);
-                Ok(created)
-            }
-            Err(client::Error::Unknown { .. }) => self.look_for().await,
-            Err(client::Error::Lost) => {
-                self.sent = None;
-                Err(LockError::Lost)
-            }
-            Err(error) => {
-                self.sent = None;
-                Err(error.into())
-            }
-        }
-    }
-
-    /// Looks for a znode whose answer was lost, in the session for which it was made.
-    async fn look_for(&mut self) -> Result<Created, LockError> {
-        match self.client.find_protected(&self.path, self.session).await {
-            Ok(Some(created)) => Ok(created),
-            Ok(None) => {
-                self.sent = None;
-                // It was not made, or went with its session: a new one must be.
-                Err(LockError::Lost)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn into_place(mut self, created: Created) -> Result<Place, LockError> {
-        self.sent = None;
+impl Place {
+    /// The place of a znode whose number begins at `digits_at` of its path.
+    pub(crate) fn new(
+        client: &Client,
+        session: SessionId,
+        kind: &'static Kind,
+        created: Created,
+        digits_at: usize,
+    ) -> Result<Self, LockError> {
         let Created { path, stat } = created;
         let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
-        let digits_at = self.path.len();
-        let place = Place {
-            client: self.client.clone(),
-            session: self.session,
+        let place = Self {
+            client: client.clone(),
+            session,
             name_at,
             czxid: stat.czxid,
-            tells_its_end: self.kind.must_tell_its_end(),
+            tells_its_end: kind.must_tell_its_end(),
             own: None,
             is_gone: AtomicBool::new(false),
             is_left: false,
@@ -286,27 +224,7 @@ impl Entering {
         }
         Ok(place)
     }
-}
 
-impl Drop for Entering {
-    fn drop(&mut self) {
-        if self.sent.take().is_some() {
-            self.client.remove_protected(self.path.clone(), self.session);
-        }
-    }
-}
-
-/// What a multi made last.
-fn created_in_multi(results: &[MultiResult], zxid: Zxid) -> Created {
-    let Some(MultiResult::Create(path) | MultiResult::Create2(path, _)) = results.last() else {
-        unreachable!("the last operation was a create and was not refused")
-    };
-    let stat =
-        zoolet_protocol::Stat { czxid: zxid, mzxid: zxid, pzxid: zxid, ..Default::default() };
-    Created { path: path.to_string(), stat }
-}
-
-impl Place {
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -337,6 +255,12 @@ impl Place {
     async fn list(&self, line: &Line) -> Result<(Names, Zxid), LockError> {
         let list = self.client.children_at(&line.directory).bound_to(self.session);
         Ok(list.until_answered().await?)
+    }
+
+    /// Where it stands.
+    pub(crate) async fn look(&self, line: &Line) -> Result<Standing, LockError> {
+        let (names, seen) = self.list(line).await?;
+        Ok(Standing { turn: self.turn(line, &names), seen })
     }
 
     /// Waits until nobody is ahead.
@@ -483,6 +407,28 @@ impl Place {
     pub(crate) async fn is_still_there(&self) -> Result<bool, LockError> {
         let exists = self.client.exists(&self.path).bound_to(self.session).until_answered().await;
         Ok(exists?.is_some())
+    }
+
+    /// Begins to leave. The request has its place in line when this returns.
+    pub(crate) fn start_leaving(mut self) -> Leave {
+        self.leave_in_background()
+    }
+
+    /// Carries writes out only if all these places are there then.
+    pub(crate) async fn transaction(
+        client: &Client,
+        paths: impl Iterator<Item = &str>,
+        ops: Vec<MultiOp>,
+    ) -> Result<Vec<MultiResult>, LockError> {
+        let check = |path: &str| MultiOp::Check(Check { path: path.into(), version: Expect::Any });
+        let mut all: Vec<_> = paths.map(check).collect();
+        let checks = all.len();
+        all.extend(ops);
+        match client.multi_or_refusals(all).await? {
+            Ok(results) => Ok(results.into_iter().skip(checks).collect()),
+            Err((place, _)) if place < checks => Err(LockError::Lost),
+            Err((_, error)) => Err(error.into()),
+        }
     }
 
     /// Leaves, and waits until that is certain. If the future is dropped it goes on in the

@@ -1,0 +1,260 @@
+//! Entering a line: creates whose answers have not come. What is dropped meanwhile is undone in the
+//! background, so that no znode stays that nobody knows of.
+
+use bytestring::ByteString;
+use zoolet_protocol::{
+    DecodeError, DecodeFault, ErrorCode, MultiOp, MultiResult, OpCode, SessionId, Stat, Zxid,
+};
+
+use crate::client::{self, Client, Created};
+use crate::error::LockError;
+use crate::line::Kind;
+use crate::place::{Line, Place};
+
+/// A place that is asked for and not known to be there. Dropped, it sees to it that it is not.
+pub(crate) struct Entering {
+    client: Client,
+    session: SessionId,
+    /// The path without its number, which no other znode has.
+    path: String,
+    kind: &'static Kind,
+    sent: Option<SentCreate>,
+}
+
+enum SentCreate {
+    Alone(client::Sent<Created>),
+    InMulti(client::Sent<(Vec<MultiResult>, Zxid)>),
+}
+
+impl Entering {
+    /// Asks for a place at the end of a line.
+    pub(crate) fn begin(line: &Line, session: SessionId) -> Self {
+        let path = line.new_path();
+        let create = line
+            .client
+            .create(&path)
+            .data(line.data.clone())
+            .acl(line.acl.to_vec())
+            .ephemeral()
+            .sequential()
+            .in_session(session);
+        Self::begin_with(create, line, session, path)
+    }
+
+    /// Asks for a place by this create, whose path begins with `path`.
+    pub(crate) fn begin_with(
+        create: client::Create,
+        line: &Line,
+        session: SessionId,
+        path: String,
+    ) -> Self {
+        let sent = Some(SentCreate::Alone(create.send()));
+        Self { client: line.client.clone(), session, path, kind: line.kind, sent }
+    }
+
+    /// The path without its number.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Asks again, by a multi whose last operation creates the place.
+    pub(crate) fn send_multi(&mut self, ops: Vec<MultiOp>) {
+        let multi = self.client.multi_at(ops).bound_to(self.session);
+        self.sent = Some(SentCreate::InMulti(multi.send()));
+    }
+
+    /// The znode, once it is known to be there. A lost answer is looked for.
+    pub(crate) async fn created(&mut self) -> Result<Created, LockError> {
+        let result = match self.sent.as_mut() {
+            Some(SentCreate::Alone(sent)) => sent.await,
+            Some(SentCreate::InMulti(sent)) => sent.await.and_then(|(results, zxid)| {
+                let path = results.last().and_then(path_of).ok_or_else(unfit)?;
+                Ok(Created { path: path.to_string(), stat: created_at(zxid) })
+            }),
+            None => unreachable!("something was sent"),
+        };
+        match result {
+            Ok(mut created) => {
+                created.path = self.client.local_path(&created.path);
+                Ok(created)
+            }
+            Err(client::Error::Unknown { .. }) => self.look_for().await,
+            Err(client::Error::Lost) => {
+                self.sent = None;
+                Err(LockError::Lost)
+            }
+            Err(error) => {
+                self.sent = None;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Looks for a znode whose answer was lost, in the session for which it was made.
+    async fn look_for(&mut self) -> Result<Created, LockError> {
+        match self.client.find_protected(&self.path, self.session).await {
+            Ok(Some(created)) => Ok(created),
+            Ok(None) => {
+                self.sent = None;
+                // It was not made, or went with its session: a new one must be.
+                Err(LockError::Lost)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The place of the znode that was created.
+    pub(crate) fn into_place(mut self, created: Created) -> Result<Place, LockError> {
+        self.sent = None;
+        Place::new(&self.client, self.session, self.kind, created, self.path.len())
+    }
+}
+
+impl Drop for Entering {
+    fn drop(&mut self) {
+        if self.sent.take().is_some() {
+            self.client.remove_protected(self.path.clone(), self.session);
+        }
+    }
+}
+
+/// Places in several lines that are asked for at once and not known to be there. Dropped, it sees
+/// to it that they are not.
+pub(crate) struct EnteringAll {
+    client: Client,
+    session: SessionId,
+    /// The paths without their numbers, one for each line.
+    paths: Vec<String>,
+}
+
+/// How often places are asked for anew when a directory comes or goes in between.
+const TRIES: u32 = 20;
+
+impl EnteringAll {
+    /// Takes a place at the end of each line, all with one multi.
+    pub(crate) async fn enter(client: &Client, lines: &[Line]) -> Result<Vec<Place>, LockError> {
+        let mut ops = Vec::new();
+        for _ in 0..TRIES {
+            let session = client.session_when_connected().await?;
+            let paths: Vec<_> = lines.iter().map(Line::new_path).collect();
+            let creates = lines.iter().zip(&paths).map(|(line, path)| line.create_op(path));
+            ops.extend(creates);
+            let entering = Self { client: client.clone(), session, paths };
+            match entering.send(std::mem::take(&mut ops)).await {
+                Ok(created) => return places(client, session, lines, created),
+                Err(LockError::Client(error))
+                    if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NODE_EXISTS) =>
+                {
+                    ops = missing_directories(client, lines).await?;
+                }
+                Err(LockError::Lost) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(LockError::Lost)
+    }
+
+    /// The znodes, and how long their paths are without their numbers.
+    async fn send(mut self, ops: Vec<MultiOp>) -> Result<Vec<(Created, usize)>, LockError> {
+        let result = self.client.multi_at(ops).bound_to(self.session).send().await;
+        let created = match result {
+            Ok((results, zxid)) => self.created(&results, zxid)?,
+            Err(client::Error::Unknown { .. }) => self.look_for().await?,
+            Err(error) => {
+                self.paths.clear();
+                return Err(match error {
+                    client::Error::Lost => LockError::Lost,
+                    error => error.into(),
+                });
+            }
+        };
+        self.paths.clear();
+        Ok(created)
+    }
+
+    fn created(
+        &self,
+        results: &[MultiResult],
+        zxid: Zxid,
+    ) -> Result<Vec<(Created, usize)>, client::Error> {
+        // The directories that were missing were created before the places.
+        let directories = results.len().checked_sub(self.paths.len()).ok_or_else(unfit)?;
+        let places = results[directories..].iter().zip(&self.paths);
+        let created = places.map(|(result, path)| {
+            let created = self.client.local_path(path_of(result).ok_or_else(unfit)?);
+            Ok((Created { path: created, stat: created_at(zxid) }, path.len()))
+        });
+        created.collect()
+    }
+
+    /// Looks for the znodes after a lost answer: all of them, or none, since they were made in one.
+    async fn look_for(&mut self) -> Result<Vec<(Created, usize)>, LockError> {
+        let mut all = Vec::new();
+        for path in &self.paths {
+            match self.client.find_protected(path, self.session).await? {
+                Some(created) => {
+                    let path_text = self.client.local_path(&created.path);
+                    all.push((Created { path: path_text, ..created }, path.len()));
+                }
+                None => {
+                    self.paths.clear();
+                    return Err(LockError::Lost);
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for EnteringAll {
+    fn drop(&mut self) {
+        for path in std::mem::take(&mut self.paths) {
+            self.client.remove_protected(path, self.session);
+        }
+    }
+}
+
+fn places(
+    client: &Client,
+    session: SessionId,
+    lines: &[Line],
+    created: Vec<(Created, usize)>,
+) -> Result<Vec<Place>, LockError> {
+    let place = |(line, (created, digits_at)): (&Line, (Created, usize))| {
+        Place::new(client, session, line.kind, created, digits_at)
+    };
+    // All are made places before one is refused, so that each is left.
+    let places: Vec<_> = lines.iter().zip(created).map(place).collect();
+    places.into_iter().collect()
+}
+
+/// What creates the directories of the lines that are missing, each once.
+async fn missing_directories(client: &Client, lines: &[Line]) -> Result<Vec<MultiOp>, LockError> {
+    let mut ops: Vec<MultiOp> = Vec::new();
+    for line in lines {
+        for op in client.missing_containers(&line.directory, &line.acl).await? {
+            if !ops.iter().any(|other| other.path() == op.path()) {
+                ops.push(op);
+            }
+        }
+    }
+    Ok(ops)
+}
+
+/// The path that a create of a multi made.
+fn path_of(result: &MultiResult) -> Option<&ByteString> {
+    match result {
+        MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path),
+        _ => None,
+    }
+}
+
+/// A server answered to a multi what is no answer to it.
+fn unfit() -> client::Error {
+    DecodeError { record: "MultiResponse", fault: DecodeFault::UnknownCode(OpCode::MULTI.0) }.into()
+}
+
+/// The Stat of a znode, as far as it is known of one that a multi made.
+fn created_at(zxid: Zxid) -> Stat {
+    Stat { czxid: zxid, mzxid: zxid, pzxid: zxid, ..Stat::default() }
+}
