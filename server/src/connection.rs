@@ -69,7 +69,12 @@ impl Connection {
             .admit(&peer, config.max_client_connections, config.max_connections)
             .inspect_err(|_| engine.stats.connections_rejected.add(1))?;
         engine.stats.connections_accepted.add(1);
-        Ok(Self { engine, peer, session: Mutex::new(None) })
+        let connection = Self { engine, peer, session: Mutex::new(None) };
+        // A shutdown that began before the connection was listed did not see it.
+        if connection.engine.is_shut_down() {
+            connection.peer.outbox.finish();
+        }
+        Ok(connection)
     }
 
     /// Whether the handshake is done.

@@ -19,6 +19,7 @@ use zoolet_protocol::{
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::journal::{Durable, Journal};
+use crate::limits::FORGET_WATCHES_PER_TURN;
 use crate::outbox::{Message, Outgoing};
 use crate::registry::{Liveness, Peer, Registry};
 use crate::stats::ServerStats;
@@ -96,14 +97,14 @@ impl Engine {
 
     /// From now on nobody new is served.
     pub(crate) fn shut_down(&self) {
-        self.shut_down.store(true, Ordering::Relaxed);
+        self.shut_down.store(true, Ordering::SeqCst);
         for peer in self.registry.peers() {
             peer.outbox.finish();
         }
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
-        self.shut_down.load(Ordering::Relaxed)
+        self.shut_down.load(Ordering::SeqCst)
     }
 
     /// Remembers where the server listens, for those who ask it.
@@ -296,7 +297,10 @@ impl Engine {
         }
         liveness.renegotiate(timeout_ms);
         liveness.touch(self.clock.now_ms());
-        if let Some(displaced) = liveness.attach(Arc::clone(peer)) {
+        let displaced = liveness.attach(Arc::clone(peer));
+        drop(state);
+        // Who came in between is cut when the lock is released: whoever waits for it may come here.
+        if let Some(displaced) = displaced {
             displaced.outbox.cut();
         }
         self.stats.sessions_revalidated.add(1);
@@ -354,7 +358,8 @@ impl Engine {
     pub(crate) fn forget(&self, peer: &Peer) {
         peer.outbox.cut();
         self.registry.remove_peer(peer);
-        self.state.write().core.forget(peer.id);
+        // Piece by piece, so that many watches hold nobody up.
+        while self.state.write().core.forget(peer.id, FORGET_WATCHES_PER_TURN) {}
         if let Some(liveness) = self.registry.session(peer.stats.session()) {
             liveness.detach_if(peer.id);
         }

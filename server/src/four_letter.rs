@@ -38,11 +38,13 @@ const WORDS: [&str; 18] = [
 /// What telnet sends when it is closed; ZooKeeper knows it as a word that is never answered.
 const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
+const TELNET_CLOSE_NAME: &str = "telnet close";
+
 impl Word {
     /// The word that these bytes are; as the length of a frame they would be far too large.
     pub(crate) fn from_bytes(bytes: [u8; 4]) -> Option<Self> {
         if bytes == TELNET_CLOSE {
-            return Some(Self("telnet close"));
+            return Some(Self(TELNET_CLOSE_NAME));
         }
         WORDS.into_iter().find(|word| word.as_bytes() == bytes).map(Self)
     }
@@ -59,7 +61,8 @@ pub(crate) async fn answer(
 ) {
     tracing::debug!(word = word.0, "four-letter word");
     asker.stats.frame_received(0);
-    let text = if !engine.config.four_letter_words.contains(word.0) {
+    let is_listed = engine.config.four_letter_words.contains(word.0);
+    let text = if !is_listed || word.0 == TELNET_CLOSE_NAME {
         format!("{} is not executed because it is not in the whitelist.\n", word.0)
     } else if word.0 == "stmk" {
         match trace_mask(stream, input).await {

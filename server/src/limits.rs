@@ -18,7 +18,7 @@ pub const OUTBOX_BYTES_MAX: usize = 64 << 20;
 pub const OUTBOX_BYTES_PAUSE: usize = 1 << 20;
 
 /// The requests of one client that are handled before other clients get their turn.
-pub const REQUESTS_PER_TURN: usize = 256;
+pub const REQUESTS_PER_TURN: usize = 64;
 
 /// The bytes that are read from a socket at once: some hundred small requests, and little enough
 /// that ten thousand idle connections cost nothing to speak of.
@@ -36,3 +36,11 @@ pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait after a connection could not be accepted, for want of file descriptors say.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// How long a connection that the server ends is read from before it is closed: long enough for a
+/// client to see the end and close its side.
+pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The watches of a connection that is gone which are taken back while the lock is held once: some
+/// milliseconds.
+pub const FORGET_WATCHES_PER_TURN: usize = 4_096;

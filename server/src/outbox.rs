@@ -65,8 +65,9 @@ impl Message {
     /// Appends the message with its length before it.
     pub(crate) fn put(&self, out: &mut BytesMut) {
         let length = self.len();
+        let prefix = i32::try_from(length).expect("a longer message is not pushed");
         out.reserve(4 + length);
-        out.put_u32(u32::try_from(length).expect("a message is shorter than 4 GiB"));
+        out.put_i32(prefix);
         self.encode(out);
     }
 }
@@ -115,23 +116,21 @@ impl Outbox {
 
     /// Adds a message. The caller wakes whoever is returned, once it holds no lock.
     ///
-    /// Past the limits the conversation is cut instead, and [`Overflow`] tells so.
+    /// Past the limits the conversation is cut instead, and [`Overflow`] tells so; nor is a message
+    /// taken that is too long for a frame.
     pub(crate) fn push(&self, outgoing: Outgoing) -> Result<Option<Waker>, Overflow> {
         let mut inner = self.inner.lock();
         if inner.end != End::Open {
             return Ok(None);
         }
-        if inner.waiting.len() >= OUTBOX_MESSAGES_MAX || inner.bytes >= OUTBOX_BYTES_MAX {
-            let overflow = Overflow { messages: inner.waiting.len(), bytes: inner.bytes };
+        let length = outgoing.message.len();
+        let is_full = inner.waiting.len() >= OUTBOX_MESSAGES_MAX || inner.bytes >= OUTBOX_BYTES_MAX;
+        if is_full || i32::try_from(length).is_err() {
+            let (messages, bytes) = (inner.waiting.len() + 1, inner.bytes.saturating_add(length));
             inner.cut();
-            let taker = inner.taker.take();
-            drop(inner);
-            if let Some(taker) = taker {
-                taker.wake();
-            }
-            return Err(overflow);
+            return Err(Overflow { messages, bytes, taker: inner.taker.take() });
         }
-        inner.bytes += outgoing.message.len();
+        inner.bytes += length;
         inner.waiting.push_back(outgoing);
         Ok(inner.taker.take())
     }
@@ -189,6 +188,16 @@ impl Outbox {
         }
     }
 
+    /// Ready when the conversation is over, whatever still waits. Only the last caller is woken.
+    pub(crate) fn poll_end(&self, context: &Context<'_>) -> Poll<()> {
+        let mut inner = self.inner.lock();
+        if inner.end != End::Open {
+            return Poll::Ready(());
+        }
+        inner.taker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
     /// Takes away who would be woken, until [`Outbox::return_taker`].
     pub(crate) fn lend_taker(&self) -> Option<Waker> {
         self.inner.lock().taker.take()
@@ -237,7 +246,7 @@ impl Inner {
 }
 
 /// More waited for a client than may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error(
     "{messages} messages of {bytes} bytes wait for a client that does not read; the limits are \
      {OUTBOX_MESSAGES_MAX} messages and {OUTBOX_BYTES_MAX} bytes (OUTBOX_MESSAGES_MAX and \
@@ -246,6 +255,8 @@ impl Inner {
 pub(crate) struct Overflow {
     messages: usize,
     bytes: usize,
+    /// Who is to be woken, once no lock is held.
+    pub(crate) taker: Option<Waker>,
 }
 
 #[cfg(test)]
@@ -263,7 +274,7 @@ mod tests {
             assert!(outbox.push(event()).is_ok());
         }
         let overflow = outbox.push(event()).unwrap_err();
-        assert_eq!(overflow.messages, OUTBOX_MESSAGES_MAX);
+        assert_eq!(overflow.messages, OUTBOX_MESSAGES_MAX + 1);
         assert!(!outbox.is_open());
         assert_eq!(outbox.waiting_messages(), 0);
     }

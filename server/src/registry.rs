@@ -59,7 +59,7 @@ impl Peer {
             Ok(taker) => taker,
             Err(overflow) => {
                 tracing::warn!(peer = self.address_text(), "connection cut: {overflow}");
-                None
+                overflow.taker
             }
         }
     }

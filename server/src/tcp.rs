@@ -20,8 +20,8 @@ use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::four_letter::{self, Word};
 use crate::limits::{
-    ACCEPT_RETRY, OUTBOX_BYTES_PAUSE, READ_BYTES, REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT,
-    SHUTDOWN_TIMEOUT, WRITE_BYTES,
+    ACCEPT_RETRY, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES, REQUESTS_PER_TURN,
+    SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, WRITE_BYTES,
 };
 use crate::outbox::Taken;
 
@@ -86,7 +86,9 @@ async fn serve(
     match beginning {
         Some(Ok(Beginning::Frames)) => {}
         Some(Ok(Beginning::Word(word))) => {
-            four_letter::answer(&mut stream, &mut input, word, &engine, &connection.peer).await;
+            let answer =
+                four_letter::answer(&mut stream, &mut input, word, &engine, &connection.peer);
+            let _ = cancelled.run_until_cancelled(answer).await;
             return;
         }
         Some(Ok(Beginning::Idle)) => {
@@ -156,15 +158,18 @@ impl Driver {
         tokio::pin!(idle);
         let mut has_more = true;
         loop {
-            if has_more {
-                has_more = self.handle_frames(&codec, &mut output)?;
+            if has_more && !self.is_paused(&output) {
+                has_more = self.handle_frames(&codec);
                 if !self.connection.peer.outbox.encode_into(&mut output, WRITE_BYTES) {
                     return self.close(&mut output).await;
                 }
                 self.write_now(&mut output)?;
             }
-            let is_paused = output.len() > OUTBOX_BYTES_PAUSE
-                || self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE;
+            if output.is_empty() && output.capacity() > WRITE_BYTES {
+                // What one large answer took is not kept for the life of the connection.
+                output = BytesMut::new();
+            }
+            let is_paused = self.is_paused(&output);
             if !is_paused {
                 self.input.reserve(READ_BYTES);
             }
@@ -179,7 +184,11 @@ impl Driver {
                 }
                 taken = std::future::poll_fn(|cx| peer.outbox.poll_take(cx)),
                     if output.len() < WRITE_BYTES => Turn::Outgoing(taken),
-                () = std::future::ready(()), if has_more && !is_paused => continue,
+                // A client that does not read is noticed to be cut off all the same.
+                () = std::future::poll_fn(|cx| peer.outbox.poll_end(cx)),
+                    if output.len() >= WRITE_BYTES => Turn::Outgoing(Taken::Over),
+                // Others have their turn before more requests of this client are handled.
+                () = tokio::task::yield_now(), if has_more && !is_paused => continue,
                 read = reader.read_buf(&mut self.input), if !has_more && !is_paused => {
                     Turn::Read(read?)
                 }
@@ -207,27 +216,33 @@ impl Driver {
         }
     }
 
-    /// Handles the frames that are there, and tells whether more of them may be. What they bring
-    /// about is moved to `output` when it is over for this connection.
-    fn handle_frames(&mut self, codec: &FrameCodec, output: &mut BytesMut) -> io::Result<bool> {
+    /// Whether so much waits for the client that no more is read from it.
+    fn is_paused(&self, output: &BytesMut) -> bool {
+        output.len() + self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
+    }
+
+    /// Handles the frames that are there, and tells whether more of them may be.
+    fn handle_frames(&mut self, codec: &FrameCodec) -> bool {
         for _ in 0..REQUESTS_PER_TURN {
+            if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE {
+                return true;
+            }
             match codec.next_frame(&mut self.input) {
                 Ok(Some(frame)) => {
                     if self.connection.handle_frame(frame).is_err() {
-                        return Ok(false);
+                        return false;
                     }
                 }
-                Ok(None) => return Ok(false),
+                Ok(None) => return false,
                 Err(error) => {
                     tracing::warn!(peer = %self.address, "connection closed: {error}");
                     // What was answered before the bad frame still leaves.
                     self.connection.peer.outbox.finish();
-                    self.connection.peer.outbox.encode_into(output, usize::MAX);
-                    return Ok(false);
+                    return false;
                 }
             }
         }
-        Ok(true)
+        true
     }
 
     /// Writes what the socket takes at once, without waiting for it.
@@ -260,9 +275,29 @@ impl Driver {
             }
             self.stream.shutdown().await
         };
-        tokio::time::timeout(SHUTDOWN_TIMEOUT, flush).await.unwrap_or_else(|_| {
+        let flushed = tokio::time::timeout(SHUTDOWN_TIMEOUT, flush).await.unwrap_or_else(|_| {
             tracing::warn!(peer = %self.address, "what waited for the client was not taken in time");
             Err(io::ErrorKind::TimedOut.into())
-        })
+        });
+        if flushed.is_ok() {
+            self.linger().await;
+        }
+        flushed
+    }
+
+    /// Reads on for a moment after the last byte was written: a socket that is closed with bytes
+    /// unread takes back what it has sent.
+    async fn linger(&mut self) {
+        let discard = async {
+            loop {
+                self.input.clear();
+                self.input.reserve(READ_BYTES);
+                match self.stream.read_buf(&mut self.input).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LINGER_TIMEOUT, discard).await;
     }
 }

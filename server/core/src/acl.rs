@@ -11,9 +11,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use bytestring::ByteString;
 use hashbrown::HashSet;
 use zoolet_protocol::{Acl, ClientInfo, ErrorCode, Id, Permissions};
 
+use crate::limits::{ACL_ENTRIES_MAX, IDENTITIES_MAX};
 use crate::settings::Settings;
 
 /// Who a connection is: its address and what it proved with `auth`. Never shrinks.
@@ -174,9 +176,18 @@ impl AclLists {
             self.lists.retain(|list| Arc::strong_count(list) > 1);
             self.sweep_at = (2 * self.lists.len()).max(SWEEP_LISTS_MIN);
         }
-        self.lists.insert(Arc::clone(entries));
-        AclList(Some(Arc::clone(entries)))
+        // Copied to the letter, so that a list does not keep the frame in which it came.
+        let own: Arc<[Acl]> = entries.iter().map(detached).collect();
+        self.lists.insert(Arc::clone(&own));
+        AclList(Some(own))
     }
+}
+
+/// An entry that shares no memory with where it came from.
+fn detached(entry: &Acl) -> Acl {
+    let part = |part: &Option<ByteString>| part.as_deref().map(ByteString::from);
+    let id = Id { scheme: part(&entry.id.scheme), id: part(&entry.id.id) };
+    Acl { permissions: entry.permissions, id }
 }
 
 /// The list that is stored when a client sets `acl`: duplicates gone, `auth` replaced by who the
@@ -187,6 +198,9 @@ pub(crate) fn fix_up(
     settings: &Settings,
 ) -> Result<Arc<[Acl]>, ErrorCode> {
     let entries = acl.filter(|acl| !acl.is_empty()).ok_or(ErrorCode::INVALID_ACL)?;
+    if entries.len() > ACL_ENTRIES_MAX {
+        return Err(ErrorCode::INVALID_ACL);
+    }
     if let [entry] = entries
         && entry.id.is("world", "anyone")
     {
@@ -214,6 +228,9 @@ pub(crate) fn fix_up(
         } else {
             return Err(ErrorCode::INVALID_ACL);
         }
+        if fixed.len() > ACL_ENTRIES_MAX {
+            return Err(ErrorCode::INVALID_ACL);
+        }
     }
     Ok(fixed.into())
 }
@@ -239,13 +256,22 @@ fn is_valid(scheme: &str, id: Option<&str>, settings: &Settings) -> Result<bool,
 /// assert_eq!(refused.unwrap_err().to_string(), "no provider for the scheme \"kerberos\"");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuthRefused {
-    scheme: String,
+pub struct AuthRefused(Refusal);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Refusal {
+    NoProvider(String),
+    TooMany,
 }
 
 impl fmt::Display for AuthRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no provider for the scheme {:?}", self.scheme)
+        match &self.0 {
+            Refusal::NoProvider(scheme) => write!(f, "no provider for the scheme {scheme:?}"),
+            Refusal::TooMany => {
+                write!(f, "the connection has {IDENTITIES_MAX} identities, and may have no more")
+            }
+        }
     }
 }
 
@@ -270,6 +296,9 @@ pub fn authenticate(
     identities: &Identities,
     settings: &Settings,
 ) -> Result<Identities, AuthRefused> {
+    if identities.0.len() >= IDENTITIES_MAX {
+        return Err(AuthRefused(Refusal::TooMany));
+    }
     match scheme {
         // The address is known already.
         "ip" => Ok(identities.clone()),
@@ -280,6 +309,6 @@ pub fn authenticate(
                 if is_super { identities.and(Id::new("super", "")) } else { identities.clone() };
             Ok(before.and(Id::new("digest", id)))
         }
-        _ => Err(AuthRefused { scheme: scheme.to_owned() }),
+        _ => Err(AuthRefused(Refusal::NoProvider(scheme.to_owned()))),
     }
 }

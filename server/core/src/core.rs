@@ -175,9 +175,10 @@ impl Core {
         self.quotas.top_level(&self.tree).into_iter().map(values).collect()
     }
 
-    /// Takes back all watches of a connection, which is gone.
-    pub fn forget(&mut self, connection: ConnectionId) {
-        self.watches.forget(connection);
+    /// Takes back at most `most` watches of a connection, which is gone, and tells whether there may
+    /// be more.
+    pub fn forget(&mut self, connection: ConnectionId, most: usize) -> bool {
+        self.watches.forget(connection, most)
     }
 
     /// Everything that outlives a restart, as it is now. Takes microseconds, whatever the number

@@ -52,6 +52,8 @@ mod tree;
 mod txn;
 mod watches;
 
+pub mod limits;
+
 pub use self::acl::{AclList, AuthRefused, Identities, authenticate};
 pub use self::apply::{Effects, Fired};
 pub use self::core::{Core, Frozen, Requester, Totals};

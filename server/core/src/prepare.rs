@@ -15,6 +15,7 @@ use zoolet_protocol::{
 use self::view::View;
 use crate::acl;
 use crate::core::{Core, Requester};
+use crate::limits::{QUOTA_COUNTS_PER_MULTI, QUOTA_TEXT_BYTES_MAX};
 use crate::owner::Owner;
 use crate::quota::{Change, QuotaZnode, Track};
 use crate::tree::Znode;
@@ -92,8 +93,16 @@ impl Core {
         let mut view = View::of(&self.tree);
         let mut decided = Vec::with_capacity(ops.len());
         let ops = ops.iter().map(create::normalised).collect::<Result<Vec<_>, _>>()?;
+        let mut counts = 0;
         for (index, op) in ops.iter().enumerate() {
-            match self.decide(op, requester, &view) {
+            let decision = self.decide(op, requester, &view).and_then(|txn| {
+                counts += usize::from(is_count(&txn));
+                if counts > QUOTA_COUNTS_PER_MULTI {
+                    return Err(ErrorCode::BAD_ARGUMENTS);
+                }
+                Ok(txn)
+            });
+            match decision {
                 Ok(txn) => {
                     view.assume(&txn, requester.session, self.last_zxid.next(), time_ms);
                     decided.push(txn);
@@ -166,11 +175,14 @@ impl Core {
         let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
         self.permits(&znode.acl, Permissions::WRITE, &requester.identities)?;
         let data = set_data.data.as_ref();
-        // The reference server takes counters that it cannot read, and does not survive counting.
-        if let Some(QuotaZnode::Stats(_)) = QuotaZnode::at(path)
-            && Track::parse(data).is_none()
-        {
-            return Err(ErrorCode::BAD_ARGUMENTS);
+        if let Some(quota) = QuotaZnode::at(path) {
+            let is_too_long = data.is_some_and(|data| data.len() > QUOTA_TEXT_BYTES_MAX);
+            // The reference server takes counters that it cannot read, and does not survive counting.
+            let is_unreadable =
+                matches!(quota, QuotaZnode::Stats(_)) && Track::parse(data).is_none();
+            if is_too_long || is_unreadable {
+                return Err(ErrorCode::BAD_ARGUMENTS);
+            }
         }
         if self.settings.enforce_quota {
             let length = data.map_or(0, bytes::Bytes::len) as i64;
@@ -202,6 +214,14 @@ impl Core {
 
     fn check_session(&self, requester: &Requester) -> Result<(), ErrorCode> {
         if self.has_session(requester.session) { Ok(()) } else { Err(ErrorCode::SESSION_EXPIRED) }
+    }
+}
+
+/// Whether it creates a counter, and so counts.
+fn is_count(txn: &TxnOp) -> bool {
+    match txn {
+        TxnOp::Create(create) => matches!(QuotaZnode::at(&create.path), Some(QuotaZnode::Stats(_))),
+        _ => false,
     }
 }
 

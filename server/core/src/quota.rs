@@ -81,7 +81,7 @@ impl Quotas {
         let stats = Track::parse(stats.data.as_ref()).ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let exceeds = |delta: i64, hard_limit: &str, counter: &str| {
             let hard_limit = limits.value(hard_limit);
-            delta != 0 && hard_limit > -1 && stats.value(counter) + delta > hard_limit
+            delta != 0 && hard_limit > -1 && stats.value(counter).saturating_add(delta) > hard_limit
         };
         if exceeds(change.count, "countHardLimit", "count")
             || exceeds(change.bytes, "byteHardLimit", "bytes")

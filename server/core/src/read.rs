@@ -2,11 +2,12 @@
 //! (`FinalRequestProcessor`, `DataTree.setWatches`).
 
 use zoolet_protocol::{
-    CheckWatches, ErrorCode, EventType, Lookup, MultiReadOp, MultiResult, Names, Permissions,
-    RawPath, Read, Response, SetWatches, Watch, WatchedEvent,
+    CheckWatches, Encode, ErrorCode, EventType, Lookup, MultiReadOp, MultiResult, Names,
+    Permissions, RawPath, Read, Response, SetWatches, Watch, WatchedEvent,
 };
 
 use crate::core::{Core, Requester};
+use crate::limits::MULTI_READ_BYTES_MAX;
 use crate::tree::Znode;
 use crate::watches::{Kind, Modes, Watched, event};
 
@@ -28,10 +29,7 @@ impl Core {
             }
             Read::GetAllChildrenNumber(path) => self.descendants(path, requester),
             Read::CheckWatches(check) => self.check_watches(check, requester),
-            Read::MultiRead(ops) => {
-                let results = ops.iter().map(|op| self.read_in_multi(op, requester));
-                Ok(Response::Multi(results.collect()))
-            }
+            Read::MultiRead(ops) => self.read_multi(ops, requester),
         }
     }
 
@@ -131,6 +129,29 @@ impl Core {
     ) -> Result<Response, ErrorCode> {
         let path = check.path.text().unwrap_or_default();
         found(self.watches.has(requester.connection, path, check.watcher_type))
+    }
+
+    /// Several reads, as far as what they find has its limit.
+    fn read_multi(
+        &self,
+        ops: &[MultiReadOp],
+        requester: &Requester,
+    ) -> Result<Response, ErrorCode> {
+        let mut bytes = 0;
+        let mut results = Vec::new();
+        for op in ops {
+            let result = self.read_in_multi(op, requester);
+            bytes += match &result {
+                MultiResult::Data(Some(data), _) => data.len(),
+                MultiResult::Children(names) => names.encoded_len(),
+                _ => 0,
+            };
+            if bytes > MULTI_READ_BYTES_MAX {
+                return Err(ErrorCode::MARSHALLING_ERROR);
+            }
+            results.push(result);
+        }
+        Ok(Response::Multi(results))
     }
 
     fn read_in_multi(&self, op: &MultiReadOp, requester: &Requester) -> MultiResult {

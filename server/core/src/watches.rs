@@ -290,12 +290,14 @@ impl Watches {
         }
     }
 
-    /// Takes all watches of a connection back.
-    pub(crate) fn forget(&mut self, connection: ConnectionId) {
-        let paths = self.by_connection.get(&connection).cloned().unwrap_or_default();
-        for path in paths {
+    /// Takes at most `most` watches of a connection back, and tells whether there may be more.
+    pub(crate) fn forget(&mut self, connection: ConnectionId, most: usize) -> bool {
+        for _ in 0..most {
+            let first = self.by_connection.get(&connection).and_then(BTreeSet::first);
+            let Some(path) = first.cloned() else { return false };
             self.take(connection, &path, Modes::ALL, Modes::ALL);
         }
+        true
     }
 
     /// How many entries there are in both tables: `watch_count`.

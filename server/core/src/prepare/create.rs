@@ -8,6 +8,7 @@ use super::view::View;
 use super::{Decision, text};
 use crate::acl;
 use crate::core::{Core, Requester};
+use crate::limits::QUOTA_TEXT_BYTES_MAX;
 use crate::owner::{Owner, TTL_MS_MAX};
 use crate::quota::{Change, QuotaZnode};
 use crate::txn::{CreateTxn, TxnOp};
@@ -43,8 +44,11 @@ impl Core {
         if let Owner::Session(_) = parent.stat.owner.owner() {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         }
-        if QuotaZnode::at(&path).is_some_and(QuotaZnode::is_of_everything) {
-            return Err(ErrorCode::BAD_ARGUMENTS);
+        if let Some(quota) = QuotaZnode::at(&path) {
+            let length = create.data.as_ref().map_or(0, bytes::Bytes::len);
+            if quota.is_of_everything() || length > QUOTA_TEXT_BYTES_MAX {
+                return Err(ErrorCode::BAD_ARGUMENTS);
+            }
         }
         if self.settings.enforce_quota {
             let bytes = create.data.as_ref().map_or(0, bytes::Bytes::len) as i64;

@@ -1,0 +1,19 @@
+//! The limits of the state machine, each with its reason.
+
+/// The entries of an access control list, as it is asked for and with `auth` replaced by who the
+/// client is. Every look at a znode may go through its whole list.
+pub const ACL_ENTRIES_MAX: usize = 1_000;
+
+/// The identities of a connection, each of which may become an entry of a list.
+pub const IDENTITIES_MAX: usize = 100;
+
+/// The text of a quota's limits or counters, which is read with every change that counts towards
+/// it. ZooKeeper's own is not a tenth of it.
+pub const QUOTA_TEXT_BYTES_MAX: usize = 1_024;
+
+/// The counters that one multi may create: each counts all znodes below its path.
+pub const QUOTA_COUNTS_PER_MULTI: usize = 1;
+
+/// The bytes that a multiRead may find. A few bytes of a request ask for a whole znode, and the
+/// answer is made under the lock; beside it, a single list of children has no limit.
+pub const MULTI_READ_BYTES_MAX: usize = 64 << 20;
