@@ -265,3 +265,117 @@ async fn connections_beyond_the_limit_are_closed_at_once() {
     tokio::time::timeout(Duration::from_secs(10), connected).await.expect("a place is free");
     witness.sees_that_all_is_well().await;
 }
+
+/// What a four-letter word answers.
+async fn ask(address: SocketAddr, word: &[u8]) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("the server listens");
+    stream.write_all(word).await.expect("it reads");
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text).await;
+    text
+}
+
+async fn create_large(client: &mut Tcp, bytes: usize) {
+    let large = zoolet::protocol::SetData {
+        path: "/".into(),
+        data: Some(Bytes::from(vec![7; bytes])),
+        version: (-1).into(),
+    };
+    let set = Request::Write(Write::Op(zoolet::protocol::MultiOp::SetData(large)));
+    assert_eq!(client.call(&set).await.0.err, ErrorCode::OK);
+}
+
+fn get_root() -> Request {
+    Request::Read(zoolet::protocol::Read::Lookup(zoolet::protocol::Lookup::GetData("/".into())))
+}
+
+#[tokio::test]
+async fn a_client_that_asks_faster_than_it_reads_is_slowed_down_and_gets_everything() {
+    let (_server, address) = listening_server(Config::default()).await;
+    let (mut client, _) = Tcp::connect(address, ConnectRequest::new(30_000)).await;
+    create_large(&mut client, 900_000).await;
+    let mut requests = BytesMut::new();
+    for xid in 0..100 {
+        let frame = zoolet::protocol::encode_request(Xid(1_000 + xid), &get_root());
+        zoolet::protocol::FrameCodec::put(&frame, &mut requests);
+    }
+    client.send_bytes(&requests).await;
+    for _ in 0..100 {
+        assert!(client.reply(&get_root()).await.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_disconnected_when_its_session_ends() {
+    let config = Config {
+        tick_time_ms: 100,
+        four_letter_words: zoolet::FourLetterWhitelist::all(),
+        ..Config::default()
+    };
+    let (_server, address) = listening_server(config).await;
+    let (mut deaf, _) = Tcp::connect(address, ConnectRequest::new(500)).await;
+    create_large(&mut deaf, 900_000).await;
+    // More than the sockets' buffers hold.
+    for xid in 0..30 {
+        deaf.send(&zoolet::protocol::encode_request(Xid(1_000 + xid), &get_root())).await;
+    }
+    // The flush of what waits has its own limit of five seconds.
+    let closed = async {
+        while !ask(address, b"srvr").await.contains("Connections: 1\n") {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), closed).await.expect("the connection is closed");
+}
+
+#[tokio::test]
+async fn a_small_request_for_gigabytes_is_refused() {
+    let (_server, address) = listening_server(Config::default()).await;
+    let (mut client, _) = Tcp::connect(address, ConnectRequest::new(30_000)).await;
+    create_large(&mut client, 1_000_000).await;
+    let get = zoolet::protocol::MultiReadOp::GetData("/".into());
+    let many = Request::Read(zoolet::protocol::Read::MultiRead(vec![get; 5_000]));
+    assert_eq!(client.call(&many).await.0.err, ErrorCode::MARSHALLING_ERROR);
+    assert_eq!(client.call(&exists("/")).await.0.err, ErrorCode::OK);
+}
+
+#[tokio::test]
+async fn telnet_that_is_closed_is_answered_with_any_whitelist() {
+    let four_letter_words = zoolet::FourLetterWhitelist::all();
+    let (_server, address) =
+        listening_server(Config { four_letter_words, ..Config::default() }).await;
+    let text = ask(address, &[0xff, 0xf4, 0xff, 0xfd]).await;
+    assert!(text.contains("not executed"), "{text}");
+    assert_eq!(ask(address, b"ruok").await, "imok");
+}
+
+#[tokio::test]
+async fn lists_and_identities_have_their_limits() {
+    let server = zoolet::Server::builder().start().await.unwrap();
+    let (mut client, _) = Local::connect(&server, 30_000).await;
+    let entry = |n: usize| zoolet::protocol::Acl {
+        permissions: zoolet::protocol::Permissions::READ,
+        id: zoolet::protocol::Id::new("ip", format!("10.0.{}.{}", n / 256, n % 256)),
+    };
+    let set_acl = |entries: usize| {
+        let acl = Some((0..entries).map(entry).collect());
+        let set = zoolet::protocol::SetAcl { path: "/zookeeper".into(), acl, version: (-1).into() };
+        Request::Write(Write::SetAcl(set))
+    };
+    let max = zoolet::core::limits::ACL_ENTRIES_MAX;
+    assert_eq!(client.call(&set_acl(max + 1)).await.0.err, ErrorCode::INVALID_ACL);
+    let auth = |n: usize| {
+        let (scheme, auth) = (Some("digest".into()), Some(Bytes::from(format!("user{n}:x"))));
+        Request::Session(zoolet::protocol::Session::Auth(zoolet::protocol::Auth {
+            auth_type: 0,
+            scheme,
+            auth,
+        }))
+    };
+    // The address is one of them.
+    for n in 1..zoolet::core::limits::IDENTITIES_MAX {
+        assert_eq!(client.call(&auth(n)).await.0.err, ErrorCode::OK);
+    }
+    assert_eq!(client.call(&auth(0)).await.0.err, ErrorCode::AUTH_FAILED);
+}
