@@ -42,6 +42,11 @@ pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> +
 
 /// Something that connections can be made to.
 pub trait Dial: Send + Sync {
-    /// Begins to connect.
+    /// Begins to connect, to the next of several servers in turn.
     fn dial(&self) -> Dialing;
+
+    /// How many servers there are to try.
+    fn servers(&self) -> usize {
+        1
+    }
 }

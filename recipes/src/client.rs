@@ -54,6 +54,7 @@ use self::session::{Options, Session};
 pub use self::state::ConnectionState;
 pub use self::watcher::{Event, PersistentWatcher, Watcher};
 pub(crate) use self::watcher::{LEAVING, STAYING, ZnodeWatch};
+pub(crate) use self::watches::WaiterId;
 pub use self::writes::{Delete, SetAcl, SetData};
 
 /// A client: a session, and what one may ask of it. Clones share the session; when the last is
@@ -184,7 +185,11 @@ impl Builder {
     pub async fn connect<Way>(self, target: impl Target<Way>) -> Result<Client, Error> {
         let (dialer, root) = target.into_dialer()?;
         let connection_timeout = self.options.connection_timeout;
-        let session = Session::new(self.options, now());
+        // A server that is not there must leave time for the others.
+        let servers = u32::try_from(dialer.servers().max(1)).unwrap_or(u32::MAX);
+        let attempt = self.options.timeout.min(connection_timeout) / 2 / servers;
+        let options = Options { attempt, ..self.options };
+        let session = Session::new(options, now());
         let shared = Shared::new(session, Handle::current());
         shared.runtime.spawn(driver::drive(Arc::clone(&shared), dialer));
         let session = Arc::new(Owned(shared));
@@ -207,6 +212,7 @@ impl Client {
             timeout: Duration::from_secs(60),
             read_only: false,
             connection_timeout: Duration::from_secs(15),
+            attempt: Duration::from_secs(15),
         };
         Builder { options, retry: RetryPolicy::default() }
     }

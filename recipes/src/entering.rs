@@ -8,7 +8,6 @@ use zoolet_protocol::{
 
 use crate::client::{self, Client, Created};
 use crate::error::LockError;
-use crate::line::Kind;
 use crate::place::{Line, Place};
 
 /// A place that is asked for and not known to be there. Dropped, it sees to it that it is not.
@@ -17,7 +16,6 @@ pub(crate) struct Entering {
     session: SessionId,
     /// The path without its number, which no other znode has.
     path: String,
-    kind: &'static Kind,
     sent: Option<SentCreate>,
 }
 
@@ -38,18 +36,21 @@ impl Entering {
             .ephemeral()
             .sequential()
             .in_session(session);
-        Self::begin_with(create, line, session, path)
+        let sent = Some(SentCreate::Alone(create.send()));
+        Self { client: line.client.clone(), session, path, sent }
     }
 
-    /// Asks for a place by this create, whose path begins with `path`.
-    pub(crate) fn begin_with(
-        create: client::Create,
+    /// Asks for a place by a multi, whose last operation creates it, at a path that begins with
+    /// `path`.
+    pub(crate) fn by_multi(
         line: &Line,
         session: SessionId,
         path: String,
+        ops: Vec<MultiOp>,
     ) -> Self {
-        let sent = Some(SentCreate::Alone(create.send()));
-        Self { client: line.client.clone(), session, path, kind: line.kind, sent }
+        let mut entering = Self { client: line.client.clone(), session, path, sent: None };
+        entering.send_multi(ops);
+        entering
     }
 
     /// The path without its number.
@@ -106,7 +107,7 @@ impl Entering {
     /// The place of the znode that was created.
     pub(crate) fn into_place(mut self, created: Created) -> Result<Place, LockError> {
         self.sent = None;
-        Place::new(&self.client, self.session, self.kind, created, self.path.len())
+        Place::new(&self.client, self.session, created, self.path.len())
     }
 }
 
@@ -141,7 +142,7 @@ impl EnteringAll {
             ops.extend(creates);
             let entering = Self { client: client.clone(), session, paths };
             match entering.send(std::mem::take(&mut ops)).await {
-                Ok(created) => return places(client, session, lines, created),
+                Ok(created) => return places(client, session, created),
                 Err(LockError::Client(error))
                     if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NODE_EXISTS) =>
                 {
@@ -192,10 +193,7 @@ impl EnteringAll {
         let mut all = Vec::new();
         for path in &self.paths {
             match self.client.find_protected(path, self.session).await? {
-                Some(created) => {
-                    let path_text = self.client.local_path(&created.path);
-                    all.push((Created { path: path_text, ..created }, path.len()));
-                }
+                Some(created) => all.push((created, path.len())),
                 None => {
                     self.paths.clear();
                     return Err(LockError::Lost);
@@ -217,14 +215,12 @@ impl Drop for EnteringAll {
 fn places(
     client: &Client,
     session: SessionId,
-    lines: &[Line],
     created: Vec<(Created, usize)>,
 ) -> Result<Vec<Place>, LockError> {
-    let place = |(line, (created, digits_at)): (&Line, (Created, usize))| {
-        Place::new(client, session, line.kind, created, digits_at)
-    };
+    let place =
+        |(created, digits_at): (Created, usize)| Place::new(client, session, created, digits_at);
     // All are made places before one is refused, so that each is left.
-    let places: Vec<_> = lines.iter().zip(created).map(place).collect();
+    let places: Vec<_> = created.into_iter().map(place).collect();
     places.into_iter().collect()
 }
 

@@ -7,7 +7,7 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 
-use crate::client::{self, Client, ConnectionState};
+use crate::client::{self, Client, ConnectionState, WaiterId};
 use crate::error::LockError;
 use crate::owner::Stand;
 use crate::place::Place;
@@ -37,14 +37,48 @@ pub(crate) struct Hold {
     place: Mutex<Option<Place>>,
     path: String,
     token: Zxid,
-    _stand: Stand,
+    stand: Mutex<Option<Stand>>,
 }
 
 impl Hold {
     pub(crate) fn new(client: Client, place: Place, stand: Stand) -> Arc<Self> {
         let path = place.path().to_owned();
-        let token = place.czxid();
-        Arc::new(Self { client, place: Mutex::new(Some(place)), path, token, _stand: stand })
+        let token = place.token();
+        let (place, stand) = (Mutex::new(Some(place)), Mutex::new(Some(stand)));
+        Arc::new(Self { client, place, path, token, stand })
+    }
+
+    /// Whether it is known to be lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        let place = self.place.lock();
+        let is_there =
+            |place: &Place| place.session() == self.client.session_id() && !place.is_lost();
+        !place.as_ref().is_some_and(is_there)
+    }
+
+    fn is_unwatched(&self) {
+        if let Some(place) = &mut *self.place.lock() {
+            place.is_unwatched();
+        }
+    }
+
+    /// A hold that is lost does not keep its owner from standing in the line again.
+    pub(crate) fn stand_no_more(&self) {
+        self.stand.lock().take();
+    }
+}
+
+/// One who waits for the loss of a lock; it waits no more when this is dropped.
+struct Waiter<'a> {
+    hold: &'a Hold,
+    id: WaiterId,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = &*self.hold.place.lock() {
+            place.forget_waiter(self.id);
+        }
     }
 }
 
@@ -90,10 +124,7 @@ impl Guard {
     /// Whether the lock is held, as far as is known without asking the server.
     #[must_use]
     pub fn state(&self) -> LockState {
-        let place = self.hold.place.lock();
-        let Some(place) = &*place else { return LockState::Lost };
-        let is_over = place.session() != self.hold.client.session_id();
-        if is_over || place.is_lost() {
+        if self.hold.is_lost() {
             return LockState::Lost;
         }
         let is_connected =
@@ -113,13 +144,26 @@ impl Guard {
     pub async fn lost(&self) {
         let mut state = self.hold.client.state();
         loop {
-            if self.state() == LockState::Lost || self.watch().await.is_err() {
+            if self.state() == LockState::Lost {
                 return;
             }
+            match self.watch().await {
+                Ok(()) => {}
+                // There is no connection: the watch is left when there is one again.
+                Err(error) if error.is_retryable() => {
+                    self.hold.is_unwatched();
+                    if state.changed().await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                Err(_) => return,
+            }
+            let waiter = Waiter { hold: &self.hold, id: WaiterId::new() };
             let lost = std::future::poll_fn(|context| {
-                let place = self.hold.place.lock();
+                let place = waiter.hold.place.lock();
                 match &*place {
-                    Some(place) => place.poll_lost(context).map(drop),
+                    Some(place) => place.poll_lost(waiter.id, context).map(drop),
                     None => Poll::Ready(()),
                 }
             });
@@ -131,13 +175,13 @@ impl Guard {
     }
 
     /// Has the own znode watched, if it is not.
-    async fn watch(&self) -> Result<(), LockError> {
+    async fn watch(&self) -> Result<(), client::Error> {
         let sent = match &mut *self.hold.place.lock() {
             Some(place) => place.watch_own(),
-            None => return Err(LockError::Lost),
+            None => return Err(client::Error::Lost),
         };
         match sent {
-            Some(sent) => Ok(sent.await?),
+            Some(sent) => sent.await,
             None => Ok(()),
         }
     }

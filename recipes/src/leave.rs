@@ -41,7 +41,7 @@ impl Leave {
         let result = sent.await;
         self.sent = None;
         let result = match result {
-            Err(error) if error.is_retryable() => {
+            Err(error) if is_worth_another_try(&error) => {
                 self.client.remove_in_background(self.path.clone(), self.session).await
             }
             result => result,
@@ -60,11 +60,18 @@ impl Drop for Leave {
         let Some(mut sent) = self.sent.take() else { return };
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(&mut sent).poll(&mut context) {
-            Poll::Ready(Err(error)) if error.is_retryable() => {
+            Poll::Ready(Err(error)) if is_worth_another_try(&error) => {
                 drop(self.client.remove_in_background(self.path.clone(), self.session));
             }
             Poll::Ready(_) => {}
             Poll::Pending => self.client.remove_after(sent, self.path.clone(), self.session),
         }
     }
+}
+
+/// Whether a plain deletion may do what the first try did not: the answer was lost, or something
+/// else than the deletion was refused.
+fn is_worth_another_try(error: &client::Error) -> bool {
+    let is_refused = error.code().is_some_and(|code| code != ErrorCode::NO_NODE);
+    error.is_retryable() || is_refused
 }

@@ -53,9 +53,12 @@ impl LineLock {
                 return Ok(None);
             }
         }
-        let (place, standing) = self.line.enter().await?;
+        let (mut place, standing) = self.line.enter().await?;
         match standing.turn {
-            Turn::Mine => Ok(Some(self.hold(owner, place, stand))),
+            Turn::Mine => {
+                place.come_to_the_front(&self.line, false);
+                Ok(Some(self.hold(owner, place, stand)))
+            }
             // Somebody was quicker.
             Turn::Behind { .. } | Turn::Gone => {
                 place.leave().await?;
@@ -70,7 +73,7 @@ impl LineLock {
         match self.line.client.children(directory).await {
             Ok(names) => Ok(line::contenders(&names, marker)
                 .iter()
-                .map(|contender| format!("{directory}/{}", contender.name))
+                .map(|contender| self.line.child(contender.name))
                 .collect()),
             Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
@@ -91,8 +94,14 @@ impl LineLock {
         Guard::new(hold)
     }
 
-    /// The guard of an owner that holds a place, once more.
+    /// The guard of an owner that holds a place, once more. A place that is lost is not held, and
+    /// does not stand in the way of a new one.
     pub(crate) fn held_by(&self, owner: Owner) -> Option<Guard> {
-        self.holds.lock().get(&owner)?.upgrade().map(Guard::new)
+        let hold = self.holds.lock().get(&owner)?.upgrade()?;
+        if hold.is_lost() {
+            hold.stand_no_more();
+            return None;
+        }
+        Some(Guard::new(hold))
     }
 }

@@ -122,7 +122,7 @@ impl MultiGuard {
     /// by which all their znodes were created.
     #[must_use]
     pub fn fencing_token(&self) -> Zxid {
-        self.places.first().map_or(Zxid::ZERO, Place::czxid)
+        self.places.first().map_or(Zxid::ZERO, Place::token)
     }
 
     /// The znodes by which the locks are held.

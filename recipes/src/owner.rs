@@ -57,6 +57,13 @@ struct Standing {
     owner: Owner,
 }
 
+impl Standing {
+    /// By the path as the server names it: a line is one in whatever namespace.
+    fn of(client: &Client, line: &str, owner: Owner) -> Self {
+        Self { client: client.identity(), line: client.server_path(line), owner }
+    }
+}
+
 /// How an owner stands in a line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Places {
@@ -85,7 +92,7 @@ impl Stand {
         owner: Owner,
         is_exclusive: bool,
     ) -> Result<Self, LockError> {
-        let standing = Standing { client: client.identity(), line: line.to_owned(), owner };
+        let standing = Standing::of(client, line, owner);
         let mut all = STANDING.lock();
         let places = all.entry(standing.clone()).or_default();
         if places.is_exclusive || (is_exclusive && places.shared > 0) {
@@ -101,7 +108,7 @@ impl Stand {
 
     /// Joins a line in which the owner stands alone already, to share its place.
     pub(crate) fn join_own(client: &Client, line: &str, owner: Owner) -> Self {
-        let standing = Standing { client: client.identity(), line: line.to_owned(), owner };
+        let standing = Standing::of(client, line, owner);
         STANDING.lock().entry(standing.clone()).or_default().shared += 1;
         Self { standing, is_exclusive: false }
     }

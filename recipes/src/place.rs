@@ -13,6 +13,7 @@
 //! wait leaves all its watches with one request more. When the one ahead goes and was known to be
 //! first, nobody is asked: numbers only grow, so whoever stood behind the first is first now.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -24,7 +25,7 @@ use zoolet_protocol::{
 };
 
 use crate::client::{self, Client, Created};
-use crate::client::{LEAVING, STAYING, ZnodeWatch};
+use crate::client::{LEAVING, STAYING, WaiterId, ZnodeWatch};
 use crate::entering::Entering;
 use crate::error::LockError;
 use crate::leave::Leave;
@@ -49,6 +50,8 @@ pub(crate) struct Place {
     /// Where the name begins in the path.
     name_at: usize,
     czxid: Zxid,
+    /// The fencing token: its own czxid, or that of the place beside which it is.
+    token: Zxid,
     /// Whether, when it is left, it is told that it was held: whoever came while it was waited in
     /// does not know that it came first.
     tells_its_end: bool,
@@ -57,6 +60,21 @@ pub(crate) struct Place {
     /// Whether that was that it is gone.
     is_gone: AtomicBool,
     is_left: bool,
+}
+
+/// What is heard while one waits.
+enum Heard {
+    Event(Result<(Zxid, EventType), LockError>),
+    /// The watches are not there.
+    Unregistered,
+}
+
+/// A session that is over is a place that is lost.
+fn lost_or(error: client::Error) -> LockError {
+    match error {
+        client::Error::Lost => LockError::Lost,
+        error => error.into(),
+    }
 }
 
 /// What is known of a place ahead that is gone.
@@ -82,8 +100,7 @@ impl Line {
         kind: &'static Kind,
     ) -> Result<Self, LockError> {
         ZPath::check(directory).map_err(client::Error::from)?;
-        // Below the root, names begin with its slash.
-        let directory = directory.trim_end_matches('/').into();
+        let directory = directory.into();
         let acl = [Acl::open()].into();
         Ok(Self { client: client.clone(), directory, kind, data: Bytes::new(), acl })
     }
@@ -107,18 +124,30 @@ impl Line {
 
     /// The operation of a multi that creates a place at a path without its number.
     pub(crate) fn create_op(&self, path: &str) -> MultiOp {
-        MultiOp::Create(Create {
+        MultiOp::Create(self.create(path))
+    }
+
+    fn create(&self, path: &str) -> Create {
+        Create {
             kind: CreateKind::Create,
             path: path.into(),
             data: Some(self.data.clone()),
             acl: Some(self.acl.to_vec()),
             flags: CreateFlags::EPHEMERAL_SEQUENTIAL,
-        })
+        }
+    }
+
+    /// The path of a znode in the directory.
+    pub(crate) fn child(&self, name: &str) -> String {
+        match &*self.directory {
+            "/" => format!("/{name}"),
+            directory => format!("{directory}/{name}"),
+        }
     }
 
     /// The path of a new place without its number, which no other znode has.
     pub(crate) fn new_path(&self) -> String {
-        self.client.protected_path(&format!("{}/{}", self.directory, self.kind.marker))
+        self.client.protected_path(&self.child(self.kind.marker))
     }
 
     /// Takes a place beside another of the same owner, with its number and its token: nobody stands
@@ -131,17 +160,17 @@ impl Line {
         let digits_at = name.len().saturating_sub(line::NUMBER_DIGITS);
         let without_number = self.new_path();
         let path = format!("{without_number}{}", &name[digits_at..]);
-        let create = self
-            .client
-            .create(&path)
-            .data(self.data.clone())
-            .acl(self.acl.to_vec())
-            .ephemeral()
-            .in_session(*session);
-        let mut entering = Entering::begin_with(create, self, *session, without_number);
-        let created = entering.created().await?;
+        let check = Check { path: self.child(name).as_str().into(), version: Expect::Any };
+        let create = Create { flags: CreateFlags::EPHEMERAL, ..self.create(&path) };
+        let ops = vec![MultiOp::Check(check), MultiOp::Create(create)];
+        let mut entering = Entering::by_multi(self, *session, without_number, ops);
+        let created = entering.created().await.map_err(|error| match error {
+            // The place beside which it was to be is gone.
+            LockError::Client(error) if error.is(ErrorCode::NO_NODE) => LockError::Lost,
+            error => error,
+        })?;
         let mut place = entering.into_place(created)?;
-        place.czxid = token;
+        place.token = token;
         Ok(place)
     }
 
@@ -200,7 +229,6 @@ impl Place {
     pub(crate) fn new(
         client: &Client,
         session: SessionId,
-        kind: &'static Kind,
         created: Created,
         digits_at: usize,
     ) -> Result<Self, LockError> {
@@ -211,7 +239,8 @@ impl Place {
             session,
             name_at,
             czxid: stat.czxid,
-            tells_its_end: kind.must_tell_its_end(),
+            tells_its_end: false,
+            token: stat.czxid,
             own: None,
             is_gone: AtomicBool::new(false),
             is_left: false,
@@ -233,9 +262,10 @@ impl Place {
         &self.path[self.name_at..]
     }
 
-    /// The change that created it: later places have later ones, whatever becomes of the numbers.
-    pub(crate) fn czxid(&self) -> Zxid {
-        self.czxid
+    /// The change that created it, or the place beside which it is: whoever comes later has a later
+    /// one, whatever becomes of the numbers.
+    pub(crate) fn token(&self) -> Zxid {
+        self.token
     }
 
     pub(crate) fn session(&self) -> SessionId {
@@ -266,15 +296,16 @@ impl Place {
     /// Waits until nobody is ahead.
     pub(crate) async fn wait(&mut self, line: &Line, at: Standing) -> Result<(), LockError> {
         let Standing { mut turn, mut seen } = at;
+        let mut was_waited_in = false;
         loop {
             match turn {
-                Turn::Mine => return Ok(()),
-                Turn::Gone => return Err(self.lost()),
+                Turn::Mine => break,
+                Turn::Gone => return Err(LockError::Lost),
                 Turn::Behind { ahead, is_first, is_exclusive } => {
-                    self.tells_its_end = line.kind.is_exclusive();
+                    was_waited_in = true;
                     let gone = self.wait_behind(line, &ahead, seen).await?;
                     if gone.is_in_order && (is_first || (is_exclusive && gone.was_held)) {
-                        return Ok(());
+                        break;
                     }
                 }
             }
@@ -282,6 +313,15 @@ impl Place {
             turn = self.turn(line, &names);
             seen = at;
         }
+        self.come_to_the_front(line, was_waited_in);
+        Ok(())
+    }
+
+    /// Notes that it is held from now on. Only what is held tells its end: whoever hears it takes it
+    /// for the proof that nobody else is ahead.
+    pub(crate) fn come_to_the_front(&mut self, line: &Line, was_waited_in: bool) {
+        let is_looked_for = was_waited_in || line.kind.must_tell_its_end();
+        self.tells_its_end = line.kind.is_exclusive() && is_looked_for;
     }
 
     /// Waits until the znode ahead is gone or changed, and tells what is known of that.
@@ -292,29 +332,54 @@ impl Place {
         seen: Zxid,
     ) -> Result<Gone, LockError> {
         let connections = self.client.connections();
-        let ahead = format!("{}/{ahead}", line.directory);
-        let ([ahead, own], sent) =
-            self.client.watch_znodes([(&ahead, LEAVING), (&self.path, STAYING)], seen);
+        let ahead = line.child(ahead);
+        let znodes = [(ahead.as_str(), LEAVING), (self.path.as_str(), STAYING)];
+        let ([ahead, own], sent) = self.client.watch_znodes(znodes, seen, self.session);
         // One watch on the own znode is enough; this one is told all that the last one is.
         self.own = Some(own);
-        drop(sent);
+        let mut registering = Some(sent);
         let mut last_change = None;
         loop {
-            let (zxid, event_type) =
-                std::future::poll_fn(|context| self.poll_ahead(&ahead, context)).await?;
+            let heard = self.hear_ahead(&ahead, &mut registering).await;
+            let (zxid, event_type) = match heard {
+                Heard::Event(event) => event?,
+                // Not registered, so that nothing would ever be heard: look again.
+                Heard::Unregistered => return Ok(Gone { is_in_order: false, was_held: false }),
+            };
             if event_type == EventType::NODE_DELETED {
                 return Ok(Gone {
-                    // What is told after a reconnect is not in the order in which it happened.
-                    is_in_order: self.client.connections() == connections,
+                    // What is told after a reconnect, or before the watches are there, is not in
+                    // the order in which it happened.
+                    is_in_order: registering.is_none() && self.client.connections() == connections,
                     was_held: last_change == Some(zxid) && zxid > Zxid::ZERO,
                 });
             }
-            if zxid == Zxid::NONE {
-                // It changed before it was watched: look again.
-                return Ok(Gone { is_in_order: false, was_held: false });
-            }
             last_change = Some(zxid);
         }
+    }
+
+    /// What happens next to the one ahead, or that the watches could not be left.
+    async fn hear_ahead(
+        &self,
+        ahead: &ZnodeWatch,
+        registering: &mut Option<client::Sent<()>>,
+    ) -> Heard {
+        std::future::poll_fn(|context| {
+            // What comes before the answer is heard before it.
+            if let Poll::Ready(event) = self.poll_ahead(ahead, context) {
+                return Poll::Ready(Heard::Event(event));
+            }
+            let Some(sent) = registering else { return Poll::Pending };
+            match std::task::ready!(Pin::new(sent).poll(context)) {
+                Ok(()) => {
+                    *registering = None;
+                    Poll::Pending
+                }
+                Err(error) if error.is_retryable() => Poll::Ready(Heard::Unregistered),
+                Err(error) => Poll::Ready(Heard::Event(Err(lost_or(error)))),
+            }
+        })
+        .await
     }
 
     /// What is heard of the one ahead, unless the own znode is gone first.
@@ -323,23 +388,27 @@ impl Place {
         ahead: &ZnodeWatch,
         context: &Context<'_>,
     ) -> Poll<Result<(Zxid, EventType), LockError>> {
-        if let Poll::Ready(result) = self.poll_lost(context) {
-            return Poll::Ready(Err(result));
+        if let Poll::Ready(lost) = self.poll_lost(WaiterId::ONLY, context) {
+            return Poll::Ready(Err(lost));
         }
-        ahead.poll_event(context).map_err(|error| match error {
-            client::Error::Lost => LockError::Lost,
-            error => error.into(),
-        })
+        ahead.poll_event(WaiterId::ONLY, context).map_err(lost_or)
     }
 
     /// Waits until the own znode is known to be gone, as far as it is watched.
-    pub(crate) fn poll_lost(&self, context: &Context<'_>) -> Poll<LockError> {
+    pub(crate) fn poll_lost(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<LockError> {
         while !self.is_known_to_be_gone() {
             let Some(own) = &self.own else { return Poll::Pending };
-            let event = std::task::ready!(own.poll_event(context));
+            let event = std::task::ready!(own.poll_event(waiter, context));
             self.hear(event);
         }
         Poll::Ready(LockError::Lost)
+    }
+
+    /// Someone does not wait any more for that.
+    pub(crate) fn forget_waiter(&self, waiter: WaiterId) {
+        if let Some(own) = &self.own {
+            own.forget_waiter(waiter);
+        }
     }
 
     /// Whether the own znode is known to be gone, as far as it is watched.
@@ -366,17 +435,18 @@ impl Place {
         if self.own.is_some() {
             return None;
         }
-        let ([own], sent) = self.client.watch_znodes([(&self.path, STAYING)], self.czxid);
+        let own = [(self.path.as_str(), STAYING)];
+        let ([own], sent) = self.client.watch_znodes(own, self.czxid, self.session);
         self.own = Some(own);
         Some(sent)
     }
 
-    fn lost(&mut self) -> LockError {
-        self.is_left = true;
-        LockError::Lost
+    /// The watch on the own znode could not be left.
+    pub(crate) fn is_unwatched(&mut self) {
+        self.own = None;
     }
 
-    /// The request by which it is left.
+    /// Leaves by a request of which it is seen to that it comes to pass.
     fn leave_in_background(&mut self) -> Leave {
         self.is_left = true;
         if !self.tells_its_end {

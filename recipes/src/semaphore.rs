@@ -9,7 +9,7 @@ use zoolet_protocol::{
     Zxid,
 };
 
-use crate::client::{self, Client, Watched};
+use crate::client::{self, Client, WaiterId, Watched};
 use crate::error::LockError;
 use crate::leave::Leave;
 use crate::line::{self, Kind};
@@ -188,7 +188,7 @@ impl InterProcessSemaphoreV2 {
             if is_enough(&found) {
                 return Ok(Vec::new());
             }
-            let lost = std::future::poll_fn(|context| place.poll_lost(context));
+            let lost = std::future::poll_fn(|context| place.poll_lost(WaiterId::ONLY, context));
             tokio::select! {
                 // A session that is over is noticed when the permits are asked for.
                 _changed = watcher => {}

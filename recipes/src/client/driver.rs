@@ -6,11 +6,11 @@
 //! that waits for it need be woken. The task here dials, reads from sockets, and keeps time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use zoolet_protocol::{Dial, Transport};
@@ -62,30 +62,30 @@ impl Shared {
         let result = act(&mut inner.session, now());
         self.settle(&mut inner);
         self.unlock(inner);
-        if self.wanted.load(Ordering::Acquire) {
-            self.receive();
-        }
         result
     }
 
     /// Looks at the session.
     pub(crate) fn look<T>(self: &Arc<Self>, look: impl FnOnce(&Session) -> T) -> T {
-        let result = look(&self.inner.lock().session);
-        if self.wanted.load(Ordering::Acquire) {
-            self.receive();
-        }
+        let inner = self.inner.lock();
+        let result = look(&inner.session);
+        self.unlock(inner);
         result
     }
 
     /// Receives what is there. Whoever holds the lock does so instead, when it lets go of it: two
     /// clients in one process may each be waking the other.
     fn receive(self: &Arc<Self>) {
-        self.wanted.store(true, Ordering::Release);
-        while self.wanted.load(Ordering::Acquire) {
+        self.wanted.store(true, Ordering::SeqCst);
+        // Either the lock is free here, or whoever has it sees the note when it lets go of it: the
+        // two fences forbid that each looks before the other has written.
+        fence(Ordering::SeqCst);
+        while self.wanted.load(Ordering::SeqCst) {
             let Some(mut inner) = self.inner.try_lock() else { return };
-            self.wanted.store(false, Ordering::Release);
+            self.wanted.store(false, Ordering::SeqCst);
             self.settle(&mut inner);
-            self.unlock(inner);
+            self.let_go(inner);
+            fence(Ordering::SeqCst);
         }
     }
 
@@ -117,8 +117,16 @@ impl Shared {
         }
     }
 
-    /// Lets go of the lock, and then tells what is to be told.
-    fn unlock(&self, mut inner: parking_lot::MutexGuard<'_, Inner>) {
+    /// Lets go of the lock, tells what is to be told, and receives what others left to be received.
+    fn unlock(self: &Arc<Self>, inner: MutexGuard<'_, Inner>) {
+        self.let_go(inner);
+        fence(Ordering::SeqCst);
+        if self.wanted.load(Ordering::SeqCst) {
+            self.receive();
+        }
+    }
+
+    fn let_go(&self, mut inner: MutexGuard<'_, Inner>) {
         while let Some(state) = inner.session.poll_state() {
             // Under the lock, so that states are told in their order.
             self.state.send_replace(Some(state));
@@ -128,6 +136,13 @@ impl Shared {
         for waker in wakers {
             waker.wake();
         }
+    }
+
+    fn is_connected(self: &Arc<Self>) -> bool {
+        let inner = self.inner.lock();
+        let is_connected = inner.transport.is_some();
+        self.unlock(inner);
+        is_connected
     }
 
     fn attach(self: &Arc<Self>, transport: Box<dyn Transport>) {
@@ -154,12 +169,18 @@ impl Shared {
     }
 
     /// Receives from a socket; ready when the connection is gone.
-    fn poll_exchange(&self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_exchange(self: &Arc<Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
         let result = match &inner.transport {
-            None => return Poll::Ready(()),
+            None => {
+                self.unlock(inner);
+                return Poll::Ready(());
+            }
             // What is received there is received by whoever causes it.
-            Some(transport) if transport.is_local() => return Poll::Pending,
+            Some(transport) if transport.is_local() => {
+                self.unlock(inner);
+                return Poll::Pending;
+            }
             Some(_) => inner.exchange(context),
         };
         self.note(&mut inner, result);
@@ -204,7 +225,7 @@ impl Inner {
 pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
     let mut delay = DIAL_AGAIN_AFTER;
     while !shared.look(Session::is_closed) {
-        let attempt = shared.look(Session::timeout) / 3;
+        let attempt = shared.look(Session::attempt);
         let dialed = during(&shared, tokio::time::timeout(attempt, dialer.dial())).await;
         match dialed {
             Some(Ok(Ok(transport))) => {
@@ -245,7 +266,7 @@ async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Opt
 
 /// Serves a connection until it is gone.
 async fn serve(shared: &Arc<Shared>) {
-    while shared.inner.lock().transport.is_some() {
+    while shared.is_connected() {
         tokio::select! {
             () = std::future::poll_fn(|context| shared.poll_exchange(context)) => {}
             () = shared.changed.notified() => {}

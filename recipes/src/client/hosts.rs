@@ -86,6 +86,10 @@ fn address(server: &str) -> Result<String, Error> {
 }
 
 impl Dial for Hosts {
+    fn servers(&self) -> usize {
+        self.addresses.len()
+    }
+
     /// Connects to the next server in turn, by any of its addresses.
     fn dial(&self) -> Dialing {
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.addresses.len();

@@ -75,7 +75,7 @@ impl Client {
             }
             match self.exists(&path).bound_to(session).until_answered().await {
                 Ok(Some(stat)) if stat.ephemeral_owner == session => {
-                    found = Some(Created { path: self.server_path(&path), stat });
+                    found = Some(Created { path, stat });
                 }
                 Ok(_) => {}
                 Err(error) => return over(error),
@@ -121,8 +121,7 @@ impl Client {
         let client = self.clone();
         self.shared().runtime.spawn(async move {
             if let Ok(Some(created)) = client.find_protected(&path, session).await {
-                let path = client.local_path(&created.path);
-                client.remove(&path, session).await
+                client.remove(&created.path, session).await
             } else {
                 Ok(())
             }
@@ -147,7 +146,7 @@ impl Client {
         let client = self.clone();
         self.shared().runtime.spawn(async move {
             match sent.await {
-                Err(error) if error.is_retryable() => client.remove(&path, session).await,
+                Err(error) if !error.is(ErrorCode::NO_NODE) => client.remove(&path, session).await,
                 result => result,
             }
         });

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use zoolet_protocol::{
     Acl, AddWatch, Auth, ClientInfo, ErrorCode, Lookup, MultiReadOp, MultiResult, Names, OpCode,
-    Read, Request, Response, Stat, Watch, WatchMode, Zxid,
+    Read, Request, Response, SessionId, Stat, Watch, WatchMode, Zxid,
 };
 
 use super::call::{Answer, Call};
@@ -162,10 +162,16 @@ impl Client {
     }
 
     /// Registers watches on what was there at `seen`, and has what happened since told.
-    pub(crate) fn send_watches(&self, watches: Vec<Registration>, seen: Zxid) -> Sent<()> {
+    pub(crate) fn send_watches(
+        &self,
+        watches: Vec<Registration>,
+        seen: Zxid,
+        session: SessionId,
+    ) -> Sent<()> {
         let paths = watches.iter().map(|watch| (watch.kind, watch.path.as_str()));
         let request = rewatch::registration(paths, seen);
-        self.prepared("", reading!(Response::Empty => ()), Ok(request)).send_watching(watches)
+        let operation = self.prepared("", reading!(Response::Empty => ()), Ok(request));
+        operation.bound_to(session).send_watching(watches)
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) read_only: bool,
     /// How long a request waits for a connection before it is given back.
     pub(crate) connection_timeout: Duration,
+    /// How long one server has to be connected to, and again to answer the handshake.
+    pub(crate) attempt: Duration,
 }
 
 /// A request before it is sent.
@@ -177,6 +179,11 @@ impl Session {
         self.timeout
     }
 
+    /// How long one server has to be connected to.
+    pub(crate) fn attempt(&self) -> Duration {
+        self.options.attempt
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
@@ -216,7 +223,9 @@ impl Session {
     fn transmit(&mut self, submission: Submission, now: Instant) {
         let Submission { request, call, watch, watches, .. } = submission;
         for Registration { path, kind, cell } in watches {
-            self.watches.add(path, kind, cell);
+            if !cell.is_abandoned() {
+                self.watches.add(path, kind, cell);
+            }
         }
         let xid = Xid(self.next_xid);
         // Xids are positive; after the last comes the first.
@@ -277,6 +286,8 @@ impl Session {
     /// Nothing is done any more, and everybody is told.
     pub(crate) fn end(&mut self, outcome: Outcome) {
         self.phase = Phase::Closed;
+        self.id = SessionId::NONE;
+        self.change(ConnectionState::Lost);
         self.outgoing.clear();
         let sent = std::mem::take(&mut self.sent).into_iter().map(|sent| sent.call);
         let queued = std::mem::take(&mut self.queued).into_iter().map(|(queued, _)| queued.call);
@@ -469,6 +480,7 @@ impl Session {
                 }
                 Ok(())
             }
+            Phase::Shaking if now >= self.last_sent + self.options.attempt => Err(Broken::Silent),
             Phase::Down | Phase::Shaking => {
                 if self.lost_at().is_some_and(|lost_at| now >= lost_at) {
                     self.lose();
@@ -494,7 +506,11 @@ impl Session {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Up => Some(self.ping_at().min(self.silent_at())),
-            Phase::Down | Phase::Shaking => self.lost_at(),
+            Phase::Down => self.lost_at(),
+            Phase::Shaking => {
+                let answer_due = self.last_sent + self.options.attempt;
+                Some(self.lost_at().map_or(answer_due, |lost_at| lost_at.min(answer_due)))
+            }
             Phase::Closed => None,
         };
         let queued = self.queued.front().map(|(_, until)| *until);

@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use zoolet_protocol::{EventType, WatchedEvent, Zxid};
+use zoolet_protocol::{EventType, SessionId, WatchedEvent, Zxid};
 
 use super::Client;
 use super::error::Error;
 use super::operation::Sent;
 use super::session::Registration;
-use super::watches::{Cell, Heard, Kind};
+use super::watches::{Cell, Heard, Kind, WaiterId};
 
 /// What a watch told.
 ///
@@ -44,7 +44,7 @@ struct Watching {
 
 impl Watching {
     fn poll(&self, context: &Context<'_>) -> Poll<Result<Event, Error>> {
-        Poll::Ready(match ready!(self.cell.poll_heard(context)) {
+        Poll::Ready(match ready!(self.cell.poll_heard(WaiterId::ONLY, context)) {
             Heard::Event(zxid, WatchedEvent { event_type, path, .. }) => {
                 let path = self.client.local_path(path.text().unwrap_or_default());
                 Ok(Event { event_type, path, zxid })
@@ -122,8 +122,9 @@ pub(crate) struct ZnodeWatch {
     cell: Arc<Cell>,
 }
 
-/// For a znode that is only to stay.
-pub(crate) const STAYING: &[Kind] = &[Kind::Data];
+/// For a znode that is only to stay. An ephemeral has no children, so this hears of its end alone,
+/// whatever becomes of its data.
+pub(crate) const STAYING: &[Kind] = &[Kind::Child];
 /// For a znode whose last change is to be told apart from its deletion: the first fires the one
 /// watch, the second the other.
 pub(crate) const LEAVING: &[Kind] = &[Kind::Data, Kind::Child];
@@ -132,9 +133,15 @@ impl ZnodeWatch {
     /// What happened to the znode next.
     pub(crate) fn poll_event(
         &self,
+        waiter: WaiterId,
         context: &Context<'_>,
     ) -> Poll<Result<(Zxid, EventType), Error>> {
-        self.cell.poll_heard(context).map(change)
+        self.cell.poll_heard(waiter, context).map(change)
+    }
+
+    /// Someone does not wait any more.
+    pub(crate) fn forget_waiter(&self, waiter: WaiterId) {
+        self.cell.forget_waiter(waiter);
     }
 
     /// What happened to the znode next, if something did, without waiting for it.
@@ -163,11 +170,12 @@ impl Drop for ZnodeWatch {
 
 impl Client {
     /// Watches znodes that were there at `seen`, all with one request and without their data: what
-    /// happened since is told at once.
+    /// happened since is told before the answer. In this session only.
     pub(crate) fn watch_znodes<const N: usize>(
         &self,
         znodes: [(&str, &'static [Kind]); N],
         seen: Zxid,
+        session: SessionId,
     ) -> ([ZnodeWatch; N], Sent<()>) {
         let watches = znodes.map(|(path, kinds)| ZnodeWatch {
             client: self.clone(),
@@ -183,7 +191,7 @@ impl Client {
             };
             watch.kinds.iter().map(registration)
         });
-        let sent = self.send_watches(registrations.collect(), seen);
+        let sent = self.send_watches(registrations.collect(), seen, session);
         (watches, sent)
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
@@ -54,6 +55,21 @@ pub(crate) enum Heard {
     Closed,
 }
 
+/// One of those who wait at a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WaiterId(u64);
+
+impl WaiterId {
+    /// The one who waits, where only one does.
+    pub(crate) const ONLY: Self = Self(0);
+
+    /// One unlike the others.
+    pub(crate) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
 /// Where one watcher hears.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
@@ -63,7 +79,7 @@ pub(crate) struct Cell {
 #[derive(Debug, Default)]
 struct State {
     heard: VecDeque<Heard>,
-    waiters: Vec<Waker>,
+    waiters: Vec<(WaiterId, Waker)>,
     /// Nobody waits any more, although the server may still be about to register the watch.
     abandoned: bool,
 }
@@ -72,22 +88,28 @@ impl Cell {
     fn tell(&self, heard: Heard) -> Vec<Waker> {
         let mut state = self.state.lock();
         state.heard.push_back(heard);
-        std::mem::take(&mut state.waiters)
+        std::mem::take(&mut state.waiters).into_iter().map(|(_, waker)| waker).collect()
     }
 
     /// What was heard, in order.
-    pub(crate) fn poll_heard(&self, context: &Context<'_>) -> Poll<Heard> {
+    pub(crate) fn poll_heard(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<Heard> {
         let mut state = self.state.lock();
         match state.heard.pop_front() {
             Some(heard) => Poll::Ready(heard),
             None => {
-                let waker = context.waker();
-                if !state.waiters.iter().any(|waiter| waiter.will_wake(waker)) {
-                    state.waiters.push(waker.clone());
+                let waker = context.waker().clone();
+                match state.waiters.iter_mut().find(|(other, _)| *other == waiter) {
+                    Some((_, known)) => *known = waker,
+                    None => state.waiters.push((waiter, waker)),
                 }
                 Poll::Pending
             }
         }
+    }
+
+    /// Someone does not wait any more.
+    pub(crate) fn forget_waiter(&self, waiter: WaiterId) {
+        self.state.lock().waiters.retain(|(other, _)| *other != waiter);
     }
 
     /// What was heard, if there is something, without waiting for it.
@@ -118,13 +140,13 @@ impl Watches {
     /// Forgets a watcher, and tells whether its kind of watch on the path has no watcher any more.
     pub(crate) fn remove(&mut self, path: &str, kind: Kind, cell: &Arc<Cell>) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
-        let count = watchers.len();
-        watchers.retain(|(_, other)| !Arc::ptr_eq(other, cell));
-        let was_there = watchers.len() < count;
         let same_table = |other: Kind| match kind {
             Kind::Data | Kind::Exist => matches!(other, Kind::Data | Kind::Exist),
             kind => other == kind,
         };
+        let count = watchers.len();
+        watchers.retain(|(other, told)| !(same_table(*other) && Arc::ptr_eq(told, cell)));
+        let was_there = watchers.len() < count;
         let is_last = !watchers.iter().any(|(other, _)| same_table(*other));
         if watchers.is_empty() {
             self.by_path.remove(path);
