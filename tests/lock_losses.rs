@@ -1,0 +1,240 @@
+//! How a lock is lost, given up and had again, and that nobody is let in beside its holder or left
+//! waiting meanwhile. Each of these went wrong once.
+
+mod wire;
+
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use wire::counting::Counting;
+use zoolet::client::Client;
+use zoolet::protocol::{Acl, Permissions};
+use zoolet::{
+    Config, Guard, InterProcessMutex, InterProcessReadWriteLock, LockError, LockState, Owner,
+    Server,
+};
+
+/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+const SOON: Duration = Duration::from_millis(100);
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.dialer()).await.expect("the server is there")
+}
+
+fn mutex(client: &Client) -> InterProcessMutex {
+    InterProcessMutex::new(client, "/a").expect("a path")
+}
+
+async fn mutex_of_its_own(server: &Server) -> InterProcessMutex {
+    mutex(&connect(server).await)
+}
+
+/// An acquire that stands in line when this returns.
+async fn in_line(
+    acquire: impl Future<Output = Result<Guard, LockError>> + Send + 'static,
+) -> tokio::task::JoinHandle<Result<Guard, LockError>> {
+    let task = tokio::spawn(acquire);
+    tokio::time::sleep(SOON).await;
+    task
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_in_line_lets_nobody_in() {
+    let server = server().await;
+    let (a, b, c) = (
+        mutex_of_its_own(&server).await,
+        mutex_of_its_own(&server).await,
+        mutex_of_its_own(&server).await,
+    );
+    let held = a.acquire_as(Owner::new()).await.unwrap();
+    let gives_up = in_line(async move { b.acquire_within(SECOND).await }).await;
+    let waits = in_line(async move { c.acquire().await }).await;
+    assert!(matches!(gives_up.await.unwrap(), Err(LockError::Over)));
+    tokio::time::sleep(SOON).await;
+    assert!(!waits.is_finished(), "two hold the lock");
+    held.release().await.unwrap();
+    drop(waits.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_gives_up_lets_no_reader_in() {
+    let server = server().await;
+    let lock = |client| InterProcessReadWriteLock::new(&client, "/a").unwrap();
+    let (a, b, c) =
+        (lock(connect(&server).await), lock(connect(&server).await), lock(connect(&server).await));
+    let held = a.write_lock().acquire_as(Owner::new()).await.unwrap();
+    let (write, read) = (b.write_lock(), c.read_lock());
+    let gives_up = in_line(async move { write.acquire_within(SECOND).await }).await;
+    let waits = in_line(async move { read.acquire().await }).await;
+    assert!(matches!(gives_up.await.unwrap(), Err(LockError::Over)));
+    tokio::time::sleep(SOON).await;
+    assert!(!waits.is_finished(), "a reader is beside a writer");
+    held.release().await.unwrap();
+    drop(waits.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_revoked_and_deleted_in_line_is_not_held() {
+    let server = server().await;
+    let admin = connect(&server).await;
+    let (a, b, c) = (
+        mutex_of_its_own(&server).await,
+        mutex_of_its_own(&server).await,
+        mutex_of_its_own(&server).await,
+    );
+    let held = a.acquire_as(Owner::new()).await.unwrap();
+    let second = in_line(async move { b.acquire().await }).await;
+    let place = a.participants().await.unwrap().remove(1);
+    let third = in_line(async move { c.acquire().await }).await;
+    admin.set(&place, "__REVOKE__").await.unwrap();
+    admin.delete(&place).await.unwrap();
+    tokio::time::sleep(SOON).await;
+    held.release().await.unwrap();
+    tokio::time::sleep(SOON).await;
+    assert!(!(second.is_finished() && third.is_finished()), "two hold the lock");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_hears_of_its_end_after_a_revocation_and_beside_a_write_lock() {
+    let server = server().await;
+    let (client, admin) = (connect(&server).await, connect(&server).await);
+    let guard = mutex(&client).acquire().await.unwrap();
+    let lock = InterProcessReadWriteLock::new(&client, "/b").unwrap();
+    let writing = lock.write_lock().acquire().await.unwrap();
+    let reading = lock.read_lock().acquire().await.unwrap();
+    writing.release().await.unwrap();
+    for guard in [guard, reading] {
+        let path = guard.path().to_owned();
+        let (heard, ()) = tokio::join!(tokio::time::timeout(SECOND, guard.lost()), async {
+            tokio::time::sleep(SOON).await;
+            admin.set(&path, "__REVOKE__").await.unwrap();
+            admin.delete(&path).await.unwrap();
+        });
+        assert!(heard.is_ok(), "{path}");
+        assert_eq!(guard.state(), LockState::Lost);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_is_acquired_anew_and_not_handed_out_again() {
+    let server = server().await;
+    let (client, admin) = (connect(&server).await, connect(&server).await);
+    let mutex = mutex(&client);
+    let lost = mutex.acquire().await.unwrap();
+    admin.delete(lost.path()).await.unwrap();
+    let theirs = mutex_of_its_own(&server).await.acquire_as(Owner::new()).await.unwrap();
+    lost.lost().await;
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
+    theirs.release().await.unwrap();
+    let again = mutex.acquire().await.unwrap();
+    assert_eq!(again.state(), LockState::Held);
+    assert!(again.fencing_token() > lost.fencing_token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_reads_beside_a_write_lock_that_is_lost() {
+    let server = server().await;
+    let (client, admin) = (connect(&server).await, connect(&server).await);
+    let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
+    let theirs = InterProcessReadWriteLock::new(&admin, "/a").unwrap();
+    let writing = lock.write_lock().acquire().await.unwrap();
+    admin.delete(writing.path()).await.unwrap();
+    let _theirs = theirs.write_lock().acquire_as(Owner::new()).await.unwrap();
+    assert!(matches!(lock.read_lock().acquire().await, Err(LockError::Lost)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_watch_was_never_sent_looks_again() {
+    let server = server().await;
+    let holder = connect(&server).await;
+    let held = mutex(&holder).acquire().await.unwrap();
+    let counting = Counting::new(server.dialer());
+    let waiter =
+        Client::builder().connection_timeout(SECOND).connect(counting.clone()).await.unwrap();
+    let mutex = mutex(&waiter);
+    let waits = in_line(async move { mutex.acquire().await }).await;
+    counting.refuse(true);
+    counting.cut();
+    tokio::time::sleep(5 * SECOND).await;
+    counting.refuse(false);
+    tokio::time::sleep(5 * SECOND).await;
+    held.release().await.unwrap();
+    let acquired = tokio::time::timeout(20 * SECOND, waits).await.expect("it is alone in line");
+    drop(acquired.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_in_a_namespace_leaves_no_orphan() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let root = Client::connect(counting.clone()).await.unwrap();
+    root.create("/ns").await.unwrap();
+    root.create("/ns/a").await.unwrap();
+    let mutex = mutex(&root.namespace("/ns").unwrap());
+    counting.cut();
+    let guard = mutex.acquire().await.unwrap();
+    assert!(guard.path().starts_with("/a/"), "{}", guard.path());
+    guard.release().await.unwrap();
+    assert_eq!(root.children("/ns/a").await.unwrap().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn giving_up_leaves_no_watch_and_a_list_without_write_no_znode() {
+    let server = server().await;
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let acl = vec![Acl { permissions: Permissions::READ, ..Acl::open() }];
+    one.create("/a").await.unwrap();
+    let held = mutex(&one).with_acl(acl.clone()).acquire().await.unwrap();
+    let mutex = mutex(&other).with_acl(acl);
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
+    tokio::time::sleep(SOON).await;
+    assert_eq!(server.totals().watches, 0);
+    let waits = in_line(async move { mutex.acquire().await }).await;
+    held.release().await.unwrap();
+    waits.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(one.children("/a").await.unwrap().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_disconnect_does_not_stop_the_work() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let guard = mutex(&client).acquire().await.unwrap();
+    counting.cut();
+    let work = guard.run(tokio::time::sleep(5 * SECOND));
+    assert_eq!(work.await, Ok(()));
+    assert_eq!(guard.state(), LockState::Held);
+    client.clone().close().await.unwrap();
+    assert_eq!(guard.state(), LockState::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_are_told_apart_by_where_they_are() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let (x, y) = (client.namespace("/x").unwrap(), client.namespace("/y").unwrap());
+    let _x = mutex(&x).acquire().await.unwrap();
+    let _y = mutex(&y).acquire().await.unwrap();
+    let same = InterProcessMutex::new(&client, "/x/a").unwrap();
+    assert!(matches!(same.acquire().await, Err(LockError::WouldDeadlock(_))));
+    let root = InterProcessMutex::new(&client, "/").unwrap();
+    root.acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_and_says_nothing_is_given_up() {
+    let (_server, address) = wire::listening_server(Config::default()).await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let hosts = format!("{},{address}", silent.local_addr().unwrap());
+    // Whichever of the two comes first.
+    for _ in 0..4 {
+        let builder = Client::builder().connection_timeout(2 * SECOND);
+        builder.connect(hosts.as_str()).await.unwrap();
+    }
+}
