@@ -16,6 +16,15 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use zoolet::{Client, Config, InterProcessMutex, Server};
 
+/// The lengths of line: short ones where the bench only has to run, under `cargo test`.
+fn lengths() -> &'static [usize] {
+    if std::env::args().any(|argument| argument == "--test") {
+        &[1, 10]
+    } else {
+        &[1, 10, 100, 1_000]
+    }
+}
+
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
@@ -173,7 +182,7 @@ fn contended(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hand-over");
     group.sample_size(10);
     for way in [Way::InProcess, Way::Tcp] {
-        for waiters in [1, 10, 100, 1_000] {
+        for &waiters in lengths() {
             group.bench_function(BenchmarkId::new(format!("{way:?}"), waiters), |b| {
                 b.iter_custom(|count| runtime().block_on(hand_over(way, waiters, count)));
             });
