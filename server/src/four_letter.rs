@@ -1,7 +1,8 @@
 //! The four-letter words: an administrator's questions, asked in place of a handshake and
 //! answered as text (`org.apache.zookeeper.server.command`).
 //!
-//! The texts are ZooKeeper's to the letter, because programs read them.
+//! The texts have ZooKeeper's form, because programs read them. What only a Java machine or files on
+//! disk could tell is left out or empty.
 
 mod connections;
 mod monitor;

@@ -13,7 +13,7 @@
 //! - `registry` knows who is connected and which sessions live; `ticker` ends those that do not.
 //! - `four_letter` answers the administrator's words.
 //!
-//! Invariants that this crate upholds, each asserted where it is named:
+//! Invariants that this crate upholds:
 //!
 //! - **The lock is the order.** A reply or event enters its outbox before the lock is released
 //!   under which it was produced (`engine`).
