@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
 use nom::bytes::complete::take;
 use nom::error::{ErrorKind, ParseError};
@@ -53,6 +53,30 @@ pub trait Encode {
 /// [`DecodeError`] names the record and what was wrong with it.
 pub fn decode_all<T: Decode>(frame: &Bytes) -> Result<T, DecodeError> {
     finish(T::decode(frame, frame))
+}
+
+/// Reads one value from the front of `bytes`, and leaves what comes after it.
+///
+/// # Errors
+///
+/// As [`decode_all`]; `bytes` is as it was then.
+///
+/// ```
+/// use bytes::Bytes;
+/// use zoolet_protocol::decode_front;
+///
+/// let mut bytes = Bytes::from_static(&[0, 0, 0, 7, 1]);
+/// assert_eq!(decode_front::<i32>(&mut bytes), Ok(7));
+/// assert_eq!(decode_front::<bool>(&mut bytes), Ok(true));
+/// assert!(decode_front::<bool>(&mut bytes).is_err());
+/// ```
+pub fn decode_front<T: Decode>(bytes: &mut Bytes) -> Result<T, DecodeError> {
+    let (left, value) = match T::decode(bytes, bytes) {
+        Ok((rest, value)) => (rest.len(), value),
+        Err(error) => return finish(Err(error)),
+    };
+    bytes.advance(bytes.len() - left);
+    Ok(value)
 }
 
 pub(crate) fn finish<T>(parsed: Parsed<'_, T>) -> Result<T, DecodeError> {

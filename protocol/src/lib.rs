@@ -44,7 +44,7 @@ pub use code::{ErrorCode, OpCode};
 pub use connect::{ConnectRequest, ConnectResponse, PASSWORD_BYTES, Password};
 pub use frame::{FrameCodec, FrameError};
 pub use id::{Expect, SessionId, Xid, Zxid};
-pub use jute::{Decode, DecodeError, DecodeFault, Encode, Parsed, decode_all};
+pub use jute::{Decode, DecodeError, DecodeFault, Encode, Parsed, decode_all, decode_front};
 pub use multi::{MultiOp, MultiReadOp, MultiResult};
 pub use names::Names;
 pub use path::{PathError, RawPath, ZPath};

@@ -11,6 +11,7 @@
 //!   everything for that client stands in order.
 //! - `engine` holds the lock around [`zoolet_core::Core`] and delivers what comes of a request.
 //! - `registry` knows who is connected and which sessions live; `ticker` ends those that do not.
+//! - [`storage`] is the format of ZooKeeper's own files.
 //! - `four_letter` answers the administrator's words.
 //!
 //! Invariants that this crate upholds:
@@ -36,6 +37,7 @@ mod tcp;
 mod ticker;
 
 pub mod limits;
+pub mod storage;
 
 pub use zoolet_core::{DigestAlgorithm, Settings, Totals};
 

@@ -44,3 +44,7 @@ pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The watches of a connection that is gone which are taken back while the lock is held once: some
 /// milliseconds.
 pub const FORGET_WATCHES_PER_TURN: usize = 4_096;
+
+/// The longest record of a transaction log that is believed. A record is little more than the request
+/// that it came from, and ZooKeeper's `jute.maxbuffer` is rarely above some megabytes.
+pub const LOG_RECORD_BYTES_MAX: usize = 64 << 20;

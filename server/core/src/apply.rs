@@ -123,6 +123,10 @@ impl Core {
                 });
                 set.map(Response::Stat).ok_or(ErrorCode::NO_NODE)
             }
+            // ZooKeeper logs what stands before a refusal as if it had been granted.
+            TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => {
+                Ok(Response::Multi(ops.iter().map(refused).collect()))
+            }
             TxnOp::Multi(ops) => {
                 let results = ops.iter().map(|op| self.carry_out(op, at, &mut events));
                 Ok(Response::Multi(results.collect()))
@@ -311,5 +315,13 @@ impl Core {
         }
         let readers = if self.settings.skip_acl { AclList::OPEN } else { acl.clone() };
         events.push(Fired { event: watches::event(event_type, path), receivers, readers });
+    }
+}
+
+/// What becomes of an operation of a multi that was refused.
+fn refused(op: &TxnOp) -> MultiResult {
+    match op {
+        TxnOp::Error(code) => MultiResult::Error(*code),
+        _ => MultiResult::Error(ErrorCode::OK),
     }
 }

@@ -86,7 +86,7 @@ pub enum TxnOp {
         /// The version one after the compared one, as ZooKeeper logs it.
         version: i32,
     },
-    /// All of these, or, if one was refused, an [`TxnOp::Error`] for each.
+    /// All of these, or none if one of them is a [`TxnOp::Error`].
     Multi(Vec<Self>),
     /// Nothing: the write was refused.
     Error(ErrorCode),
@@ -140,5 +140,11 @@ impl TxnOp {
             Self::Multi(_) => OpCode::MULTI,
             Self::Error(_) => OpCode::ERROR,
         }
+    }
+
+    /// Whether it was refused.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Error(_))
     }
 }
