@@ -48,3 +48,6 @@ pub const FORGET_WATCHES_PER_TURN: usize = 4_096;
 /// The longest record of a transaction log that is believed. A record is little more than the request
 /// that it came from, and ZooKeeper's `jute.maxbuffer` is rarely above some megabytes.
 pub const LOG_RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// The longest path or data of a snapshot that is believed, for the same reason.
+pub const SNAPSHOT_FIELD_BYTES_MAX: usize = 64 << 20;

@@ -1,0 +1,119 @@
+//! Writes a snapshot (`FileSnap`, `SerializeUtils`, `DataTree`).
+
+use std::io::{self, Write};
+
+use bytes::BytesMut;
+use hashbrown::HashMap;
+use simd_adler32::Adler32;
+use zoolet_core::{AclList, Frozen, Znode};
+use zoolet_protocol::{Encode, RawPath};
+
+/// "ZKSN".
+pub(super) const MAGIC: i32 = 0x5a4b_534e;
+
+/// The version of the format: there has been no other since ZooKeeper 3.
+pub(super) const VERSION: i32 = 2;
+
+/// An id that nobody reads.
+const DATABASE: i64 = -1;
+
+/// The number of the access control list that is written nowhere.
+pub(super) const ACL_OPEN: i64 = -1;
+
+/// As many bytes as are worth a call of the output.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Writes a snapshot, not compressed and without a digest, which ZooKeeper does not need. Memory
+/// does not grow with the size of the tree but for the numbers of its access control lists and one
+/// reference for each znode.
+///
+/// ```
+/// use zoolet_core::{Core, Settings};
+/// use zoolet_server::storage::{SnapshotReader, write_snapshot};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut file = Vec::new();
+/// write_snapshot(&Core::new(Settings::default()).freeze(), &mut file)?;
+/// let mut snapshot = SnapshotReader::new(&file[..])?;
+/// assert_eq!(snapshot.next_znode()?.expect("there is a root").path.as_str(), "/");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// What goes wrong with the output.
+pub fn write_snapshot(frozen: &Frozen, output: impl Write) -> io::Result<()> {
+    let mut out = Summed { output, buffer: BytesMut::new(), sum: Adler32::new() };
+    let znodes = frozen.znodes();
+    let keys = number_acl_lists(&znodes);
+    out.put(&MAGIC)?;
+    out.put(&VERSION)?;
+    out.put(&DATABASE)?;
+    out.put(&count(frozen.sessions.len()))?;
+    for (session, timeout_ms) in &frozen.sessions {
+        out.put(session)?;
+        out.put(timeout_ms)?;
+    }
+    let mut lists: Vec<_> = keys.iter().map(|(list, key)| (*key, *list)).collect();
+    lists.sort_unstable_by_key(|(key, _)| *key);
+    out.put(&count(lists.len()))?;
+    for (key, list) in lists {
+        out.put(&key)?;
+        out.put(&Some(list.to_vec()))?;
+    }
+    for znode in znodes {
+        let path = if znode.path.is_root() { "" } else { znode.path.as_str() };
+        out.put(&RawPath::from(path))?;
+        out.put(&znode.data)?;
+        out.put(&keys.get(&znode.acl).copied().unwrap_or(ACL_OPEN))?;
+        out.put(&znode.stat)?;
+    }
+    out.put(&RawPath::from("/"))?;
+    out.seal()?;
+    out.flush()
+}
+
+/// Numbers for the lists that are written, from 1 on.
+fn number_acl_lists<'a>(znodes: &[&'a Znode]) -> HashMap<&'a AclList, i64> {
+    let mut keys = HashMap::new();
+    for znode in znodes {
+        if znode.acl.entries().is_some() {
+            let next = keys.len() as i64 + 1;
+            keys.entry(&znode.acl).or_insert(next);
+        }
+    }
+    keys
+}
+
+fn count(count: usize) -> i32 {
+    i32::try_from(count).expect("there are fewer than 2^31")
+}
+
+/// An output whose bytes are summed up.
+struct Summed<W> {
+    output: W,
+    buffer: BytesMut,
+    sum: Adler32,
+}
+
+impl<W: Write> Summed<W> {
+    fn put(&mut self, field: &impl Encode) -> io::Result<()> {
+        field.encode(&mut self.buffer);
+        if self.buffer.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sum.write(&self.buffer);
+        self.output.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// The checksum over all that stands before it, and a mark behind it.
+    fn seal(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.put(&i64::from(self.sum.finish()))?;
+        self.put(&RawPath::from("/"))
+    }
+}

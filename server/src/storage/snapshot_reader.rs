@@ -1,0 +1,325 @@
+//! Reads a snapshot (`FileSnap`, `SerializeUtils`, `DataTree`), one znode at a time.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use hashbrown::HashMap;
+use simd_adler32::Adler32;
+use zoolet_core::Persisted;
+use zoolet_protocol::{
+    Acl, Decode, DecodeError, Id, PathError, Permissions, RawPath, SessionId, ZPath, Zxid,
+    decode_front,
+};
+
+use super::snapshot::{ACL_OPEN, MAGIC, VERSION};
+use crate::limits::SNAPSHOT_FIELD_BYTES_MAX;
+
+/// A znode as it stands in a snapshot.
+///
+/// ```
+/// use zoolet_server::storage::SnapshotZnode;
+///
+/// fn is_ephemeral(znode: &SnapshotZnode) -> bool {
+///     matches!(znode.stat.owner.owner(), zoolet_core::Owner::Session(_))
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotZnode {
+    /// Where it is.
+    pub path: ZPath,
+    /// `None` for null, which is not empty.
+    pub data: Option<Bytes>,
+    /// Who may do what; `None` for the list that is written nowhere: everything to everyone.
+    pub acl: Option<Arc<[Acl]>>,
+    /// The part of its Stat that is stored.
+    pub stat: Persisted,
+}
+
+/// Why a snapshot is of no use.
+///
+/// ```
+/// use zoolet_server::storage::SnapshotReader;
+///
+/// let error = SnapshotReader::new(&b"ZKLG\0\0\0\x02"[..]).unwrap_err();
+/// assert_eq!(error.to_string(), "not a snapshot: it begins with 5a4b4c47 instead of ZKSN");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// It is some other file.
+    #[error("not a snapshot: it begins with {0:08x} instead of ZKSN")]
+    Magic(i32),
+    /// It is in a format of another time.
+    #[error("a snapshot of version {0}; only version 2 is known")]
+    Version(i32),
+    /// It ends too early.
+    #[error("offset {offset}: the file ends inside a field")]
+    Short {
+        /// Where the field begins.
+        offset: u64,
+    },
+    /// A length or a count that no field has.
+    #[error("offset {offset}: a length of {length}; the limit is {SNAPSHOT_FIELD_BYTES_MAX}")]
+    Length {
+        /// Where it stands.
+        offset: u64,
+        /// What it claims.
+        length: i32,
+    },
+    /// A field cannot be read.
+    #[error("offset {offset}: {error}")]
+    Field {
+        /// Where it begins.
+        offset: u64,
+        /// What is wrong with it.
+        error: DecodeError,
+    },
+    /// A path names no znode.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A path is null.
+    #[error("offset {offset}: a path is null")]
+    NullPath {
+        /// Where it stands.
+        offset: u64,
+    },
+    /// A znode's access control list is not there.
+    #[error("{path}: there is no access control list with the number {key}")]
+    AclMissing {
+        /// Whose.
+        path: ZPath,
+        /// Its number.
+        key: i64,
+    },
+    /// The bytes up to a seal are not those that were written.
+    #[error("offset {offset}: the checksum is {got:08x} where {expected:08x} was written")]
+    Checksum {
+        /// Where the seal stands.
+        offset: u64,
+        /// What was written.
+        expected: u64,
+        /// What the bytes give.
+        got: u32,
+    },
+    /// What should follow a checksum does not.
+    #[error("offset {offset}: no seal")]
+    Seal {
+        /// Where it should stand.
+        offset: u64,
+    },
+}
+
+/// Reads a snapshot in the order in which it is written: sessions, access control lists, and then
+/// znode after znode, each after its parent. Nothing that it gives is certain before
+/// [`SnapshotReader::next_znode`] has returned `None`: the seals stand at the end.
+///
+/// ```no_run
+/// use std::fs::File;
+/// use std::io::BufReader;
+/// use zoolet_server::storage::SnapshotReader;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let file = File::open("version-2/snapshot.0")?;
+/// let mut snapshot = SnapshotReader::new(BufReader::new(file))?;
+/// while let Some(znode) = snapshot.next_znode()? {
+///     println!("{} {:?}", znode.path, znode.data);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct SnapshotReader<R> {
+    fields: Fields<R>,
+    sessions: Vec<(SessionId, i32)>,
+    acls: HashMap<i64, Arc<[Acl]>>,
+    zxid: Option<Zxid>,
+    is_over: bool,
+}
+
+impl<R: Read> SnapshotReader<R> {
+    /// A reader of a snapshot that is not compressed, or not any more. The input is read in small
+    /// pieces, so a file wants a buffer before it.
+    ///
+    /// # Errors
+    ///
+    /// [`SnapshotError`] if it is no snapshot, or its sessions or lists cannot be read.
+    pub fn new(input: R) -> Result<Self, SnapshotError> {
+        let mut fields = Fields { input, offset: 0, sum: Adler32::new(), peeked: None };
+        let magic: i32 = fields.next()?;
+        if magic != MAGIC {
+            return Err(SnapshotError::Magic(magic));
+        }
+        let version: i32 = fields.next()?;
+        if version != VERSION {
+            return Err(SnapshotError::Version(version));
+        }
+        let _database: i64 = fields.next()?;
+        let mut sessions = Vec::new();
+        for _ in 0..fields.next::<i32>()?.max(0) {
+            sessions.push((fields.next()?, fields.next()?));
+        }
+        let mut acls = HashMap::new();
+        for _ in 0..fields.next::<i32>()?.max(0) {
+            acls.insert(fields.next()?, fields.next_acl()?.into());
+        }
+        Ok(Self { fields, sessions, acls, zxid: None, is_over: false })
+    }
+
+    /// The sessions and their timeouts in milliseconds.
+    #[must_use]
+    pub fn sessions(&self) -> &[(SessionId, i32)] {
+        &self.sessions
+    }
+
+    /// The last transaction that is in it, if it says so, as ZooKeeper's do since 3.9; known at the
+    /// end. The name of the file tells it too.
+    #[must_use]
+    pub fn zxid(&self) -> Option<Zxid> {
+        self.zxid
+    }
+
+    /// The next znode; `None` when there are no more and all seals are right.
+    ///
+    /// # Errors
+    ///
+    /// [`SnapshotError`] if the rest cannot be read, or is not what was written.
+    pub fn next_znode(&mut self) -> Result<Option<SnapshotZnode>, SnapshotError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let offset = self.fields.offset;
+        let path: RawPath = self.fields.next_text()?;
+        let path = match path.text() {
+            None => return Err(SnapshotError::NullPath { offset }),
+            Some("/") => {
+                self.is_over = true;
+                self.finish()?;
+                return Ok(None);
+            }
+            Some("") => ZPath::root(),
+            Some(path) => ZPath::parse(path)?,
+        };
+        let data = self.fields.next_text()?;
+        let key: i64 = self.fields.next()?;
+        let acl = match self.acls.get(&key) {
+            Some(acl) => Some(Arc::clone(acl)),
+            None if key == ACL_OPEN => None,
+            None => return Err(SnapshotError::AclMissing { path, key }),
+        };
+        Ok(Some(SnapshotZnode { path, data, acl, stat: self.fields.next()? }))
+    }
+
+    /// Checks the seals, and what stands between them.
+    fn finish(&mut self) -> Result<(), SnapshotError> {
+        self.fields.check_seal()?;
+        if self.fields.is_at_end()? {
+            return Ok(());
+        }
+        // The zxid and the digest: a sum over the tree, to find servers that differ.
+        let _zxid: Zxid = self.fields.next()?;
+        match self.fields.next::<i32>()? {
+            ..2 => drop(self.fields.next_text::<RawPath>()?),
+            _ => drop(self.fields.next::<i64>()?),
+        }
+        self.fields.check_seal()?;
+        if !self.fields.is_at_end()? {
+            self.zxid = Some(self.fields.next()?);
+            self.fields.check_seal()?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads fields and sums their bytes up.
+struct Fields<R> {
+    input: R,
+    offset: u64,
+    sum: Adler32,
+    /// A byte that was read to see whether there is one.
+    peeked: Option<u8>,
+}
+
+impl<R> std::fmt::Debug for Fields<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fields").field("offset", &self.offset).finish_non_exhaustive()
+    }
+}
+
+impl<R: Read> Fields<R> {
+    fn is_at_end(&mut self) -> Result<bool, SnapshotError> {
+        if self.peeked.is_none() {
+            let mut byte = Vec::new();
+            self.input.by_ref().take(1).read_to_end(&mut byte)?;
+            self.peeked = byte.first().copied();
+        }
+        Ok(self.peeked.is_none())
+    }
+
+    /// Appends the next `count` bytes. Memory is taken for what is there, not for what is claimed.
+    fn take(&mut self, count: usize, bytes: &mut Vec<u8>) -> Result<(), SnapshotError> {
+        let before = bytes.len();
+        if count > 0
+            && let Some(byte) = self.peeked.take()
+        {
+            bytes.push(byte);
+        }
+        let rest = count - (bytes.len() - before);
+        self.input.by_ref().take(rest as u64).read_to_end(bytes)?;
+        if bytes.len() - before < count {
+            return Err(SnapshotError::Short { offset: self.offset });
+        }
+        self.sum.write(&bytes[before..]);
+        self.offset += count as u64;
+        Ok(())
+    }
+
+    /// A field that always takes the same number of bytes.
+    fn next<T: Decode>(&mut self) -> Result<T, SnapshotError> {
+        let offset = self.offset;
+        let mut bytes = Vec::with_capacity(T::MIN_BYTES);
+        self.take(T::MIN_BYTES, &mut bytes)?;
+        decode_front(&mut Bytes::from(bytes))
+            .map_err(|error| SnapshotError::Field { offset, error })
+    }
+
+    /// A string or a buffer: its length stands before it.
+    fn next_text<T: Decode>(&mut self) -> Result<T, SnapshotError> {
+        let offset = self.offset;
+        let length: i32 = self.next()?;
+        let mut bytes = Vec::new();
+        bytes.put_i32(length);
+        match usize::try_from(length) {
+            Ok(count) if count <= SNAPSHOT_FIELD_BYTES_MAX => self.take(count, &mut bytes)?,
+            Err(_) if length == -1 => {}
+            _ => return Err(SnapshotError::Length { offset, length }),
+        }
+        decode_front(&mut Bytes::from(bytes))
+            .map_err(|error| SnapshotError::Field { offset, error })
+    }
+
+    fn next_acl(&mut self) -> Result<Vec<Acl>, SnapshotError> {
+        let mut acl = Vec::new();
+        for _ in 0..self.next::<i32>()?.max(0) {
+            let permissions: Permissions = self.next()?;
+            let id = Id { scheme: self.next_text()?, id: self.next_text()? };
+            acl.push(Acl { permissions, id });
+        }
+        Ok(acl)
+    }
+
+    /// A checksum over all that stands before it, and a mark behind it.
+    fn check_seal(&mut self) -> Result<(), SnapshotError> {
+        let (offset, got) = (self.offset, self.sum.finish());
+        let expected = u64::from_ne_bytes(self.next::<i64>()?.to_ne_bytes());
+        if u64::from(got) != expected {
+            return Err(SnapshotError::Checksum { offset, expected, got });
+        }
+        let offset = self.offset;
+        let mark: RawPath = self.next_text()?;
+        if mark.text() == Some("/") { Ok(()) } else { Err(SnapshotError::Seal { offset }) }
+    }
+}
