@@ -32,9 +32,10 @@ pub use zoolet_protocol as protocol;
 pub use zoolet_recipes::client;
 pub use zoolet_recipes::client::Client;
 pub use zoolet_recipes::{
-    Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
-    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
-    InterProcessWriteLock, LockError, LockState, Owner, Permits,
+    Change, DistributedAtomicLong, DistributedBarrier, Guard, InterProcessMultiLock,
+    InterProcessMutex, InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
+    InterProcessSemaphoreV2, InterProcessWriteLock, LockError, LockState, Owner, Permits,
+    ValueError,
 };
 pub use zoolet_server::{
     Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,

@@ -1,10 +1,13 @@
 //! A ZooKeeper client, and the lock recipes of Curator without their holes.
 //!
-//! The [`client`] stands on its own. Of the recipes there are [`InterProcessMutex`],
-//! [`InterProcessReadWriteLock`] and [`InterProcessSemaphoreV2`] so far.
+//! The [`client`] stands on its own. Of the recipes there are the locks ([`InterProcessMutex`],
+//! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`]),
+//! [`DistributedBarrier`] and [`DistributedAtomicLong`] so far.
 
 pub mod client;
 
+mod barrier;
+mod distributed_atomic_long;
 mod entering;
 mod error;
 mod guard;
@@ -18,10 +21,13 @@ mod place;
 mod read_write_lock;
 mod semaphore;
 mod semaphore_mutex;
+mod value_error;
 
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
 
+pub use self::barrier::DistributedBarrier;
+pub use self::distributed_atomic_long::{Change, DistributedAtomicLong};
 pub use self::error::LockError;
 pub use self::guard::{Guard, LockState};
 pub use self::multi_lock::{InterProcessMultiLock, MultiGuard};
@@ -32,3 +38,4 @@ pub use self::read_write_lock::{
 };
 pub use self::semaphore::{InterProcessSemaphoreV2, Permits};
 pub use self::semaphore_mutex::InterProcessSemaphoreMutex;
+pub use self::value_error::ValueError;

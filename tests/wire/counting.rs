@@ -1,7 +1,7 @@
 //! A dialer that counts what its connections carry: requests by their operation, and events.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -11,6 +11,9 @@ use zoolet::protocol::{
     Dial, Dialing, Disconnected, Incoming, OpCode, Transport, decode_incoming, decode_request,
 };
 
+/// What is done before a request arrives.
+type Interference = Box<dyn FnOnce() + Send>;
+
 /// Counts, and cuts connections when it is told to.
 #[derive(Debug, Clone)]
 pub(crate) struct Counting {
@@ -18,18 +21,28 @@ pub(crate) struct Counting {
     counts: Arc<Counts>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Counts {
     requests: Mutex<BTreeMap<OpCode, usize>>,
     events: AtomicUsize,
     /// Frames to the client are lost, and then the connection is.
     is_cut: AtomicBool,
     is_refusing: AtomicBool,
+    /// How many answers still come before the connection is cut; negative for all.
+    answers_left: AtomicIsize,
+    before_write: Mutex<Option<Interference>>,
+}
+
+impl std::fmt::Debug for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Counts").field("requests", &self.requests).finish_non_exhaustive()
+    }
 }
 
 impl Counting {
     pub(crate) fn new(dialer: Dialer) -> Self {
-        Self { dialer, counts: Arc::default() }
+        let counts = Counts { answers_left: AtomicIsize::new(-1), ..Counts::default() };
+        Self { dialer, counts: Arc::new(counts) }
     }
 
     /// The requests since the last call, by operation, pings and handshakes apart.
@@ -49,9 +62,43 @@ impl Counting {
         self.counts.is_cut.store(true, Ordering::SeqCst);
     }
 
+    /// As [`Counting::cut`], after this many answers more.
+    pub(crate) fn cut_after(&self, answers: isize) {
+        self.counts.answers_left.store(answers, Ordering::SeqCst);
+    }
+
+    /// Does something when the next `setData` is sent, before it arrives.
+    pub(crate) fn before_next_write(&self, interfere: impl FnOnce() + Send + 'static) {
+        let mut before = self.counts.before_write.lock().expect("nobody panics while counting");
+        *before = Some(Box::new(interfere));
+    }
+
     /// Whether new connections are refused.
     pub(crate) fn refuse(&self, refuse: bool) {
         self.counts.is_refusing.store(refuse, Ordering::SeqCst);
+    }
+}
+
+impl Counts {
+    fn interfere(&self, op: OpCode) {
+        if op != OpCode::SET_DATA {
+            return;
+        }
+        let interference = self.before_write.lock().expect("nobody panics while counting").take();
+        if let Some(interfere) = interference {
+            interfere();
+        }
+    }
+
+    /// Counts an answer, and tells whether it must not come.
+    fn is_last_answer_over(&self) -> bool {
+        match self.answers_left.load(Ordering::SeqCst) {
+            ..0 => false,
+            left => {
+                self.answers_left.store(left - 1, Ordering::SeqCst);
+                left == 0
+            }
+        }
     }
 }
 
@@ -87,6 +134,7 @@ impl Transport for Counted {
             && let Ok((header, _)) = decode_request(&frame)
             && header.op != OpCode::PING
         {
+            self.counts.interfere(header.op);
             *self
                 .counts
                 .requests
@@ -103,10 +151,16 @@ impl Transport for Counted {
         if self.counts.is_cut.load(Ordering::SeqCst) {
             return Poll::Ready(None);
         }
-        if let Poll::Ready(Some(frame)) = &frame
-            && let Ok(Incoming::Event { .. }) = decode_incoming(frame)
-        {
-            self.counts.events.fetch_add(1, Ordering::SeqCst);
+        let Poll::Ready(Some(bytes)) = &frame else { return frame };
+        match decode_incoming(bytes) {
+            Ok(Incoming::Event { .. }) => {
+                self.counts.events.fetch_add(1, Ordering::SeqCst);
+            }
+            Ok(Incoming::Reply { .. }) if self.counts.is_last_answer_over() => {
+                self.counts.is_cut.store(true, Ordering::SeqCst);
+                return Poll::Ready(None);
+            }
+            _ => {}
         }
         frame
     }

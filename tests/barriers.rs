@@ -1,0 +1,108 @@
+//! The barrier on a server in process: who waits is let through when it goes, and leaves nothing.
+
+mod wire;
+
+use std::time::Duration;
+
+use wire::counting::Counting;
+use zoolet::client::Client;
+use zoolet::{DistributedBarrier, LockError, Server};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.dialer()).await.expect("the server is there")
+}
+
+async fn barrier(server: &Server) -> DistributedBarrier {
+    DistributedBarrier::new(&connect(server).await, "/jobs/barrier").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_wait_go_on_when_it_is_removed_and_not_before() {
+    let server = server().await;
+    let gate = barrier(&server).await;
+    gate.wait().await.unwrap(); // there is none
+    gate.set().await.unwrap();
+    gate.set().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        let barrier = barrier(&server).await;
+        waiting.push(tokio::spawn(async move { barrier.wait().await }));
+    }
+    tokio::time::sleep(SECOND).await;
+    assert!(waiting.iter().all(|task| !task.is_finished()));
+    assert!(gate.is_set().await.unwrap());
+    gate.remove().await.unwrap();
+    gate.remove().await.unwrap();
+    for task in waiting {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(server.totals().watches, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_its_data_lets_nobody_through() {
+    let server = server().await;
+    let (client, barrier) = (connect(&server).await, barrier(&server).await);
+    barrier.set().await.unwrap();
+    let waiting = tokio::spawn({
+        let barrier = barrier.clone();
+        async move { barrier.wait().await }
+    });
+    tokio::time::sleep(SECOND).await;
+    client.set("/jobs/barrier", "closed for today").await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(!waiting.is_finished());
+    barrier.remove().await.unwrap();
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_over_leaves_no_watch() {
+    let server = server().await;
+    let barrier = barrier(&server).await;
+    barrier.set().await.unwrap();
+    assert_eq!(barrier.wait_within(SECOND).await, Err(LockError::Over));
+    barrier.is_set().await.unwrap();
+    assert_eq!(server.totals().watches, 0, "CURATOR-654");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_holds_without_a_connection() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let barrier = DistributedBarrier::new(&client, "/jobs/barrier").unwrap();
+    barrier.set().await.unwrap();
+    counting.refuse(true);
+    counting.cut();
+    let start = tokio::time::Instant::now();
+    assert_eq!(barrier.wait_within(SECOND).await, Err(LockError::Over));
+    assert!(start.elapsed() < SECOND + Duration::from_millis(50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_outlives_its_session() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let waits = DistributedBarrier::new(&client, "/jobs/barrier").unwrap();
+    let gate = barrier(&server).await;
+    gate.set().await.unwrap();
+    let waiting = tokio::spawn(async move { waits.wait().await });
+    tokio::time::sleep(SECOND).await;
+    counting.refuse(true);
+    counting.cut();
+    // Longer than the session's timeout.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    counting.refuse(false);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(!waiting.is_finished());
+    gate.remove().await.unwrap();
+    waiting.await.unwrap().unwrap();
+}

@@ -1,0 +1,124 @@
+//! The shared number on a server in process: that no change is lost, and none is made twice.
+
+mod wire;
+
+use std::time::Duration;
+
+use wire::counting::Counting;
+use zoolet::client::{Client, Error, RetryPolicy};
+use zoolet::{Change, DistributedAtomicLong, Server, ValueError};
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.dialer()).await.expect("the server is there")
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_change_of_many_is_lost() {
+    let server = server().await;
+    let mut tasks = Vec::new();
+    for _ in 0..10 {
+        let number = DistributedAtomicLong::new(&connect(&server).await, "/a/b").unwrap();
+        let number = number.with_retry_policy(RetryPolicy::forever(Duration::from_millis(1)));
+        tasks.push(tokio::spawn(async move {
+            let mut seen = Vec::new();
+            for _ in 0..20 {
+                let Change { before, after } = number.increment().await.unwrap();
+                assert_eq!(after, before + 1);
+                seen.push(after);
+                tokio::task::yield_now().await;
+            }
+            seen
+        }));
+    }
+    let mut seen = Vec::new();
+    for task in tasks {
+        seen.extend(task.await.unwrap());
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=200).collect::<Vec<_>>(), "each number is had once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bytes_are_those_of_curator() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let number = DistributedAtomicLong::new(&client, "/n").unwrap();
+    assert_eq!(number.get().await.unwrap(), 0, "no znode");
+    client.create("/n").await.unwrap();
+    assert_eq!(number.get().await.unwrap(), 0, "no bytes");
+    assert_eq!(number.subtract(2).await.unwrap(), Change { before: 0, after: -2 });
+    assert_eq!(client.get("/n").await.unwrap().0, [255, 255, 255, 255, 255, 255, 255, 254][..]);
+    client.set("/n", vec![0, 0, 0, 1]).await.unwrap();
+    let corrupt = ValueError::Corrupt { path: "/n".into(), length: 4, expected: 8 };
+    assert_eq!(number.increment().await.unwrap_err(), corrupt);
+    number.force_set(i64::MAX).await.unwrap();
+    let out_of_range = ValueError::OutOfRange { path: "/n".into() };
+    assert_eq!(number.increment().await.unwrap_err(), out_of_range);
+    assert_eq!(number.get().await.unwrap(), i64::MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_set_only_where_that_was_asked_for() {
+    let server = server().await;
+    let number = DistributedAtomicLong::new(&connect(&server).await, "/deep/down/n").unwrap();
+    assert!(number.initialize(7).await.unwrap());
+    assert!(!number.initialize(8).await.unwrap());
+    assert!(!number.compare_and_set(8, 9).await.unwrap());
+    assert!(number.compare_and_set(7, 9).await.unwrap());
+    assert_eq!(number.decrement().await.unwrap(), Change { before: 9, after: 8 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_answer_is_lost_is_not_made_twice() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let number = DistributedAtomicLong::new(&client, "/n").unwrap();
+    number.initialize(1).await.unwrap();
+    let adding = number.add(10);
+    tokio::pin!(adding);
+    // The look is answered, the answer to the write is not.
+    counting.cut_after(1);
+    let error = adding.await.unwrap_err();
+    assert!(matches!(error, ValueError::Client(Error::Unknown { .. })), "{error}");
+    assert_eq!(number.get().await.unwrap(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_others_forestalled_is_made_again_although_its_answer_is_lost() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let other = connect(&server).await;
+    let number = DistributedAtomicLong::new(&client, "/n").unwrap();
+    number.initialize(1).await.unwrap();
+    let adding = number.add(10);
+    tokio::pin!(adding);
+    counting.cut_after(1);
+    counting.before_next_write(move || {
+        drop(other.set("/n", 5i64.to_be_bytes().to_vec()).send());
+    });
+    assert_eq!(adding.await.unwrap(), Change { before: 5, after: 15 });
+    assert_eq!(number.get().await.unwrap(), 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_is_always_late_is_told_so() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let other = connect(&server).await;
+    let number = DistributedAtomicLong::new(&client, "/n").unwrap();
+    number.initialize(1).await.unwrap();
+    let number = number.with_retry_policy(RetryPolicy::never());
+    counting.before_next_write(move || {
+        drop(other.set("/n", 5i64.to_be_bytes().to_vec()).send());
+    });
+    let contended = ValueError::Contended { path: "/n".into(), tries: 1 };
+    assert_eq!(number.increment().await.unwrap_err(), contended);
+    assert_eq!(number.get().await.unwrap(), 5);
+}
