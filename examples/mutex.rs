@@ -1,0 +1,51 @@
+//! Five workers count in one znode, which loses counts unless one works at a time.
+
+mod common;
+
+use clap::Parser;
+use common::{Arguments, Result, Stage};
+use tokio::task::JoinSet;
+use zoolet::{Client, InterProcessMutex};
+
+const WORKERS: usize = 5;
+const ROUNDS: usize = 20;
+const COUNTER: &str = "/mutex-example-counter";
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    run(Arguments::parse()).await.map(drop)
+}
+
+/// What was counted in the end, and how often it was counted.
+pub(crate) async fn run(arguments: Arguments) -> Result<(usize, usize)> {
+    let stage = Stage::start(arguments).await?;
+    let client = stage.connect().await?;
+    client.create(COUNTER).data("0").ephemeral().await?;
+    let mut workers = JoinSet::new();
+    for number in 1..=WORKERS {
+        workers.spawn(work(number, stage.connect().await?));
+    }
+    while let Some(worker) = workers.join_next().await {
+        worker??;
+    }
+    let count = read(&client).await?;
+    println!("{WORKERS} workers counted to {ROUNDS} each; the counter says {count}");
+    Ok((count, WORKERS * ROUNDS))
+}
+
+async fn work(number: usize, client: Client) -> Result<()> {
+    let mutex = InterProcessMutex::new(&client, "/locks/mutex-example")?;
+    for _ in 0..ROUNDS {
+        let guard = mutex.acquire().await?;
+        let count = read(&client).await?;
+        client.set(COUNTER, (count + 1).to_string()).await?;
+        guard.release().await?;
+    }
+    println!("worker {number} is done");
+    Ok(())
+}
+
+async fn read(client: &Client) -> Result<usize> {
+    let (data, _) = client.get(COUNTER).await?;
+    Ok(std::str::from_utf8(&data)?.parse()?)
+}
