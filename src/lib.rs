@@ -35,7 +35,7 @@ pub use zoolet_recipes::{
     Change, DistributedAtomicLong, DistributedBarrier, Guard, InterProcessMultiLock,
     InterProcessMutex, InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
     InterProcessSemaphoreV2, InterProcessWriteLock, LockError, LockState, Owner, Permits,
-    ValueError,
+    SharedCount, SharedValue, ValueError, VersionedCount, VersionedValue,
 };
 pub use zoolet_server::{
     Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,

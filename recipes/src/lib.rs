@@ -2,7 +2,7 @@
 //!
 //! The [`client`] stands on its own. Of the recipes there are the locks ([`InterProcessMutex`],
 //! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`]),
-//! [`DistributedBarrier`] and [`DistributedAtomicLong`] so far.
+//! [`DistributedBarrier`], [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far.
 
 pub mod client;
 
@@ -21,6 +21,8 @@ mod place;
 mod read_write_lock;
 mod semaphore;
 mod semaphore_mutex;
+mod shared_count;
+mod shared_value;
 mod value_error;
 
 #[doc(inline)]
@@ -38,4 +40,6 @@ pub use self::read_write_lock::{
 };
 pub use self::semaphore::{InterProcessSemaphoreV2, Permits};
 pub use self::semaphore_mutex::InterProcessSemaphoreMutex;
+pub use self::shared_count::{SharedCount, VersionedCount};
+pub use self::shared_value::{SharedValue, VersionedValue};
 pub use self::value_error::ValueError;

@@ -1,0 +1,135 @@
+//! A number that is kept fresh: Curator's `SharedCount`, with its znode.
+
+use bytes::Bytes;
+
+use crate::client::Client;
+use crate::shared_value::{SharedValue, VersionedValue};
+use crate::value_error::ValueError;
+
+/// The bytes of a number, the most significant first.
+const NUMBER_BYTES: usize = size_of::<i32>();
+
+/// A count as it was at one moment.
+///
+/// ```
+/// let count = zoolet_recipes::VersionedCount { count: 7, version: 3 };
+/// assert_eq!(count.count, 7);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionedCount {
+    /// The number.
+    pub count: i32,
+    /// How often the znode was set.
+    pub version: i32,
+}
+
+/// A number in a znode, of which each process has a copy that follows the changes of all others: a
+/// [`SharedValue`] of four bytes.
+///
+/// Its znode is that of Curator's `SharedCount`, and of kazoo's `Counter` with `support_curator`.
+///
+/// ```no_run
+/// use zoolet_recipes::SharedCount;
+/// use zoolet_recipes::client::Client;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("localhost:2181").await?;
+/// let workers = SharedCount::start(&client, "/workers", 4).await?;
+/// workers.set(8).await?;
+/// assert_eq!(workers.count()?, 8);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct SharedCount {
+    value: SharedValue,
+    path: String,
+}
+
+impl SharedCount {
+    /// Creates the znode with `seed` if there is none, and follows it from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedValue::start`].
+    pub async fn start(client: &Client, path: &str, seed: i32) -> Result<Self, ValueError> {
+        let value = SharedValue::start(client, path, encoded(seed)).await?;
+        Ok(Self { value, path: path.to_owned() })
+    }
+
+    /// The copy. Costs no request.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError::Corrupt`] if the znode's data is no number of four bytes.
+    pub fn count(&self) -> Result<i32, ValueError> {
+        self.decoded(&self.value.value()).map(|versioned| versioned.count)
+    }
+
+    /// The copy with its version.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedCount::count`].
+    pub fn versioned_count(&self) -> Result<VersionedCount, ValueError> {
+        self.decoded(&self.value.value())
+    }
+
+    /// Sets the number whatever it is. The copy has it when this returns, or a later one.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedValue::set`].
+    pub async fn set(&self, count: i32) -> Result<(), ValueError> {
+        self.value.set(encoded(count)).await
+    }
+
+    /// Sets the number to `count` if it is still the copy's `before`, and tells whether it was. If
+    /// not, the copy has a later one when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError::Corrupt`], or as [`SharedValue::try_set`].
+    pub async fn try_set(&self, before: i32, count: i32) -> Result<bool, ValueError> {
+        let seen = self.value.value();
+        if self.decoded(&seen)?.count != before {
+            return Ok(false);
+        }
+        self.value.try_set(&seen, encoded(count)).await
+    }
+
+    /// Waits until the copy is another than `before`, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError::Corrupt`] if the znode's data is no number of four bytes.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe.
+    pub async fn changed(&self, before: i32) -> Result<i32, ValueError> {
+        let mut values = self.value.subscribe();
+        loop {
+            let count = self.decoded(&values.borrow_and_update().clone())?.count;
+            if count != before {
+                return Ok(count);
+            }
+            if values.changed().await.is_err() {
+                unreachable!("the sender lives as long as the value does");
+            }
+        }
+    }
+
+    fn decoded(&self, value: &VersionedValue) -> Result<VersionedCount, ValueError> {
+        let bytes = value.data[..].try_into().map_err(|_| ValueError::Corrupt {
+            path: self.path.clone(),
+            length: value.data.len(),
+            expected: NUMBER_BYTES,
+        })?;
+        Ok(VersionedCount { count: i32::from_be_bytes(bytes), version: value.version })
+    }
+}
+
+fn encoded(count: i32) -> Bytes {
+    Bytes::copy_from_slice(&count.to_be_bytes())
+}

@@ -1,0 +1,141 @@
+//! The shared value and the shared count on a server in process: that copies follow and never go
+//! back, whatever happens to connections, sessions and the znode.
+
+mod wire;
+
+use std::time::Duration;
+
+use wire::counting::Counting;
+use zoolet::client::Client;
+use zoolet::{Server, SharedCount, SharedValue, ValueError};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.dialer()).await.expect("the server is there")
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_follow_each_other() {
+    let server = server().await;
+    let one = SharedValue::start(&connect(&server).await, "/a/value", "seed").await.unwrap();
+    let other = SharedValue::start(&connect(&server).await, "/a/value", "ignored").await.unwrap();
+    assert_eq!(other.value().data, "seed");
+    let mut changes = other.subscribe();
+    one.set("new").await.unwrap();
+    assert_eq!(one.value().data, "new", "at once where it was set");
+    changes.changed().await.unwrap();
+    assert_eq!(other.value(), one.value());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_by_version_loses_against_one_that_was_not_seen() {
+    let server = server().await;
+    let (client, raw) = (connect(&server).await, connect(&server).await);
+    let value = SharedValue::start(&client, "/value", "a").await.unwrap();
+    let seen = value.value();
+    raw.set("/value", "b").await.unwrap();
+    assert!(!value.try_set(&seen, "c").await.unwrap());
+    assert_eq!(value.value().data, "b");
+    assert!(value.try_set(&value.value(), "c").await.unwrap());
+    assert_eq!(raw.get("/value").await.unwrap().0, "c");
+    assert!(!value.try_set(&seen, "d").await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_by_version_does_not_hit_a_znode_that_was_made_anew() {
+    let server = server().await;
+    let (client, raw) = (connect(&server).await, connect(&server).await);
+    let value = SharedValue::start(&client, "/value", "a").await.unwrap();
+    let seen = value.value();
+    let mut changes = value.subscribe();
+    raw.delete("/value").await.unwrap();
+    raw.create("/value").data("b").await.unwrap();
+    changes.changed().await.unwrap();
+    assert_eq!(value.value().version, seen.version);
+    assert!(!value.try_set(&seen, "c").await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_outlives_cuts_sessions_and_the_znode() {
+    let server = server().await;
+    let raw = connect(&server).await;
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let value = SharedValue::start(&client, "/value", "a").await.unwrap();
+    let mut changes = value.subscribe();
+    for outage in [SECOND, 120 * SECOND] {
+        counting.refuse(true);
+        counting.cut();
+        // Without this a cut is noticed at the next ping.
+        drop(client.sync("/").send());
+        tokio::time::sleep(outage).await;
+        raw.set("/value", format!("{outage:?}")).await.unwrap();
+        counting.refuse(false);
+        tokio::time::timeout(60 * SECOND, changes.changed()).await.unwrap().unwrap();
+        assert_eq!(value.value().data, format!("{outage:?}"));
+    }
+    raw.delete("/value").await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(value.value().data, "120s", "the last that was seen");
+    raw.create("/value").data("again").await.unwrap();
+    changes.changed().await.unwrap();
+    assert_eq!(value.value().data, "again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_is_dropped_leaves_no_watch() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let value = SharedValue::start(&client, "/value", "a").await.unwrap();
+    client.sync("/").await.unwrap();
+    assert_eq!(server.totals().watches, 1);
+    drop(value);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(server.totals().watches, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bytes_of_a_count_are_those_of_curator() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let count = SharedCount::start(&client, "/count", 258).await.unwrap();
+    assert_eq!(client.get("/count").await.unwrap().0, [0, 0, 1, 2][..]);
+    assert!(count.try_set(258, -1).await.unwrap());
+    assert!(!count.try_set(258, 5).await.unwrap());
+    assert_eq!(client.get("/count").await.unwrap().0, [255, 255, 255, 255][..]);
+    client.set("/count", "seven").await.unwrap();
+    let corrupt = ValueError::Corrupt { path: "/count".into(), length: 5, expected: 4 };
+    assert_eq!(count.changed(-1).await.unwrap_err(), corrupt);
+    count.set(3).await.unwrap();
+    assert_eq!(count.versioned_count().unwrap().count, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_a_count_by_many_add_up() {
+    let server = server().await;
+    let mut tasks = Vec::new();
+    for _ in 0..8 {
+        let count = SharedCount::start(&connect(&server).await, "/count", 0).await.unwrap();
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..10 {
+                loop {
+                    let before = count.count().unwrap();
+                    if count.try_set(before, before + 1).await.unwrap() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let count = SharedCount::start(&connect(&server).await, "/count", 0).await.unwrap();
+    assert_eq!(count.count().unwrap(), 80);
+}
