@@ -28,8 +28,6 @@
 pub use zoolet_core as core;
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
-#[doc(inline)]
-pub use zoolet_recipes::client;
 pub use zoolet_recipes::client::Client;
 pub use zoolet_recipes::{
     Change, DistributedAtomicLong, DistributedBarrier, Guard, InterProcessMultiLock,
@@ -37,6 +35,8 @@ pub use zoolet_recipes::{
     InterProcessSemaphoreV2, InterProcessWriteLock, LockError, LockState, Owner, Permits,
     SharedCount, SharedValue, ValueError, VersionedCount, VersionedValue,
 };
+#[doc(inline)]
+pub use zoolet_recipes::{blocking, client};
 pub use zoolet_server::{
     Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,
     Server, Settings, StartError, WallTime, limits,

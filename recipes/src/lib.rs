@@ -4,6 +4,7 @@
 //! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`]),
 //! [`DistributedBarrier`], [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far.
 
+pub mod blocking;
 pub mod client;
 
 mod barrier;

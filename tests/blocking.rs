@@ -1,0 +1,123 @@
+//! The blocking client and mutex: threads as owners, deadlines, and what is left.
+
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use zoolet::blocking::{Client, InterProcessMutex};
+use zoolet::{LockError, LockState, Server};
+
+fn server() -> (Runtime, Server) {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let server = runtime.block_on(Server::builder().start()).expect("it starts");
+    (runtime, server)
+}
+
+fn assert_clean(server: &Server, client: &Client, path: &str) {
+    let is_clean = || {
+        client.children(path).is_ok_and(|names| names.is_empty()) && server.totals().watches == 0
+    };
+    let start = Instant::now();
+    while !is_clean() {
+        assert!(start.elapsed() < Duration::from_secs(5), "a znode or a watch is left");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn eight_threads_are_inside_one_at_a_time() {
+    let (_runtime, server) = server();
+    let client = Client::connect(server.dialer()).unwrap();
+    let inside = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                // One session for all: the threads are the owners.
+                let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+                for _ in 0..20 {
+                    let guard = mutex.acquire().unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    guard.release().unwrap();
+                }
+            });
+        }
+    });
+    assert_clean(&server, &client, "/a");
+}
+
+#[test]
+fn a_thread_acquires_again_and_another_does_not() {
+    let (_runtime, server) = server();
+    let client = Client::connect(server.dialer()).unwrap();
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    let first = mutex.acquire().unwrap();
+    let again = mutex.acquire().unwrap();
+    assert_eq!(first.fencing_token(), again.fencing_token());
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(mutex.try_acquire().unwrap().is_none()));
+    });
+    drop(first);
+    assert_eq!(again.state(), LockState::Held);
+    again.release().unwrap();
+    assert_clean(&server, &client, "/a");
+}
+
+#[test]
+fn a_deadline_is_kept_with_the_server_gone() {
+    let (runtime, server) = server();
+    let client = Client::connect(server.dialer()).unwrap();
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    runtime.block_on(server.shutdown());
+    let time = Duration::from_millis(200);
+    let start = Instant::now();
+    assert!(matches!(mutex.acquire_within(time), Err(LockError::Over)));
+    assert!((time..time + Duration::from_millis(50)).contains(&start.elapsed()));
+}
+
+#[test]
+fn a_guard_is_released_by_a_panic() {
+    let (_runtime, server) = server();
+    let client = Client::connect(server.dialer()).unwrap();
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    let holder = mutex.clone();
+    let thread = std::thread::spawn(move || {
+        let _guard = holder.acquire().unwrap();
+        panic!("on purpose");
+    });
+    assert!(thread.join().is_err());
+    mutex.acquire_within(Duration::from_secs(5)).unwrap().release().unwrap();
+    assert_clean(&server, &client, "/a");
+}
+
+#[test]
+fn calls_do_what_they_say_over_tcp() {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let starting = Server::builder().listen(([127, 0, 0, 1], 0).into()).start();
+    let server = runtime.block_on(starting).unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    let client = Client::connect(address.as_str()).unwrap();
+    client.create("/a", "one").unwrap();
+    assert_eq!(client.set("/a", "two").unwrap().version, 1);
+    assert_eq!(&client.get("/a").unwrap().0[..], b"two");
+    assert!(client.children("/").unwrap().iter().any(|name| name == "a"));
+    client.delete("/a").unwrap();
+    assert_eq!(client.exists("/a").unwrap(), None);
+    drop(client);
+    let start = Instant::now();
+    while server.totals().sessions > 0 {
+        assert!(start.elapsed() < Duration::from_secs(3), "the session outlives its client");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+#[should_panic(expected = "runtime")]
+fn within_async_code_a_call_panics() {
+    let (runtime, server) = server();
+    let client = Client::connect(server.dialer()).unwrap();
+    runtime.block_on(async { drop(client.get("/")) });
+}
