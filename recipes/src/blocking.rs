@@ -82,6 +82,7 @@ impl Client {
     }
 
     /// The async client of the same session, whose calls [`Client::wait`] waits for.
+    /// The thread of this client keeps its session too: a clone is of no use after the last of this.
     #[must_use]
     pub fn ask(&self) -> &client::Client {
         &self.client
