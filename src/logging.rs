@@ -31,14 +31,14 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Starts logging: as `level` says, else as the variable `RUST_LOG` does, else from info up.
-pub(crate) fn start(level: Option<LogLevel>) {
+/// Starts logging: as `level` says, else as the variable `RUST_LOG` does, else from `default` up.
+pub(crate) fn start(level: Option<LogLevel>, default: LogLevel) {
     let variable = std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty());
     let (targets, bad) = match (level, variable.as_deref().map(str::parse::<Targets>)) {
-        (Some(level), _) => (Targets::new().with_default(LevelFilter::from(level)), None),
+        (Some(level), _) => (from(level), None),
         (None, Some(Ok(targets))) => (targets, None),
-        (None, Some(Err(error))) => (info(), Some(error)),
-        (None, None) => (info(), None),
+        (None, Some(Err(error))) => (from(default), Some(error)),
+        (None, None) => (from(default), None),
     };
     let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let layer = tracing_subscriber::fmt::layer()
@@ -49,10 +49,10 @@ pub(crate) fn start(level: Option<LogLevel>) {
         .log_internal_errors(false);
     tracing_subscriber::registry().with(layer).with(targets).init();
     if let Some(error) = bad {
-        tracing::warn!("RUST_LOG is not understood, and logs are from info up: {error}");
+        tracing::warn!("RUST_LOG is not understood, and logs are from {default:?} up: {error}");
     }
 }
 
-fn info() -> Targets {
-    Targets::new().with_default(LevelFilter::INFO)
+fn from(level: LogLevel) -> Targets {
+    Targets::new().with_default(LevelFilter::from(level))
 }

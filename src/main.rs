@@ -1,11 +1,18 @@
 //! The `zoolet` command: one sub-command a file, and what they share.
 
 mod choices;
+#[cfg(unix)]
+mod lock;
+#[cfg(unix)]
+mod lock_names;
 mod logging;
 mod serve;
+#[cfg(unix)]
+mod server_choice;
 mod zoo_cfg;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -29,6 +36,14 @@ enum Command {
     /// Once clients can connect it prints "listening on HOST:PORT" to stdout. It stays in the
     /// foreground until Ctrl-C or SIGTERM ends it, and logs to stderr.
     Serve(serve::Serve),
+
+    /// Run a command while a lock is held
+    ///
+    /// Waits for a lock of the whole cluster, runs the command, and releases the lock when the
+    /// command has ended. The exit status is the command's. If the lock is lost the command is
+    /// stopped.
+    #[cfg(unix)]
+    Lock(lock::Lock),
 }
 
 fn main() -> ExitCode {
@@ -37,18 +52,24 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    let result = match (command, matches.subcommand()) {
-        (Command::Serve(serve), Some((_, matches))) => serve.run(matches),
+    match (command, matches.subcommand()) {
+        (Command::Serve(serve), Some((_, matches))) => match serve.run(matches) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain(&error);
+                error.exit_code()
+            }
+        },
+        #[cfg(unix)]
+        (Command::Lock(lock), _) => lock.run(),
         (Command::Serve(_), None) => unreachable!("a sub-command is required"),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Whoever closed stderr does not want to hear of it.
-            let _ = writeln!(io::stderr(), "error: {error}");
-            error.exit_code()
-        }
     }
+}
+
+/// Tells on stderr what went wrong.
+fn complain(error: &impl Display) {
+    // Whoever closed stderr does not want to hear of it.
+    let _ = writeln!(io::stderr(), "error: {error}");
 }
 
 /// The arguments, with `serve` for the command if there are only options, or none.

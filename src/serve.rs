@@ -38,7 +38,7 @@ impl Serve {
     ///
     /// [`ServeError`] if it cannot.
     pub(crate) fn run(self, matches: &ArgMatches) -> Result<(), ServeError> {
-        logging::start(self.log_level);
+        logging::start(self.log_level, LogLevel::Info);
         let choices = match &self.config {
             Some(path) => {
                 let ZooCfg { mut choices, remarks } = ZooCfg::read(path)?;

@@ -31,6 +31,10 @@ pub(crate) enum BadValue {
     NotFourLetterWords,
     #[error("must be HOST:PORT, such as 127.0.0.1:2181 or, for all interfaces, 0.0.0.0:2181")]
     NotAnAddress,
+    #[error("must be a time such as 10s, 500ms, 1m30s, or a number of seconds")]
+    NotATime,
+    #[error("must be more than no time")]
+    NoTime,
     #[error("must not be empty")]
     Empty,
 }
@@ -204,6 +208,21 @@ pub(crate) fn host(text: &str) -> Result<String, BadValue> {
     if host.is_empty() { Err(BadValue::Empty) } else { Ok(host.to_owned()) }
 }
 
+/// A time with its units, or a number of seconds.
+pub(crate) fn time(text: &str) -> Result<Duration, BadValue> {
+    let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
+    let friendly = || Duration::try_from(text.parse::<jiff::SignedDuration>().ok()?).ok();
+    seconds().or_else(friendly).ok_or(BadValue::NotATime)
+}
+
+/// As [`time`], and more than none.
+pub(crate) fn some_time(text: &str) -> Result<Duration, BadValue> {
+    match time(text)? {
+        Duration::ZERO => Err(BadValue::NoTime),
+        time => Ok(time),
+    }
+}
+
 const INT_MIN: i64 = i32::MIN as i64;
 const INT_MAX: i64 = i32::MAX as i64;
 
@@ -235,6 +254,27 @@ mod tests {
         for text in ["", "x", "08", "0x", "#", "1M", "0x-1", "--1", "-+1", "0+1", "100", "1.0"] {
             assert_eq!(decoded(text, -99..=99), Err(BadValue::NotInRange(-99..=99)), "{text}");
         }
+    }
+
+    #[test]
+    fn times() {
+        let cases = [
+            ("10s", 10_000),
+            ("500ms", 500),
+            ("1m30s", 90_000),
+            ("1m 30s", 90_000),
+            ("2h", 7_200_000),
+            ("10", 10_000),
+            ("0.5", 500),
+            ("0", 0),
+        ];
+        for (text, ms) in cases {
+            assert_eq!(time(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "-1", "-1s", "10x", "1 2", "inf", "NaN", "1e30"] {
+            assert_eq!(time(text), Err(BadValue::NotATime), "{text}");
+        }
+        assert_eq!(some_time("0s"), Err(BadValue::NoTime));
     }
 
     #[test]

@@ -1,0 +1,227 @@
+//! `zoolet lock`: a command that runs while a lock is held.
+
+mod failure;
+mod held;
+mod job;
+mod signals;
+mod terminal;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use zoolet_recipes::client::{Client, ConnectionState};
+
+use self::failure::Failure;
+use self::held::{Held, Kind};
+use self::job::{Ending, Job};
+use self::signals::Signals;
+use crate::choices::values;
+use crate::complain;
+use crate::logging::{self, LogLevel};
+use crate::server_choice::ServerChoice;
+
+/// The options; what the command does is said where it is listed.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Lock {
+    /// The znode that names the lock; it is created if it is missing
+    #[arg(value_name = "PATH", value_parser = znode)]
+    path: String,
+
+    /// The command, and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+
+    /// Share the lock with others who share it, to read say
+    #[arg(long, help_heading = KIND)]
+    #[arg(group = "kind")]
+    shared: bool,
+
+    /// Hold the lock alone: the default
+    #[arg(long, short = 'x', group = "kind", help_heading = KIND)]
+    exclusive: bool,
+
+    /// Take the mutex of programs that use InterProcessMutex
+    #[arg(long, group = "kind", help_heading = KIND)]
+    mutex: bool,
+
+    /// Take one of N permits; everyone must name the same number
+    #[arg(long, value_name = "N", group = "kind", help_heading = KIND)]
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    semaphore: Option<u32>,
+
+    /// Give up after this time, connecting included [default: never]
+    #[arg(long, short, value_name = "TIME", value_parser = values::time, help_heading = WAITING)]
+    wait: Option<Duration>,
+
+    /// Give up at once if the lock is held, as after --wait 0
+    #[arg(long, short, conflicts_with = "wait", help_heading = WAITING)]
+    nonblock: bool,
+
+    /// The exit status when the lock was not had
+    #[arg(long, short = 'E', value_name = "STATUS", default_value_t = 1, help_heading = WAITING)]
+    conflict_exit_code: u8,
+
+    /// How long a command may take to end after SIGTERM when the lock is lost, before SIGKILL
+    #[arg(long, short, value_name = "TIME", default_value = "5s", value_parser = values::time)]
+    kill_after: Duration,
+
+    #[command(flatten)]
+    server: ServerChoice,
+
+    /// How much to log [default: error, or what the variable RUST_LOG says]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
+}
+
+impl Lock {
+    /// Runs the command; returns when it has ended, or cannot run.
+    pub(crate) fn run(self) -> ExitCode {
+        logging::start(self.log_level, LogLevel::Error);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let result = match runtime {
+            Ok(runtime) => runtime.block_on(self.run_locked()),
+            Err(error) => Err(Failure::System(error)),
+        };
+        match result {
+            Ok(code) => ExitCode::from(code),
+            Err(failure) => {
+                if failure.is_told() {
+                    complain(&failure);
+                }
+                ExitCode::from(failure.exit_code(self.conflict_exit_code))
+            }
+        }
+    }
+
+    async fn run_locked(&self) -> Result<u8, Failure> {
+        // Before anything is held, so that no signal ends this without a release.
+        let mut signals = Signals::new().map_err(Failure::System)?;
+        let mut deadline = std::pin::pin!(self.deadline());
+        let client = tokio::select! {
+            client = self.connect() => client?,
+            () = &mut deadline => return Err(self.no_server()),
+            signal = signals.next() => return Err(Failure::Signal(signal)),
+        };
+        let is_patient = !self.nonblock && self.wait != Some(Duration::ZERO);
+        let held = Held::acquire(&client, self.kind(), is_patient, &self.path, &self.command);
+        let acquired = tokio::select! {
+            acquired = held => acquired,
+            () = deadline => Err(self.waited_in_vain(&client)),
+            signal = signals.next() => Err(Failure::Signal(signal)),
+        };
+        let result = match acquired {
+            Ok(held) => self.run_under(held, &client, &mut signals).await,
+            Err(failure) => Err(failure),
+        };
+        // What is left of a place in line goes with the session.
+        let _ = tokio::time::timeout(GOODBYE_WITHIN, client.close()).await;
+        result
+    }
+
+    /// Until when to wait for the lock.
+    async fn deadline(&self) {
+        match self.wait {
+            Some(wait) if !wait.is_zero() => tokio::time::sleep(wait).await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    async fn connect(&self) -> Result<Client, Failure> {
+        // A little later than the deadline, which is what is to end this.
+        let limit = self.wait.unwrap_or_default() + Duration::from_secs(1);
+        let builder = self.server.builder(limit.max(CONNECT_WITHIN));
+        builder.connect(self.server.server.as_str()).await.map_err(|_| self.no_server())
+    }
+
+    fn no_server(&self) -> Failure {
+        Failure::NoServer(self.server.server.clone())
+    }
+
+    fn waited_in_vain(&self, client: &Client) -> Failure {
+        let is_connected = client.state().borrow().is_some_and(ConnectionState::is_connected);
+        if is_connected { Failure::Conflict(self.path.clone()) } else { self.no_server() }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.semaphore {
+            Some(permits) => Kind::Semaphore { permits: permits as usize },
+            None if self.shared => Kind::Shared,
+            None if self.mutex => Kind::Mutex,
+            None => Kind::Exclusive,
+        }
+    }
+
+    /// Runs the command under a lock, and releases it.
+    async fn run_under(
+        &self,
+        held: Held,
+        client: &Client,
+        signals: &mut Signals,
+    ) -> Result<u8, Failure> {
+        let job = Job::start(&self.command, &held)?;
+        let ending = job.run(held.lost(client), signals, self.kill_after).await?;
+        match ending {
+            Ending::Ended(code) => match held.release(client).await {
+                Ok(()) => Ok(code),
+                Err(Failure::Lost { .. }) => Err(Failure::Lost { ended: Some(code) }),
+                Err(failure) => Err(failure),
+            },
+            Ending::Stopped => Err(Failure::Lost { ended: None }),
+        }
+    }
+}
+
+fn znode(path: &str) -> Result<String, zoolet_protocol::PathError> {
+    zoolet_protocol::ZPath::check(path).map(|()| path.to_owned())
+}
+
+/// How long to look for a server when no deadline says so, as the client does by itself.
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long to wait for the server to have ended the session. If it does not hear of it, it ends
+/// the session by itself.
+const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
+
+const KIND: &str = "Kind of lock";
+const WAITING: &str = "Waiting";
+
+const AFTER_HELP: &str = "\
+By itself and with --shared the command takes the two sides of Curator's InterProcessReadWriteLock:
+many may share the lock, or one holds it alone. --mutex is Curator's InterProcessMutex, --semaphore
+its InterProcessSemaphoreV2. A path is for one of the three: they do not see each other, and a
+mixture is refused where it is noticed.
+
+TIME is a number of seconds, or one with units: 10s, 500ms, 1m30s.
+
+The command has in its environment
+  ZOOLET_FENCING_TOKEN  a number that grows with each holder. Hand it to what the lock protects, and
+                        have that refuse what comes with a smaller one.
+  ZOOLET_LOCK_PATH      the znode by which the lock is held. Its data, HOST:PID COMMAND, tells others.
+
+The command runs in a process group of its own. SIGINT, SIGTERM and SIGHUP are passed on to it. When
+the lock is lost, or cannot be vouched for because two thirds of the session timeout have passed
+without a word of the server, the group gets SIGTERM, and after --kill-after SIGKILL: choose that
+shorter than a third of --session-timeout, and the command is gone before anyone else can have the
+lock. What it leaves in the background when it ends by itself is not waited for.
+
+Exit status: that of the command, or 128 and the number of the signal that killed it, and
+    1  the lock was not had: it is held, and --nonblock or --wait said so (--conflict-exit-code)
+    2  the arguments are wrong
+   69  no server: after --wait, or without it after 15 seconds
+   70  the server refused
+   71  the system refused what this needs
+   75  the lock was lost, and the command stopped if it still ran
+   77  the access control lists do not allow it
+   78  the path is used for a lock of another kind
+  126  the command cannot be executed
+  127  there is no such command
+  128 and more  a signal came before the command was started
+
+Examples:
+  zoolet lock /locks/backup -- backup.sh --full        one backup at a time, in all the cluster
+  zoolet lock /locks/backup --nonblock -- backup.sh    or none
+  zoolet lock /locks/site --shared -- rsync site: .    many who read, while nobody holds it alone
+  zoolet lock /locks/mail --semaphore 3 -- send-mail   three at a time";

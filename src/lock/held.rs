@@ -1,0 +1,245 @@
+//! The lock: acquired, held, and lost or released.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use zoolet_protocol::{ErrorCode, SessionId, Zxid};
+use zoolet_recipes::client::{Client, RetryPolicy, Watched};
+use zoolet_recipes::{
+    Guard, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError,
+    Permits,
+};
+
+use super::failure::Failure;
+use crate::lock_names::{Marker, PERMITS};
+
+/// Which lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Exclusive,
+    Shared,
+    Mutex,
+    Semaphore { permits: usize },
+}
+
+/// A lock that is held.
+#[derive(Debug)]
+pub(super) struct Held {
+    lock: Either,
+    /// The session in which it is held.
+    session: SessionId,
+}
+
+#[derive(Debug)]
+enum Either {
+    Guard(Guard),
+    Permits(Permits),
+}
+
+/// How long to wait before the server is asked again after a connection was lost.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// How long to wait for an answer to a release. Without one the lock is free when the session ends.
+const RELEASE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often, and for how long each time, a permit that is free is tried for without waiting: as
+/// often somebody else must have been quicker.
+const PERMIT_TRIES: u32 = 5;
+const PERMIT_WITHIN: Duration = Duration::from_secs(1);
+
+/// The most of a command that its lock's znode tells.
+const COMMAND_CHARS_MAX: usize = 1000;
+
+impl Held {
+    /// Waits for the lock, whatever happens to the connection; without patience, only until it is
+    /// known to be held by another.
+    pub(super) async fn acquire(
+        client: &Client,
+        kind: Kind,
+        is_patient: bool,
+        path: &str,
+        command: &[OsString],
+    ) -> Result<Self, Failure> {
+        let client = client.with_retry_policy(RetryPolicy::forever(AGAIN_AFTER));
+        let data = data(command);
+        let lock = loop {
+            match kind.acquire(&client, path, data.clone(), is_patient).await {
+                Ok(Some(lock)) => break lock,
+                Ok(None) => return Err(Failure::Conflict(path.to_owned())),
+                Err(LockError::Client(error)) if error.is_retryable() => {
+                    tokio::time::sleep(AGAIN_AFTER).await;
+                }
+                Err(LockError::Lost) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let held = Self { lock, session: client.session_id() };
+        // Whoever comes second sees the first, since both look when they are in.
+        match kind.mixed_with(&client, path).await? {
+            Some(other) => Err(Failure::Mixed { path: path.to_owned(), other }),
+            None => Ok(held),
+        }
+    }
+
+    /// The fencing token.
+    pub(super) fn token(&self) -> Zxid {
+        match &self.lock {
+            Either::Guard(guard) => guard.fencing_token(),
+            Either::Permits(permits) => permits.fencing_token(),
+        }
+    }
+
+    /// The znode by which it is held.
+    pub(super) fn path(&self) -> &str {
+        match &self.lock {
+            Either::Guard(guard) => guard.path(),
+            Either::Permits(permits) => permits.paths().first().map_or("", String::as_str),
+        }
+    }
+
+    /// Waits until the lock is lost, or cannot be vouched for any more.
+    pub(super) async fn lost(&self, client: &Client) {
+        let znode_lost = async {
+            match &self.lock {
+                Either::Guard(guard) => guard.lost().await,
+                Either::Permits(_) => self.znode_lost(client).await,
+            }
+        };
+        tokio::select! {
+            () = znode_lost => {}
+            () = silence(client) => {}
+        }
+    }
+
+    /// Waits until the znode is not there any more, or its session is over.
+    async fn znode_lost(&self, client: &Client) {
+        let client = client.with_retry_policy(RetryPolicy::forever(AGAIN_AFTER));
+        while let Ok(Watched { found: Some(stat), watcher }) =
+            client.exists(self.path()).and_watch().await
+        {
+            if stat.ephemeral_owner != self.session || watcher.await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Releases it.
+    pub(super) async fn release(self, client: &Client) -> Result<(), Failure> {
+        let release = async {
+            match self.lock {
+                Either::Guard(guard) => guard.release().await,
+                Either::Permits(permits) => permits.release().await,
+            }
+        };
+        match tokio::time::timeout(RELEASE_WITHIN, release).await {
+            Ok(Err(LockError::Lost)) => Err(Failure::Lost { ended: None }),
+            Ok(Ok(())) => Ok(()),
+            // The command had the lock all the time, which is what counts.
+            Ok(Err(_)) | Err(_) => {
+                let timeout = client.session_timeout();
+                tracing::error!("the release is not answered: the lock is free in {timeout:?}");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Waits until the server has not been heard of for so long that it might soon end the session.
+async fn silence(client: &Client) {
+    let mut until = client.session_valid_until();
+    loop {
+        tokio::time::sleep_until(until).await;
+        let later = client.session_valid_until();
+        if later <= until {
+            return;
+        }
+        until = later;
+    }
+}
+
+impl Kind {
+    /// The lock; `None` if it is held and is not to be waited for.
+    async fn acquire(
+        self,
+        client: &Client,
+        path: &str,
+        data: String,
+        is_patient: bool,
+    ) -> Result<Option<Either>, LockError> {
+        let both =
+            |data| InterProcessReadWriteLock::new(client, path).map(|lock| lock.with_data(data));
+        let guard = match self {
+            Self::Exclusive if is_patient => Some(both(data)?.write_lock().acquire().await?),
+            Self::Exclusive => both(data)?.write_lock().try_acquire().await?,
+            Self::Shared if is_patient => Some(both(data)?.read_lock().acquire().await?),
+            Self::Shared => both(data)?.read_lock().try_acquire().await?,
+            Self::Mutex => {
+                let mutex = InterProcessMutex::new(client, path)?.with_data(data);
+                if is_patient { Some(mutex.acquire().await?) } else { mutex.try_acquire().await? }
+            }
+            Self::Semaphore { permits } => {
+                let semaphore = InterProcessSemaphoreV2::new(client, path, permits)?;
+                let semaphore = semaphore.with_data(data);
+                let permits = if is_patient {
+                    Some(semaphore.acquire(1).await?)
+                } else {
+                    try_permit(&semaphore).await?
+                };
+                return Ok(permits.map(Either::Permits));
+            }
+        };
+        Ok(guard.map(Either::Guard))
+    }
+
+    /// What else the path is used for, of what does not exclude this.
+    async fn mixed_with(
+        self,
+        client: &Client,
+        path: &str,
+    ) -> Result<Option<&'static str>, Failure> {
+        let is_ours = |marker: Marker| match self {
+            Self::Exclusive | Self::Shared => {
+                matches!(marker, Marker::Read | Marker::Write)
+            }
+            Self::Mutex => marker == Marker::Mutex,
+            Self::Semaphore { .. } => marker == Marker::Permit,
+        };
+        let mut names: Vec<String> = Vec::new();
+        for directory in [path.to_owned(), format!("{}/{PERMITS}", path.trim_end_matches('/'))] {
+            match client.children(&directory).await {
+                Ok(children) => names.extend(children.iter().map(str::to_owned)),
+                Err(error) if error.is(ErrorCode::NO_NODE) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut markers = names.iter().filter_map(|name| Some(Marker::read(name)?.0));
+        Ok(markers.find(|&marker| !is_ours(marker)).map(|marker| match marker {
+            Marker::Mutex => "a mutex",
+            Marker::Read | Marker::Write => "a read-write lock",
+            Marker::Permit => "a semaphore",
+            Marker::Latch => "an election",
+        }))
+    }
+}
+
+/// A permit if one is free. One that is taken by somebody else in between is tried for again.
+async fn try_permit(semaphore: &InterProcessSemaphoreV2) -> Result<Option<Permits>, LockError> {
+    for _ in 0..PERMIT_TRIES {
+        if semaphore.permits_left().await? == 0 {
+            return Ok(None);
+        }
+        match semaphore.acquire_within(1, PERMIT_WITHIN).await {
+            Err(LockError::Over) => {}
+            acquired => return acquired.map(Some),
+        }
+    }
+    Ok(None)
+}
+
+/// By what others see who has the lock.
+fn data(command: &[OsString]) -> String {
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    let words = command.iter().map(|word| word.to_string_lossy());
+    let command: String = shell_words::join(words).chars().take(COMMAND_CHARS_MAX).collect();
+    format!("{}:{} {command}", host.to_string_lossy(), std::process::id())
+}

@@ -1,0 +1,34 @@
+//! Which server a command talks to, and how it connects.
+
+use std::time::Duration;
+
+use clap::Args;
+use zoolet_recipes::client::{Builder, Client, Hosts};
+
+use crate::choices::values;
+
+/// The options of every command that is a client.
+#[derive(Debug, Args)]
+pub(crate) struct ServerChoice {
+    /// The servers, each HOST or HOST:PORT, and the znode under which all paths are
+    #[arg(short, long, value_name = "HOST:PORT,..[/CHROOT]", env = "ZOOLET_SERVER")]
+    #[arg(default_value = "localhost:2181", value_parser = hosts)]
+    pub(crate) server: String,
+
+    /// For how long the server keeps the session, and what is held in it, without hearing of it
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::some_time)]
+    session_timeout: Duration,
+}
+
+impl ServerChoice {
+    /// A client to be, which waits this long for a connection.
+    pub(crate) fn builder(&self, connection_timeout: Duration) -> Builder {
+        Client::builder()
+            .session_timeout(self.session_timeout)
+            .connection_timeout(connection_timeout)
+    }
+}
+
+fn hosts(text: &str) -> Result<String, zoolet_recipes::client::Error> {
+    text.parse::<Hosts>().map(|_| text.to_owned())
+}

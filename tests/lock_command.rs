@@ -1,0 +1,411 @@
+//! The command `zoolet lock`: whom it keeps out, what it hands on, and when it stops what it runs.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod command;
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use zoolet::client::Client;
+use zoolet::{Config, Server};
+
+use self::command::{Ended, within_limit};
+
+/// A server in this process, and a client of it.
+struct Stage {
+    server: Server,
+    client: Client,
+    address: String,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let config = Config { tick_time_ms: 100, ..Config::default() };
+        let listen = ([127, 0, 0, 1], 0).into();
+        let server = Server::builder().config(config).listen(listen).start().await.unwrap();
+        let client = Client::connect(server.dialer()).await.unwrap();
+        let address = server.local_addr().unwrap().to_string();
+        Self { server, client, address }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        lock(&self.address, args)
+    }
+
+    /// Runs it to its end.
+    async fn run(&self, args: &[&str]) -> Ended {
+        ended(self.command(args)).await
+    }
+
+    /// Starts one that holds its lock until it is told otherwise.
+    async fn hold(&self, args: &[&str]) -> Holder {
+        let script = "echo inside; read -r line; exit 5";
+        self.start(&[args, &["--", "sh", "-c", script]].concat()).await
+    }
+
+    /// Starts one that says that it is inside.
+    async fn start(&self, args: &[&str]) -> Holder {
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = within_limit(lines.next_line()).await.unwrap();
+        if line.as_deref() != Some("inside") {
+            let mut stderr = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut stderr).await.unwrap();
+            panic!("it is not inside: {line:?} {stderr}");
+        }
+        Holder { child, lines }
+    }
+
+    async fn names(&self, path: &str) -> Vec<String> {
+        let names = within_limit(self.client.children(path).into_future()).await.unwrap();
+        names.iter().map(str::to_owned).collect()
+    }
+
+    /// Waits until so many stand in a line.
+    async fn line_of(&self, path: &str, count: usize) {
+        within_limit(async {
+            while self.names(path).await.len() != count {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    }
+}
+
+/// A command that is inside.
+struct Holder {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Holder {
+    async fn next_line(&mut self) -> Option<String> {
+        within_limit(self.lines.next_line()).await.unwrap()
+    }
+
+    /// Has it leave, and returns its exit status.
+    async fn leave(mut self) -> Option<i32> {
+        drop(self.child.stdin.take());
+        self.status().await
+    }
+
+    async fn status(&mut self) -> Option<i32> {
+        within_limit(self.child.wait()).await.unwrap().code()
+    }
+
+    async fn stderr(&mut self) -> String {
+        let mut text = String::new();
+        let stderr = self.child.stderr.as_mut().unwrap();
+        within_limit(stderr.read_to_string(&mut text)).await.unwrap();
+        text
+    }
+
+    async fn send(&self, signal: &str) {
+        let pid = self.child.id().unwrap().to_string();
+        send(signal, &pid).await;
+    }
+}
+
+async fn send(signal: &str, pid: &str) {
+    let status = Command::new("kill").args([&format!("-{signal}"), pid]).status();
+    assert!(within_limit(status).await.unwrap().success());
+}
+
+fn lock(server: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zoolet"));
+    command.arg("lock").args(args).env("ZOOLET_SERVER", server).kill_on_drop(true);
+    command.env_remove("RUST_LOG");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+async fn ended(mut command: Command) -> Ended {
+    let output = within_limit(command.output()).await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+fn new_path(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+/// A server that nobody runs: its port is free again.
+async fn nobody() -> String {
+    let stage = Stage::new().await;
+    stage.server.shutdown().await;
+    stage.address
+}
+
+#[tokio::test]
+async fn processes_are_inside_one_at_a_time() {
+    let stage = Stage::new().await;
+    let file = new_path("one-at-a-time");
+    // Without clobbering a file is opened with O_EXCL.
+    let script = format!("set -C; : > '{0}' || exit 9; sleep 0.05; rm '{0}'", file.display());
+    for kind in ["--exclusive", "--mutex", "--semaphore=1"] {
+        let path = format!("/locks/{kind}");
+        let args = [path.as_str(), kind, "--", "sh", "-c", &script];
+        let commands: Vec<_> = (0..5).map(|_| tokio::spawn(ended(stage.command(&args)))).collect();
+        for command in commands {
+            let ended = command.await.unwrap();
+            assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{kind}");
+        }
+    }
+    assert_eq!(stage.names("/locks/--exclusive").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_exit_status_is_the_commands() {
+    let stage = Stage::new().await;
+    let cases = [
+        (vec!["true"], 0),
+        (vec!["sh", "-c", "exit 7"], 7),
+        (vec!["sh", "-c", "kill -KILL $$"], 128 + 9),
+        (vec!["/nowhere/command"], 127),
+        (vec!["/"], 126),
+    ];
+    for (command, code) in cases {
+        let ended = stage.run(&[&["/locks/a", "--"], &command[..]].concat()).await;
+        assert_eq!(ended.code, Some(code), "{command:?} {}", ended.stderr);
+        assert_eq!(ended.stderr.is_empty(), code != 126 && code != 127, "{}", ended.stderr);
+    }
+    assert_eq!(stage.names("/locks/a").await.len(), 0);
+}
+
+#[tokio::test]
+async fn the_command_knows_its_znode_and_a_token_that_grows() {
+    let stage = Stage::new().await;
+    let script = "echo inside; echo $ZOOLET_FENCING_TOKEN; echo $ZOOLET_LOCK_PATH; read -r line";
+    let mut last = 0;
+    for kind in ["--shared", "--exclusive", "--exclusive"] {
+        let mut holder = stage.start(&["/locks/a", kind, "--", "sh", "-c", script]).await;
+        let token: i64 = holder.next_line().await.unwrap().parse().unwrap();
+        let path = holder.next_line().await.unwrap();
+        assert!(token > last, "{token} {last}");
+        last = token;
+        let (data, stat) = stage.client.get(&path).await.unwrap();
+        assert_eq!(stat.czxid.0, token);
+        let data = String::from_utf8(data.to_vec()).unwrap();
+        let (who, what) = data.split_once(' ').unwrap();
+        assert!(who.ends_with(&format!(":{}", holder.child.id().unwrap())), "{data}");
+        assert!(what.starts_with("sh -c 'echo inside"), "{data}");
+        assert_eq!(holder.leave().await, Some(1));
+    }
+}
+
+#[tokio::test]
+async fn paths_are_below_the_chroot() {
+    let stage = Stage::new().await;
+    let server = format!("{}/app", stage.address);
+    let ended = stage.run(&["--server", &server, "/a", "sh", "-c", "echo $ZOOLET_LOCK_PATH"]).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("/a/_c_"), "{}", ended.stdout);
+    assert_eq!(stage.names("/app/a").await.len(), 0);
+}
+
+#[tokio::test]
+async fn without_patience_a_lock_that_is_held_is_not_waited_for() {
+    let stage = Stage::new().await;
+    for (index, kind) in ["--exclusive", "--mutex", "--semaphore=1"].into_iter().enumerate() {
+        let path = format!("/locks/{index}");
+        let holder = stage.hold(&[&path, kind]).await;
+        for args in [vec!["--nonblock"], vec!["--wait=0"], vec!["-n", "-E", "42"]] {
+            let code = if args.contains(&"42") { 42 } else { 1 };
+            let ended = stage.run(&[&[&path, kind], &args[..], &["--", "true"]].concat()).await;
+            assert_eq!(ended.code, Some(code), "{kind} {args:?} {}", ended.stderr);
+            assert_eq!(ended.stderr, format!("error: {path} is held by another\n"));
+        }
+        assert_eq!(holder.leave().await, Some(5));
+        let ended = stage.run(&[&path, kind, "--nonblock", "--", "true"]).await;
+        assert_eq!(ended.code, Some(0), "{kind} {}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn after_its_deadline_it_has_left_the_line() {
+    let stage = Stage::new().await;
+    let holder = stage.hold(&["/locks/a"]).await;
+    let ended = stage.run(&["/locks/a", "--wait", "300ms", "--", "true"]).await;
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(stage.names("/locks/a").await.len(), 1);
+    assert_eq!(holder.leave().await, Some(5));
+}
+
+#[tokio::test]
+async fn who_waits_comes_in_when_the_holder_leaves() {
+    let stage = Stage::new().await;
+    let holder = stage.hold(&["/locks/a"]).await;
+    let waiting = tokio::spawn(ended(stage.command(&["/locks/a", "--wait=50s", "echo", "in"])));
+    stage.line_of("/locks/a", 2).await;
+    assert_eq!(holder.leave().await, Some(5));
+    let ended = waiting.await.unwrap();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "in\n"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_at_the_deadline() {
+    let ended = ended(lock(&nobody().await, &["/locks/a", "--wait", "300ms", "--", "true"])).await;
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is one running there?"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn many_share_and_one_excludes_them() {
+    let stage = Stage::new().await;
+    let one = stage.hold(&["/locks/a", "--shared"]).await;
+    let other = stage.hold(&["/locks/a", "--shared"]).await;
+    let refused = stage.run(&["/locks/a", "--nonblock", "true"]).await;
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert_eq!((one.leave().await, other.leave().await), (Some(5), Some(5)));
+
+    let alone = stage.hold(&["/locks/a"]).await;
+    let refused = stage.run(&["/locks/a", "--shared", "--nonblock", "true"]).await;
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert_eq!(alone.leave().await, Some(5));
+}
+
+#[tokio::test]
+async fn a_semaphore_lets_in_as_many_as_it_has_permits() {
+    let stage = Stage::new().await;
+    let args = ["/permits", "--semaphore", "2"];
+    let (one, other) = (stage.hold(&args).await, stage.hold(&args).await);
+    let nonblock = [&args[..], &["--nonblock", "--", "true"]].concat();
+    assert_eq!(stage.run(&nonblock).await.code, Some(1));
+    assert_eq!(one.leave().await, Some(5));
+    assert_eq!(stage.run(&nonblock).await.code, Some(0));
+    assert_eq!(other.leave().await, Some(5));
+    assert_eq!(stage.names("/permits/leases").await.len(), 0);
+}
+
+#[tokio::test]
+async fn kinds_of_locks_that_do_not_see_each_other_are_not_mixed() {
+    let stage = Stage::new().await;
+    let kinds = ["--exclusive", "--mutex", "--semaphore=1"];
+    for held in kinds {
+        let path = format!("/locks/{held}");
+        let holder = stage.hold(&[&path, held]).await;
+        for asked in kinds.into_iter().filter(|kind| *kind != held) {
+            let ended = stage.run(&[&path, asked, "--wait=20s", "--", "true"]).await;
+            assert_eq!(ended.code, Some(78), "{held} {asked} {}", ended.stderr);
+        }
+        assert_eq!(holder.leave().await, Some(5));
+    }
+}
+
+/// What a command does that is inside and waits to be stopped.
+const TRAPPED: &str = "trap 'echo stopped; exit 3' TERM; echo inside; echo $ZOOLET_LOCK_PATH; \
+                       while :; do sleep 0.05; done";
+
+#[tokio::test]
+async fn the_command_is_stopped_when_its_znode_is_deleted() {
+    let stage = Stage::new().await;
+    for kind in ["--exclusive", "--shared", "--mutex", "--semaphore=3"] {
+        let path = format!("/locks/{kind}");
+        let mut holder = stage.start(&[&path, kind, "--", "sh", "-c", TRAPPED]).await;
+        let znode = holder.next_line().await.unwrap();
+        stage.client.delete(&znode).await.unwrap();
+        assert_eq!(holder.next_line().await.as_deref(), Some("stopped"), "{kind}");
+        assert_eq!(holder.status().await, Some(75), "{kind}");
+        let stderr = holder.stderr().await;
+        assert!(
+            stderr.ends_with("error: the lock is lost, and the command was stopped\n"),
+            "{stderr}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_stop_is_killed_with_all_that_it_started() {
+    let stage = Stage::new().await;
+    // The one in the background has inherited that SIGTERM is ignored.
+    let script = "trap '' TERM; (while :; do sleep 0.05; done) & echo inside; echo $!; \
+                  echo $ZOOLET_LOCK_PATH; wait";
+    let args = ["/locks/a", "--kill-after", "200ms", "--", "sh", "-c", script];
+    let mut holder = stage.start(&args).await;
+    let started = holder.next_line().await.unwrap();
+    let znode = holder.next_line().await.unwrap();
+    send("0", &started).await;
+    stage.client.delete(&znode).await.unwrap();
+    assert_eq!(holder.status().await, Some(75));
+    // Both have had stdout.
+    assert_eq!(holder.next_line().await, None);
+}
+
+#[tokio::test]
+async fn the_command_is_stopped_when_the_server_is_silent_for_too_long() {
+    let stage = Stage::new().await;
+    let args = ["/locks/a", "--session-timeout", "1s", "--", "sh", "-c", TRAPPED];
+    let mut holder = stage.start(&args).await;
+    holder.next_line().await.unwrap();
+    stage.server.shutdown().await;
+    assert_eq!(holder.next_line().await.as_deref(), Some("stopped"));
+    assert_eq!(holder.status().await, Some(75));
+}
+
+#[tokio::test]
+async fn a_lock_that_was_lost_before_a_command_ended_is_not_passed_over() {
+    let stage = Stage::new().await;
+    let script = "echo inside; echo $ZOOLET_LOCK_PATH; read -r line; echo ended";
+    let mut holder = stage.start(&["/locks/a", "--", "sh", "-c", script]).await;
+    let znode = holder.next_line().await.unwrap();
+    holder.send("STOP").await;
+    stage.client.delete(&znode).await.unwrap();
+    drop(holder.child.stdin.take());
+    // Who is stopped cannot have stopped it.
+    assert_eq!(holder.next_line().await.as_deref(), Some("ended"));
+    holder.send("CONT").await;
+    assert_eq!(holder.status().await, Some(75));
+}
+
+#[tokio::test]
+async fn signals_are_passed_on() {
+    let stage = Stage::new().await;
+    for signal in ["INT", "TERM", "HUP"] {
+        let script = format!(
+            "trap 'echo {signal}; exit 21' {signal}; echo inside; while :; do sleep 0.05; done"
+        );
+        let mut holder = stage.start(&["/locks/a", "--", "sh", "-c", &script]).await;
+        holder.send(signal).await;
+        assert_eq!(holder.next_line().await.as_deref(), Some(signal));
+        assert_eq!(holder.status().await, Some(21), "{signal}");
+    }
+    assert_eq!(stage.names("/locks/a").await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_waiting_and_nothing_stays_in_line() {
+    let stage = Stage::new().await;
+    let holder = stage.hold(&["/locks/a"]).await;
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let mut waiting = stage.command(&["/locks/a", "--", "true"]).spawn().unwrap();
+        stage.line_of("/locks/a", 2).await;
+        send(signal, &waiting.id().unwrap().to_string()).await;
+        let status = within_limit(waiting.wait()).await.unwrap();
+        assert_eq!(status.code(), Some(code), "{signal}");
+        assert_eq!(stage.names("/locks/a").await.len(), 1);
+    }
+    assert_eq!(holder.leave().await, Some(5));
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_told_with_what_was_meant() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["/a", "--nonblok", "true"], "'--nonblock'"),
+        (&["/a", "--wait", "soon", "true"], "must be a time such as 10s"),
+        (&["/a", "--semaphore", "0", "true"], "0 is not in 1.."),
+        (&["/a", "--shared", "--mutex", "true"], "cannot be used with"),
+        (&["a", "true"], "does not begin with /"),
+        (&["/a"], "<COMMAND>"),
+    ];
+    for (args, expected) in cases {
+        let ended = ended(lock("localhost:1", args)).await;
+        assert_eq!(ended.code, Some(2), "{args:?}");
+        assert!(ended.stderr.contains(expected), "{args:?} {}", ended.stderr);
+    }
+}
