@@ -35,9 +35,9 @@ pub fn golden(kind: Kind) -> ExitCode {
 
 fn trial(script: Script, kind: Kind, stage: &Arc<Mutex<Stage>>) -> Trial {
     let name = script.name.clone();
-    let peer = (kind == Kind::Apache).then_some(Peer::Apache);
+    let peers: &[Peer] = if kind == Kind::Apache { &[Peer::Apache] } else { &[] };
     let stage = Arc::clone(stage);
-    needs(peer, &name, move || {
+    needs(peers, &name, move || {
         let check = |stage: &mut Stage| stage.check(&script);
         match kind {
             Kind::Apache => check(&mut stage.lock().unwrap_or_else(|held| held.into_inner())),
@@ -47,14 +47,16 @@ fn trial(script: Script, kind: Kind, stage: &Arc<Mutex<Stage>>) -> Trial {
     })
 }
 
-/// A test that needs a peer: without it, it is ignored and says why, or fails where peers are
+/// A test that needs peers: without one of them it is ignored and says why, or fails where peers are
 /// required.
 pub fn needs(
-    peer: Option<Peer>,
+    peers: &[Peer],
     name: &str,
     test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
 ) -> Trial {
-    let Err(missing) = peer.map_or(Ok(()), Peer::find) else { return Trial::test(name, test) };
+    let Err(missing) = peers.iter().try_for_each(|peer| peer.find()) else {
+        return Trial::test(name, test);
+    };
     let reason = missing.to_string();
     let fails = move || Err(Failed::from(missing));
     if peers::are_required() {

@@ -12,6 +12,7 @@ pub mod apache;
 pub mod client;
 pub mod core_target;
 pub mod differential;
+pub mod fleet;
 pub mod harness;
 pub mod peers;
 pub mod script;

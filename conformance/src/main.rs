@@ -1,6 +1,7 @@
 //! The command of the conformance crate: records scripts, and runs random operations.
 
 mod differential_command;
+mod fleet_member;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ enum Command {
     },
     /// Sends random operations to our server and to a reference, and compares what comes back.
     Differential(differential_command::Arguments),
+    /// Contends as a member of a fleet, told what to do by the lines of its standard input.
+    FleetMember(fleet_member::Arguments),
     /// Writes what our core does into the blocks that Apache ZooKeeper 3.8 is too old for. What
     /// is written must then be compared with the reference by eye.
     Fill {
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
             })
         }
         Command::Differential(arguments) => differential_command::run(&arguments),
+        Command::FleetMember(arguments) => fleet_member::run(&arguments).map(|()| true),
         Command::Fill { prefixes } => {
             let mut stage = Stage::new(Kind::Core);
             for_each(&prefixes, |script| {

@@ -7,6 +7,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// A foreign program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,12 @@ impl Peer {
     ///
     /// [`Missing`] says what is not there.
     pub fn find(self) -> Result<(), Missing> {
+        // Asking a program for its version takes a while, and many tests ask.
+        static FOUND: [OnceLock<Result<(), Missing>>; 3] = [const { OnceLock::new() }; 3];
+        FOUND[self as usize].get_or_init(|| self.look_for()).clone()
+    }
+
+    fn look_for(self) -> Result<(), Missing> {
         match self {
             Self::Apache => {
                 needs_file(Path::new("/usr/share/java/zookeeper.jar"))?;

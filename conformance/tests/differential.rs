@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 }
 
 fn trial(name: &str, test: fn() -> Result<(), Failed>) -> Trial {
-    harness::needs(Some(Peer::Apache), name, test)
+    harness::needs(&[Peer::Apache], name, test)
 }
 
 fn agrees(ours: &dyn Target) -> Result<(), Failed> {

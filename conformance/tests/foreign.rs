@@ -23,14 +23,14 @@ fn main() -> ExitCode {
         client("c-client", Peer::Apache),
         client("kazoo-recipes", Peer::Kazoo),
         client("curator-mutex", Peer::Curator),
-        harness::needs(Some(Peer::Kazoo), "kazoo-suite", kazoo_suite),
+        harness::needs(&[Peer::Kazoo], "kazoo-suite", kazoo_suite),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// A program that checks a server as a client of its kind sees it.
 fn client(name: &'static str, peer: Peer) -> Trial {
-    harness::needs(Some(peer), name, move || {
+    harness::needs(&[peer], name, move || {
         let server = Wire::start(stage::config(Setting::Steady))?;
         let program = peers::conformance_folder().join("foreign").join(name);
         succeeded(&Command::new(program).arg(server.address().to_string()).output()?)

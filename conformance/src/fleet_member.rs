@@ -1,0 +1,262 @@
+//! The command `fleet-member`: one process of ours among those of others; see
+//! [`zoolet_conformance::fleet`].
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use zoolet_recipes::client::Client;
+use zoolet_recipes::{
+    DistributedAtomicLong, DistributedBarrier, Guard, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreV2, LockError, Permits, SharedCount, ValueError,
+};
+
+/// What to contend for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[arg(value_enum)]
+    recipe: Recipe,
+    /// `HOST:PORT` of the server.
+    address: String,
+    /// The path of the recipe.
+    path: String,
+    /// Where the files of the fleet are.
+    folder: PathBuf,
+    /// By which the others know it.
+    name: String,
+    /// How much weight may be inside.
+    capacity: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Recipe {
+    Mutex,
+    ReadWrite,
+    Semaphore,
+    Count,
+    Long,
+    Barrier,
+}
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// The most that is spent inside, and the longest that a hurried attempt waits.
+const INSIDE_US_MAX: u64 = 2_000;
+const HURRY_MS_MAX: u64 = 20;
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// One of this many is hurried, writes, keeps the lock to read, or wants all permits.
+const SELDOM: u32 = 4;
+
+/// Contends until the standard input ends.
+pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = Client::connect(arguments.address.as_str()).await?;
+        let mut told = told();
+        println!("ready");
+        if arguments.recipe == Recipe::Barrier {
+            obey(&client, &arguments.path, told).await?;
+        } else if told.recv().await.is_some() {
+            contend(arguments, &client, told).await?;
+        }
+        client.close().await?;
+        Ok(())
+    })
+}
+
+/// The lines of the standard input, up to its end.
+fn told() -> UnboundedReceiver<String> {
+    let (sender, receiver) = unbounded_channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lines().map_while(Result::ok) {
+            // Nobody listens any more once the process is about to end.
+            let _ = sender.send(line);
+        }
+    });
+    receiver
+}
+
+/// Does with a barrier what is told, and says so when it is done.
+async fn obey(client: &Client, path: &str, mut told: UnboundedReceiver<String>) -> Outcome<()> {
+    let barrier = DistributedBarrier::new(client, path)?;
+    while let Some(line) = told.recv().await {
+        match line.as_str() {
+            "set" => barrier.set().await?,
+            "remove" => barrier.remove().await?,
+            "wait" => barrier.wait_within(PATIENCE).await?,
+            other => return Err(format!("told {other}").into()),
+        }
+        println!("{line}");
+    }
+    Ok(())
+}
+
+async fn contend(
+    arguments: &Arguments,
+    client: &Client,
+    mut told: UnboundedReceiver<String>,
+) -> Outcome<()> {
+    let Arguments { path, capacity, .. } = arguments;
+    let mut log = Log::open(arguments)?;
+    let mutex = InterProcessMutex::new(client, path)?;
+    let lock = InterProcessReadWriteLock::new(client, path)?;
+    let semaphore = InterProcessSemaphoreV2::new(client, path, *capacity as usize)?;
+    let long = DistributedAtomicLong::new(client, path)?;
+    let count = match arguments.recipe {
+        Recipe::Count => Some(SharedCount::start(client, path, 0).await?),
+        _ => None,
+    };
+    while told.try_recv() != Err(TryRecvError::Disconnected) {
+        match (arguments.recipe, &count) {
+            (Recipe::Mutex, _) => hold(&mut log, &mutex).await?,
+            (Recipe::ReadWrite, _) => read_or_write(&mut log, &lock).await?,
+            (Recipe::Semaphore, _) => hold_permits(&mut log, &semaphore).await?,
+            (Recipe::Long, _) => match long.increment().await {
+                // Others were quicker, each time.
+                Err(ValueError::Contended { .. }) => {}
+                change => log.note_number(change?.after)?,
+            },
+            (Recipe::Count, Some(count)) => {
+                let before = count.count()?;
+                if count.try_set(before, before + 1).await? {
+                    log.note_number((before + 1).into())?;
+                }
+            }
+            (Recipe::Barrier | Recipe::Count, _) => unreachable!("obeyed, and started above"),
+        }
+    }
+    Ok(())
+}
+
+fn is_seldom() -> bool {
+    fastrand::u32(..SELDOM) == 0
+}
+
+/// How long the next attempt lasts: most until they succeed.
+fn time_to_wait() -> Duration {
+    if is_seldom() { Duration::from_millis(fastrand::u64(1..=HURRY_MS_MAX)) } else { PATIENCE }
+}
+
+/// What an attempt got; a hurried one may get nothing.
+fn got<T>(time: Duration, result: Result<T, LockError>) -> Result<Option<T>, LockError> {
+    match result {
+        Err(LockError::Over) if time < PATIENCE => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+async fn stay() {
+    tokio::time::sleep(Duration::from_micros(fastrand::u64(..INSIDE_US_MAX))).await;
+}
+
+async fn hold(log: &mut Log, mutex: &InterProcessMutex) -> Outcome<()> {
+    let time = time_to_wait();
+    let Some(guard) = got(time, mutex.acquire_within(time).await)? else { return Ok(()) };
+    stay_alone(log, &guard).await?;
+    guard.release().await?;
+    Ok(())
+}
+
+async fn stay_alone(log: &mut Log, guard: &Guard) -> Outcome<()> {
+    let inside = log.enter(log.capacity)?;
+    stay().await;
+    log.leave(inside, guard.fencing_token().0)
+}
+
+async fn read_or_write(log: &mut Log, lock: &InterProcessReadWriteLock) -> Outcome<()> {
+    let (time, read, write) = (time_to_wait(), lock.read_lock(), lock.write_lock());
+    let reading = if is_seldom() {
+        let Some(writing) = got(time, write.acquire_within(time).await)? else { return Ok(()) };
+        stay_alone(log, &writing).await?;
+        let kept = if is_seldom() { Some(read.acquire_within(PATIENCE).await?) } else { None };
+        writing.release().await?;
+        kept
+    } else {
+        got(time, read.acquire_within(time).await)?
+    };
+    let Some(reading) = reading else { return Ok(()) };
+    let inside = log.enter(1)?;
+    stay().await;
+    log.leave(inside, reading.fencing_token().0)?;
+    reading.release().await?;
+    Ok(())
+}
+
+async fn hold_permits(log: &mut Log, semaphore: &InterProcessSemaphoreV2) -> Outcome<()> {
+    let time = time_to_wait();
+    let count = if is_seldom() { log.capacity } else { fastrand::u32(1..log.capacity) };
+    let acquired = semaphore.acquire_within(count as usize, time).await;
+    let Some(permits): Option<Permits> = got(time, acquired)? else { return Ok(()) };
+    let inside = log.enter(count)?;
+    stay().await;
+    log.leave(inside, permits.fencing_token().0)?;
+    permits.release().await?;
+    Ok(())
+}
+
+/// Where holds are noted, and the lock of the operating system that shows whether there may be one.
+struct Log {
+    name: String,
+    capacity: u32,
+    entries: File,
+    inside: File,
+}
+
+/// A hold that lasts.
+struct Inside {
+    weight: u32,
+    start: u64,
+}
+
+impl Log {
+    fn open(arguments: &Arguments) -> io::Result<Self> {
+        let open =
+            |name| OpenOptions::new().read(true).append(true).open(arguments.folder.join(name));
+        Ok(Self {
+            name: arguments.name.clone(),
+            capacity: arguments.capacity,
+            entries: open("entries")?,
+            inside: open("inside")?,
+        })
+    }
+
+    fn enter(&self, weight: u32) -> Outcome<Inside> {
+        let operation = if weight == self.capacity {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        fcntl_lock(&self.inside, operation)
+            .map_err(|error| format!("someone is inside who must not be: {error}"))?;
+        Ok(Inside { weight, start: now() })
+    }
+
+    fn leave(&mut self, inside: Inside, token: i64) -> Outcome<()> {
+        self.note(inside.weight, token, inside.start)?;
+        Ok(fcntl_lock(&self.inside, FlockOperation::Unlock)?)
+    }
+
+    /// Notes a number that a counter was brought to.
+    fn note_number(&mut self, number: i64) -> Outcome<()> {
+        self.note(0, number, now())
+    }
+
+    fn note(&mut self, weight: u32, token: i64, start: u64) -> Outcome<()> {
+        // In one write, which is what keeps lines of several processes apart.
+        let line = format!("{} {weight} {token} {start} {}\n", self.name, now());
+        Ok(self.entries.write_all(line.as_bytes())?)
+    }
+}
+
+/// Nanoseconds of the clock that all processes of the machine share.
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let nanoseconds = now.tv_sec * 1_000_000_000 + now.tv_nsec;
+    u64::try_from(nanoseconds).expect("the machine was started before now")
+}

@@ -1,0 +1,154 @@
+//! Fleets of our processes, Curator's and kazoo's on one path: nobody is beside anybody who must be
+//! alone, tokens grow, and nobody starves.
+//!
+//! `ZOOLET_FLEET_SECONDS` is how long each contends.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use zoolet_conformance::apache::Apache;
+use zoolet_conformance::fleet::{self, Entry, Fleet, Library, Subject};
+use zoolet_conformance::harness;
+use zoolet_conformance::peers::Peer;
+use zoolet_conformance::script::Setting;
+use zoolet_conformance::stage;
+use zoolet_conformance::wire::Wire;
+
+use Library::{Curator, Kazoo, Zoolet};
+
+const OURS: &str = env!("CARGO_BIN_EXE_zoolet-conformance");
+
+const DEFAULT_SECONDS: u64 = 6;
+
+/// How often each must have been inside in a second, on however busy a machine.
+const ENTRIES_PER_SECOND_MIN: f64 = 0.5;
+
+/// Long enough for one who must not come through a barrier to do so.
+const A_WHILE: Duration = Duration::from_millis(300);
+
+/// More readers than there are.
+const READERS_MAX: u32 = 1_000;
+const PERMITS: u32 = 3;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Each keeps the machine busy by itself.
+    arguments.test_threads = Some(1);
+    let four_each = [Zoolet, Curator, Kazoo].map(|library| [library; 4]).concat();
+    let four_of_two = [Zoolet, Curator].map(|library| [library; 4]).concat();
+    let trials = [
+        on_both("mutex", four_each.clone(), |at, all| excludes(at, "mutex", 1, all)),
+        on_both("read-write", four_of_two.clone(), |at, all| {
+            excludes(at, "read-write", READERS_MAX, all)
+        }),
+        on_both("semaphore", four_of_two.clone(), |at, all| {
+            excludes(at, "semaphore", PERMITS, all)
+        }),
+        on_both("count", four_each, |at, all| counts(at, "count", all)),
+        on_both("long", four_of_two, |at, all| counts(at, "long", all)),
+        on_both("barrier", vec![Zoolet, Curator, Kazoo, Zoolet, Curator, Kazoo], barrier),
+    ];
+    libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
+}
+
+type Test = fn(SocketAddr, &[Library]) -> Result<(), Failed>;
+
+/// A test of a fleet on our server, and on Apache's.
+fn on_both(name: &str, libraries: Vec<Library>, test: Test) -> [Trial; 2] {
+    let peers = peers(&libraries);
+    let others = libraries.clone();
+    [
+        harness::needs(&peers, &format!("zoolet::{name}"), move || {
+            let server = Wire::start(stage::config(Setting::Steady))?;
+            test(server.address(), &libraries)
+        }),
+        harness::needs(
+            &[&[Peer::Apache], &*peers].concat(),
+            &format!("apache::{name}"),
+            move || {
+                let server = Apache::start(&stage::properties(Setting::Steady))?;
+                test(server.address(), &others)
+            },
+        ),
+    ]
+}
+
+fn peers(libraries: &[Library]) -> Vec<Peer> {
+    let known = [(Curator, Peer::Curator), (Kazoo, Peer::Kazoo)];
+    let is_needed = |(library, _): &(Library, Peer)| libraries.contains(library);
+    known.into_iter().filter(is_needed).map(|(_, peer)| peer).collect()
+}
+
+fn seconds() -> u64 {
+    let text = std::env::var("ZOOLET_FLEET_SECONDS");
+    text.map_or(DEFAULT_SECONDS, |text| text.parse().expect("a number of seconds"))
+}
+
+/// All in one line for a while: of `capacity` never more is had at once.
+fn excludes(
+    address: SocketAddr,
+    recipe: &str,
+    capacity: u32,
+    libraries: &[Library],
+) -> Result<(), Failed> {
+    let address = address.to_string();
+    let subject = Subject { recipe, address: &address, path: "/fleet/place", capacity };
+    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    let entries = fleet.contend(Duration::from_secs(seconds()))?;
+    let inside = fleet::judge(entries, capacity)?;
+    println!("{recipe}: {} entered, {inside:?}", inside.values().sum::<usize>());
+    let least = (seconds() as f64 * ENTRIES_PER_SECOND_MIN) as usize;
+    assert_eq!(inside.len(), libraries.len(), "one was never inside");
+    assert!(inside.values().all(|&count| count >= least), "one starved: {inside:?}");
+    Ok(())
+}
+
+/// All count: each number is reached once.
+fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<(), Failed> {
+    let address = address.to_string();
+    let subject = Subject { recipe, address: &address, path: "/fleet-number", capacity: 0 };
+    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    let entries = fleet.contend(Duration::from_secs(seconds()))?;
+    println!("{recipe}: counted to {}", entries.len());
+    let numbers: BTreeSet<_> = entries.iter().map(|entry| entry.token).collect();
+    assert_eq!(numbers.len(), entries.len(), "a number was reached twice");
+    assert_eq!(numbers.last().copied(), i64::try_from(entries.len()).ok(), "one was left out");
+    for library in libraries {
+        let is_of_it = |entry: &Entry| entry.who.starts_with(library.name());
+        assert!(entries.iter().any(is_of_it), "none of {} ever counted", library.name());
+    }
+    Ok(())
+}
+
+/// Each in turn sets the barrier, all others wait, and come through when it is removed by yet
+/// another, and not before.
+fn barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
+    let address = address.to_string();
+    let path = "/fleet-barrier";
+    let subject = Subject { recipe: "barrier", address: &address, path, capacity: 0 };
+    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    for setter in 0..libraries.len() {
+        let remover = (setter + 1) % libraries.len();
+        fleet.tell(setter, "set")?;
+        assert_eq!(fleet.hear()?, (setter, "set".to_owned()));
+        let waiting: Vec<_> = (0..libraries.len()).filter(|&member| member != remover).collect();
+        for &member in &waiting {
+            fleet.tell(member, "wait")?;
+        }
+        fleet.hear_nothing(A_WHILE)?;
+        fleet.tell(remover, "remove")?;
+        let mut through = BTreeSet::new();
+        while through.len() < waiting.len() {
+            match fleet.hear()? {
+                (member, line) if line == "remove" => assert_eq!(member, remover),
+                (member, line) => assert!(line == "wait" && through.insert(member)),
+            }
+        }
+    }
+    fleet.stop()?;
+    Ok(())
+}
