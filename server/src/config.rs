@@ -8,6 +8,7 @@ use zoolet_core::Settings;
 use zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT;
 
 use crate::clock::WallTime;
+use crate::storage::StorageConfig;
 
 /// The choices, with ZooKeeper's defaults.
 ///
@@ -49,6 +50,8 @@ pub struct Config {
     /// `znode.container.maxNeverUsedIntervalMs`: after how long a container goes that never had a
     /// child, in milliseconds; 0 for never. Five minutes by default.
     pub container_max_never_used_ms: i64,
+    /// Where data is kept; in memory only, the default, if nowhere.
+    pub storage: Option<StorageConfig>,
     /// Where the times in a Stat come from.
     pub wall_time: WallTime,
     /// The choices about the state machine.
@@ -72,6 +75,7 @@ impl Default for Config {
             container_check_interval: Duration::from_secs(60),
             container_max_per_minute: 10_000,
             container_max_never_used_ms: 300_000,
+            storage: None,
             wall_time: WallTime::Machine,
             settings: Settings::default(),
         }

@@ -18,7 +18,8 @@ use zoolet_protocol::{
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::journal::{Durable, Journal};
+use crate::durable::Durable;
+use crate::journal::Journal;
 use crate::limits::FORGET_WATCHES_PER_TURN;
 use crate::outbox::{Message, Outgoing};
 use crate::registry::{Liveness, Peer, Registry};
@@ -72,19 +73,27 @@ impl Drop for Wakers {
 pub(crate) struct SessionOver;
 
 impl Engine {
+    /// An engine with the state that the journal gave. Its sessions have their full time again.
+    ///
     /// # Panics
     ///
     /// If the configuration contradicts itself; it is checked before.
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, journal: Journal, core: Core) -> Self {
         let timeouts_ms = config.session_timeouts_ms().expect("the configuration was checked");
         let clock = Clock::new(config.wall_time);
-        let journal = Journal::in_memory();
-        let core = Core::new(config.settings.clone());
-        let last_session = AtomicI64::new(first_session(clock.wall_ms()).0);
+        let sessions = core.sessions();
+        let first = first_session(clock.wall_ms());
+        // The clock may have gone back since the last of them began.
+        let own = sessions.iter().map(|(id, _)| *id).filter(|id| id.0 >> 56 == first.0 >> 56);
+        let last_session = AtomicI64::new(own.max().map_or(first, |last| last.max(first)).0);
+        let registry = Registry::default();
+        for (session, timeout_ms) in sessions {
+            registry.insert_session(Arc::new(Liveness::new(session, timeout_ms, clock.now_ms())));
+        }
         Self {
             durable: journal.durable(),
             state: RwLock::new(State { core, journal }),
-            registry: Registry::default(),
+            registry,
             stats: Arc::default(),
             last_session,
             shut_down: AtomicBool::new(false),
@@ -93,6 +102,19 @@ impl Engine {
             clock,
             config,
         }
+    }
+
+    /// Nobody is served any more, and nobody is told anything.
+    pub(crate) fn give_up(&self) {
+        self.shut_down.store(true, Ordering::SeqCst);
+        for peer in self.registry.peers() {
+            peer.outbox.cut();
+        }
+    }
+
+    /// Writes everything that was decided, and nothing from then on.
+    pub(crate) fn close_journal(&self) {
+        self.state.write().journal.close();
     }
 
     /// From now on nobody new is served.
@@ -224,6 +246,9 @@ impl Engine {
         self.stats.commits.add(1);
         for fired in &effects.events {
             self.deliver(effects.zxid, fired, wakers);
+        }
+        if state.journal.wants_snapshot() {
+            state.journal.take_snapshot(state.core.freeze());
         }
         effects
     }

@@ -1,42 +1,94 @@
-//! The seam for a log: what was decided is appended under the lock, and becomes durable later.
-//!
-//! There is only the mode without a log so far, in which everything is as durable as it gets at
-//! once.
+//! Where decisions are kept, in their order: appended under the lock, and durable later.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
-use zoolet_core::Txn;
+use zoolet_core::{Core, Frozen, Settings, Txn};
 use zoolet_protocol::Zxid;
 
-/// The last zxid that would survive a crash. Outboxes give out nothing that depends on a later one.
-#[derive(Debug, Clone)]
-pub(crate) struct Durable(Arc<AtomicI64>);
+use crate::durable::Durable;
+use crate::storage::committer::{Commits, Committer};
+use crate::storage::directory::Directory;
+use crate::storage::recovery::{self, Recovered};
+use crate::storage::{Durability, StorageConfig, StorageError, snapshot_file};
 
-impl Durable {
-    /// Without a log nothing is waited for.
-    pub(crate) fn always() -> Self {
-        Self(Arc::new(AtomicI64::new(i64::MAX)))
-    }
-
-    /// Whether what depends on `zxid` may leave.
-    pub(crate) fn covers(&self, zxid: Zxid) -> bool {
-        zxid.0 <= self.0.load(Ordering::Acquire)
-    }
-}
-
-/// Where decisions are kept, in their order.
+/// Keeps decisions.
 #[derive(Debug)]
 pub(crate) struct Journal {
     durable: Durable,
     /// The last transaction that was appended.
     last: Zxid,
+    /// Nothing if nothing is kept, or no more.
+    log: Option<Log>,
+}
+
+/// What is counted of a log.
+#[derive(Debug)]
+struct Log {
+    commits: Commits,
+    snap_count: u64,
+    snap_bytes: u64,
+    log_bytes: u64,
+    /// Since the last snapshot.
+    txns: u64,
+    bytes: u64,
+    /// Of the present log.
+    bytes_of_log: u64,
 }
 
 impl Journal {
     /// A journal that keeps nothing.
     pub(crate) fn in_memory() -> Self {
-        Self { durable: Durable::always(), last: Zxid::ZERO }
+        Self { durable: Durable::always(), last: Zxid::ZERO, log: None }
+    }
+
+    /// Reads what is kept, and keeps what comes.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError`] if it cannot be read, or not be written to.
+    pub(crate) fn open(
+        config: &StorageConfig,
+        settings: &Settings,
+    ) -> Result<(Self, Core), StorageError> {
+        let data = &config.data_dir;
+        let logs = config.data_log_dir.as_ref().unwrap_or(data);
+        let directory = Directory::new(Arc::clone(&config.disk), data, logs);
+        let locks = directory.lock(data, logs)?;
+        let recovered = recovery::recover(&directory, settings, config.trust_empty_snapshot)?;
+        recovered.mend(&directory)?;
+        let Recovered { core, replayed, needs_snapshot, snapshot, .. } = recovered;
+        let last = core.last_zxid();
+        let mut txns = replayed;
+        if needs_snapshot {
+            let is_synced = config.durability == Durability::Synced;
+            let compression = config.snapshot_compression;
+            snapshot_file::save(&directory, &core.freeze(), compression, is_synced)?;
+            txns = 0;
+        }
+        let totals = core.totals();
+        tracing::info!(
+            "{} znodes and {} sessions at {last}: the snapshot {} and {replayed} transactions",
+            totals.znodes,
+            totals.sessions,
+            snapshot.map_or_else(|| "of nothing".to_owned(), |zxid| format!("at {zxid}")),
+        );
+        let durable = Durable::from(last);
+        let committer = Committer::new(directory, config, locks, durable.clone());
+        let commits = Commits::start(committer).map_err(|source| StorageError::Io {
+            what: "start the thread that writes to",
+            path: data.clone(),
+            source,
+        })?;
+        let log = Log {
+            commits,
+            snap_count: config.snap_count.max(1),
+            snap_bytes: config.snap_size_limit_bytes.unwrap_or(u64::MAX),
+            log_bytes: config.log_size_limit_bytes.unwrap_or(u64::MAX),
+            txns,
+            bytes: 0,
+            bytes_of_log: 0,
+        };
+        Ok((Self { durable, last, log: Some(log) }, core))
     }
 
     pub(crate) fn durable(&self) -> Durable {
@@ -47,5 +99,46 @@ impl Journal {
     pub(crate) fn append(&mut self, txn: &Txn) {
         assert!(txn.zxid > self.last, "{} is appended after {}", txn.zxid, self.last);
         self.last = txn.zxid;
+        if let Some(log) = &mut self.log {
+            let bytes = log.commits.append(txn) as u64;
+            log.txns += 1;
+            log.bytes += bytes;
+            log.bytes_of_log += bytes;
+            if log.bytes_of_log >= log.log_bytes {
+                log.end();
+            }
+        }
+    }
+
+    /// Whether so much was appended that a snapshot should be taken.
+    pub(crate) fn wants_snapshot(&self) -> bool {
+        let is_due = |log: &Log| log.txns >= log.snap_count || log.bytes >= log.snap_bytes;
+        self.log.as_ref().is_some_and(is_due)
+    }
+
+    /// Keeps a snapshot of everything that was appended, so that older logs are not needed. The next
+    /// decision begins a new log.
+    pub(crate) fn take_snapshot(&mut self, frozen: Frozen) {
+        let Some(log) = &mut self.log else { return };
+        assert_eq!(frozen.zxid, self.last, "a snapshot is taken of what was appended");
+        log.end();
+        log.commits.take_snapshot(frozen);
+        (log.txns, log.bytes) = (0, 0);
+    }
+
+    /// Writes what is to be written, and keeps nothing more. What is appended from now on is never
+    /// durable.
+    pub(crate) fn close(&mut self) {
+        self.log = None;
     }
 }
+
+impl Log {
+    fn end(&mut self) {
+        self.commits.end_log();
+        self.bytes_of_log = 0;
+    }
+}
+
+#[cfg(test)]
+mod crash_sweep;

@@ -11,7 +11,7 @@
 //!   everything for that client stands in order.
 //! - `engine` holds the lock around [`zoolet_core::Core`] and delivers what comes of a request.
 //! - `registry` knows who is connected and which sessions live; `ticker` ends those that do not.
-//! - [`storage`] is the format of ZooKeeper's own files.
+//! - `journal` keeps what was decided, by [`storage`], ZooKeeper's own files; `durable` tells how far.
 //! - `four_letter` answers the administrator's words.
 //!
 //! Invariants that this crate upholds:
@@ -19,12 +19,13 @@
 //! - **The lock is the order.** A reply or event enters its outbox before the lock is released
 //!   under which it was produced (`engine`).
 //! - **Nothing leaves before it is durable.** Every message carries the zxid that it depends on,
-//!   and the outbox gives it out when that is durable (`outbox`, `journal`).
+//!   and the outbox gives it out when that is durable (`outbox`, `durable`).
 //! - **Everything has a limit** ([`limits`]).
 
 mod clock;
 mod config;
 mod connection;
+mod durable;
 mod engine;
 mod four_letter;
 mod journal;

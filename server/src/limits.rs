@@ -51,3 +51,15 @@ pub const LOG_RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// The longest path or data of a snapshot that is believed, for the same reason.
 pub const SNAPSHOT_FIELD_BYTES_MAX: usize = 64 << 20;
+
+/// The bytes of records that are written to a log before it is synced, but for a single longer record.
+/// What a crash has left of a batch lies within as many, by which it is told from damage.
+pub const LOG_BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// The bytes of records that may wait to be written to a log. Whoever writes more waits: a disk that
+/// does not keep up slows its clients down.
+pub const LOG_QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// The longest block of a Snappy stream that is believed. The Java library writes 32 KiB by default,
+/// and half a gigabyte at most.
+pub const SNAPPY_BLOCK_BYTES_MAX: usize = 16 << 20;

@@ -11,7 +11,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use zoolet_protocol::{ConnectResponse, Encode, ReplyHeader, Response, Zxid};
 
-use crate::journal::Durable;
+use crate::durable::Durable;
 use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX};
 
 /// A message and the zxid that it depends on.
@@ -124,6 +124,7 @@ impl Outbox {
             return Ok(None);
         }
         let length = outgoing.message.len();
+        let after = outgoing.after;
         let is_full = inner.waiting.len() >= OUTBOX_MESSAGES_MAX || inner.bytes >= OUTBOX_BYTES_MAX;
         if is_full || i32::try_from(length).is_err() {
             let (messages, bytes) = (inner.waiting.len() + 1, inner.bytes.saturating_add(length));
@@ -132,7 +133,11 @@ impl Outbox {
         }
         inner.bytes += length;
         inner.waiting.push_back(outgoing);
-        Ok(inner.taker.take())
+        match &inner.taker {
+            // Woken when there is something to take.
+            Some(taker) if self.durable.wait(after, taker) => Ok(None),
+            _ => Ok(inner.taker.take()),
+        }
     }
 
     /// Ends the conversation once everything has left.
@@ -177,13 +182,17 @@ impl Outbox {
     /// Takes the next message that may leave. Only the last caller is woken.
     pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Taken> {
         let mut inner = self.inner.lock();
-        match inner.take(&self.durable) {
-            Some(taken) => Poll::Ready(taken),
-            None => {
-                if !inner.taker.as_ref().is_some_and(|taker| taker.will_wake(context.waker())) {
-                    inner.taker = Some(context.waker().clone());
-                }
-                Poll::Pending
+        loop {
+            if let Some(taken) = inner.take(&self.durable) {
+                return Poll::Ready(taken);
+            }
+            if !inner.taker.as_ref().is_some_and(|taker| taker.will_wake(context.waker())) {
+                inner.taker = Some(context.waker().clone());
+            }
+            match inner.waiting.front() {
+                // It has become durable in between.
+                Some(first) if !self.durable.wait(first.after, context.waker()) => {}
+                _ => return Poll::Pending,
             }
         }
     }

@@ -2,16 +2,20 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use zoolet_core::{Core, Totals};
 
 use crate::config::{Config, ConfigError};
+use crate::durable::Durable;
 use crate::engine::Engine;
+use crate::journal::Journal;
 use crate::limits::SHUTDOWN_TIMEOUT;
 use crate::local::Dialer;
+use crate::storage::{StorageConfig, StorageError};
 use crate::{tcp, ticker};
 
 /// A running server. Dropping it ends it at once; [`Server::shutdown`] lets clients take what is
@@ -73,6 +77,19 @@ impl Server {
         if tokio::time::timeout(2 * SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::warn!("{} connections did not end in time", self.tasks.len());
         }
+        let engine = Arc::clone(&self.engine);
+        let _ = tokio::task::spawn_blocking(move || engine.close_journal()).await;
+    }
+
+    /// Waits until the server can keep nothing any more, since the disk is full, say, and returns why;
+    /// for ever if it can. Nobody is served then, and nothing was acknowledged that is not kept. A
+    /// server that is started again, once the cause is gone, goes on with what is.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe.
+    pub async fn failure(&self) -> Arc<StorageError> {
+        self.engine.durable().failure().await
     }
 }
 
@@ -80,6 +97,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.engine.shut_down();
         self.cancelled.cancel();
+        // The files are free for another server when this returns.
+        self.engine.close_journal();
     }
 }
 
@@ -108,6 +127,13 @@ impl Builder {
         Self { config }
     }
 
+    /// Keeps the data in a directory, in ZooKeeper's format: acknowledged writes, and the sessions with
+    /// their ephemerals, survive the server. More may be chosen in [`Config::storage`].
+    pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.config.storage = Some(StorageConfig::at(directory));
+        self
+    }
+
     /// Listens at an address; port 0 picks a free one.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.config.listen = Some(address);
@@ -119,8 +145,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`StartError`] if the configuration contradicts itself or the address cannot be had.
-    // Asynchronous although nothing is waited for yet: reading a log will be.
+    /// [`StartError`] if the configuration contradicts itself, the address cannot be had or the data
+    /// cannot be read.
     pub async fn start(self) -> Result<Server, StartError> {
         self.config.check()?;
         let listener = match self.config.listen {
@@ -131,16 +157,44 @@ impl Builder {
             None => None,
         };
         let local_addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-        let engine = Arc::new(Engine::new(self.config));
+        let (journal, core) = open_journal(&self.config).await?;
+        let engine = Arc::new(Engine::new(self.config, journal, core));
         let tasks = TaskTracker::new();
         let cancelled = CancellationToken::new();
         tasks.spawn(ticker::run(Arc::downgrade(&engine), cancelled.clone()));
+        tasks.spawn(end_on_failure(engine.durable(), Arc::downgrade(&engine), cancelled.clone()));
         if let Some(listener) = listener {
             engine.listens_at(local_addr);
             let engine = Arc::clone(&engine);
             tasks.spawn(tcp::accept(listener, engine, tasks.clone(), cancelled.clone()));
         }
         Ok(Server { engine, local_addr, tasks, cancelled })
+    }
+}
+
+/// Reads what the server has kept; a thread of its own may wait for the disk.
+async fn open_journal(config: &Config) -> Result<(Journal, Core), StorageError> {
+    let Some(storage) = config.storage.clone() else {
+        return Ok((Journal::in_memory(), Core::new(config.settings.clone())));
+    };
+    let settings = config.settings.clone();
+    let opened = tokio::task::spawn_blocking(move || Journal::open(&storage, &settings)).await;
+    match opened {
+        Ok(opened) => opened,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// Ends a server that can keep nothing any more.
+async fn end_on_failure(durable: Durable, engine: Weak<Engine>, cancelled: CancellationToken) {
+    tokio::select! {
+        () = cancelled.cancelled() => {}
+        _failure = durable.failure() => {
+            if let Some(engine) = engine.upgrade() {
+                engine.give_up();
+            }
+            cancelled.cancel();
+        }
     }
 }
 
@@ -162,6 +216,9 @@ pub enum StartError {
     /// The configuration contradicts itself.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// What it has kept cannot be read, or nothing more be kept.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
     /// The address cannot be had.
     #[error("cannot listen on {address}: {source}")]
     Listen {

@@ -1,14 +1,34 @@
 //! ZooKeeper's own files, byte for byte.
 //!
-//! So far there are the records of a transaction log and what reads one ([`LogReader`]), and
-//! snapshots both ways ([`SnapshotReader`], [`write_snapshot`]). The server does not use them yet.
+//! - [`Disk`] is the seam to the file system: the machine's, one in memory, and one that loses power.
+//! - A snapshot holds a whole tree ([`SnapshotReader`], [`write_snapshot`]), a log the transactions
+//!   after it ([`LogReader`], [`encode_log_record`]); `directory` knows their names, and which are old.
+//! - `recovery` makes a state of them; `log_tail` tells what a crash has left from damage.
+//! - `committer` writes what is decided.
 
+mod compression;
+mod config;
+mod disk;
+mod error;
 mod log_reader;
+mod log_tail;
+mod log_writer;
 mod snapshot;
 mod snapshot_reader;
 mod txn_record;
 
+pub(crate) mod committer;
+pub(crate) mod directory;
+pub(crate) mod recovery;
+pub(crate) mod snapshot_file;
+
+pub use self::compression::{Compression, UnknownCompression};
+pub use self::config::{Durability, StorageConfig, UnknownDurability};
+pub use self::disk::{DirectoryLock, Disk, DiskFile, FsDisk, LockError, MemDisk, SimDisk};
+pub use self::error::StorageError;
 pub use self::log_reader::{LogEnd, LogError, LogReader, LogRecord};
+pub use self::log_writer::encode_log_record;
+pub use self::recovery::{SnapshotFault, SnapshotUnusable};
 pub use self::snapshot::write_snapshot;
 pub use self::snapshot_reader::{SnapshotError, SnapshotReader, SnapshotZnode};
 pub use self::txn_record::{TxnDigest, TxnRecordError, decode_txn, encode_txn};

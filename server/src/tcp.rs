@@ -264,13 +264,16 @@ impl Driver {
         self.connection.peer.outbox.finish();
         let flush = async {
             loop {
-                let goes_on = self.connection.peer.outbox.encode_into(output, WRITE_BYTES);
-                if output.is_empty() {
-                    break;
-                }
+                let outbox = &self.connection.peer.outbox;
+                let goes_on = outbox.encode_into(output, WRITE_BYTES);
                 self.stream.write_all_buf(output).await?;
                 if !goes_on {
                     break;
+                }
+                // What is not durable yet leaves when it is.
+                match std::future::poll_fn(|context| outbox.poll_take(context)).await {
+                    Taken::Message(message) => message.put(output),
+                    Taken::Over => break,
                 }
             }
             self.stream.shutdown().await

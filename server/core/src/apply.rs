@@ -110,6 +110,8 @@ impl Core {
                 for path in paths {
                     self.delete(path, at, &mut events);
                 }
+                // Logs from before ZooKeeper 3.6 do not tell them.
+                self.delete_ephemerals(txn.session, at, &mut events);
                 self.sessions.end(txn.session);
                 ended = Some(txn.session);
                 Ok(Response::Empty)
@@ -168,17 +170,24 @@ impl Core {
     fn create(&mut self, create: &CreateTxn, at: At, events: &mut Vec<Fired>) -> MultiResult {
         let path = &create.path;
         let acl = self.tree.acl_lists().intern(&create.acl);
-        if self.tree.update(path, |znode| znode.acl = acl.clone()).is_some() {
-            return MultiResult::Error(ErrorCode::NODE_EXISTS);
-        }
+        let is_there = self.tree.update(path, |znode| znode.acl = acl.clone()).is_some();
         let Some(parent) = path.parent() else { return MultiResult::Error(ErrorCode::NODE_EXISTS) };
         let raised = self.tree.update(parent, |parent| {
+            let cversion = match create.parent_cversion {
+                CreateTxn::PARENT_CVERSION_UNKNOWN if is_there => parent.stat.cversion,
+                CreateTxn::PARENT_CVERSION_UNKNOWN => parent.stat.cversion.wrapping_add(1),
+                cversion => cversion,
+            };
             // At the end of the numbers the new one is negative, and the parent stays as it is.
-            if create.parent_cversion > parent.stat.cversion {
-                parent.stat.cversion = create.parent_cversion;
-                parent.stat.pzxid = at.zxid;
+            if cversion > parent.stat.cversion {
+                parent.stat.cversion = cversion;
+                parent.stat.pzxid = parent.stat.pzxid.max(at.zxid);
             }
         });
+        if is_there {
+            // ZooKeeper's snapshots may hold a znode and not yet what it did to its parent.
+            return MultiResult::Error(ErrorCode::NODE_EXISTS);
+        }
         if raised.is_none() {
             return MultiResult::Error(ErrorCode::NO_NODE);
         }
@@ -247,6 +256,25 @@ impl Core {
         self.fire_deleted(path, &znode.acl, events);
         self.fire_children(parent, events);
         Some(())
+    }
+
+    /// Deletes what is left of a session's ephemerals, and tells how many that were.
+    fn delete_ephemerals(&mut self, session: SessionId, at: At, events: &mut Vec<Fired>) -> usize {
+        let paths: Vec<_> = self.sessions.ephemerals(session).cloned().collect();
+        paths.iter().filter_map(|path| self.delete(path, at, events)).count()
+    }
+
+    /// Ends what a recovery has left without an owner, ephemerals of sessions that are neither in the
+    /// snapshot nor begun in a log, and tells how many went (`ZooKeeperServer.loadData`). What follows
+    /// depends on it, so it must be in a snapshot before anything is logged.
+    pub fn end_recovery(&mut self) -> usize {
+        let mut count = 0;
+        for session in self.sessions.unknown() {
+            let at = At { session, zxid: self.last_zxid, time_ms: 0 };
+            count += self.delete_ephemerals(session, at, &mut Vec::new());
+            self.sessions.end(session);
+        }
+        count
     }
 
     fn set_data(

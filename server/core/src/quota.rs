@@ -54,6 +54,11 @@ impl Quotas {
         self.paths.remove(path);
     }
 
+    /// All paths with a quota, in order.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.paths.iter().cloned().collect()
+    }
+
     /// The deepest path with a quota that `path` counts towards.
     fn governing<'a>(&self, path: &'a str) -> Option<&'a str> {
         if self.paths.is_empty() {

@@ -15,13 +15,14 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Clone, Default)]
 struct Session {
-    timeout_ms: i32,
+    /// `None` if it owns ephemerals without having begun, as in a log without its beginning.
+    timeout_ms: Option<i32>,
     ephemerals: BTreeSet<ZPath>,
 }
 
 impl Sessions {
     pub(crate) fn begin(&mut self, session: SessionId, timeout_ms: i32) {
-        self.sessions.entry(session).or_default().timeout_ms = timeout_ms;
+        self.sessions.entry(session).or_default().timeout_ms = Some(timeout_ms);
     }
 
     pub(crate) fn end(&mut self, session: SessionId) {
@@ -31,7 +32,7 @@ impl Sessions {
     }
 
     pub(crate) fn contain(&self, session: SessionId) -> bool {
-        self.sessions.contains_key(&session)
+        self.sessions.get(&session).is_some_and(|session| session.timeout_ms.is_some())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -40,8 +41,8 @@ impl Sessions {
 
     /// The sessions and their timeouts in milliseconds, in order.
     pub(crate) fn timeouts(&self) -> Vec<(SessionId, i32)> {
-        let mut timeouts: Vec<_> =
-            self.sessions.iter().map(|(id, session)| (*id, session.timeout_ms)).collect();
+        let timeout = |(id, session): (&SessionId, &Session)| Some((*id, session.timeout_ms?));
+        let mut timeouts: Vec<_> = self.sessions.iter().filter_map(timeout).collect();
         timeouts.sort_unstable();
         timeouts
     }
@@ -68,6 +69,15 @@ impl Sessions {
     pub(crate) fn ephemerals_below(&self, session: SessionId, prefix: &str) -> Names {
         let paths = self.ephemerals(session).map(ZPath::as_str);
         paths.filter(|path| path.starts_with(prefix)).collect()
+    }
+
+    /// Those that own ephemerals and have not begun, in order.
+    pub(crate) fn unknown(&self) -> Vec<SessionId> {
+        let is_unknown = |(_, session): &(&SessionId, &Session)| session.timeout_ms.is_none();
+        let mut unknown: Vec<_> =
+            self.sessions.iter().filter(is_unknown).map(|(id, _)| *id).collect();
+        unknown.sort_unstable();
+        unknown
     }
 
     /// How many ephemerals there are.

@@ -47,6 +47,14 @@ struct Children {
 impl Tree {
     /// A tree with the built-in znodes.
     pub(crate) fn new() -> Self {
+        let mut tree = Self::with_root(Znode::built_in(ZPath::root(), AclList::OPEN));
+        tree.insert_built_ins();
+        tree
+    }
+
+    /// A tree of one znode.
+    pub(crate) fn with_root(root: Znode) -> Self {
+        assert!(root.path.is_root(), "{} is no root", root.path);
         let mut tree = Self {
             shards: vec![Arc::default(); SHARDS].into(),
             hasher: DefaultHashBuilder::default(),
@@ -55,12 +63,19 @@ impl Tree {
             count: 0,
             size_bytes: 0,
         };
-        tree.put(Znode::built_in(ZPath::root(), AclList::OPEN));
-        for (path, acl) in Znode::built_ins(&mut tree.acl_lists) {
-            tree.insert(Znode::built_in(path, acl));
-        }
-        tree.update("/zookeeper/config", Znode::mark_as_config);
+        tree.put(root);
         tree
+    }
+
+    /// Adds those built-in znodes that are not there, and tells how many that are.
+    pub(crate) fn insert_built_ins(&mut self) -> usize {
+        let before = self.count;
+        for (path, acl) in Znode::built_ins(&mut self.acl_lists) {
+            if self.get(&path).is_none() {
+                self.insert(Znode::built_in(path, acl));
+            }
+        }
+        self.count - before
     }
 
     pub(crate) fn acl_lists(&mut self) -> &mut AclLists {

@@ -124,6 +124,12 @@ pub struct CreateTxn {
     pub parent_cversion: i32,
 }
 
+impl CreateTxn {
+    /// The parent's cversion in records that do not tell it, those from before ZooKeeper 3.4: one
+    /// more than it has.
+    pub const PARENT_CVERSION_UNKNOWN: i32 = -1;
+}
+
 impl TxnOp {
     /// The code under which it is logged.
     #[must_use]

@@ -9,19 +9,19 @@ use super::txn_record::{TxnDigest, TxnRecordError, decode_txn};
 use crate::limits::LOG_RECORD_BYTES_MAX;
 
 /// "ZKLG".
-const MAGIC: [u8; 4] = *b"ZKLG";
+pub(super) const MAGIC: [u8; 4] = *b"ZKLG";
 
 /// The version of the format: there has been no other since ZooKeeper 3.
-const VERSION: i32 = 2;
+pub(super) const VERSION: i32 = 2;
 
 /// Magic, version, and an id that nobody reads.
-const HEADER_BYTES: usize = 16;
+pub(super) const HEADER_BYTES: usize = 16;
 
 /// The checksum and the length of a record.
-const FRAME_BYTES: usize = 12;
+pub(super) const FRAME_BYTES: usize = 12;
 
 /// What ends a record.
-const RECORD_END: u8 = b'B';
+pub(super) const RECORD_END: u8 = b'B';
 
 /// One record.
 ///

@@ -46,9 +46,6 @@ zoolet_protocol::record! {
     }
 }
 
-/// The parent's cversion in records that do not tell it: one more than it has.
-const PARENT_CVERSION_UNKNOWN: i32 = -1;
-
 /// Why the bytes of a record are no transaction.
 ///
 /// ```
@@ -179,6 +176,8 @@ pub fn decode_txn(mut record: Bytes) -> Result<(Txn, Option<TxnDigest>), TxnReco
 fn decode_op(op: OpCode, record: &mut Bytes) -> Result<TxnOp, TxnRecordError> {
     Ok(match op {
         OpCode::CREATE_SESSION => TxnOp::CreateSession { timeout_ms: decode_front(record)? },
+        // ZooKeeper before 3.6 did not write them.
+        OpCode::CLOSE_SESSION if record.is_empty() => TxnOp::CloseSession { paths: Vec::new() },
         OpCode::CLOSE_SESSION => TxnOp::CloseSession { paths: decode_paths(record)? },
         OpCode::CREATE => decode_create(CreateKind::Create, record)?,
         OpCode::CREATE2 => decode_create(CreateKind::Create2, record)?,
@@ -232,7 +231,7 @@ fn decode_create(kind: CreateKind, record: &mut Bytes) -> Result<TxnOp, TxnRecor
     };
     // ZooKeeper before 3.4 did not write it.
     let parent_cversion =
-        if record.is_empty() { PARENT_CVERSION_UNKNOWN } else { decode_front(record)? };
+        if record.is_empty() { CreateTxn::PARENT_CVERSION_UNKNOWN } else { decode_front(record)? };
     let kind = match kind {
         CreateKind::Ttl { .. } => CreateKind::Ttl { ttl_ms: decode_front(record)? },
         kind => kind,

@@ -87,7 +87,10 @@ impl Znode {
 
     /// A znode that is there from the start: no time, no zxid.
     pub(crate) fn built_in(path: ZPath, acl: AclList) -> Self {
-        Self { path, data: Some(Bytes::new()), acl, stat: Persisted::default(), num_children: 0 }
+        // `DataTree.addConfigNode` sets the list with version -1, and so the version is.
+        let aversion = if path.as_str() == "/zookeeper/config" { -1 } else { 0 };
+        let stat = Persisted { aversion, ..Persisted::default() };
+        Self { path, data: Some(Bytes::new()), acl, stat, num_children: 0 }
     }
 
     /// The built-in znodes below the root, and who may do what with them.
@@ -99,11 +102,6 @@ impl Znode {
             (path("/zookeeper/quota"), AclList::OPEN),
             (path("/zookeeper/config"), acl_lists.intern(&[readable].into())),
         ]
-    }
-
-    /// `DataTree.addConfigNode` sets the list with version -1, and so the version is.
-    pub(crate) fn mark_as_config(&mut self) {
-        self.stat.aversion = -1;
     }
 
     /// The bytes of its data.

@@ -1,0 +1,289 @@
+//! What becomes of what was decided: it is written, synced, and given out.
+//!
+//! On the machine's disk a thread of its own does that. Whatever was decided while it wrote and
+//! synced makes its next batch: so many writers share a sync, without a timer, and one that is
+//! alone waits for nobody.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use bytes::BytesMut;
+use parking_lot::{Condvar, Mutex};
+use zoolet_core::{Frozen, Txn};
+use zoolet_protocol::Zxid;
+
+use super::compression::Compression;
+use super::config::{Durability, StorageConfig};
+use super::directory::Directory;
+use super::disk::DirectoryLock;
+use super::log_writer::{LogWriter, encode_log_record};
+use super::snapshot_file;
+use crate::durable::Durable;
+use crate::limits::{LOG_BATCH_BYTES_MAX, LOG_QUEUE_BYTES_MAX};
+
+/// What is to be done, in this order.
+#[derive(Debug)]
+enum Work {
+    /// Records to be written.
+    Batch { first: Zxid, last: Zxid, records: BytesMut },
+    /// The present log ends.
+    EndLog,
+    /// A snapshot to be written, of what is in the log by then.
+    Snapshot(Box<Frozen>),
+}
+
+/// Does the work.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    directory: Directory,
+    writer: LogWriter,
+    durable: Durable,
+    compression: Compression,
+    retain: Option<usize>,
+    is_synced: bool,
+    /// Whether snapshots are written while the log goes on.
+    in_background: bool,
+    snapshot: Option<JoinHandle<()>>,
+    /// Kept until everything is written.
+    _locks: Vec<Box<dyn DirectoryLock>>,
+}
+
+impl Committer {
+    pub(crate) fn new(
+        directory: Directory,
+        config: &StorageConfig,
+        locks: Vec<Box<dyn DirectoryLock>>,
+        durable: Durable,
+    ) -> Self {
+        let is_synced = config.durability == Durability::Synced;
+        Self {
+            writer: LogWriter::new(directory.clone(), config.allocate_bytes, is_synced),
+            in_background: !directory.disk.is_immediate(),
+            directory,
+            durable,
+            compression: config.snapshot_compression,
+            retain: config.snap_retain_count,
+            is_synced,
+            snapshot: None,
+            _locks: locks,
+        }
+    }
+
+    /// Does what is to be done, unless something has failed before: then nothing more is written.
+    fn carry_out(&mut self, work: Work) {
+        if self.durable.has_failed() {
+            return;
+        }
+        let done = match work {
+            Work::Batch { first, last, records } => {
+                self.writer.write(first, &records).map(|()| self.durable.reach(last))
+            }
+            Work::EndLog => self.writer.end(),
+            Work::Snapshot(frozen) => {
+                self.take_snapshot(*frozen);
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            self.durable.fail(error);
+        }
+    }
+
+    /// Writes a snapshot, unless one is being written.
+    fn take_snapshot(&mut self, frozen: Frozen) {
+        if self.snapshot.as_ref().is_some_and(|running| !running.is_finished()) {
+            tracing::info!("no snapshot at {}: one is being written", frozen.zxid);
+            return;
+        }
+        let (directory, compression) = (self.directory.clone(), self.compression);
+        let (is_synced, retain) = (self.is_synced, self.retain);
+        let save = move || save_and_purge(&directory, &frozen, compression, is_synced, retain);
+        if !self.in_background {
+            return save();
+        }
+        match thread::Builder::new().name("zoolet-snapshot".to_owned()).spawn(save) {
+            Ok(running) => self.snapshot = Some(running),
+            // The log has everything: the next one may succeed.
+            Err(error) => tracing::error!("no snapshot: {error}"),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.carry_out(Work::EndLog);
+        if let Some(snapshot) = self.snapshot.take()
+            && snapshot.join().is_err()
+        {
+            tracing::error!("the snapshot was not finished: its thread panicked");
+        }
+    }
+}
+
+/// A snapshot that fails costs nothing but time: the log has everything. The next one may succeed.
+fn save_and_purge(
+    directory: &Directory,
+    frozen: &Frozen,
+    compression: Compression,
+    is_synced: bool,
+    retain: Option<usize>,
+) {
+    if let Err(error) = snapshot_file::save(directory, frozen, compression, is_synced) {
+        tracing::error!("no snapshot at {}: {error}", frozen.zxid);
+        return;
+    }
+    tracing::info!("snapshot of {} znodes at {}", frozen.len(), frozen.zxid);
+    if let Some(retain) = retain {
+        match directory.purge(retain) {
+            Ok(0) => {}
+            Ok(count) => tracing::info!("{count} old files deleted"),
+            Err(error) => tracing::warn!("old files are left: {error}"),
+        }
+    }
+}
+
+/// The way to a [`Committer`]: a call, or a queue before a thread of its own.
+#[derive(Debug)]
+pub(crate) enum Commits {
+    /// Everything is done when it is asked for.
+    Immediate(Box<Committer>),
+    /// It is done by a thread.
+    Queued(Arc<Queue>, Option<JoinHandle<()>>),
+}
+
+impl Commits {
+    /// # Errors
+    ///
+    /// If there can be no thread.
+    pub(crate) fn start(mut committer: Committer) -> std::io::Result<Self> {
+        if !committer.in_background {
+            return Ok(Self::Immediate(Box::new(committer)));
+        }
+        let queue = Arc::new(Queue::default());
+        let taken = Arc::clone(&queue);
+        let thread = thread::Builder::new().name("zoolet-log".to_owned()).spawn(move || {
+            while let Some(work) = taken.take() {
+                for work in work {
+                    committer.carry_out(work);
+                }
+            }
+            committer.finish();
+        })?;
+        Ok(Self::Queued(queue, Some(thread)))
+    }
+
+    /// Has a transaction written, and returns the bytes that it takes.
+    pub(crate) fn append(&mut self, txn: &Txn) -> usize {
+        match self {
+            Self::Immediate(committer) => {
+                let mut records = BytesMut::new();
+                encode_log_record(txn, &mut records);
+                let bytes = records.len();
+                committer.carry_out(Work::Batch { first: txn.zxid, last: txn.zxid, records });
+                bytes
+            }
+            Self::Queued(queue, _) => queue.append(txn),
+        }
+    }
+
+    pub(crate) fn end_log(&mut self) {
+        self.push(Work::EndLog);
+    }
+
+    pub(crate) fn take_snapshot(&mut self, frozen: Frozen) {
+        self.push(Work::Snapshot(Box::new(frozen)));
+    }
+
+    fn push(&mut self, work: Work) {
+        match self {
+            Self::Immediate(committer) => committer.carry_out(work),
+            Self::Queued(queue, _) => queue.push(work),
+        }
+    }
+}
+
+impl Drop for Commits {
+    /// Returns when everything was written that was decided.
+    fn drop(&mut self) {
+        match self {
+            Self::Immediate(committer) => committer.finish(),
+            Self::Queued(queue, thread) => {
+                queue.close();
+                if let Some(Err(_)) = thread.take().map(JoinHandle::join) {
+                    tracing::error!("the thread of the log panicked");
+                }
+            }
+        }
+    }
+}
+
+/// What waits for the thread.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    /// There is work, or there will be none.
+    filled: Condvar,
+    /// Work was taken.
+    emptied: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    work: VecDeque<Work>,
+    bytes: usize,
+    is_closed: bool,
+}
+
+impl Queue {
+    fn append(&self, txn: &Txn) -> usize {
+        let mut waiting = self.waiting.lock();
+        while waiting.bytes > LOG_QUEUE_BYTES_MAX {
+            self.emptied.wait(&mut waiting);
+        }
+        let bytes = match waiting.work.back_mut() {
+            Some(Work::Batch { last, records, .. }) if records.len() < LOG_BATCH_BYTES_MAX => {
+                *last = txn.zxid;
+                encode_to(records, txn)
+            }
+            _ => {
+                let mut records = BytesMut::new();
+                let bytes = encode_to(&mut records, txn);
+                waiting.work.push_back(Work::Batch { first: txn.zxid, last: txn.zxid, records });
+                bytes
+            }
+        };
+        waiting.bytes += bytes;
+        drop(waiting);
+        self.filled.notify_one();
+        bytes
+    }
+
+    fn push(&self, work: Work) {
+        self.waiting.lock().work.push_back(work);
+        self.filled.notify_one();
+    }
+
+    fn close(&self) {
+        self.waiting.lock().is_closed = true;
+        self.filled.notify_one();
+    }
+
+    /// All that waits; `None` when there will be no more.
+    fn take(&self) -> Option<VecDeque<Work>> {
+        let mut waiting = self.waiting.lock();
+        while waiting.work.is_empty() {
+            if waiting.is_closed {
+                return None;
+            }
+            self.filled.wait(&mut waiting);
+        }
+        waiting.bytes = 0;
+        self.emptied.notify_all();
+        Some(std::mem::take(&mut waiting.work))
+    }
+}
+
+fn encode_to(records: &mut BytesMut, txn: &Txn) -> usize {
+    let before = records.len();
+    encode_log_record(txn, records);
+    records.len() - before
+}

@@ -1,0 +1,250 @@
+//! The files of a server: their names, and which are needed (`FileTxnSnapLog`, `PurgeTxnLog`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zoolet_protocol::Zxid;
+
+use super::compression::Compression;
+use super::disk::{DirectoryLock, Disk};
+use super::error::StorageError;
+
+/// The directory below that of the data in which the files are. It has not changed since
+/// ZooKeeper 3.0.
+const VERSION_DIRECTORY: &str = "version-2";
+
+/// What a snapshot is called while it is written: ZooKeeper takes no such file for a snapshot.
+const UNFINISHED: &str = "unfinished-snapshot.";
+
+/// Where the files are.
+#[derive(Debug, Clone)]
+pub(crate) struct Directory {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(super) snapshots: PathBuf,
+    pub(super) logs: PathBuf,
+}
+
+/// A log, and the first transaction that is in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LogFile {
+    pub(crate) zxid: Zxid,
+    pub(crate) path: PathBuf,
+}
+
+/// A snapshot, and the last transaction that is in it for certain.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SnapshotFile {
+    pub(crate) zxid: Zxid,
+    pub(crate) path: PathBuf,
+    pub(crate) compression: Compression,
+}
+
+/// What is in the directories.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// The oldest first.
+    pub(crate) logs: Vec<LogFile>,
+    /// The oldest first.
+    pub(crate) snapshots: Vec<SnapshotFile>,
+    /// Snapshots that were not finished.
+    pub(crate) unfinished: Vec<PathBuf>,
+}
+
+impl Directory {
+    /// The files below `data`, the logs of them below `logs`.
+    pub(crate) fn new(disk: Arc<dyn Disk>, data: &Path, logs: &Path) -> Self {
+        let (snapshots, logs) = (data.join(VERSION_DIRECTORY), logs.join(VERSION_DIRECTORY));
+        Self { disk, snapshots, logs }
+    }
+
+    /// Makes the directories, and keeps other servers out of them until the locks are dropped.
+    pub(crate) fn lock(
+        &self,
+        data: &Path,
+        logs: &Path,
+    ) -> Result<Vec<Box<dyn DirectoryLock>>, StorageError> {
+        for directory in self.all() {
+            let made = self.disk.create_directory(directory);
+            made.map_err(StorageError::io("create", directory))?;
+        }
+        let both = [Some(data), (logs != data).then_some(logs)];
+        let lock = |directory: &Path| {
+            let locked = self.disk.lock(directory);
+            locked.map_err(|source| StorageError::Locked { path: directory.to_owned(), source })
+        };
+        both.into_iter().flatten().map(lock).collect()
+    }
+
+    /// The directories, each once.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Path> {
+        let logs = (self.logs != self.snapshots).then_some(self.logs.as_path());
+        std::iter::once(self.snapshots.as_path()).chain(logs)
+    }
+
+    /// Looks for logs and snapshots. Files of other names are none of ours.
+    pub(crate) fn files(&self) -> Result<Files, StorageError> {
+        let mut files = Files::default();
+        for directory in self.all() {
+            let list = self.disk.list(directory);
+            for name in list.map_err(StorageError::io("list", directory))? {
+                let path = directory.join(&name);
+                if let Some(zxid) = name.strip_prefix("log.").and_then(parse_zxid) {
+                    self.check_place(&path, directory, &self.logs)?;
+                    files.logs.push(LogFile { zxid, path });
+                } else if let Some((zxid, compression)) = parse_snapshot(&name) {
+                    self.check_place(&path, directory, &self.snapshots)?;
+                    files.snapshots.push(SnapshotFile { zxid, path, compression });
+                } else if name.starts_with(UNFINISHED) {
+                    files.unfinished.push(path);
+                }
+            }
+        }
+        files.logs.sort();
+        files.snapshots.sort();
+        Ok(files)
+    }
+
+    /// Whoever has two directories and mixes them up would lose what is in the wrong one.
+    fn check_place(&self, path: &Path, is: &Path, should: &Path) -> Result<(), StorageError> {
+        if is == should {
+            return Ok(());
+        }
+        Err(StorageError::WrongDirectory { path: path.to_owned(), should_be: should.to_owned() })
+    }
+
+    pub(super) fn log_path(&self, first: Zxid) -> PathBuf {
+        self.logs.join(format!("log.{:x}", first.0))
+    }
+
+    pub(super) fn snapshot_path(&self, zxid: Zxid, compression: Compression) -> PathBuf {
+        let extension = compression.extension();
+        self.snapshots.join(format!("snapshot.{:x}{extension}", zxid.0))
+    }
+
+    pub(super) fn unfinished_path(&self, zxid: Zxid) -> PathBuf {
+        self.snapshots.join(format!("{UNFINISHED}{:x}", zxid.0))
+    }
+
+    /// Deletes the snapshots before the newest `retain`, and the logs before the oldest of those.
+    /// Returns how many files went.
+    pub(crate) fn purge(&self, retain: usize) -> Result<usize, StorageError> {
+        let Files { logs, snapshots, .. } = self.files()?;
+        let Some(oldest) = snapshots.iter().rev().nth(retain.max(1) - 1) else { return Ok(0) };
+        let zxid = oldest.zxid;
+        // The log that is written to when the snapshot was taken may hold what comes after it.
+        let first_log = logs.iter().rev().find(|log| log.zxid <= zxid.next()).map(|log| log.zxid);
+        let snapshots = snapshots.iter().filter(|snapshot| snapshot.zxid < zxid);
+        let logs = logs.iter().filter(|log| first_log.is_some_and(|first| log.zxid < first));
+        let old: Vec<&Path> = snapshots
+            .map(|snapshot| snapshot.path.as_path())
+            .chain(logs.map(|log| log.path.as_path()))
+            .collect();
+        for path in &old {
+            self.disk.remove(path).map_err(StorageError::io("delete", path))?;
+        }
+        Ok(old.len())
+    }
+}
+
+/// A zxid in hexadecimal digits, as in names of files.
+fn parse_zxid(text: &str) -> Option<Zxid> {
+    let is_hex = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let zxid = is_hex.then(|| i64::from_str_radix(text, 16).ok())??;
+    Some(Zxid(zxid))
+}
+
+fn parse_snapshot(name: &str) -> Option<(Zxid, Compression)> {
+    let rest = name.strip_prefix("snapshot.")?;
+    let (zxid, compression) = match rest.split_once('.') {
+        None => (rest, Compression::None),
+        Some((zxid, extension)) => (zxid, Compression::of_extension(extension)?),
+    };
+    Some((parse_zxid(zxid)?, compression))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::MemDisk;
+
+    fn directory(names: &[&str]) -> Directory {
+        let disk = Arc::new(MemDisk::default());
+        let directory = Directory::new(disk, Path::new("/data"), Path::new("/data"));
+        for name in names {
+            directory.disk.create(&directory.logs.join(name)).expect("memory takes it");
+        }
+        directory
+    }
+
+    fn names(directory: &Directory) -> Vec<String> {
+        let mut names = directory.disk.list(&directory.logs).expect("it is there");
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn names_are_those_of_the_original() {
+        let directory = directory(&[
+            "log.1",
+            "log.1f",
+            "snapshot.0",
+            "snapshot.1e.gz",
+            "snapshot.a.snappy",
+            "snapshot.1.tmp",
+            "log.x",
+            "log.+1",
+            "log.",
+            "notes.txt",
+            "unfinished-snapshot.3",
+        ]);
+        let files = directory.files().expect("they are listed");
+        let logs: Vec<_> = files.logs.iter().map(|log| log.zxid.0).collect();
+        assert_eq!(logs, [1, 0x1f]);
+        let snapshots: Vec<_> = files.snapshots.iter().map(|s| (s.zxid.0, s.compression)).collect();
+        let expected =
+            [(0, Compression::None), (0xa, Compression::Snappy), (0x1e, Compression::Gzip)];
+        assert_eq!(snapshots, expected);
+        assert_eq!(files.unfinished.len(), 1);
+    }
+
+    #[test]
+    fn what_is_older_than_the_snapshots_that_are_kept_is_deleted() {
+        let directory = directory(&[
+            "log.1",
+            "log.b",
+            "log.15",
+            "log.1f",
+            "snapshot.0",
+            "snapshot.a",
+            "snapshot.14",
+            "snapshot.1e",
+            "keep.me",
+        ]);
+        assert_eq!(directory.purge(3).expect("they can be deleted"), 2);
+        let kept =
+            ["keep.me", "log.15", "log.1f", "log.b", "snapshot.14", "snapshot.1e", "snapshot.a"];
+        assert_eq!(names(&directory), kept);
+        assert_eq!(directory.purge(3).expect("there is nothing to do"), 0);
+        assert_eq!(directory.purge(10).expect("there are fewer"), 0);
+    }
+
+    #[test]
+    fn a_log_that_began_before_a_snapshot_is_kept_for_what_comes_after_it() {
+        let directory = directory(&["log.1", "log.5", "snapshot.7", "snapshot.9"]);
+        assert_eq!(directory.purge(2).expect("they can be deleted"), 1);
+        assert_eq!(names(&directory), ["log.5", "snapshot.7", "snapshot.9"]);
+    }
+
+    #[test]
+    fn files_in_the_wrong_one_of_two_directories_are_not_ignored() {
+        let disk = Arc::new(MemDisk::default());
+        let directory = Directory::new(disk, Path::new("/data"), Path::new("/logs"));
+        directory.disk.create(Path::new("/data/version-2/log.1")).expect("memory takes it");
+        let error = directory.files().expect_err("it is in the wrong one").to_string();
+        assert_eq!(
+            error,
+            "/data/version-2/log.1 is not where it is looked for, in /logs/version-2: \
+            move it there, or set dataLogDir to where it is"
+        );
+    }
+}

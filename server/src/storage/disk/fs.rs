@@ -1,0 +1,118 @@
+//! The file system of the machine.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+
+use super::{DirectoryLock, Disk, DiskFile, LockError};
+
+/// The file that is locked in a directory in use. It holds the process id.
+const LOCK_FILE: &str = "zoolet.lock";
+
+/// As many bytes as are read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// The file system of the machine.
+///
+/// ```
+/// use std::path::Path;
+/// use zoolet_server::storage::{Disk, FsDisk};
+///
+/// assert!(FsDisk.list(Path::new("/no/such/directory")).is_err());
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FsDisk;
+
+impl Disk for FsDisk {
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        fs::create_dir_all(directory)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            // A name that is no text is none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(BufReader::with_capacity(READ_BYTES, File::open(path)?)))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(FsFile(File::create(path)?)))
+    }
+
+    fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(path)?;
+        if length < file.metadata()?.len() {
+            file.set_len(length)?;
+        }
+        file.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        File::open(directory)?.sync_all()
+    }
+
+    fn lock(&self, directory: &Path) -> Result<Box<dyn DirectoryLock>, LockError> {
+        let path = directory.join(LOCK_FILE);
+        // Not cut before it is locked: it names the one who has it.
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                // Who has it may not have written it yet.
+                let _ = file.take(20).read_to_string(&mut pid);
+                return Err(LockError::Held { by: pid.trim().parse().ok() });
+            }
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        file.set_len(0)?;
+        writeln!(file, "{}", std::process::id())?;
+        Ok(Box::new(FsLock { _file: file }))
+    }
+}
+
+#[derive(Debug)]
+struct FsFile(File);
+
+impl Write for FsFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl DiskFile for FsFile {
+    fn set_length(&mut self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+/// The system takes the lock back when the file is closed, whatever ends the process.
+#[derive(Debug)]
+struct FsLock {
+    _file: File,
+}
+
+impl DirectoryLock for FsLock {}

@@ -1,0 +1,449 @@
+//! A disk that loses power where a test wants it to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Cursor, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fastrand::Rng;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::memory::{names_in, write_at};
+use super::{DirectoryLock, Disk, DiskFile, LockError};
+
+/// What a disk writes whole or not at all.
+const SECTOR_BYTES: usize = 512;
+
+/// A disk in memory that can lose power: then what was not synced is there, or is not, in part or
+/// out of order, as a seed decides. It may also be full, and fail to sync or to read.
+///
+/// Everything that changes it takes steps, one for each byte that is written and one for each other
+/// change, so that [`SimDisk::lose_power_after`] can stop a workload anywhere. Clones share the disk.
+///
+/// ```
+/// use std::path::Path;
+/// use zoolet_server::storage::{Disk, SimDisk};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let disk = SimDisk::default();
+/// let mut file = disk.create(Path::new("/data/a"))?;
+/// file.write_all(b"text")?;
+/// disk.lose_power_after(disk.steps());
+/// assert!(file.sync().is_err(), "the power went before");
+/// disk.restore_power(7);
+/// assert!(disk.list(Path::new("/data"))?.len() <= 1, "the name was not synced either");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct SimDisk(Arc<Mutex<Sim>>);
+
+#[derive(Debug, Default)]
+struct Sim {
+    files: BTreeMap<FileId, File>,
+    names: Names,
+    durable_names: Names,
+    /// What has happened to names since their directories were synced, in order.
+    pending_names: Vec<NameChange>,
+    last_file: u64,
+    locked: BTreeSet<PathBuf>,
+    /// Raised when the power is back: who wrote before it writes no more.
+    life: u64,
+    steps: u64,
+    power_until: Option<u64>,
+    free_bytes: Option<u64>,
+    fails_to_sync: bool,
+    unreadable: BTreeSet<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct FileId(u64);
+
+type Names = BTreeMap<PathBuf, FileId>;
+
+/// Names that get a file or lose it, all at once.
+type NameChange = Vec<(PathBuf, Option<FileId>)>;
+
+#[derive(Debug, Clone, Default)]
+struct File {
+    content: Vec<u8>,
+    durable: Vec<u8>,
+    /// What has happened since it was synced, in order.
+    pending: Vec<Change>,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Bytes(usize, Vec<u8>),
+    Length(usize),
+}
+
+impl SimDisk {
+    /// The steps that were taken so far.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.0.lock().steps
+    }
+
+    /// Lets everything fail that takes more steps in all than these. A write gets as far as they go.
+    pub fn lose_power_after(&self, steps: u64) {
+        self.0.lock().power_until = Some(steps);
+    }
+
+    /// Whether the power went.
+    #[must_use]
+    pub fn has_lost_power(&self) -> bool {
+        let sim = self.0.lock();
+        sim.power_until.is_some_and(|until| sim.steps >= until)
+    }
+
+    /// Starts again after the power went: what was not synced has survived or not, as the seed says.
+    pub fn restore_power(&self, seed: u64) {
+        let mut sim = self.0.lock();
+        let mut rng = Rng::with_seed(seed);
+        for file in sim.files.values_mut() {
+            file.survive(&mut rng);
+        }
+        let mut names = std::mem::take(&mut sim.durable_names);
+        let keeps_all = rng.u8(..4) == 0;
+        for change in std::mem::take(&mut sim.pending_names) {
+            if keeps_all || rng.bool() {
+                rename(&mut names, change);
+            }
+        }
+        sim.durable_names = names.clone();
+        sim.names = names;
+        sim.start_again();
+    }
+
+    /// Starts again after the process was killed: everything written is there.
+    pub fn kill_process(&self) {
+        self.0.lock().start_again();
+    }
+
+    /// How many more bytes fit on the disk; `None` for any number.
+    pub fn set_free_bytes(&self, free: Option<u64>) {
+        self.0.lock().free_bytes = free;
+    }
+
+    /// Lets every sync fail, or no more.
+    pub fn fail_to_sync(&self, fails: bool) {
+        self.0.lock().fails_to_sync = fails;
+    }
+
+    /// Lets a file fail to be read, for ever.
+    pub fn fail_to_read(&self, path: &Path) {
+        self.0.lock().unreadable.insert(path.to_owned());
+    }
+
+    /// What a file holds, as who reads it now sees it.
+    #[must_use]
+    pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
+        let sim = self.0.lock();
+        sim.names.get(path).map(|id| sim.files[id].content.clone())
+    }
+
+    /// Puts a file there, synced and named: damage, say.
+    pub fn put(&self, path: &Path, content: Vec<u8>) {
+        let mut sim = self.0.lock();
+        let id = sim.next_file();
+        let durable = content.clone();
+        sim.files.insert(id, File { content, durable, pending: Vec::new() });
+        sim.names.insert(path.to_owned(), id);
+        sim.durable_names.insert(path.to_owned(), id);
+    }
+
+    /// The disk for a change of one step.
+    fn step(&self) -> io::Result<MutexGuard<'_, Sim>> {
+        let mut sim = self.0.lock();
+        sim.spend(1)?;
+        Ok(sim)
+    }
+}
+
+impl Sim {
+    fn start_again(&mut self) {
+        self.life += 1;
+        self.power_until = None;
+        self.locked.clear();
+    }
+
+    fn next_file(&mut self) -> FileId {
+        self.last_file += 1;
+        FileId(self.last_file)
+    }
+
+    fn spend(&mut self, steps: u64) -> io::Result<()> {
+        let ends = self.steps + steps;
+        if let Some(until) = self.power_until.filter(|&until| ends > until) {
+            self.steps = self.steps.max(until);
+            return Err(io::Error::other("the power is lost"));
+        }
+        self.steps = ends;
+        Ok(())
+    }
+
+    fn change_names(&mut self, change: NameChange) {
+        rename(&mut self.names, change.clone());
+        self.pending_names.push(change);
+    }
+
+    fn named(&self, path: &Path) -> io::Result<FileId> {
+        self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn sync(&mut self, id: FileId) -> io::Result<()> {
+        self.spend(1)?;
+        if self.fails_to_sync {
+            return Err(io::Error::other("the disk does not sync"));
+        }
+        let file = self.files.get_mut(&id).expect("a file is never forgotten");
+        file.pending.clear();
+        file.durable.clone_from(&file.content);
+        Ok(())
+    }
+
+    /// Writes as much of some bytes as there is power and room for.
+    fn write(&mut self, id: FileId, position: usize, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.free_bytes.unwrap_or(u64::MAX);
+        if room == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let power = self.power_until.map_or(u64::MAX, |until| until.saturating_sub(self.steps));
+        let count = bytes.len().min(usize::try_from(room.min(power.max(1))).unwrap_or(usize::MAX));
+        self.spend(count as u64)?;
+        if let Some(free) = &mut self.free_bytes {
+            *free -= count as u64;
+        }
+        let file = self.files.get_mut(&id).expect("a file is never forgotten");
+        file.change(Change::Bytes(position, bytes[..count].to_vec()));
+        Ok(count)
+    }
+}
+
+fn rename(names: &mut Names, change: NameChange) {
+    for (path, file) in change {
+        match file {
+            Some(file) => names.insert(path, file),
+            None => names.remove(&path),
+        };
+    }
+}
+
+impl File {
+    fn change(&mut self, change: Change) {
+        apply(&mut self.content, &change);
+        self.pending.push(change);
+    }
+
+    /// What is left of what was not synced.
+    fn survive(&mut self, rng: &mut Rng) {
+        let pending = std::mem::take(&mut self.pending);
+        match rng.u8(..4) {
+            // Nothing.
+            0 => {}
+            // Everything.
+            1 => pending.iter().for_each(|change| apply(&mut self.durable, change)),
+            // All up to some byte, and nothing behind it.
+            2 => {
+                let total: usize = pending.iter().map(Change::bytes).sum();
+                let mut left = rng.usize(..=total);
+                for change in &pending {
+                    match change {
+                        Change::Bytes(at, bytes) => {
+                            let count = left.min(bytes.len());
+                            apply(&mut self.durable, &Change::Bytes(*at, bytes[..count].to_vec()));
+                            left -= count;
+                        }
+                        length @ Change::Length(_) => apply(&mut self.durable, length),
+                    }
+                    if left == 0 {
+                        break;
+                    }
+                }
+            }
+            // Some sectors, in whatever order.
+            _ => pending.iter().flat_map(Change::sectors).for_each(|change| {
+                if rng.bool() {
+                    apply(&mut self.durable, &change);
+                }
+            }),
+        }
+        self.content.clone_from(&self.durable);
+    }
+}
+
+impl Change {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Bytes(_, bytes) => bytes.len(),
+            Self::Length(_) => 0,
+        }
+    }
+
+    /// The same change in pieces that survive whole or not at all.
+    fn sectors(&self) -> Vec<Self> {
+        let Self::Bytes(at, bytes) = self else { return vec![self.clone()] };
+        let mut sectors = Vec::new();
+        let (mut at, mut rest) = (*at, bytes.as_slice());
+        while !rest.is_empty() {
+            let count = rest.len().min(SECTOR_BYTES - at % SECTOR_BYTES);
+            let (sector, behind) = rest.split_at(count);
+            sectors.push(Self::Bytes(at, sector.to_vec()));
+            (at, rest) = (at + count, behind);
+        }
+        sectors
+    }
+}
+
+fn apply(content: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Bytes(_, bytes) if bytes.is_empty() => {}
+        Change::Bytes(at, bytes) => write_at(content, *at, bytes),
+        Change::Length(length) => content.resize(*length, 0),
+    }
+}
+
+impl Disk for SimDisk {
+    fn create_directory(&self, _directory: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let sim = self.0.lock();
+        Ok(names_in(directory, sim.names.keys()))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        let sim = self.0.lock();
+        if sim.unreadable.contains(path) {
+            return Err(io::Error::other("the disk does not read"));
+        }
+        let content = sim.files[&sim.named(path)?].content.clone();
+        Ok(Box::new(Cursor::new(content)))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut sim = self.step()?;
+        let file = sim.next_file();
+        sim.files.insert(file, File::default());
+        sim.change_names(vec![(path.to_owned(), Some(file))]);
+        let life = sim.life;
+        Ok(Box::new(SimFile { disk: self.clone(), file, life, position: 0 }))
+    }
+
+    fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
+        let mut sim = self.step()?;
+        let id = sim.named(path)?;
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let file = sim.files.get_mut(&id).expect("it has a name");
+        if length < file.content.len() {
+            file.change(Change::Length(length));
+        }
+        sim.sync(id)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut sim = self.step()?;
+        let file = sim.named(from)?;
+        sim.change_names(vec![(from.to_owned(), None), (to.to_owned(), Some(file))]);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut sim = self.step()?;
+        sim.named(path)?;
+        sim.change_names(vec![(path.to_owned(), None)]);
+        Ok(())
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        let mut sim = self.step()?;
+        if sim.fails_to_sync {
+            return Err(io::Error::other("the disk does not sync"));
+        }
+        let is_in =
+            |change: &NameChange| change.iter().any(|(path, _)| path.parent() == Some(directory));
+        let pending = std::mem::take(&mut sim.pending_names);
+        let (now, later) = pending.into_iter().partition(is_in);
+        sim.pending_names = later;
+        let changes: Vec<NameChange> = now;
+        for change in changes {
+            rename(&mut sim.durable_names, change);
+        }
+        Ok(())
+    }
+
+    fn lock(&self, directory: &Path) -> Result<Box<dyn DirectoryLock>, LockError> {
+        let mut sim = self.0.lock();
+        if !sim.locked.insert(directory.to_owned()) {
+            return Err(LockError::Held { by: Some(std::process::id()) });
+        }
+        let life = sim.life;
+        Ok(Box::new(SimLock { disk: self.clone(), directory: directory.to_owned(), life }))
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    file: FileId,
+    life: u64,
+    position: usize,
+}
+
+impl SimFile {
+    fn sim(&self) -> io::Result<MutexGuard<'_, Sim>> {
+        let sim = self.disk.0.lock();
+        if sim.life == self.life { Ok(sim) } else { Err(io::Error::other("the power was lost")) }
+    }
+}
+
+impl Write for SimFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.sim()?.write(self.file, self.position, bytes)?;
+        self.position += count;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl DiskFile for SimFile {
+    fn set_length(&mut self, length: u64) -> io::Result<()> {
+        let length = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let mut sim = self.sim()?;
+        sim.spend(1)?;
+        let file = sim.files.get_mut(&self.file).expect("a file is never forgotten");
+        file.change(Change::Length(length));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sim()?.sync(self.file)
+    }
+}
+
+#[derive(Debug)]
+struct SimLock {
+    disk: SimDisk,
+    directory: PathBuf,
+    life: u64,
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        let mut sim = self.disk.0.lock();
+        if sim.life == self.life {
+            sim.locked.remove(&self.directory);
+        }
+    }
+}
+
+impl DirectoryLock for SimLock {}

@@ -1,0 +1,135 @@
+//! Writes transaction logs (`FileTxnLog`).
+
+use std::path::PathBuf;
+
+use bytes::{BufMut, BytesMut};
+use zoolet_core::Txn;
+use zoolet_protocol::Zxid;
+
+use super::directory::Directory;
+use super::disk::DiskFile;
+use super::error::StorageError;
+use super::log_reader::{FRAME_BYTES, HEADER_BYTES, MAGIC, RECORD_END, VERSION};
+use super::txn_record::encode_txn;
+
+/// The room that must be left before a file is made longer.
+const ROOM_BYTES_MIN: u64 = 4096;
+
+/// Appends a transaction as it stands in a log: a checksum, a length, the record and a mark.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use zoolet_core::{Core, Settings};
+/// use zoolet_protocol::SessionId;
+/// use zoolet_server::storage::{LogReader, encode_log_record};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let txn = Core::new(Settings::default()).prepare_create_session(SessionId(1), 30_000, 0);
+/// let mut log = BytesMut::from(&b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0"[..]);
+/// encode_log_record(&txn, &mut log);
+/// let mut log = LogReader::new(&log[..])?;
+/// assert_eq!(log.next_record()?.expect("there is one").txn, txn);
+/// # Ok(())
+/// # }
+/// ```
+pub fn encode_log_record(txn: &Txn, out: &mut BytesMut) {
+    let start = out.len();
+    out.put_bytes(0, FRAME_BYTES);
+    encode_txn(txn, out);
+    let record = &out[start + FRAME_BYTES..];
+    let length = i32::try_from(record.len()).expect("a request is shorter than 2 GiB");
+    let checksum = u64::from(simd_adler32::adler32(&record));
+    out[start..start + 8].copy_from_slice(&checksum.to_be_bytes());
+    out[start + 8..start + FRAME_BYTES].copy_from_slice(&length.to_be_bytes());
+    out.put_u8(RECORD_END);
+}
+
+/// Writes records to one log after the other.
+///
+/// A file gets its header and its name first, and both are synced before the first record: a log
+/// whose header was not written holds no record that anyone was told of.
+#[derive(Debug)]
+pub(super) struct LogWriter {
+    directory: Directory,
+    /// By how much a file is made longer ahead of what is written: `preAllocSize`.
+    allocate_bytes: u64,
+    /// Whether files and names are synced at all.
+    is_synced: bool,
+    open: Option<OpenLog>,
+}
+
+#[derive(Debug)]
+struct OpenLog {
+    file: Box<dyn DiskFile>,
+    path: PathBuf,
+    written: u64,
+    allocated: u64,
+}
+
+impl LogWriter {
+    pub(super) fn new(directory: Directory, allocate_bytes: u64, is_synced: bool) -> Self {
+        Self { directory, allocate_bytes, is_synced, open: None }
+    }
+
+    /// Writes records, of which the first has the zxid `first`, and makes them certain.
+    pub(super) fn write(&mut self, first: Zxid, records: &[u8]) -> Result<(), StorageError> {
+        let mut log = match self.open.take() {
+            Some(log) => log,
+            None => self.begin(first)?,
+        };
+        let end = log.written + records.len() as u64;
+        if end + ROOM_BYTES_MIN > log.allocated && self.allocate_bytes > 0 {
+            let steps = (end + ROOM_BYTES_MIN).div_ceil(self.allocate_bytes);
+            log.allocate(steps * self.allocate_bytes + HEADER_BYTES as u64)?;
+        }
+        log.file.write_all(records).map_err(StorageError::io("write to", &log.path))?;
+        log.written = end;
+        if self.is_synced {
+            log.file.sync().map_err(StorageError::io("sync", &log.path))?;
+        }
+        // A log that failed is not written to again: what it holds is not known.
+        self.open = Some(log);
+        Ok(())
+    }
+
+    fn begin(&self, first: Zxid) -> Result<OpenLog, StorageError> {
+        let path = self.directory.log_path(first);
+        let disk = &self.directory.disk;
+        let file = disk.create(&path).map_err(StorageError::io("create", &path))?;
+        let mut log = OpenLog { file, path, written: HEADER_BYTES as u64, allocated: 0 };
+        let mut header = BytesMut::with_capacity(HEADER_BYTES);
+        header.put_slice(&MAGIC);
+        header.put_i32(VERSION);
+        // An id that nobody reads.
+        header.put_i64(0);
+        log.file.write_all(&header).map_err(StorageError::io("write to", &log.path))?;
+        if self.allocate_bytes > 0 {
+            log.allocate(self.allocate_bytes + HEADER_BYTES as u64)?;
+        }
+        if self.is_synced {
+            log.file.sync().map_err(StorageError::io("sync", &log.path))?;
+            let logs = &self.directory.logs;
+            disk.sync_directory(logs).map_err(StorageError::io("sync", logs))?;
+        }
+        Ok(log)
+    }
+
+    /// Ends the present log: the next record begins another. What was set aside behind the last
+    /// record is given back.
+    pub(super) fn end(&mut self) -> Result<(), StorageError> {
+        let Some(mut log) = self.open.take() else { return Ok(()) };
+        log.file.set_length(log.written).map_err(StorageError::io("cut", &log.path))?;
+        if self.is_synced {
+            log.file.sync().map_err(StorageError::io("sync", &log.path))?;
+        }
+        Ok(())
+    }
+}
+
+impl OpenLog {
+    fn allocate(&mut self, bytes: u64) -> Result<(), StorageError> {
+        self.file.set_length(bytes).map_err(StorageError::io("make longer", &self.path))?;
+        self.allocated = bytes;
+        Ok(())
+    }
+}

@@ -1,0 +1,325 @@
+//! From files to a state: the newest good snapshot, and the logs from there on
+//! (`FileTxnSnapLog.restore`, `ZooKeeperServer.loadData`).
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use zoolet_core::{Core, Restore, RestoreError, Settings, Txn};
+use zoolet_protocol::Zxid;
+
+use super::directory::{Directory, Files, LogFile, SnapshotFile};
+use super::disk::Disk;
+use super::error::StorageError;
+use super::log_reader::{HEADER_BYTES, LogEnd, LogError, LogReader, MAGIC, VERSION};
+use super::log_tail::{self, Tail};
+use super::snapshot_reader::{SnapshotError, SnapshotReader};
+
+/// What the files hold, and what is to be done before anything is written to them.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) core: Core,
+    /// The snapshot it started from.
+    pub(crate) snapshot: Option<Zxid>,
+    /// The transactions that came after it.
+    pub(crate) replayed: u64,
+    /// Whether the state is not the one that the files give without what was done to it here.
+    pub(crate) needs_snapshot: bool,
+    /// Logs that end with what a crash has left, and how many bytes of them are good.
+    pub(crate) torn: Vec<(PathBuf, u64)>,
+    /// Logs without a record, of which not even the header was written.
+    pub(crate) empty: Vec<PathBuf>,
+    /// Snapshots that were not finished.
+    pub(crate) unfinished: Vec<PathBuf>,
+    /// The last log.
+    pub(crate) last_log: Option<PathBuf>,
+}
+
+/// Why a snapshot cannot be used.
+///
+/// ```
+/// use zoolet_server::storage::StorageError;
+///
+/// fn list(error: &StorageError) {
+///     if let StorageError::NoUsableSnapshot(snapshots) = error {
+///         for unusable in snapshots {
+///             println!("{}: {}", unusable.path.display(), unusable.reason);
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct SnapshotUnusable {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: SnapshotFault,
+}
+
+/// What is wrong with a snapshot.
+///
+/// ```
+/// use zoolet_core::RestoreError;
+/// use zoolet_server::storage::SnapshotFault;
+///
+/// let fault = SnapshotFault::from(RestoreError::RootMissing);
+/// assert_eq!(fault.to_string(), "there is no root");
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotFault {
+    /// The file.
+    #[error(transparent)]
+    File(#[from] SnapshotError),
+    /// The tree that is in it.
+    #[error(transparent)]
+    Tree(#[from] RestoreError),
+}
+
+impl From<io::Error> for SnapshotFault {
+    fn from(error: io::Error) -> Self {
+        Self::File(error.into())
+    }
+}
+
+/// Reads all that is needed. Changes nothing: see [`Recovered::mend`].
+pub(crate) fn recover(
+    directory: &Directory,
+    settings: &Settings,
+    trusts_empty: bool,
+) -> Result<Recovered, StorageError> {
+    let Files { logs, snapshots, unfinished } = directory.files()?;
+    let mut recovered = newest_snapshot(&*directory.disk, &snapshots, settings)?;
+    recovered.unfinished = unfinished;
+    let start = recovered.core.last_zxid();
+    let needed = logs.iter().rposition(|log| log.zxid <= start.next()).unwrap_or(0);
+    let mut replay = Replay { directory, read: Zxid::ZERO, last: start, trusts_empty, recovered };
+    for log in &logs[needed..] {
+        replay.log(log)?;
+    }
+    let mut recovered = replay.recovered;
+    recovered.last_log = logs.last().map(|log| log.path.clone());
+    let orphans = recovered.core.end_recovery();
+    if orphans > 0 {
+        tracing::warn!("{orphans} ephemeral znodes of unknown sessions were deleted");
+        recovered.needs_snapshot = true;
+    }
+    Ok(recovered)
+}
+
+/// The state of the newest snapshot that can be read; of a new server if there is none.
+fn newest_snapshot(
+    disk: &dyn Disk,
+    snapshots: &[SnapshotFile],
+    settings: &Settings,
+) -> Result<Recovered, StorageError> {
+    let mut unusable = Vec::new();
+    for file in snapshots.iter().rev() {
+        match read_snapshot(disk, file, settings) {
+            Ok((core, is_changed)) => {
+                let mut recovered = Recovered::new(core);
+                recovered.snapshot = Some(file.zxid);
+                recovered.needs_snapshot = is_changed || !unusable.is_empty();
+                return Ok(recovered);
+            }
+            Err(reason) => {
+                let path = file.path.clone();
+                tracing::warn!("{}: {reason}; an older snapshot is looked for", path.display());
+                unusable.push(SnapshotUnusable { path, reason });
+            }
+        }
+    }
+    if !unusable.is_empty() {
+        return Err(StorageError::NoUsableSnapshot(unusable));
+    }
+    let mut recovered = Recovered::new(Core::new(settings.clone()));
+    recovered.needs_snapshot = true;
+    Ok(recovered)
+}
+
+/// The state that a snapshot holds, and whether more was made of it than it holds.
+fn read_snapshot(
+    disk: &dyn Disk,
+    file: &SnapshotFile,
+    settings: &Settings,
+) -> Result<(Core, bool), SnapshotFault> {
+    let input = file.compression.reader(disk.open(&file.path)?);
+    let mut snapshot = SnapshotReader::new(input)?;
+    let mut restore = Restore::new(settings.clone());
+    for &(session, timeout_ms) in snapshot.sessions() {
+        restore.session(session, timeout_ms);
+    }
+    while let Some(znode) = snapshot.next_znode()? {
+        restore.znode(znode.path, znode.data, znode.acl, znode.stat)?;
+    }
+    // ZooKeeper goes by the name too: the snapshot may hold some of what came later.
+    let restored = restore.finish(file.zxid)?;
+    if restored.built_ins_added > 0 {
+        let path = file.path.display();
+        tracing::warn!("{path}: {} built-in znodes were missing", restored.built_ins_added);
+    }
+    Ok((restored.core, restored.built_ins_added > 0))
+}
+
+/// Carries out what the logs hold.
+struct Replay<'a> {
+    directory: &'a Directory,
+    /// The last transaction that was read.
+    read: Zxid,
+    /// The last transaction of the state.
+    last: Zxid,
+    trusts_empty: bool,
+    recovered: Recovered,
+}
+
+impl Replay<'_> {
+    fn log(&mut self, log: &LogFile) -> Result<(), StorageError> {
+        let path = &log.path;
+        let read = StorageError::io("read", path);
+        let input = self.open(path)?;
+        let mut reader = match LogReader::new(input) {
+            Ok(reader) => reader,
+            Err(LogError::Io(error)) => return Err(read(error)),
+            Err(LogError::Short(_) | LogError::Magic(_)) if self.is_unwritten(path)? => {
+                tracing::warn!("{}: nothing was written to it yet", path.display());
+                self.recovered.empty.push(path.clone());
+                return Ok(());
+            }
+            Err(error) => return Err(StorageError::Damaged { path: path.clone(), error }),
+        };
+        let mut is_first = true;
+        let (offset, is_whole, error) = loop {
+            match reader.next_record() {
+                Ok(Some(record)) => {
+                    let zxid = record.txn.zxid;
+                    if zxid <= self.read {
+                        let (path, offset, after) = (path.clone(), record.offset, self.read);
+                        return Err(StorageError::Order { path, offset, after, found: zxid });
+                    }
+                    self.read = zxid;
+                    if zxid > self.last {
+                        self.check_gap(path, record.offset, zxid, is_first)?;
+                        self.txn(&record.txn);
+                    }
+                    is_first = false;
+                }
+                Ok(None) => match reader.end() {
+                    Some(LogEnd::Clean { offset } | LogEnd::Torn { offset }) => {
+                        break (offset, false, None);
+                    }
+                    None => unreachable!("a log without a next record has ended"),
+                },
+                Err(LogError::Io(error)) => return Err(StorageError::io("read", path)(error)),
+                Err(error @ LogError::Checksum { offset, .. }) => {
+                    break (offset, true, Some(error));
+                }
+                Err(error) => return Err(StorageError::Damaged { path: path.clone(), error }),
+            }
+        };
+        let tail = log_tail::look(self.open(path)?, offset, is_whole);
+        match (tail.map_err(StorageError::io("read", path))?, error) {
+            (Tail::Clean, _) => {}
+            (Tail::Torn, _) => {
+                let zxid = self.last;
+                tracing::warn!(
+                    "{}: offset {offset}: what was being written when the server ended is cut off; \
+                     the last transaction is {zxid}",
+                    path.display()
+                );
+                self.recovered.torn.push((path.clone(), offset));
+            }
+            (Tail::Damaged { .. }, Some(error)) => {
+                return Err(StorageError::Damaged { path: path.clone(), error });
+            }
+            (Tail::Damaged { behind }, None) => {
+                return Err(StorageError::Hole { path: path.clone(), offset, behind });
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn Read + Send>, StorageError> {
+        self.directory.disk.open(path).map_err(StorageError::io("read", path))
+    }
+
+    /// Whether a file is what a crash leaves of a log whose header was not written whole.
+    fn is_unwritten(&self, path: &Path) -> Result<bool, StorageError> {
+        let error = |error| StorageError::io("read", path)(error);
+        let mut input = self.open(path)?;
+        let mut header = Vec::new();
+        input.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(error)?;
+        let mut expected = [0; HEADER_BYTES];
+        expected[..4].copy_from_slice(&MAGIC);
+        expected[4..8].copy_from_slice(&VERSION.to_be_bytes());
+        let is_ours = header.iter().zip(expected).all(|(&is, right)| is == 0 || is == right);
+        let tail = log_tail::look(input, 0, false).map_err(error)?;
+        Ok(is_ours && tail == Tail::Clean)
+    }
+
+    /// Every write takes the next number, the refused ones too; another epoch of an ensemble begins
+    /// anew.
+    fn check_gap(
+        &self,
+        path: &Path,
+        offset: u64,
+        found: Zxid,
+        is_first: bool,
+    ) -> Result<(), StorageError> {
+        let after = self.last;
+        if found == after.next() || found.0 >> 32 != after.0 >> 32 {
+            return Ok(());
+        }
+        let path = path.to_owned();
+        if self.recovered.snapshot.is_none() && after == Zxid::ZERO {
+            if self.trusts_empty {
+                return Ok(());
+            }
+            return Err(StorageError::SnapshotMissing { path, first: found });
+        }
+        if is_first {
+            return Err(StorageError::Gap { path, offset, after, found });
+        }
+        // The original takes a number for some requests that it then does not log.
+        tracing::warn!("{}: offset {offset}: {found} follows {after}", path.display());
+        Ok(())
+    }
+
+    fn txn(&mut self, txn: &Txn) {
+        self.last = txn.zxid;
+        self.recovered.core.apply(txn);
+        self.recovered.replayed += 1;
+    }
+}
+
+impl Recovered {
+    fn new(core: Core) -> Self {
+        Self {
+            core,
+            snapshot: None,
+            replayed: 0,
+            needs_snapshot: false,
+            torn: Vec::new(),
+            empty: Vec::new(),
+            unfinished: Vec::new(),
+            last_log: None,
+        }
+    }
+
+    /// Makes the files such that what was read is certain and what comes can follow it.
+    pub(crate) fn mend(&self, directory: &Directory) -> Result<(), StorageError> {
+        let disk = &directory.disk;
+        for path in self.unfinished.iter().chain(&self.empty) {
+            disk.remove(path).map_err(StorageError::io("delete", path))?;
+        }
+        for (path, length) in &self.torn {
+            disk.truncate(path, *length).map_err(StorageError::io("cut", path))?;
+        }
+        // A server that was killed may have left there what no disk has yet.
+        if let Some(path) = self.last_log.as_ref().filter(|path| !self.empty.contains(path)) {
+            disk.truncate(path, u64::MAX).map_err(StorageError::io("sync", path))?;
+        }
+        for directory in directory.all() {
+            disk.sync_directory(directory).map_err(StorageError::io("sync", directory))?;
+        }
+        Ok(())
+    }
+}
