@@ -12,7 +12,7 @@ use zoolet_protocol::{
 };
 
 use super::*;
-use crate::storage::SimDisk;
+use crate::storage::{SimDisk, write_snapshot};
 
 /// The writes of a workload.
 const WRITES: u64 = 60;
@@ -101,7 +101,7 @@ fn op(rng: &mut Rng) -> MultiOp {
                 3 => (CreateKind::Create, CreateFlags::PERSISTENT_SEQUENTIAL),
                 _ => (CreateKind::Create, CreateFlags::PERSISTENT),
             };
-            let data = Some(vec![rng.u8(..); rng.usize(..700)].into());
+            let data = Some(vec![rng.u8(..); rng.usize(..350)].into());
             MultiOp::Create(Create { kind, path, data, acl: Some(vec![Acl::open()]), flags })
         }
         4 => MultiOp::Delete(Delete { path, version: Expect::Any }),
@@ -114,13 +114,14 @@ fn op(rng: &mut Rng) -> MultiOp {
 }
 
 /// What outlives a restart, to be compared.
-fn state(core: &Core) -> String {
-    let frozen = core.freeze();
-    format!("{:?} {:?} {:?}", frozen.zxid, frozen.sessions, frozen.znodes())
+fn state(core: &Core) -> Vec<u8> {
+    let mut state = Vec::new();
+    write_snapshot(&core.freeze(), &mut state).expect("memory takes it");
+    state
 }
 
 /// A run that nothing interrupts: the state after each zxid, and the steps that it took.
-fn undisturbed() -> (BTreeMap<Zxid, String>, u64) {
+fn undisturbed() -> (BTreeMap<Zxid, Vec<u8>>, u64) {
     let disk = SimDisk::default();
     let mut keeper = Keeper::open(&disk).expect("an empty disk");
     let mut states = BTreeMap::from([(Zxid::ZERO, state(&keeper.core))]);
@@ -136,7 +137,12 @@ fn undisturbed() -> (BTreeMap<Zxid, String>, u64) {
 /// Starts again after the power went, perhaps several times, and returns what is there then.
 fn restart(disk: &SimDisk, rng: &mut Rng) -> Keeper {
     for _ in 0..2 {
-        disk.restore_power(rng.u64(..));
+        if rng.u8(..3) == 0 {
+            // Not the power went, but the process: what it wrote is there, and on no disk.
+            disk.kill_process();
+        } else {
+            disk.restore_power(rng.u64(..));
+        }
         if rng.bool() {
             break;
         }
@@ -155,45 +161,50 @@ fn restart(disk: &SimDisk, rng: &mut Rng) -> Keeper {
     }
 }
 
+/// Loses the power at a point, and once more later.
+fn lose_power_at(point: u64, states: &BTreeMap<Zxid, Vec<u8>>) {
+    let disk = SimDisk::default();
+    disk.lose_power_after(point);
+    let mut acknowledged = Zxid::ZERO;
+    if let Some(mut keeper) = Keeper::open(&disk) {
+        for number in (0..WRITES).take_while(|_| !disk.has_lost_power()) {
+            keeper.write(number);
+        }
+        acknowledged = keeper.acknowledged();
+    }
+    let mut rng = Rng::with_seed(point);
+    let mut keeper = restart(&disk, &mut rng);
+    let reached = keeper.core.last_zxid();
+    assert!(reached >= acknowledged, "point {point}: {acknowledged} is lost at {reached}");
+    assert!(state(&keeper.core) == states[&reached], "point {point}: another state");
+
+    // It goes on, is stopped anywhere again, and still nothing is lost.
+    disk.lose_power_after(disk.steps() + rng.u64(..2_000));
+    let mut later = BTreeMap::from([(reached, state(&keeper.core))]);
+    for number in (0..12).take_while(|_| !disk.has_lost_power()) {
+        keeper.write(1_000 + number);
+        later.insert(keeper.core.last_zxid(), state(&keeper.core));
+    }
+    let acknowledged = keeper.acknowledged();
+    drop(keeper);
+    let keeper = restart(&disk, &mut rng);
+    let reached = keeper.core.last_zxid();
+    assert!(reached >= acknowledged, "point {point}, again: {acknowledged} lost at {reached}");
+    assert!(state(&keeper.core) == later[&reached], "point {point}, again: another state");
+}
+
 #[test]
 fn nothing_acknowledged_is_lost_wherever_the_power_goes() {
     let (states, steps) = undisturbed();
     assert!(steps > POINTS_MIN, "{steps} steps");
-    for point in 0..steps {
-        let disk = SimDisk::default();
-        disk.lose_power_after(point);
-        let mut acknowledged = Zxid::ZERO;
-        if let Some(mut keeper) = Keeper::open(&disk) {
-            for number in 0..WRITES {
-                if disk.has_lost_power() {
-                    break;
-                }
-                keeper.write(number);
-            }
-            acknowledged = keeper.acknowledged();
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let states = &states;
+            scope.spawn(move || {
+                (first..steps).step_by(threads as usize).for_each(|at| lose_power_at(at, states));
+            });
         }
-        let mut rng = Rng::with_seed(point);
-        let mut keeper = restart(&disk, &mut rng);
-        let reached = keeper.core.last_zxid();
-        assert!(reached >= acknowledged, "point {point}: {acknowledged} is lost at {reached}");
-        assert_eq!(state(&keeper.core), states[&reached], "point {point}");
-
-        // It goes on, is stopped anywhere again, and still nothing is lost.
-        disk.lose_power_after(disk.steps() + rng.u64(..3_000));
-        let mut later = BTreeMap::from([(reached, state(&keeper.core))]);
-        for number in 0..20 {
-            if disk.has_lost_power() {
-                break;
-            }
-            keeper.write(1_000 + number);
-            later.insert(keeper.core.last_zxid(), state(&keeper.core));
-        }
-        let acknowledged = keeper.acknowledged();
-        drop(keeper);
-        let keeper = restart(&disk, &mut rng);
-        let reached = keeper.core.last_zxid();
-        assert!(reached >= acknowledged, "point {point}, again: {acknowledged} lost at {reached}");
-        assert_eq!(state(&keeper.core), later[&reached], "point {point}, again");
-    }
+    });
     println!("the power was lost at {steps} points, and at some later one each");
 }
