@@ -3,6 +3,7 @@
 //! The flags are the keys of `zoo.cfg` in kebab case. A [`ZooCfg`](crate::zoo_cfg::ZooCfg) fills
 //! the same struct from a file, and flags are laid over it.
 
+pub(crate) mod storage;
 pub(crate) mod values;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use zoolet_server::{
     Config, ConfigError, DigestAlgorithm, EnforceAuth, FourLetterWhitelist, Settings,
 };
 
+use self::storage::StorageChoices;
 use self::values::HostPort;
 
 /// Every field is `None` until a file or a flag chooses it.
@@ -130,6 +132,10 @@ pub(crate) struct Choices {
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) reconfig_enabled: Option<bool>,
 
+    /// Where data is kept.
+    #[command(flatten)]
+    pub(crate) storage: StorageChoices,
+
     /// `readonlymode.enabled`, which on one node only allows the word `isro`.
     #[arg(skip)]
     pub(crate) readonly_mode: Option<bool>,
@@ -169,6 +175,7 @@ impl Choices {
             listen_backlog: self.client_port_listen_backlog.filter(|&backlog| backlog > 0),
             four_letter_words: self.four_letter_whitelist(),
             enforce_auth: self.enforce_auth()?,
+            storage: self.storage.config()?,
             ..Config::default()
         };
         put(&mut config.tick_time_ms, self.tick_time);
@@ -194,7 +201,11 @@ impl Choices {
     pub(crate) fn remark(&self) -> Option<&'static str> {
         let is_idle =
             self.enforce_auth_schemes.is_some() && self.enforce_auth_enabled != Some(true);
-        is_idle.then_some("enforce.auth.schemes has no effect without enforce.auth.enabled=true")
+        if is_idle {
+            return Some("enforce.auth.schemes has no effect without enforce.auth.enabled=true");
+        }
+        let is_idle = self.storage.is_idle();
+        is_idle.then_some("what is set about files has no effect without dataDir: nothing is kept")
     }
 
     fn put_settings(&self, settings: &mut Settings) {
@@ -235,6 +246,8 @@ impl Choices {
 pub(crate) enum Contradiction {
     #[error("clientPortAddress is set but clientPort is not; set both, or --listen HOST:PORT")]
     NoClientPort,
+    #[error("--durability says that writes survive; say where they are kept, with --data-dir DIR")]
+    NoDataDir,
     #[error(
         "the hash in superDigest has not the length of one by digestAlg; compute it by that \
          algorithm"

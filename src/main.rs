@@ -20,8 +20,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// A small coordination server that speaks ZooKeeper's protocol
 ///
-/// Programs that use Apache ZooKeeper work with it unchanged. It is a single node, needs no Java,
-/// and in this version keeps its data in memory: what was stored is gone when it stops.
+/// Programs that use Apache ZooKeeper work with it unchanged. It is a single node and needs no Java.
+/// It keeps its data in memory, or in ZooKeeper's own files if it is given a directory.
 #[derive(Debug, Parser)]
 #[command(version, after_help = AFTER_HELP)]
 struct Cli {

@@ -6,9 +6,11 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use zoolet_server::Config;
+use zoolet_server::storage::{Durability, StorageConfig, StorageError};
 
 use self::listen::ListenError;
 use crate::choices::{Choices, Contradiction};
@@ -69,9 +71,12 @@ async fn serve(config: Config, addresses: &[SocketAddr]) -> Result<(), ServeErro
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     let server = listen::start(&config, addresses).await?;
     if let Some(address) = server.local_addr() {
-        announce(address);
+        announce(address, config.storage.as_ref());
     }
-    let signal = signals.next().await;
+    let signal = tokio::select! {
+        signal = signals.next() => signal,
+        failure = server.failure() => return Err(ServeError::Storage(failure)),
+    };
     tracing::info!("{signal} received, shutting down");
     tokio::select! {
         () = server.shutdown() => Ok(()),
@@ -80,7 +85,7 @@ async fn serve(config: Config, addresses: &[SocketAddr]) -> Result<(), ServeErro
 }
 
 /// The first line is for programs to wait for, the others are for people.
-fn announce(address: SocketAddr) {
+fn announce(address: SocketAddr, storage: Option<&StorageConfig>) {
     // All interfaces are no address to connect to.
     let host = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -89,9 +94,18 @@ fn announce(address: SocketAddr) {
     };
     let reachable = SocketAddr::new(host, address.port());
     let version = env!("CARGO_PKG_VERSION");
+    let data = match storage {
+        None => "Data is in memory, and gone when it stops.".to_owned(),
+        Some(StorageConfig { data_dir, durability: Durability::Synced, .. }) => {
+            format!("Data is in {}, and synced.", data_dir.display())
+        }
+        Some(StorageConfig { data_dir, .. }) => {
+            format!("Data is in {}, not synced.", data_dir.display())
+        }
+    };
     let text = format!(
         "listening on {address}\n\
-         zoolet {version}, a single ZooKeeper node. Data is in memory, and gone when it stops.\n\
+         zoolet {version}, a single ZooKeeper node. {data}\n\
          Connect with any ZooKeeper client:\n\
          \x20 zkCli.sh -server {reachable}\n\
          \x20 KazooClient(hosts=\"{reachable}\")\n\
@@ -165,6 +179,8 @@ pub(crate) enum ServeError {
     Listen(#[from] ListenError),
     #[error("the system refuses what a server needs: {0}")]
     Runtime(io::Error),
+    #[error("{0}; start again when the cause is gone, nothing acknowledged is lost")]
+    Storage(Arc<StorageError>),
     #[error("stopped at once by a second signal; clients may have missed replies")]
     Hurried,
 }
@@ -175,7 +191,7 @@ impl ServeError {
         ExitCode::from(match self {
             Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) => 2,
             Self::Listen(error) if error.is_about_the_name() => 2,
-            Self::Listen(_) | Self::Runtime(_) | Self::Hurried => 1,
+            Self::Listen(_) | Self::Runtime(_) | Self::Storage(_) | Self::Hurried => 1,
         })
     }
 }
@@ -187,6 +203,7 @@ left out for true: --enforce-quota is --enforce-quota true.
 Examples:
   zoolet serve                              on 127.0.0.1:2181, for this machine only
   zoolet serve --listen 0.0.0.0:2181        for the whole network
+  zoolet serve --data-dir /var/lib/zoolet   and nothing acknowledged is lost
   zoolet serve --listen 127.0.0.1:0         on any free port, which is printed
   zoolet serve --config zoo.cfg             with the settings of a ZooKeeper server
 

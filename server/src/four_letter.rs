@@ -105,7 +105,7 @@ fn text(word: Word, engine: &Engine, asker: ConnectionId) -> String {
         "isro" => "rw".to_owned(),
         "gtmk" => DEFAULT_TRACE_MASK.to_string(),
         "conf" => report::configuration(engine),
-        "dirs" => "datadir_size: 0\nlogdir_size: 0\n".to_owned(),
+        "dirs" => report::directories(engine),
         "envi" => report::environment(),
         "srvr" => report::server(engine),
         "stat" => {

@@ -1,7 +1,5 @@
 //! Where decisions are kept, in their order: appended under the lock, and durable later.
 
-use std::sync::Arc;
-
 use zoolet_core::{Core, Frozen, Settings, Txn};
 use zoolet_protocol::Zxid;
 
@@ -50,10 +48,8 @@ impl Journal {
         config: &StorageConfig,
         settings: &Settings,
     ) -> Result<(Self, Core), StorageError> {
-        let data = &config.data_dir;
-        let logs = config.data_log_dir.as_ref().unwrap_or(data);
-        let directory = Directory::new(Arc::clone(&config.disk), data, logs);
-        let locks = directory.lock(data, logs)?;
+        let directory = Directory::of(config);
+        let locks = directory.lock()?;
         let recovered = recovery::recover(&directory, settings, config.trust_empty_snapshot)?;
         recovered.mend(&directory)?;
         let Recovered { core, replayed, needs_snapshot, snapshot, .. } = recovered;
@@ -76,7 +72,7 @@ impl Journal {
         let committer = Committer::new(directory, config, locks, durable.clone());
         let commits = Commits::start(committer).map_err(|source| StorageError::Io {
             what: "start the thread that writes to",
-            path: data.clone(),
+            path: config.data_dir.clone(),
             source,
         })?;
         let log = Log {

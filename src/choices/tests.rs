@@ -3,6 +3,7 @@
 use clap::{Args, Command, FromArgMatches};
 
 use super::*;
+use zoolet_server::storage::{Compression, Durability, StorageConfig};
 
 fn command() -> Command {
     Choices::augment_args(Command::new("zoolet").no_binary_name(true))
@@ -70,6 +71,7 @@ fn flags_reach_the_configuration() {
         container_check_interval: Duration::from_millis(17),
         container_max_per_minute: 18,
         container_max_never_used_ms: 19,
+        storage: None,
         wall_time: Config::default().wall_time,
         settings: Settings {
             ttl_znodes: false,
@@ -193,4 +195,45 @@ fn read_only_mode_allows_isro() {
     choices.readonly_mode = Some(true);
     let words = choices.config().unwrap().four_letter_words;
     assert!(words.contains("isro") && words.contains("ruok") && !words.contains("mntr"));
+}
+
+#[test]
+fn flags_about_files_reach_the_configuration() {
+    let config = flags(&[
+        "--data-dir=/data",
+        "--log-dir=/logs",
+        "--durability=buffered",
+        "--snap-count=1",
+        "--snap-size-limit-in-kb=-1",
+        "--txn-log-size-limit-in-kb=7",
+        "--pre-alloc-size=8",
+        "--snapshot-compression-method=gz",
+        "--autopurge-snap-retain-count=9",
+        "--snapshot-trust-empty",
+    ]);
+    let expected = StorageConfig {
+        data_log_dir: Some("/logs".into()),
+        durability: Durability::Buffered,
+        snap_count: 2,
+        snap_size_limit_bytes: None,
+        log_size_limit_bytes: Some(7 << 10),
+        allocate_bytes: 8 << 10,
+        snapshot_compression: Compression::Gzip,
+        snap_retain_count: Some(9),
+        trust_empty_snapshot: true,
+        ..StorageConfig::at("/data")
+    };
+    let storage = config.config().unwrap().storage.unwrap();
+    assert_eq!(format!("{storage:?}"), format!("{expected:?}"));
+}
+
+#[test]
+fn what_is_to_survive_needs_a_place() {
+    assert_eq!(flags(&["--durability=synced"]).config().unwrap_err(), Contradiction::NoDataDir);
+    let nothing = flags(&["--durability=memory", "--data-dir=/data"]).config().unwrap();
+    assert!(nothing.storage.is_none());
+    assert!(flags(&["--snap-count=7"]).remark().unwrap().contains("dataDir"));
+    assert_eq!(flags(&["--snap-count=7", "--data-dir=/data"]).remark(), None);
+    let kept = flags(&["--data-dir=/data", "--autopurge-purge-interval=0"]).config().unwrap();
+    assert_eq!(kept.storage.unwrap().snap_retain_count, None, "purging was turned off");
 }

@@ -35,6 +35,8 @@ pub(crate) enum BadValue {
     NotATime,
     #[error("must be more than no time")]
     NoTime,
+    #[error("must be gz, snappy or nothing")]
+    NotACompression,
     #[error("must not be empty")]
     Empty,
 }
@@ -65,7 +67,7 @@ impl FromStr for HostPort {
 }
 
 /// `Integer.parseInt`, within limits.
-fn whole(text: &str, limits: RangeInclusive<i64>) -> Result<i64, BadValue> {
+pub(super) fn whole(text: &str, limits: RangeInclusive<i64>) -> Result<i64, BadValue> {
     match text.parse() {
         Ok(number) if limits.contains(&number) => Ok(number),
         _ => Err(BadValue::NotInRange(limits)),
@@ -74,7 +76,7 @@ fn whole(text: &str, limits: RangeInclusive<i64>) -> Result<i64, BadValue> {
 
 /// `Integer.getInteger` and `Long.getLong`, within limits: hexadecimal after `0x` or `#`, octal
 /// after `0`.
-fn decoded(text: &str, limits: RangeInclusive<i64>) -> Result<i64, BadValue> {
+pub(super) fn decoded(text: &str, limits: RangeInclusive<i64>) -> Result<i64, BadValue> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
@@ -223,8 +225,8 @@ pub(crate) fn some_time(text: &str) -> Result<Duration, BadValue> {
     }
 }
 
-const INT_MIN: i64 = i32::MIN as i64;
-const INT_MAX: i64 = i32::MAX as i64;
+pub(super) const INT_MIN: i64 = i32::MIN as i64;
+pub(super) const INT_MAX: i64 = i32::MAX as i64;
 
 const DIGEST_ALGORITHM_NAMES: [&str; 3] = ["SHA1", "SHA-256", "SHA3-256"];
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a key has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason {
-    Memory,
+    Files,
     Ensemble,
     Tls,
     Schemes,
@@ -37,7 +37,9 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Memory => "this version keeps its data in memory, and nothing goes to disk",
+            Self::Files => {
+                "zoolet syncs what has gathered, at once, and reads every format of file"
+            }
             Self::Ensemble => "zoolet is a single node, not an ensemble",
             Self::Tls => "this version does not speak TLS",
             Self::Schemes => "this version authenticates clients by digest and ip only",
@@ -65,13 +67,10 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// begin with it.
 const KEYS: [(Reason, &str); 13] = [
     (
-        Reason::Memory,
-        "dataDir dataLogDir autopurge.snapRetainCount autopurge.purgeInterval snapCount
-         snapSizeLimitInKb txnLogSizeLimitInKb preAllocSize forceSync flushDelay maxBatchSize
-         maxWriteQueuePollTime fsync.warningthresholdms snapshot.compression.method
-         snapshot.trust.empty serializeLastProcessedZxid.enabled closeSessionTxn.enabled
-         digest.enabled datadir.autocreate db.autocreate jute.maxbuffer.extrasize
-         emulate353TTLNodes",
+        Reason::Files,
+        "flushDelay maxBatchSize maxWriteQueuePollTime fsync.warningthresholdms
+         serializeLastProcessedZxid.enabled closeSessionTxn.enabled digest.enabled
+         datadir.autocreate db.autocreate jute.maxbuffer.extrasize emulate353TTLNodes",
     ),
     (
         Reason::Ensemble,

@@ -1,6 +1,7 @@
 //! The keys that have an effect.
 
 use crate::choices::Choices;
+use crate::choices::storage;
 use crate::choices::values::{self, BadValue};
 
 /// Chooses what a value says.
@@ -27,7 +28,7 @@ fn four_letter_words(choices: &mut Choices, value: &str) -> Result<(), BadValue>
 
 pub(super) const FOUR_LETTER_WORDS: &str = "4lw.commands.whitelist";
 
-const KEYS: [(&str, Setter); 25] = [
+const KEYS: [(&str, Setter); 36] = [
     ("clientPort", |c, v| put(&mut c.client_port, values::port(v))),
     ("clientPortAddress", |c, v| put(&mut c.client_port_address, values::host(v))),
     ("clientPortListenBacklog", |c, v| {
@@ -66,6 +67,25 @@ const KEYS: [(&str, Setter); 25] = [
     ("znode.container.maxNeverUsedIntervalMs", |c, v| {
         put(&mut c.znode_container_max_never_used_interval_ms, values::never_used_ms(v))
     }),
+    ("dataDir", |c, v| put(&mut c.storage.data_dir, storage::directory(v))),
+    ("dataLogDir", |c, v| put(&mut c.storage.data_log_dir, storage::directory(v))),
+    ("snapCount", |c, v| put(&mut c.storage.snap_count, storage::snap_count(v))),
+    ("snapSizeLimitInKb", |c, v| put(&mut c.storage.snap_size_limit_in_kb, storage::limit_kb(v))),
+    ("txnLogSizeLimitInKb", |c, v| {
+        put(&mut c.storage.txn_log_size_limit_in_kb, storage::limit_kb(v))
+    }),
+    ("preAllocSize", |c, v| put(&mut c.storage.pre_alloc_size, storage::allocate_kb(v))),
+    ("forceSync", |c, v| put(&mut c.storage.force_sync, values::yes_or_no(v))),
+    ("snapshot.compression.method", |c, v| {
+        put(&mut c.storage.snapshot_compression_method, storage::compression(v))
+    }),
+    ("autopurge.snapRetainCount", |c, v| {
+        put(&mut c.storage.autopurge_snap_retain_count, storage::retain(v))
+    }),
+    ("autopurge.purgeInterval", |c, v| {
+        put(&mut c.storage.autopurge_purge_interval, storage::purge_interval(v))
+    }),
+    ("snapshot.trust.empty", |c, v| put(&mut c.storage.snapshot_trust_empty, values::boolean(v))),
     (FOUR_LETTER_WORDS, four_letter_words),
     ("readonlymode.enabled", |c, v| put(&mut c.readonly_mode, values::boolean(v))),
     ("reconfigEnabled", |c, v| put(&mut c.reconfig_enabled, values::boolean(v))),

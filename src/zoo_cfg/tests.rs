@@ -4,8 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use zoolet_server::DigestAlgorithm;
+use zoolet_server::storage::Compression;
 
 use super::*;
+use crate::choices::storage::{self, Purge, StorageChoices};
 
 fn read(text: &str) -> Result<ZooCfg, String> {
     let mut reader = Reader::new(Path::new("zoo.cfg"));
@@ -28,7 +30,39 @@ const DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
 #[test]
 fn every_key_has_its_effect() {
     let set = Choices::default;
+    let kept = |choose: fn(&mut StorageChoices)| {
+        let mut choices = Choices::default();
+        choose(&mut choices.storage);
+        choices
+    };
     let cases = [
+        ("dataDir=/var/zk", kept(|c| c.data_dir = Some("/var/zk".into()))),
+        ("dataLogDir=/log", kept(|c| c.data_log_dir = Some("/log".into()))),
+        ("snapCount=0x10", kept(|c| c.snap_count = Some(16))),
+        ("snapSizeLimitInKb=1", kept(|c| c.snap_size_limit_in_kb = storage::limit_kb("1").ok())),
+        ("snapSizeLimitInKb=-9", kept(|c| c.snap_size_limit_in_kb = storage::limit_kb("-1").ok())),
+        (
+            "txnLogSizeLimitInKb=-1",
+            kept(|c| c.txn_log_size_limit_in_kb = storage::limit_kb("-1").ok()),
+        ),
+        ("preAllocSize=0", kept(|c| c.pre_alloc_size = Some(0))),
+        ("forceSync=no", kept(|c| c.force_sync = Some(false))),
+        (
+            "snapshot.compression.method=snappy",
+            kept(|c| c.snapshot_compression_method = Some(Compression::Snappy)),
+        ),
+        ("autopurge.snapRetainCount=1", kept(|c| c.autopurge_snap_retain_count = Some(3))),
+        ("autopurge.snapRetainCount=4", kept(|c| c.autopurge_snap_retain_count = Some(4))),
+        (
+            "autopurge.purgeInterval=24",
+            kept(|c| c.autopurge_purge_interval = Some(Purge::AfterSnapshots)),
+        ),
+        (
+            "autopurge.purgeInterval=90m",
+            kept(|c| c.autopurge_purge_interval = Some(Purge::AfterSnapshots)),
+        ),
+        ("autopurge.purgeInterval=0", kept(|c| c.autopurge_purge_interval = Some(Purge::Never))),
+        ("snapshot.trust.empty=true", kept(|c| c.snapshot_trust_empty = Some(true))),
         ("clientPort=2182", Choices { client_port: Some(2182), ..set() }),
         ("clientPort=0", Choices { client_port: Some(0), ..set() }),
         (
@@ -112,6 +146,14 @@ fn a_bad_value_is_named_with_its_line() {
     let ports = "from 0 to 65535";
     let positive = "from 1 to 2147483647";
     let cases = [
+        ("dataDir", "", "must not be empty"),
+        ("snapCount", "many", positive),
+        ("snapSizeLimitInKb", "0", "or -1 for no limit"),
+        ("preAllocSize", "-1", "from 0 to"),
+        ("forceSync", "true", "must be yes or no"),
+        ("snapshot.compression.method", "zip", "must be gz, snappy or nothing"),
+        ("autopurge.snapRetainCount", "-1", "from 0 to"),
+        ("autopurge.purgeInterval", "daily", "from 0 to"),
         ("clientPort", "", ports),
         ("clientPort", "port", ports),
         ("clientPort", "65536", ports),
@@ -190,12 +232,9 @@ fn the_last_of_several_lines_counts() {
 #[test]
 fn keys_without_effect_are_named_with_the_reason() {
     let cases = [
-        ("dataDir", "in memory"),
-        ("dataLogDir", "in memory"),
-        ("snapCount", "in memory"),
-        ("autopurge.purgeInterval", "in memory"),
-        ("zookeeper.forceSync", "in memory"),
-        ("fsync.warningthresholdms", "in memory"),
+        ("flushDelay", "at once"),
+        ("digest.enabled", "every format"),
+        ("fsync.warningthresholdms", "at once"),
         ("initLimit", "single node"),
         ("standaloneEnabled", "single node"),
         ("quorum.auth.enableSasl", "single node"),
@@ -235,10 +274,10 @@ fn keys_without_effect_are_named_with_the_reason() {
 #[test]
 fn keys_without_effect_are_gathered_by_reason() {
     assert_eq!(
-        remarks("initLimit=10\ndataDir=/var/zk\nsyncLimit=5"),
+        remarks("initLimit=10\nflushDelay=2\nsyncLimit=5"),
         [
-            "zoo.cfg: dataDir (line 2) has no effect: this version keeps its data in memory, and \
-             nothing goes to disk",
+            "zoo.cfg: flushDelay (line 2) has no effect: zoolet syncs what has gathered, at once, \
+             and reads every format of file",
             "zoo.cfg: initLimit (line 1), syncLimit (line 3) have no effect: zoolet is a single \
              node, not an ensemble",
         ]
@@ -251,7 +290,7 @@ fn every_key_has_a_flag() {
 
     let command = Choices::augment_args(clap::Command::new("zoolet"));
     let flags: Vec<_> = command.get_arguments().filter_map(|flag| flag.get_long()).collect();
-    let in_files_only = ["sessionRequireClientSASLAuth", "readonlymode.enabled"];
+    let in_files_only = ["sessionRequireClientSASLAuth", "readonlymode.enabled", "forceSync"];
     for key in keys::names().filter(|key| !in_files_only.contains(key)) {
         let short = key.replace("ACL", "Acl");
         let short = match short.strip_prefix("DigestAuthenticationProvider.") {

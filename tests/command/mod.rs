@@ -129,3 +129,14 @@ pub(crate) fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
     std::fs::write(&path, text).expect("the directory for tests can be written to");
     path
 }
+
+/// An empty directory whose name is for one test only.
+pub(crate) fn directory(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    match std::fs::remove_dir_all(&path) {
+        Ok(()) => {}
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}"),
+    }
+    std::fs::create_dir_all(&path).expect("the directory for tests can be written to");
+    path
+}

@@ -9,6 +9,7 @@ use zoolet_protocol::SessionId;
 use super::VERSION;
 use crate::engine::Engine;
 use crate::limits::SESSIONLESS_TIMEOUT;
+use crate::storage::directory::Directory;
 
 /// `srvr`.
 pub(super) fn server(engine: &Engine) -> String {
@@ -42,12 +43,29 @@ pub(super) fn configuration(engine: &Engine) -> String {
     let (least, greatest) = engine.session_timeouts_ms();
     let port = engine.local_addr().map_or(0, |address| address.port());
     let backlog = config.listen_backlog.map_or(-1, i64::from);
+    let [(data, data_bytes), (logs, log_bytes)] = directory_sizes(engine);
     format!(
-        "clientPort={port}\nsecureClientPort=-1\ndataDir=\ndataDirSize=0\ndataLogDir=\n\
-         dataLogSize=0\ntickTime={}\nmaxClientCnxns={}\nminSessionTimeout={least}\n\
+        "clientPort={port}\nsecureClientPort=-1\ndataDir={data}\ndataDirSize={data_bytes}\n\
+         dataLogDir={logs}\ndataLogSize={log_bytes}\ntickTime={}\nmaxClientCnxns={}\nminSessionTimeout={least}\n\
          maxSessionTimeout={greatest}\nclientPortListenBacklog={backlog}\nserverId=0\n",
         config.tick_time_ms, config.max_client_connections,
     )
+}
+
+/// `dirs`.
+pub(super) fn directories(engine: &Engine) -> String {
+    let [(_, data), (_, logs)] = directory_sizes(engine);
+    format!("datadir_size: {data}\nlogdir_size: {logs}\n")
+}
+
+/// Where snapshots and logs are, and their bytes; nothing if they are nowhere.
+fn directory_sizes(engine: &Engine) -> [(String, u64); 2] {
+    match &engine.config.storage {
+        Some(storage) => Directory::of(storage)
+            .sizes()
+            .map(|(directory, bytes)| (directory.display().to_string(), bytes)),
+        None => Default::default(),
+    }
 }
 
 /// `envi`: what there is of it without a Java machine.

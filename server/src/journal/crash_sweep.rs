@@ -3,6 +3,7 @@
 //! was durable must be there again, nothing by halves, and the server must go on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fastrand::Rng;
 use zoolet_core::{ConnectionId, Requester};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use zoolet_protocol::Zxid;
 
 use super::compression::Compression;
-use super::disk::{DirectoryLock, Disk};
+use super::config::StorageConfig;
+use super::disk::{DirectoryLock, Disk, LockError};
 use super::error::StorageError;
 
 /// The directory below that of the data in which the files are. It has not changed since
@@ -51,28 +52,42 @@ pub(crate) struct Files {
 }
 
 impl Directory {
+    /// The files of a configuration.
+    pub(crate) fn of(config: &StorageConfig) -> Self {
+        let logs = config.data_log_dir.as_ref().unwrap_or(&config.data_dir);
+        Self::new(Arc::clone(&config.disk), &config.data_dir, logs)
+    }
+
     /// The files below `data`, the logs of them below `logs`.
-    pub(crate) fn new(disk: Arc<dyn Disk>, data: &Path, logs: &Path) -> Self {
+    fn new(disk: Arc<dyn Disk>, data: &Path, logs: &Path) -> Self {
         let (snapshots, logs) = (data.join(VERSION_DIRECTORY), logs.join(VERSION_DIRECTORY));
         Self { disk, snapshots, logs }
     }
 
     /// Makes the directories, and keeps other servers out of them until the locks are dropped.
-    pub(crate) fn lock(
-        &self,
-        data: &Path,
-        logs: &Path,
-    ) -> Result<Vec<Box<dyn DirectoryLock>>, StorageError> {
-        for directory in self.all() {
+    pub(crate) fn lock(&self) -> Result<Vec<Box<dyn DirectoryLock>>, StorageError> {
+        let lock = |directory: &Path| {
             let made = self.disk.create_directory(directory);
             made.map_err(StorageError::io("create", directory))?;
-        }
-        let both = [Some(data), (logs != data).then_some(logs)];
-        let lock = |directory: &Path| {
-            let locked = self.disk.lock(directory);
-            locked.map_err(|source| StorageError::Locked { path: directory.to_owned(), source })
+            // Not among the files themselves, which belong to whichever server comes.
+            let parent = directory.parent().unwrap_or(directory);
+            match self.disk.lock(parent) {
+                Ok(lock) => Ok(lock),
+                Err(LockError::Io(source)) => Err(StorageError::io("lock", parent)(source)),
+                Err(source) => Err(StorageError::Locked { path: parent.to_owned(), source }),
+            }
         };
-        both.into_iter().flatten().map(lock).collect()
+        self.all().map(lock).collect()
+    }
+
+    /// Where the snapshots are, and the bytes of all files there; likewise of the logs.
+    pub(crate) fn sizes(&self) -> [(&Path, u64); 2] {
+        let size = |directory: &Path| {
+            let names = self.disk.list(directory).unwrap_or_default();
+            let lengths = names.iter().map(|name| self.disk.length(&directory.join(name)));
+            lengths.map(Result::unwrap_or_default).sum()
+        };
+        [&*self.snapshots, &*self.logs].map(|directory| (directory, size(directory)))
     }
 
     /// The directories, each once.

@@ -49,6 +49,10 @@ pub trait Disk: Debug + Send + Sync {
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 
+    /// The bytes of a file.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    fn length(&self, path: &Path) -> io::Result<u64>;
+
     /// Makes a file, in the place of one that is there.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;

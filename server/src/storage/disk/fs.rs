@@ -41,6 +41,10 @@ impl Disk for FsDisk {
         Ok(Box::new(BufReader::with_capacity(READ_BYTES, File::open(path)?)))
     }
 
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.len())
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(FsFile(File::create(path)?)))
     }

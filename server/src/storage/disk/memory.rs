@@ -55,6 +55,10 @@ impl Disk for MemDisk {
         Ok(Box::new(Cursor::new(content)))
     }
 
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        Ok(self.file(path)?.lock().len() as u64)
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let content = Content::default();
         self.0.lock().files.insert(path.to_owned(), Arc::clone(&content));

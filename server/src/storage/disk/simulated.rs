@@ -323,6 +323,11 @@ impl Disk for SimDisk {
         Ok(Box::new(Cursor::new(content)))
     }
 
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        let sim = self.0.lock();
+        Ok(sim.files[&sim.named(path)?].content.len() as u64)
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut sim = self.step()?;
         let file = sim.next_file();

@@ -1,0 +1,171 @@
+//! What may be chosen about where data is kept.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use zoolet_server::storage::{Compression, Durability, StorageConfig};
+
+use super::values::{self, BadValue};
+use super::{Contradiction, put};
+
+/// Every field is `None` until a file or a flag chooses it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct StorageChoices {
+    /// Keep the data here, in ZooKeeper's format [default: in memory only]
+    #[arg(long, value_name = "DIR", value_parser = directory, help_heading = STORAGE)]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Keep the logs here, on a disk of their own say [default: in the data directory]
+    #[arg(long, value_name = "DIR", value_parser = directory, help_heading = STORAGE)]
+    #[arg(visible_alias = "log-dir")]
+    pub(crate) data_log_dir: Option<PathBuf>,
+
+    /// What an acknowledged write survives [default: synced, with a data directory]
+    #[arg(long, value_name = "MODE", help_heading = STORAGE)]
+    pub(crate) durability: Option<DurabilityChoice>,
+
+    /// Take a snapshot after as many writes [default: 100000]
+    #[arg(long, value_name = "COUNT", value_parser = snap_count, help_heading = STORAGE)]
+    pub(crate) snap_count: Option<u64>,
+
+    /// Take a snapshot after as many KiB of log; -1 for any number [default: 4194304]
+    #[arg(long, value_name = "KB", value_parser = limit_kb, help_heading = STORAGE)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) snap_size_limit_in_kb: Option<KbLimit>,
+
+    /// Begin a new log after as many KiB; -1 for any number [default: -1]
+    #[arg(long, value_name = "KB", value_parser = limit_kb, help_heading = STORAGE)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) txn_log_size_limit_in_kb: Option<KbLimit>,
+
+    /// Set as many KiB aside for a log at once; 0 for none [default: 65536]
+    #[arg(long, value_name = "KB", value_parser = allocate_kb, help_heading = STORAGE)]
+    pub(crate) pre_alloc_size: Option<u64>,
+
+    /// Compress snapshots: gz, snappy, or nothing [default: nothing]
+    #[arg(long, value_name = "NAME", value_parser = compression, help_heading = STORAGE)]
+    pub(crate) snapshot_compression_method: Option<Compression>,
+
+    /// Keep as many snapshots, three at least, and the logs after them [default: 3]
+    #[arg(long, value_name = "COUNT", value_parser = retain, help_heading = STORAGE)]
+    pub(crate) autopurge_snap_retain_count: Option<usize>,
+
+    /// Whether old files are deleted: not if it is 0 [default: after each snapshot]
+    #[arg(long, value_name = "HOURS", value_parser = purge_interval, help_heading = STORAGE)]
+    pub(crate) autopurge_purge_interval: Option<Purge>,
+
+    /// Start without a snapshot, although the logs do not go back to the first write
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = STORAGE)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) snapshot_trust_empty: Option<bool>,
+
+    /// `forceSync`.
+    #[arg(skip)]
+    pub(crate) force_sync: Option<bool>,
+}
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityChoice {
+    /// Nothing: it is in memory
+    Memory,
+    /// The end of the process, not of the machine
+    Buffered,
+    /// The end of the machine: it is synced
+    Synced,
+}
+
+/// A number of KiB, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KbLimit(Option<u64>);
+
+/// Whether old files are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purge {
+    Never,
+    AfterSnapshots,
+}
+
+impl StorageChoices {
+    /// Where data is kept; nowhere without a directory.
+    ///
+    /// # Errors
+    ///
+    /// [`Contradiction::NoDataDir`] if it is to survive and there is none.
+    pub(super) fn config(&self) -> Result<Option<StorageConfig>, Contradiction> {
+        let durability = match (self.durability, self.force_sync) {
+            (Some(DurabilityChoice::Memory), _) => return Ok(None),
+            (Some(DurabilityChoice::Synced), _) | (None, None | Some(true)) => Durability::Synced,
+            (Some(DurabilityChoice::Buffered), _) | (None, Some(false)) => Durability::Buffered,
+        };
+        let Some(data_dir) = &self.data_dir else {
+            return match self.durability {
+                Some(_) => Err(Contradiction::NoDataDir),
+                None => Ok(None),
+            };
+        };
+        let mut config = StorageConfig { durability, ..StorageConfig::at(data_dir) };
+        config.data_log_dir.clone_from(&self.data_log_dir);
+        put(&mut config.snap_count, self.snap_count);
+        let bytes = |limit: KbLimit| limit.0.map(|kb| kb.saturating_mul(1024));
+        put(&mut config.snap_size_limit_bytes, self.snap_size_limit_in_kb.map(bytes));
+        put(&mut config.log_size_limit_bytes, self.txn_log_size_limit_in_kb.map(bytes));
+        put(&mut config.allocate_bytes, self.pre_alloc_size.map(|kb| kb * 1024));
+        put(&mut config.snapshot_compression, self.snapshot_compression_method);
+        put(&mut config.snap_retain_count, self.autopurge_snap_retain_count.map(Some));
+        if self.autopurge_purge_interval == Some(Purge::Never) {
+            config.snap_retain_count = None;
+        }
+        put(&mut config.trust_empty_snapshot, self.snapshot_trust_empty);
+        Ok(Some(config))
+    }
+
+    /// Whether something is chosen that has no effect since nothing is kept.
+    pub(super) fn is_idle(&self) -> bool {
+        let chosen = Self { durability: None, ..self.clone() };
+        self.data_dir.is_none() && chosen != Self::default()
+    }
+}
+
+pub(crate) fn directory(text: &str) -> Result<PathBuf, BadValue> {
+    if text.trim().is_empty() { Err(BadValue::Empty) } else { Ok(text.trim().into()) }
+}
+
+/// Two for everything below, as in `ZooKeeperServer.getSnapCount`.
+pub(crate) fn snap_count(text: &str) -> Result<u64, BadValue> {
+    Ok(values::decoded(text, 1..=values::INT_MAX)?.max(2) as u64)
+}
+
+/// No limit for everything below zero. A limit of nothing lets ZooKeeper divide by zero.
+pub(crate) fn limit_kb(text: &str) -> Result<KbLimit, BadValue> {
+    match values::decoded(text, i64::MIN..=i64::MAX) {
+        Ok(kb) if kb != 0 => Ok(KbLimit(u64::try_from(kb).ok())),
+        _ => Err(BadValue::NotInRangeNorMinusOne(1..=i64::MAX, "no limit")),
+    }
+}
+
+/// A terabyte at most: it is bytes that count.
+pub(crate) fn allocate_kb(text: &str) -> Result<u64, BadValue> {
+    Ok(values::decoded(text, 0..=1 << 30)? as u64)
+}
+
+pub(crate) fn compression(text: &str) -> Result<Compression, BadValue> {
+    text.parse().map_err(|_| BadValue::NotACompression)
+}
+
+/// Three for everything below, as in `DatadirCleanupManager`.
+pub(crate) fn retain(text: &str) -> Result<usize, BadValue> {
+    Ok(values::whole(text, 0..=values::INT_MAX)?.max(3) as usize)
+}
+
+/// A number of hours, or of what a unit behind it says. Only whether it is 0 counts here.
+pub(crate) fn purge_interval(text: &str) -> Result<Purge, BadValue> {
+    let number = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    match values::whole(number, values::INT_MIN..=values::INT_MAX) {
+        Ok(1..) => Ok(Purge::AfterSnapshots),
+        Ok(_) => Ok(Purge::Never),
+        Err(_) => Err(BadValue::NotInRange(0..=values::INT_MAX)),
+    }
+}
+
+const STORAGE: &str = "Storage";
