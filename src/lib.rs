@@ -39,5 +39,5 @@ pub use zoolet_recipes::{
 pub use zoolet_recipes::{blocking, client};
 pub use zoolet_server::{
     Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,
-    Server, Settings, StartError, WallTime, limits,
+    Server, Settings, StartError, WallTime, limits, storage,
 };

@@ -1,0 +1,330 @@
+//! Files that are not as a server left them: what a crash does is mended, what else happens to a file
+//! is named, and nothing that was acknowledged is given up without a word.
+
+#![allow(clippy::unwrap_used, reason = "what a test has written itself is there")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zoolet::client::Client;
+use zoolet::core::TxnOp;
+use zoolet::storage::{
+    Disk, LogError, LogReader, SimDisk, SnapshotFault, StorageConfig, StorageError,
+};
+use zoolet::{Config, Server, StartError};
+
+const SNAPSHOT: &str = "snapshot.0";
+const LOG: &str = "log.1";
+
+fn path(name: &str) -> PathBuf {
+    Path::new("/data/version-2").join(name)
+}
+
+fn config(disk: &SimDisk) -> Config {
+    let disk = Arc::new(disk.clone());
+    let storage = StorageConfig { disk, allocate_bytes: 8_192, ..StorageConfig::at("/data") };
+    Config { storage: Some(storage), ..Config::default() }
+}
+
+/// A disk on which a server has written ten znodes, `/0` to `/9`, and then was killed.
+async fn written() -> SimDisk {
+    let disk = SimDisk::default();
+    let server = Server::builder().config(config(&disk)).start().await.unwrap();
+    let client = Client::connect(server.dialer()).await.unwrap();
+    for number in 0..10 {
+        client.create(&format!("/{number}")).data(vec![b'x'; 300]).await.unwrap();
+    }
+    // Before the server can end its log.
+    let last = disk.content(&path(LOG)).unwrap();
+    let names = [LOG, SNAPSHOT].map(|name| (name, disk.content(&path(name)).unwrap()));
+    drop((server, client));
+    assert_eq!(last.len(), 8_192 + 16, "room is set aside");
+    let disk = SimDisk::default();
+    for (name, content) in names {
+        disk.put(&path(name), content);
+    }
+    disk
+}
+
+/// Where each record of a log begins, and where the last one ends.
+fn offsets(log: &[u8]) -> Vec<usize> {
+    let mut reader = LogReader::new(log).unwrap();
+    let mut offsets = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        offsets.push(record.offset as usize);
+    }
+    let zeros = log.iter().rev().take_while(|&&byte| byte == 0).count();
+    offsets.push(log.len() - zeros);
+    offsets
+}
+
+async fn start(disk: &SimDisk) -> Result<Server, StartError> {
+    Server::builder().config(config(disk)).start().await
+}
+
+async fn names(server: &Server) -> Vec<String> {
+    let client = Client::connect(server.dialer()).await.unwrap();
+    let names = client.children("/").await.unwrap().to_vec();
+    names.into_iter().filter(|name| name != "zookeeper").map(|name| name.to_string()).collect()
+}
+
+async fn refusal(disk: &SimDisk) -> StorageError {
+    match start(disk).await {
+        Err(StartError::Storage(error)) => error,
+        Err(error) => panic!("another error: {error}"),
+        Ok(_) => panic!("the server starts"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_torn_record_is_cut_and_the_server_goes_on() {
+    let log = written().await.content(&path(LOG)).unwrap();
+    let offsets = offsets(&log);
+    let (last, end) = (offsets[offsets.len() - 2], offsets[offsets.len() - 1]);
+    for cut in [last + 7, last + 11, last + 100, end - 1] {
+        let disk = written().await;
+        let mut torn = log.clone();
+        torn[cut..].fill(0);
+        disk.put(&path(LOG), torn);
+        let server = start(&disk).await.expect("nobody was told of it");
+        assert_eq!(names(&server).await.len(), 9, "cut at {cut}");
+        drop(server);
+        let mended = disk.content(&path(LOG)).unwrap();
+        assert!(mended[last..].is_empty(), "it was cut off");
+        let server = start(&disk).await.expect("it was mended");
+        assert_eq!(names(&server).await.len(), 9);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sectors_of_the_last_batch_that_never_reached_the_disk_are_cut_off() {
+    let disk = written().await;
+    let mut log = disk.content(&path(LOG)).unwrap();
+    let last = offsets(&log).iter().rev().nth(2).copied().unwrap();
+    let sector = last.next_multiple_of(512) - 512;
+    let from = sector.max(last);
+    log[from..sector + 512].fill(0);
+    disk.put(&path(LOG), log);
+    let server = start(&disk).await.expect("it may have been the last batch");
+    assert_eq!(names(&server).await.len(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_byte_with_good_records_behind_it_is_named_with_its_place() {
+    let disk = written().await;
+    let mut log = disk.content(&path(LOG)).unwrap();
+    let offset = offsets(&log)[4];
+    log[offset + 60] ^= 1;
+    disk.put(&path(LOG), log);
+    let error = refusal(&disk).await;
+    let StorageError::Damaged { error: LogError::Checksum { offset: found, .. }, .. } = &error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(*found, offset as u64);
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("/data/version-2/log.1: offset {offset}: ")), "{text}");
+    assert!(text.contains("moving this log"), "the cure is named: {text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_byte_in_the_last_record_is_damage_too() {
+    let disk = written().await;
+    let mut log = disk.content(&path(LOG)).unwrap();
+    let last = offsets(&log).iter().rev().nth(1).copied().unwrap();
+    log[last + 60] ^= 1;
+    disk.put(&path(LOG), log);
+    assert!(matches!(refusal(&disk).await, StorageError::Damaged { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hole_is_named_with_its_place() {
+    let disk = written().await;
+    let mut log = disk.content(&path(LOG)).unwrap();
+    let offsets = offsets(&log);
+    // Not as a disk loses it: less than a sector.
+    log[offsets[3]..offsets[3] + 20].fill(0);
+    disk.put(&path(LOG), log);
+    let error = refusal(&disk).await;
+    let StorageError::Hole { offset, .. } = error else { panic!("{error}") };
+    assert_eq!(offset, offsets[3] as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_length_that_no_record_has_is_named() {
+    for length in [-1_i32, i32::MAX] {
+        let disk = written().await;
+        let mut log = disk.content(&path(LOG)).unwrap();
+        let offset = offsets(&log)[4];
+        log[offset + 8..offset + 12].copy_from_slice(&length.to_be_bytes());
+        disk.put(&path(LOG), log);
+        let text = refusal(&disk).await.to_string();
+        assert!(text.contains(&format!("a record of {length} bytes")), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_of_another_kind_is_named() {
+    let disk = written().await;
+    disk.put(&path("log.20"), b"some notes that somebody left".to_vec());
+    let text = refusal(&disk).await.to_string();
+    assert!(text.contains("log.20: not a transaction log: it begins with 736f6d65"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_log_is_no_reason_not_to_start() {
+    for content in [Vec::new(), b"ZKLG".to_vec(), vec![0; 8_192], b"ZKLG\0\0\0\x02".to_vec()] {
+        let disk = written().await;
+        disk.put(&path("log.c"), content.clone());
+        let server = start(&disk).await.expect("nothing is missing");
+        assert_eq!(names(&server).await.len(), 10, "{content:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_of_others_are_left_alone() {
+    let disk = written().await;
+    let others = ["notes.txt", "log", "log.", "log.zz", "snapshot", "snapshot.x", "acceptedEpoch"];
+    for name in others {
+        disk.put(&path(name), b"?".to_vec());
+    }
+    drop(start(&disk).await.expect("they are none of ours"));
+    for name in others {
+        assert_eq!(disk.content(&path(name)).unwrap(), b"?", "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_is_cut_or_changed_is_passed_over_for_an_older_one() {
+    let good = written().await.content(&path(SNAPSHOT)).unwrap();
+    let mut changed = good.clone();
+    changed[100] ^= 1;
+    for bad in [good[..good.len() - 1].to_vec(), changed, Vec::new(), b"PK\x03\x04".to_vec()] {
+        let disk = written().await;
+        disk.put(&path("snapshot.5"), bad);
+        let server = start(&disk).await.expect("the older one and the log have everything");
+        assert_eq!(names(&server).await.len(), 10);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_without_some_parent_is_named() {
+    let disk = written().await;
+    let snapshot = disk.content(&path(SNAPSHOT)).unwrap();
+    // The path of /zookeeper/quota, made one of a znode below another that is not there.
+    let name = b"/zookeeper/quota";
+    let at = snapshot.windows(name.len()).position(|window| window == name).unwrap();
+    let mut orphan = snapshot[..snapshot.len() - 13].to_vec();
+    orphan[at..at + name.len()].copy_from_slice(b"/nobody/is/there");
+    let sum = simd_adler32(&orphan);
+    orphan.extend_from_slice(&u64::from(sum).to_be_bytes());
+    orphan.extend_from_slice(b"\0\0\0\x01/");
+    disk.put(&path(SNAPSHOT), orphan);
+    let error = refusal(&disk).await;
+    let StorageError::NoUsableSnapshot(unusable) = &error else { panic!("{error}") };
+    assert!(matches!(unusable[0].reason, SnapshotFault::Tree(_)));
+    assert!(error.to_string().contains("/nobody/is/there comes before its parent"), "{error}");
+}
+
+fn simd_adler32(bytes: &[u8]) -> u32 {
+    let (a, b) = bytes.iter().fold((1_u32, 0_u32), |(a, b), &byte| {
+        let a = (a + u32::from(byte)) % 65_521;
+        (a, (b + a) % 65_521)
+    });
+    (b << 16) | a
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_snapshot_that_can_be_read_is_no_empty_server() {
+    let disk = written().await;
+    disk.put(&path(SNAPSHOT), vec![0; 100]);
+    let text = refusal(&disk).await.to_string();
+    assert!(text.starts_with("no snapshot can be used:\n  /data/version-2/snapshot.0: "), "{text}");
+    let disk = written().await;
+    disk.fail_to_read(&path(SNAPSHOT));
+    let text = refusal(&disk).await.to_string();
+    assert!(text.contains("cannot be read: the disk does not read"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_cannot_be_read_is_named() {
+    let disk = written().await;
+    disk.fail_to_read(&path(LOG));
+    let text = refusal(&disk).await.to_string();
+    assert_eq!(text, "cannot read /data/version-2/log.1: the disk does not read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_that_go_back_to_the_beginning_need_no_snapshot() {
+    let disk = written().await;
+    disk.remove(&path(SNAPSHOT)).unwrap();
+    let server = start(&disk).await.expect("the log has everything");
+    assert_eq!(names(&server).await.len(), 10);
+    assert!(disk.content(&path("snapshot.b")).is_some(), "ZooKeeper would not start without one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_without_their_beginning_need_a_snapshot_or_a_word() {
+    let disk = without_beginning().await;
+    disk.remove(&path(SNAPSHOT)).unwrap();
+    let error = refusal(&disk).await;
+    assert!(matches!(error, StorageError::SnapshotMissing { .. }), "{error}");
+    assert!(error.to_string().contains("snapshot.trust.empty=true"), "{error}");
+    let mut config = config(&disk);
+    config.storage.as_mut().unwrap().trust_empty_snapshot = true;
+    let server = Server::builder().config(config).start().await.expect("it was told to");
+    assert_eq!(names(&server).await.len(), 7);
+}
+
+/// A disk whose log begins with the third znode.
+async fn without_beginning() -> SimDisk {
+    let disk = written().await;
+    let log = disk.content(&path(LOG)).unwrap();
+    let third = offsets(&log)[4];
+    let mut later = log[..16].to_vec();
+    later.extend_from_slice(&log[third..]);
+    disk.remove(&path(LOG)).unwrap();
+    disk.put(&path("log.5"), later);
+    disk
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_from_the_future_is_named() {
+    let disk = without_beginning().await;
+    let error = refusal(&disk).await;
+    let StorageError::Gap { after, found, .. } = &error else { panic!("{error}") };
+    assert_eq!((after.0, found.0), (0, 5));
+    assert!(error.to_string().contains("put the missing log back"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_logs_of_the_same_time_are_named() {
+    let disk = written().await;
+    let log = disk.content(&path(LOG)).unwrap();
+    disk.put(&path("log.2"), log);
+    let error = refusal(&disk).await;
+    // The second is the one that is read, and begins before its name.
+    assert!(matches!(error, StorageError::Order { .. } | StorageError::Gap { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_was_not_finished_is_deleted() {
+    let disk = written().await;
+    disk.put(&path("unfinished-snapshot.7"), b"half of".to_vec());
+    let server = start(&disk).await.expect("it is not needed");
+    assert_eq!(names(&server).await.len(), 10);
+    assert!(disk.content(&path("unfinished-snapshot.7")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_of_the_original_is_taken_up_where_it_ended() {
+    let disk = SimDisk::default();
+    let log = include_bytes!("../server/tests/data/apache-3.8.log");
+    disk.put(&path(LOG), log.to_vec());
+    let server = start(&disk).await.expect("a log of the original");
+    assert_eq!(names(&server).await, ["app", "box", "soon"]);
+    drop(server);
+    let log = disk.content(&path("log.11")).expect("it goes on after 0x10");
+    let first = LogReader::new(&log[..]).unwrap().next_record().unwrap().unwrap();
+    assert!(matches!(first.txn.op, TxnOp::CreateSession { .. }));
+}

@@ -1,0 +1,241 @@
+//! What outlives a server: writes that were acknowledged, sessions, ephemerals; and what a client is
+//! told when the disk fails.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zoolet::client::{Client, Error, RetryPolicy};
+use zoolet::protocol::ErrorCode;
+use zoolet::storage::{
+    Compression, Disk, Durability, MemDisk, SimDisk, StorageConfig, StorageError,
+};
+use zoolet::{Config, Server, StartError};
+
+fn config(disk: Arc<dyn Disk>) -> Config {
+    let storage = StorageConfig { disk, allocate_bytes: 4_096, ..StorageConfig::at("/data") };
+    Config { storage: Some(storage), ..Config::default() }
+}
+
+async fn start(config: Config) -> Server {
+    Server::builder().config(config).start().await.expect("the server starts")
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.dialer()).await.expect("the server is there")
+}
+
+/// An error that is not tried again.
+async fn connect_once(server: &Server) -> Client {
+    let client = connect(server).await;
+    client.with_retry_policy(RetryPolicy::never())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_acknowledged_is_there_again() {
+    let disk = Arc::new(MemDisk::default());
+    let server = start(config(disk.clone())).await;
+    let client = connect(&server).await;
+    client.create("/app").data("one").await.unwrap();
+    client.create("/app/box").container().await.unwrap();
+    client.create("/app/soon").ttl(Duration::from_secs(60)).await.unwrap();
+    client.create("/app/job-").sequential().await.unwrap();
+    let stat = client.set("/app", "two").await.unwrap();
+    server.shutdown().await;
+
+    let server = start(config(disk)).await;
+    let client = connect(&server).await;
+    let (data, again) = client.get("/app").await.unwrap();
+    assert_eq!((&data[..], again), (&b"two"[..], stat));
+    assert_eq!(client.children("/app").await.unwrap().to_vec(), ["box", "job-0000000002", "soon"]);
+    let next = client.create("/app/job-").sequential().await.unwrap();
+    assert_eq!(next.path, "/app/job-0000000003", "the numbers go on");
+    assert!(next.stat.czxid > stat.mzxid);
+}
+
+#[tokio::test]
+async fn a_session_goes_on_with_its_ephemerals_after_a_restart() {
+    let disk = Arc::new(MemDisk::default());
+    let listening = |address: SocketAddr| Config { listen: Some(address), ..config(disk.clone()) };
+    let server = start(listening(([127, 0, 0, 1], 0).into())).await;
+    let address = server.local_addr().expect("it listens");
+    let client = Client::connect(address.to_string().as_str()).await.unwrap();
+    client.create("/mine").ephemeral().await.unwrap();
+    let session = client.session_id();
+    server.shutdown().await;
+
+    let server = start(listening(address)).await;
+    assert_eq!(server.totals().ephemerals, 1);
+    let stat = client.exists("/mine").await.unwrap().expect("the session has not ended");
+    assert_eq!((stat.ephemeral_owner, client.session_id()), (session, session));
+    client.close().await.unwrap();
+    assert_eq!(server.totals().ephemerals, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_does_not_come_back_ends_after_its_full_time() {
+    let disk = Arc::new(MemDisk::default());
+    let server = start(config(disk.clone())).await;
+    let client = connect(&server).await;
+    let timeout = client.session_timeout();
+    client.create("/mine").ephemeral().await.unwrap();
+    drop((server, client));
+
+    let server = start(config(disk)).await;
+    assert_eq!(server.totals().ephemerals, 1);
+    tokio::time::sleep(timeout - Duration::from_secs(1)).await;
+    assert_eq!(server.totals().ephemerals, 1, "it has its full time again");
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!((server.totals().ephemerals, server.totals().sessions), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn snapshots_are_taken_and_old_files_deleted() {
+    for snapshot_compression in [Compression::None, Compression::Gzip, Compression::Snappy] {
+        let disk = Arc::new(MemDisk::default());
+        let mut config = config(disk.clone());
+        let storage = config.storage.as_mut().expect("it is chosen");
+        (storage.snap_count, storage.snapshot_compression) = (10, snapshot_compression);
+        let server = start(config.clone()).await;
+        let client = connect(&server).await;
+        for number in 0..95 {
+            client.create(&format!("/{number}")).data("x").await.unwrap();
+        }
+        drop((server, client));
+        let names = disk.list("/data/version-2".as_ref()).unwrap();
+        let of_kind = |kind: &str| names.iter().filter(|name| name.starts_with(kind)).count();
+        assert_eq!((of_kind("snapshot."), of_kind("log.")), (3, 3), "{names:?}");
+        let server = start(config).await;
+        assert_eq!(server.totals().znodes, 5 + 95);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_does_not_sync_ends_the_server_and_nothing_is_acknowledged() {
+    let disk = SimDisk::default();
+    let server = start(config(Arc::new(disk.clone()))).await;
+    let client = connect_once(&server).await;
+    client.create("/kept").await.unwrap();
+    disk.fail_to_sync(true);
+    let error = client.create("/not-kept").await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    let failure = server.failure().await;
+    assert_eq!(failure.to_string(), "cannot sync /data/version-2/log.1: the disk does not sync");
+    assert!(Client::connect(server.dialer()).await.is_err(), "nobody is served any more");
+    drop((server, client));
+
+    disk.fail_to_sync(false);
+    disk.restore_power(1);
+    let server = start(config(Arc::new(disk))).await;
+    let client = connect(&server).await;
+    assert!(client.exists("/kept").await.unwrap().is_some());
+    client.create("/later").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_ends_the_server_and_a_plain_restart_goes_on_when_there_is_room() {
+    let disk = SimDisk::default();
+    let server = start(config(Arc::new(disk.clone()))).await;
+    let client = connect_once(&server).await;
+    disk.set_free_bytes(Some(1_000));
+    let mut created = 0;
+    while client.create(&format!("/{created}")).data(vec![1; 100]).await.is_ok() {
+        created += 1;
+    }
+    assert!((3..10).contains(&created), "{created}");
+    assert!(matches!(*server.failure().await, StorageError::Io { what: "write to", .. }));
+    drop((server, client));
+
+    let error = Server::builder().config(config(Arc::new(disk.clone()))).start().await;
+    drop(error);
+    disk.set_free_bytes(None);
+    let server = start(config(Arc::new(disk))).await;
+    let client = connect(&server).await;
+    for number in 0..created {
+        assert!(client.exists(&format!("/{number}")).await.unwrap().is_some(), "/{number}");
+    }
+    client.create("/later").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_for_which_there_is_no_room_costs_nothing() {
+    let disk = SimDisk::default();
+    let mut config = config(Arc::new(disk.clone()));
+    let storage = config.storage.as_mut().expect("it is chosen");
+    (storage.snap_count, storage.allocate_bytes) = (20, 0);
+    let server = start(config.clone()).await;
+    let client = connect(&server).await;
+    for number in 0..18 {
+        client.create(&format!("/{number}")).data(vec![1; 100]).await.unwrap();
+    }
+    // For the record and no snapshot.
+    disk.set_free_bytes(Some(400));
+    client.create("/last").await.unwrap();
+    assert!(client.create("/too-much").data(vec![1; 500]).await.is_err());
+    drop((server, client));
+    let names = disk.list("/data/version-2".as_ref()).unwrap();
+    assert!(!names.iter().any(|name| name.starts_with("unfinished")), "{names:?}");
+
+    disk.set_free_bytes(None);
+    let server = start(config).await;
+    assert!(connect(&server).await.exists("/last").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn buffered_writes_survive_the_process_and_need_no_sync() {
+    let disk = SimDisk::default();
+    let mut config = config(Arc::new(disk.clone()));
+    config.storage.as_mut().expect("it is chosen").durability = Durability::Buffered;
+    let server = start(config.clone()).await;
+    disk.fail_to_sync(true);
+    let client = connect(&server).await;
+    client.create("/kept").await.unwrap();
+    drop((server, client));
+    disk.fail_to_sync(false);
+    disk.kill_process();
+    let server = start(config).await;
+    assert!(connect(&server).await.exists("/kept").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_directory_in_use_is_refused_with_the_process_that_has_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::builder().data_dir(directory.path()).start().await.unwrap();
+    let error = Server::builder().data_dir(directory.path()).start().await.unwrap_err();
+    let StartError::Storage(StorageError::Locked { .. }) = &error else { panic!("{error}") };
+    let expected = format!("the process {} uses it", std::process::id());
+    assert!(error.to_string().contains(&expected), "{error}");
+    drop(server);
+    Server::builder().data_dir(directory.path()).start().await.expect("it is free again");
+}
+
+#[tokio::test]
+async fn what_is_written_to_real_files_is_there_again() {
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..3 {
+        let server = Server::builder().data_dir(directory.path()).start().await.unwrap();
+        let client = connect(&server).await;
+        assert_eq!(client.children("/").await.unwrap().len(), 1 + round);
+        client.create(&format!("/{round}")).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_none_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = Server::builder().data_dir(file.path()).start().await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot create "), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_leaves_a_record_and_no_trace() {
+    let disk = Arc::new(MemDisk::default());
+    let server = start(config(disk.clone())).await;
+    let client = connect(&server).await;
+    assert!(client.create("/no/parent").await.unwrap_err().is(ErrorCode::NO_NODE));
+    client.create("/a").await.unwrap();
+    drop((server, client));
+    let server = start(config(disk)).await;
+    let stat = connect(&server).await.exists("/a").await.unwrap().expect("it was created");
+    assert_eq!(stat.czxid.0, 3, "a session, a refusal, a create");
+}
