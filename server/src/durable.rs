@@ -1,13 +1,15 @@
 //! How far what was decided would survive: outboxes give out nothing that depends on what would not.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zoolet_protocol::Zxid;
 
+use crate::limits::LOG_QUEUE_BYTES_MAX;
 use crate::storage::StorageError;
 
 /// The last zxid that would survive. Clones see the same.
@@ -19,6 +21,9 @@ struct Inner {
     zxid: AtomicI64,
     /// Who waits for which.
     waiting: Mutex<Vec<(Zxid, Waker)>>,
+    /// The bytes that wait to be written.
+    backlog: AtomicUsize,
+    has_room: Notify,
     failure: OnceLock<Arc<StorageError>>,
     failed: CancellationToken,
 }
@@ -34,6 +39,8 @@ impl Durable {
         Self(Arc::new(Inner {
             zxid: AtomicI64::new(zxid.0),
             waiting: Mutex::default(),
+            backlog: AtomicUsize::new(0),
+            has_room: Notify::new(),
             failure: OnceLock::new(),
             failed: CancellationToken::new(),
         }))
@@ -62,6 +69,33 @@ impl Durable {
         drop(waiting);
         for (_, waker) in woken {
             waker.wake();
+        }
+    }
+
+    /// As many more bytes wait to be written.
+    pub(crate) fn add_backlog(&self, bytes: usize) {
+        self.0.backlog.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// All that waited is being written.
+    pub(crate) fn clear_backlog(&self) {
+        self.0.backlog.store(0, Ordering::Relaxed);
+        self.0.has_room.notify_waiters();
+    }
+
+    /// Whether so much waits to be written that no further request should be taken.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.0.backlog.load(Ordering::Relaxed) > LOG_QUEUE_BYTES_MAX
+    }
+
+    /// Waits until it is not behind any more.
+    pub(crate) async fn caught_up(&self) {
+        loop {
+            let notified = self.0.has_room.notified();
+            if !self.is_behind() {
+                return;
+            }
+            notified.await;
         }
     }
 

@@ -114,7 +114,8 @@ impl Engine {
 
     /// Writes everything that was decided, and nothing from then on.
     pub(crate) fn close_journal(&self) {
-        self.state.write().journal.close();
+        let log = self.state.write().journal.close();
+        drop(log);
     }
 
     /// From now on nobody new is served.
@@ -142,6 +143,11 @@ impl Engine {
 
     pub(crate) fn durable(&self) -> Durable {
         self.durable.clone()
+    }
+
+    /// Whether so much waits for the disk that no further request should be taken.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.durable.is_behind()
     }
 
     /// The session timeout that is nearest to what a client wishes.

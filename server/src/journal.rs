@@ -122,10 +122,11 @@ impl Journal {
         (log.txns, log.bytes) = (0, 0);
     }
 
-    /// Writes what is to be written, and keeps nothing more. What is appended from now on is never
-    /// durable.
-    pub(crate) fn close(&mut self) {
-        self.log = None;
+    /// Keeps nothing more: what is appended from now on is never durable. Dropping what is returned
+    /// waits until everything is written that was appended before, and must not be done under the lock:
+    /// who is woken by that may come for it.
+    pub(crate) fn close(&mut self) -> Option<impl Drop + use<>> {
+        self.log.take().map(|log| log.commits)
     }
 }
 

@@ -56,8 +56,8 @@ pub const SNAPSHOT_FIELD_BYTES_MAX: usize = 64 << 20;
 /// What a crash has left of a batch lies within as many, by which it is told from damage.
 pub const LOG_BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// The bytes of records that may wait to be written to a log. Whoever writes more waits: a disk that
-/// does not keep up slows its clients down.
+/// The bytes of records that wait to be written to a log above which no further request is read from a
+/// socket, so that a disk that does not keep up slows its clients down.
 pub const LOG_QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// The longest block of a Snappy stream that is believed. The Java library writes 32 KiB by default,

@@ -153,6 +153,7 @@ enum Turn {
 impl Driver {
     async fn run(mut self, cancelled: CancellationToken) -> io::Result<()> {
         let codec = FrameCodec::new(self.engine.config.frame_bytes_max);
+        let durable = self.engine.durable();
         let mut output = BytesMut::new();
         let idle = tokio::time::sleep(SESSIONLESS_TIMEOUT);
         tokio::pin!(idle);
@@ -192,6 +193,7 @@ impl Driver {
                 read = reader.read_buf(&mut self.input), if !has_more && !is_paused => {
                     Turn::Read(read?)
                 }
+                () = durable.caught_up(), if durable.is_behind() => continue,
                 () = &mut idle, if !self.connection.is_established() => Turn::Idle,
             };
             match turn {
@@ -219,12 +221,15 @@ impl Driver {
     /// Whether so much waits for the client that no more is read from it.
     fn is_paused(&self, output: &BytesMut) -> bool {
         output.len() + self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
+            || self.engine.is_behind()
     }
 
     /// Handles the frames that are there, and tells whether more of them may be.
     fn handle_frames(&mut self, codec: &FrameCodec) -> bool {
         for _ in 0..REQUESTS_PER_TURN {
-            if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE {
+            if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
+                || self.engine.is_behind()
+            {
                 return true;
             }
             match codec.next_frame(&mut self.input) {

@@ -131,7 +131,7 @@ fn undisturbed() -> (BTreeMap<Zxid, Vec<u8>>, u64) {
         assert_eq!(keeper.acknowledged(), keeper.core.last_zxid(), "it is written at once");
         states.insert(keeper.core.last_zxid(), state(&keeper.core));
     }
-    keeper.journal.close();
+    drop(keeper.journal.close());
     (states, disk.steps())
 }
 

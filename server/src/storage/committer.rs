@@ -20,7 +20,7 @@ use super::disk::DirectoryLock;
 use super::log_writer::{LogWriter, encode_log_record};
 use super::snapshot_file;
 use crate::durable::Durable;
-use crate::limits::{LOG_BATCH_BYTES_MAX, LOG_QUEUE_BYTES_MAX};
+use crate::limits::LOG_BATCH_BYTES_MAX;
 
 /// What is to be done, in this order.
 #[derive(Debug)]
@@ -158,7 +158,8 @@ impl Commits {
         if !committer.in_background {
             return Ok(Self::Immediate(Box::new(committer)));
         }
-        let queue = Arc::new(Queue::default());
+        let durable = committer.durable.clone();
+        let queue = Arc::new(Queue { waiting: Mutex::default(), filled: Condvar::new(), durable });
         let taken = Arc::clone(&queue);
         let thread = thread::Builder::new().name("zoolet-log".to_owned()).spawn(move || {
             while let Some(work) = taken.take() {
@@ -217,28 +218,26 @@ impl Drop for Commits {
 }
 
 /// What waits for the thread.
-#[derive(Debug, Default)]
+///
+/// Nobody waits for room in it: the thread wakes clients in this process, who may come here with their
+/// next request. Whoever reads requests from sockets reads none while it is too long.
+#[derive(Debug)]
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
     /// There is work, or there will be none.
     filled: Condvar,
-    /// Work was taken.
-    emptied: Condvar,
+    durable: Durable,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     work: VecDeque<Work>,
-    bytes: usize,
     is_closed: bool,
 }
 
 impl Queue {
     fn append(&self, txn: &Txn) -> usize {
         let mut waiting = self.waiting.lock();
-        while waiting.bytes > LOG_QUEUE_BYTES_MAX {
-            self.emptied.wait(&mut waiting);
-        }
         let bytes = match waiting.work.back_mut() {
             Some(Work::Batch { last, records, .. }) if records.len() < LOG_BATCH_BYTES_MAX => {
                 *last = txn.zxid;
@@ -251,7 +250,7 @@ impl Queue {
                 bytes
             }
         };
-        waiting.bytes += bytes;
+        self.durable.add_backlog(bytes);
         drop(waiting);
         self.filled.notify_one();
         bytes
@@ -276,8 +275,7 @@ impl Queue {
             }
             self.filled.wait(&mut waiting);
         }
-        waiting.bytes = 0;
-        self.emptied.notify_all();
+        self.durable.clear_backlog();
         Some(std::mem::take(&mut waiting.work))
     }
 }
