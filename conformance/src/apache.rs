@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -19,20 +20,23 @@ use crate::target::TcpTarget;
 pub struct Apache {
     process: Child,
     address: SocketAddr,
-    /// Ours, because a script that is killed cannot remove one.
-    _data: TempDir,
+    /// Ours, because a script that is killed cannot remove one; a member of an ensemble has none.
+    _data: Option<TempDir>,
 }
 
 /// The version that Debian has, in the form in which tags name versions.
 pub const APACHE_VERSION: (u32, u32, u32) = (3, 8, 0);
 
-/// How often a server that has just started is asked for a session. While it takes none it closes
-/// the connection at once, or forgets about it.
-const PROBES_MAX: usize = 10_000;
+/// How often a server that has just started is asked for a session.
+pub const PROBES_MAX: usize = 3_000;
+const PROBE_PAUSE: Duration = Duration::from_millis(10);
 const PROBE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The tick that decides how soon sessions expire.
 const TICK_MS: i32 = 200;
+
+/// How many ticks a member of an ensemble may be behind: seconds, on a busy machine.
+const LIMIT_TICKS: u32 = 50;
 
 impl Apache {
     /// Starts a server with these JVM properties (`-D...`) and waits until it serves.
@@ -41,45 +45,31 @@ impl Apache {
     ///
     /// When it does not come up.
     pub fn start(properties: &[String]) -> io::Result<Self> {
-        let (least, most) = SESSION_TIMEOUTS_MS;
         let data = tempfile::tempdir()?;
-        let mut process = Command::new(conformance_folder().join("apache/start-apache"))
-            .args(["--tick-time", &TICK_MS.to_string()])
-            .args(["--config-line", &format!("minSessionTimeout={least}")])
-            .args(["--config-line", &format!("maxSessionTimeout={most}")])
-            .arg("--data-dir")
-            .arg(data.path())
-            .args(properties)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let stdout = process.stdout.take().expect("stdout is piped");
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let address = line.trim().strip_prefix("listening on ").and_then(|text| text.parse().ok());
-        let Some(address) = address else {
-            stop(&mut process);
-            return Err(io::Error::other(format!("start-apache said {line:?}")));
-        };
-        let server = Self { process, address, _data: data };
-        server.await_sessions()?;
-        Ok(server)
+        let (process, address) = launch(data.path(), properties)?;
+        let server = Self { process, address, _data: Some(data) };
+        // It answers four-letter words before it takes sessions.
+        if is_serving(&server.target(), PROBES_MAX)? {
+            Ok(server)
+        } else {
+            Err(io::Error::other("the server takes no sessions"))
+        }
     }
 
-    /// The server answers four-letter words before it takes sessions. Asking for a session that
-    /// is not there leaves no trace in it.
-    fn await_sessions(&self) -> io::Result<()> {
-        let session = SessionId(1);
-        let request = ConnectRequest { session, ..ConnectRequest::new(0) };
-        let target = self.target().with_patience(PROBE_PATIENCE);
-        for _ in 0..PROBES_MAX {
-            let mut client = Client::dial(&target)?;
-            if let Handshake::Answered(_) = client.shake_hands(&request) {
-                return Ok(());
-            }
+    /// Starts a member of an ensemble with these lines of configuration, and does not wait until it
+    /// serves: that takes others.
+    ///
+    /// # Errors
+    ///
+    /// When the process does not come up.
+    pub fn start_member(port: u16, data: &Path, lines: &str) -> io::Result<Self> {
+        let mut arguments = vec!["--port".to_owned(), port.to_string()];
+        let limits = [format!("initLimit={LIMIT_TICKS}"), format!("syncLimit={LIMIT_TICKS}")];
+        for line in lines.lines().map(str::to_owned).chain(limits) {
+            arguments.extend(["--config-line".to_owned(), line]);
         }
-        Err(io::Error::other("the server takes no sessions"))
+        let (process, address) = launch(data, &arguments)?;
+        Ok(Self { process, address, _data: None })
     }
 
     /// The server, to connect to.
@@ -93,6 +83,57 @@ impl Apache {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+/// Starts the script, and returns where the server listens.
+fn launch(data: &Path, arguments: &[String]) -> io::Result<(Child, SocketAddr)> {
+    let (least, most) = SESSION_TIMEOUTS_MS;
+    let mut process = Command::new(conformance_folder().join("apache/start-apache"))
+        .args(["--tick-time", &TICK_MS.to_string()])
+        .args(["--config-line", &format!("minSessionTimeout={least}")])
+        .args(["--config-line", &format!("maxSessionTimeout={most}")])
+        .arg("--data-dir")
+        .arg(data)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let stdout = process.stdout.take().expect("stdout is piped");
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line)?;
+    match line.trim().strip_prefix("listening on ").and_then(|text| text.parse().ok()) {
+        Some(address) => Ok((process, address)),
+        None => {
+            stop(&mut process);
+            Err(io::Error::other(format!("start-apache said {line:?}")))
+        }
+    }
+}
+
+/// Whether a server takes sessions, of which it is asked for at most this many. While it takes none
+/// it closes the connection at once, or forgets about it. Asking for a session that is not there
+/// leaves no trace in it.
+///
+/// # Errors
+///
+/// When it cannot be reached.
+pub fn is_serving(target: &TcpTarget, probes_max: usize) -> io::Result<bool> {
+    let request = ConnectRequest { session: SessionId(1), ..ConnectRequest::new(0) };
+    let target = target.with_patience(PROBE_PATIENCE);
+    for _ in 0..probes_max {
+        let mut client = Client::dial(&target)?;
+        if let Handshake::Answered(_) = client.shake_hands(&request) {
+            return Ok(true);
+        }
+        pause();
+    }
+    Ok(false)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the server is a process with a clock of its own")]
+fn pause() {
+    std::thread::sleep(PROBE_PAUSE);
 }
 
 /// Killed, the script takes its server along.

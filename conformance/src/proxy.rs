@@ -1,0 +1,173 @@
+//! Between a client and a server: a proxy that counts what it passes on, and does to connections
+//! what a network may do.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use zoolet_protocol::{FrameCodec, Incoming, OpCode, decode_incoming, decode_request};
+
+/// A proxy in front of a server.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: SocketAddr,
+    is_refusing: AtomicBool,
+    /// Answers and events are lost.
+    is_deaf: AtomicBool,
+    /// How often all connections were cut.
+    cuts: watch::Sender<usize>,
+    requests: Mutex<BTreeMap<OpCode, usize>>,
+    events: AtomicUsize,
+}
+
+/// What goes which way.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    ToServer,
+    ToClient,
+}
+
+impl Proxy {
+    /// A proxy in front of the server at this address.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be had.
+    pub async fn start(server: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            server,
+            is_refusing: AtomicBool::new(false),
+            is_deaf: AtomicBool::new(false),
+            cuts: watch::Sender::new(0),
+            requests: Mutex::default(),
+            events: AtomicUsize::new(0),
+        });
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Ok(Self { address, shared, accepting })
+    }
+
+    /// Where clients connect to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Cuts all connections. New ones are taken, unless they are refused, and heard.
+    pub fn cut(&self) {
+        self.shared.cuts.send_modify(|cuts| *cuts += 1);
+        self.shared.is_deaf.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether new connections are closed at once.
+    pub fn refuse(&self, refuse: bool) {
+        self.shared.is_refusing.store(refuse, Ordering::SeqCst);
+    }
+
+    /// From now until the next cut requests reach the server, and nothing reaches the client.
+    pub fn deafen(&self) {
+        self.shared.is_deaf.store(true, Ordering::SeqCst);
+    }
+
+    /// The requests since the last call, by operation, handshakes and pings apart.
+    #[must_use]
+    pub fn take_requests(&self) -> BTreeMap<OpCode, usize> {
+        let mut requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *requests)
+    }
+
+    /// How many events there were since the last call.
+    #[must_use]
+    pub fn take_events(&self) -> usize {
+        self.shared.events.swap(0, Ordering::SeqCst)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.shared.is_refusing.store(true, Ordering::SeqCst);
+        self.cut();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    while let Ok((client, _)) = listener.accept().await {
+        if !shared.is_refusing.load(Ordering::SeqCst) {
+            tokio::spawn(serve(client, Arc::clone(&shared)));
+        }
+    }
+}
+
+async fn serve(client: TcpStream, shared: Arc<Shared>) {
+    let mut cuts = shared.cuts.subscribe();
+    let Ok(server) = TcpStream::connect(shared.server).await else { return };
+    // Fails for a socket that is closed already, which is noticed below.
+    let _ = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
+    let ((from_client, to_client), (from_server, to_server)) =
+        (client.into_split(), server.into_split());
+    tokio::select! {
+        _ = shared.pass_on(from_client, to_server, Way::ToServer) => {}
+        _ = shared.pass_on(from_server, to_client, Way::ToClient) => {}
+        _ = cuts.changed() => {}
+    }
+}
+
+impl Shared {
+    async fn pass_on(
+        &self,
+        mut source: OwnedReadHalf,
+        mut sink: OwnedWriteHalf,
+        way: Way,
+    ) -> io::Result<()> {
+        let codec = FrameCodec::new(i32::MAX as usize);
+        let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
+        let mut is_handshake = true;
+        while source.read_buf(&mut input).await? > 0 {
+            while let Some(frame) = codec.next_frame(&mut input).map_err(io::Error::other)? {
+                if !std::mem::take(&mut is_handshake) {
+                    self.count(&frame, way);
+                }
+                FrameCodec::put(&frame, &mut output);
+            }
+            match way {
+                Way::ToClient if self.is_deaf.load(Ordering::SeqCst) => output.clear(),
+                _ => sink.write_all_buf(&mut output).await?,
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, frame: &bytes::Bytes, way: Way) {
+        match way {
+            Way::ToServer => {
+                let Ok((header, _)) = decode_request(frame) else { return };
+                if header.op != OpCode::PING {
+                    let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+                    *requests.entry(header.op).or_default() += 1;
+                }
+            }
+            Way::ToClient => {
+                if let Ok(Incoming::Event { .. }) = decode_incoming(frame) {
+                    self.events.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The barrier.
+
+use std::sync::Arc;
+
+use zoolet_recipes::client::Client;
+use zoolet_recipes::{DistributedBarrier, LockError};
+
+use crate::Outcome;
+use crate::scene::{A_WHILE, Scene, soon, waits};
+
+const CLIENTS: usize = 5;
+
+fn barrier(scene: &Scene, client: &Client) -> Result<DistributedBarrier, LockError> {
+    DistributedBarrier::new(client, &scene.path("barrier"))
+}
+
+pub(crate) async fn all_wait_until_it_is_removed(scene: Arc<Scene>) -> Outcome {
+    let gate = barrier(&scene, &scene.client().await?)?;
+    gate.wait().await?; // there is none
+    gate.set().await?;
+    let mut waiting = Vec::new();
+    for _ in 0..CLIENTS {
+        let client = scene.client().await?;
+        client.sync(&scene.path("barrier")).await?;
+        let barrier = barrier(&scene, &client)?;
+        waiting.push(tokio::spawn(async move { barrier.wait().await }));
+    }
+    for task in &waiting {
+        waits(task).await;
+    }
+    gate.remove().await?;
+    for task in waiting {
+        soon(task).await???;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_wait_outlives_its_connection_and_its_session(scene: Arc<Scene>) -> Outcome {
+    let gate = barrier(&scene, &scene.client().await?)?;
+    let (client, way) = scene.client_behind_proxy().await?;
+    gate.set().await?;
+    client.sync(&scene.path("barrier")).await?;
+    let waiting = barrier(&scene, &client)?;
+    let waiting = tokio::spawn(async move { waiting.wait().await });
+    waits(&waiting).await;
+    way.cut();
+    waits(&waiting).await;
+    scene.expire(&client).await?;
+    waits(&waiting).await;
+    way.refuse(true);
+    way.cut();
+    gate.remove().await?;
+    waits(&waiting).await;
+    way.refuse(false);
+    soon(waiting).await???;
+    Ok(())
+}
+
+pub(crate) async fn a_wait_that_is_given_up_leaves_nothing(scene: Arc<Scene>) -> Outcome {
+    let barrier = barrier(&scene, &scene.client().await?)?;
+    barrier.set().await?;
+    assert_eq!(soon(barrier.wait_within(A_WHILE)).await?, Err(LockError::Over));
+    // It is up, so that a watch would be left.
+    scene.assert_clean().await?;
+    barrier.remove().await?;
+    Ok(())
+}

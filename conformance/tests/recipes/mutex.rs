@@ -1,0 +1,240 @@
+//! The mutex.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zoolet_recipes::client::Client;
+use zoolet_recipes::{Guard, InterProcessMutex, LockError, LockState};
+
+use crate::Outcome;
+use crate::scene::{A_WHILE, Inside, Scene, soon, waits};
+
+const CLIENTS: usize = 6;
+const ROUNDS: usize = 10;
+
+const SHORT: Duration = Duration::from_millis(300);
+
+type Waiting = JoinHandle<Result<Guard, LockError>>;
+
+fn mutex(scene: &Scene, client: &Client) -> Result<InterProcessMutex, LockError> {
+    InterProcessMutex::new(client, &scene.path("mutex"))
+}
+
+/// One who asks for it and stands in line as the last of `count` when this returns.
+async fn waiting(
+    scene: &Scene,
+    client: &Client,
+    count: usize,
+) -> Result<Waiting, libtest_mimic::Failed> {
+    let mutex = mutex(scene, client)?;
+    let task = tokio::spawn(async move { mutex.acquire().await });
+    scene.until_in_line(&scene.path("mutex"), count).await?;
+    Ok(task)
+}
+
+pub(crate) async fn one_at_a_time_in_the_order_of_their_tokens(scene: Arc<Scene>) -> Outcome {
+    let inside = Arc::new(Inside::default());
+    let mut tasks = Vec::new();
+    for _ in 0..CLIENTS {
+        let mutex = mutex(&scene, &scene.client().await?)?;
+        let inside = Arc::clone(&inside);
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let guard = mutex.acquire().await?;
+                inside.enter(guard.fencing_token());
+                tokio::task::yield_now().await;
+                inside.leave(1);
+                guard.release().await?;
+            }
+            Ok::<_, LockError>(())
+        }));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    assert_eq!(inside.total(), CLIENTS * ROUNDS);
+    Ok(())
+}
+
+pub(crate) async fn who_holds_it_is_told_that_its_session_is_over(scene: Arc<Scene>) -> Outcome {
+    let (a, b) = (scene.client().await?, scene.client().await?);
+    let held = mutex(&scene, &a)?.acquire().await?;
+    let next = waiting(&scene, &b, 2).await?;
+    waits(&next).await;
+    scene.expire(&a).await?;
+    soon(held.lost()).await?;
+    assert_eq!(held.state(), LockState::Lost);
+    let next = soon(next).await???;
+    assert!(next.fencing_token() > held.fencing_token());
+    assert_eq!(held.release().await, Err(LockError::Lost));
+    let again = waiting(&scene, &a, 2).await?;
+    waits(&again).await;
+    next.release().await?;
+    soon(again).await???.release().await?;
+    Ok(())
+}
+
+pub(crate) async fn who_waits_takes_a_new_place_in_a_new_session(scene: Arc<Scene>) -> Outcome {
+    let (a, b) = (scene.client().await?, scene.client().await?);
+    let held = mutex(&scene, &a)?.acquire().await?;
+    let next = waiting(&scene, &b, 2).await?;
+    let line = scene.line(&scene.path("mutex")).await?;
+    scene.expire(&b).await?;
+    let is_new = async || {
+        let now = scene.line(&scene.path("mutex")).await?;
+        Ok(now.len() == 2 && now[0] == line[0] && now[1] != line[1])
+    };
+    scene.until("a new place", is_new).await?;
+    waits(&next).await;
+    held.release().await?;
+    soon(next).await???.release().await?;
+    Ok(())
+}
+
+pub(crate) async fn who_holds_it_is_told_that_its_znode_is_gone(scene: Arc<Scene>) -> Outcome {
+    let (a, b, admin) = (scene.client().await?, scene.client().await?, scene.client().await?);
+    let held = mutex(&scene, &a)?.acquire().await?;
+    let next = waiting(&scene, &b, 2).await?;
+    let work = held.run(std::future::pending::<()>());
+    admin.delete(held.path()).await?;
+    assert_eq!(soon(work).await?, Err(LockError::Lost));
+    assert_eq!(held.state(), LockState::Lost);
+    let next = soon(next).await???;
+    assert!(next.fencing_token() > held.fencing_token());
+    assert_eq!(held.release().await, Err(LockError::Lost));
+    next.release().await?;
+    Ok(())
+}
+
+pub(crate) async fn who_waits_takes_a_new_place_when_its_znode_is_gone(
+    scene: Arc<Scene>,
+) -> Outcome {
+    let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
+    let held = mutex(&scene, &a)?.acquire().await?;
+    let second = waiting(&scene, &b, 2).await?;
+    let third = waiting(&scene, &c, 3).await?;
+    let line = scene.line(&scene.path("mutex")).await?;
+    a.delete(&format!("{}/{}", scene.path("mutex"), line[1])).await?;
+    let is_new = async || {
+        let now = scene.line(&scene.path("mutex")).await?;
+        Ok(now.len() == 3 && now[..2] == [line[0].clone(), line[2].clone()])
+    };
+    scene.until("a new place behind the third", is_new).await?;
+    waits(&second).await;
+    waits(&third).await;
+    held.release().await?;
+    let held = soon(third).await???;
+    waits(&second).await;
+    held.release().await?;
+    soon(second).await???.release().await?;
+    Ok(())
+}
+
+pub(crate) async fn a_cut_connection_costs_no_place(scene: Arc<Scene>) -> Outcome {
+    let (a, way_of_a) = scene.client_behind_proxy().await?;
+    let (b, way_of_b) = scene.client_behind_proxy().await?;
+    let c = scene.client().await?;
+    let held = mutex(&scene, &a)?.acquire().await?;
+    let second = waiting(&scene, &b, 2).await?;
+    let third = waiting(&scene, &c, 3).await?;
+    let line = scene.line(&scene.path("mutex")).await?;
+    for _ in 0..3 {
+        way_of_a.cut();
+        way_of_b.cut();
+        waits(&second).await;
+    }
+    scene.until("held for sure", async || Ok(held.state() == LockState::Held)).await?;
+    assert_eq!(scene.line(&scene.path("mutex")).await?, line);
+    held.release().await?;
+    let held = soon(second).await???;
+    assert!(held.path().ends_with(&line[1]), "{} is not {}", held.path(), line[1]);
+    waits(&third).await;
+    held.release().await?;
+    soon(third).await???.release().await?;
+    Ok(())
+}
+
+pub(crate) async fn what_happened_without_a_connection_is_heard_after(
+    scene: Arc<Scene>,
+) -> Outcome {
+    let a = scene.client().await?;
+    let (b, way) = scene.client_behind_proxy().await?;
+    let held = mutex(&scene, &a)?.acquire().await?;
+    let next = waiting(&scene, &b, 2).await?;
+    waits(&next).await;
+    way.refuse(true);
+    way.cut();
+    held.release().await?;
+    waits(&next).await;
+    way.refuse(false);
+    soon(next).await???.release().await?;
+    Ok(())
+}
+
+pub(crate) async fn a_lost_answer_leaves_one_place(scene: Arc<Scene>) -> Outcome {
+    let a = scene.client().await?;
+    let (b, way) = scene.client_behind_proxy().await?;
+    mutex(&scene, &a)?.acquire().await?.release().await?;
+    way.deafen();
+    let first = waiting(&scene, &b, 1).await?;
+    way.cut();
+    let held = soon(first).await???;
+    assert_eq!(scene.line(&scene.path("mutex")).await?.len(), 1);
+    assert_eq!(held.state(), LockState::Held);
+    let second = waiting(&scene, &a, 2).await?;
+    way.deafen();
+    let leaving = tokio::spawn(held.release());
+    soon(second).await???.release().await?;
+    way.cut();
+    // It was there when it left, or left twice and was not there the second time.
+    let left = soon(leaving).await??;
+    assert!(matches!(left, Ok(()) | Err(LockError::Lost)), "{left:?}");
+    Ok(())
+}
+
+pub(crate) async fn who_gives_up_lets_nobody_in(scene: Arc<Scene>) -> Outcome {
+    let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
+    let held = mutex(&scene, &a)?.acquire().await?;
+    let second = waiting(&scene, &b, 2).await?;
+    let third = waiting(&scene, &c, 3).await?;
+    waits(&second).await;
+    second.abort();
+    scene.until_in_line(&scene.path("mutex"), 2).await?;
+    waits(&third).await;
+    held.release().await?;
+    soon(third).await???.release().await?;
+    Ok(())
+}
+
+pub(crate) async fn who_gives_up_without_a_connection_leaves_nothing(scene: Arc<Scene>) -> Outcome {
+    let a = scene.client().await?;
+    let (b, way) = scene.client_behind_proxy().await?;
+    let held = mutex(&scene, &a)?.acquire().await?;
+    let second = waiting(&scene, &b, 2).await?;
+    way.refuse(true);
+    way.cut();
+    tokio::time::sleep(A_WHILE).await;
+    second.abort();
+    way.refuse(false);
+    scene.until_in_line(&scene.path("mutex"), 1).await?;
+    held.release().await?;
+    Ok(())
+}
+
+pub(crate) async fn a_deadline_holds_with_and_without_a_connection(scene: Arc<Scene>) -> Outcome {
+    let a = scene.client().await?;
+    let (b, way) = scene.client_behind_proxy().await?;
+    let held = mutex(&scene, &a)?.acquire().await?;
+    let mutex = mutex(&scene, &b)?;
+    assert!(mutex.try_acquire().await?.is_none());
+    assert!(matches!(soon(mutex.acquire_within(SHORT)).await?, Err(LockError::Over)));
+    way.refuse(true);
+    way.cut();
+    assert!(matches!(soon(mutex.acquire_within(SHORT)).await?, Err(LockError::Over)));
+    way.refuse(false);
+    scene.until_in_line(&scene.path("mutex"), 1).await?;
+    held.release().await?;
+    let free = async || Ok(mutex.try_acquire().await?.is_some());
+    scene.until("it can be had", free).await
+}

@@ -1,0 +1,225 @@
+//! What every scenario needs: clients, a network that fails, an administrator, and a look at what
+//! is left.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use tokio::task::JoinHandle;
+use zoolet_conformance::client::{Client as RawClient, Handshake, Message};
+use zoolet_conformance::four_letter;
+use zoolet_conformance::proxy::Proxy;
+use zoolet_conformance::target::TcpTarget;
+use zoolet_protocol::{ConnectRequest, ErrorCode, Request, SessionId, Write, Zxid};
+use zoolet_recipes::client::Client;
+
+use crate::Outcome;
+
+/// Long enough for what must not happen to happen.
+pub(crate) const A_WHILE: Duration = Duration::from_millis(200);
+
+/// Longer than what must happen takes, an election of a leader included.
+const SOON: Duration = Duration::from_secs(30);
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A server, and a place on it that no other scenario uses.
+pub(crate) struct Scene {
+    servers: Vec<SocketAddr>,
+    folder: String,
+    /// They stay connected until the end, so that what they leave is seen.
+    clients: Mutex<Vec<Client>>,
+    proxies: Mutex<Vec<Arc<Proxy>>>,
+}
+
+impl Scene {
+    pub(crate) fn new(servers: Vec<SocketAddr>, name: &str) -> Self {
+        let folder = format!("/{}", name.replace("::", "-"));
+        Self { servers, folder, clients: Mutex::default(), proxies: Mutex::default() }
+    }
+
+    /// A path of this scenario.
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
+
+    /// A client that stays until the end of the scenario.
+    pub(crate) async fn client(&self) -> Result<Client, Failed> {
+        let hosts: Vec<_> = self.servers.iter().map(ToString::to_string).collect();
+        self.connect(&hosts.join(",")).await
+    }
+
+    /// A client behind a proxy, of one server.
+    pub(crate) async fn client_behind_proxy(&self) -> Result<(Client, Arc<Proxy>), Failed> {
+        let server = self.servers[fastrand::usize(..self.servers.len())];
+        let proxy = Arc::new(Proxy::start(server).await?);
+        self.proxies.lock().expect("nobody panics while adding").push(Arc::clone(&proxy));
+        Ok((self.connect(&proxy.address().to_string()).await?, proxy))
+    }
+
+    async fn connect(&self, hosts: &str) -> Result<Client, Failed> {
+        let client = Client::builder().session_timeout(SESSION_TIMEOUT).connect(hosts).await?;
+        self.clients.lock().expect("nobody panics while adding").push(client.clone());
+        Ok(client)
+    }
+
+    /// Ends a client's session: takes it up by another connection, and closes it there.
+    pub(crate) async fn expire(&self, client: &Client) -> Outcome {
+        let (session, password) = (client.session_id(), client.session_password());
+        let target = TcpTarget::new(self.servers[0]);
+        let request = ConnectRequest { session, password, ..ConnectRequest::new(30_000) };
+        tokio::task::spawn_blocking(move || -> Outcome {
+            // The client takes its session back when it notices, and may be quicker.
+            loop {
+                let mut second = RawClient::dial(&target)?;
+                match second.shake_hands(&request) {
+                    Handshake::Answered(response) if response.is_refused() => return Ok(()),
+                    Handshake::Answered(_) => {}
+                    other => return Err(format!("the session is not taken up: {other:?}").into()),
+                }
+                let said = second.ask(&Request::Write(Write::CloseSession));
+                let is_closed = |message: &Message| matches!(message, Message::Reply { header, .. } if header.err == ErrorCode::OK);
+                if said.iter().any(is_closed) {
+                    return Ok(());
+                }
+            }
+        })
+        .await?
+    }
+
+    /// Waits for something to be so.
+    pub(crate) async fn until(
+        &self,
+        what: &str,
+        is_so: impl AsyncFn() -> Result<bool, Failed>,
+    ) -> Outcome {
+        let looking = async {
+            while !is_so().await? {
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+            Ok(())
+        };
+        tokio::time::timeout(SOON, looking).await.map_err(|_| format!("in vain: {what}"))?
+    }
+
+    /// The znodes of a directory, the first first; none if there is no directory.
+    pub(crate) async fn line(&self, directory: &str) -> Result<Vec<String>, Failed> {
+        let client = self.clients.lock().expect("nobody panics while adding").first().cloned();
+        let client = client.ok_or("nobody is connected")?;
+        line(&client, directory).await
+    }
+
+    /// Waits until so many stand in a directory.
+    pub(crate) async fn until_in_line(
+        &self,
+        directory: &str,
+        count: usize,
+    ) -> Result<Vec<String>, Failed> {
+        let is_so = async || Ok(self.line(directory).await?.len() == count);
+        self.until(&format!("{count} in {directory}"), is_so).await?;
+        self.line(directory).await
+    }
+
+    /// That no ephemeral znode is left, and no watch.
+    pub(crate) async fn assert_clean(&self) -> Outcome {
+        let own = Client::connect(self.servers[0].to_string().as_str()).await?;
+        let is_empty = async || Ok(ephemerals_below(&own, &self.folder).await?.is_empty());
+        if let Err(error) = self.until("no znode is left", is_empty).await {
+            let left = ephemerals_below(&own, &self.folder).await?;
+            return Err(format!("{error:?}: {left:?}").into());
+        }
+        let is_unwatched = async || Ok(self.watches()? == 0);
+        if let Err(error) = self.until("no watch is left", is_unwatched).await {
+            let left: Result<Vec<_>, _> =
+                self.servers.iter().map(|&server| four_letter::ask(server, "wchc")).collect();
+            return Err(format!("{error:?}: {} of them, {left:?}", self.watches()?).into());
+        }
+        Ok(())
+    }
+
+    fn watches(&self) -> Result<usize, Failed> {
+        let mut count = 0;
+        for &server in &self.servers {
+            let said = four_letter::ask(server, "mntr")?;
+            let line = said.lines().find_map(|line| line.strip_prefix("zk_watch_count"));
+            count += line.ok_or("no count of watches")?.trim().parse::<usize>()?;
+        }
+        Ok(count)
+    }
+}
+
+async fn line(client: &Client, directory: &str) -> Result<Vec<String>, Failed> {
+    // Members of an ensemble may be behind.
+    client.sync(directory).await?;
+    match client.children(directory).await {
+        Ok(names) => {
+            let mut names: Vec<_> = names.iter().map(str::to_owned).collect();
+            names.sort_by_key(|name| name[name.len().saturating_sub(10)..].to_owned());
+            Ok(names)
+        }
+        Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn ephemerals_below(client: &Client, folder: &str) -> Result<Vec<String>, Failed> {
+    let (mut folders, mut found) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for name in line(client, &folder).await? {
+            let path = format!("{folder}/{name}");
+            match client.exists(&path).await? {
+                Some(stat) if stat.ephemeral_owner != SessionId::NONE => found.push(path),
+                Some(_) => folders.push(path),
+                None => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Someone who waits and is not let in.
+pub(crate) async fn waits<T>(task: &JoinHandle<T>) {
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!task.is_finished(), "it did not wait");
+}
+
+/// Waits for something that must come soon.
+pub(crate) async fn soon<T>(coming: impl Future<Output = T>) -> Result<T, Failed> {
+    Ok(tokio::time::timeout(SOON, coming).await.map_err(|_| "it does not come")?)
+}
+
+/// Who is inside, seen from outside.
+#[derive(Debug, Default)]
+pub(crate) struct Inside {
+    now: AtomicUsize,
+    token: AtomicI64,
+    total: AtomicUsize,
+}
+
+impl Inside {
+    /// One comes who must be alone, with a token greater than all before.
+    pub(crate) fn enter(&self, token: Zxid) {
+        assert_eq!(self.now.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+        let before = self.token.swap(token.0, Ordering::SeqCst);
+        assert!(token.0 > before, "the token {token:?} came after {before}");
+    }
+
+    /// Some come, of whom there may be so many.
+    pub(crate) fn enter_beside(&self, count: usize, max: usize) {
+        let others = self.now.fetch_add(count, Ordering::SeqCst);
+        assert!(others + count <= max, "{others} and {count} are inside");
+    }
+
+    pub(crate) fn leave(&self, count: usize) {
+        self.now.fetch_sub(count, Ordering::SeqCst);
+        self.total.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many have been inside.
+    pub(crate) fn total(&self) -> usize {
+        self.total.load(Ordering::SeqCst)
+    }
+}
