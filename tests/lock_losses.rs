@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use wire::counting::Counting;
-use zoolet::client::Client;
+use zoolet::client::{Client, RetryPolicy};
 use zoolet::protocol::{Acl, Permissions};
 use zoolet::{
-    Config, Guard, InterProcessMutex, InterProcessReadWriteLock, LockError, LockState, Owner,
-    Server,
+    Config, Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreV2, LockError, LockState, Owner, Server,
 };
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
@@ -236,5 +236,50 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up() {
     for _ in 0..4 {
         let builder = Client::builder().connection_timeout(2 * SECOND);
         builder.connect(hosts.as_str()).await.unwrap();
+    }
+}
+
+/// A client that has no patience with a connection that is gone, and does not try again.
+async fn impatient(server: &Server) -> (Client, Counting) {
+    let counting = Counting::new(server.dialer());
+    let builder = Client::builder().connection_timeout(SECOND).retry_policy(RetryPolicy::never());
+    (builder.connect(counting.clone()).await.expect("the server is there"), counting)
+}
+
+/// Loses the connection after so many answers, for longer than a request waits for one.
+async fn lose_connection_after(counting: &Counting, answers: isize) {
+    counting.refuse(true);
+    counting.cut_after(answers);
+    tokio::time::sleep(5 * SECOND).await;
+    counting.cut_after(-1);
+    counting.refuse(false);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_goes_anywhere_while_one_comes_costs_only_time() {
+    for answers in 0..8 {
+        let server = server().await;
+        let (client, counting) = impatient(&server).await;
+        let lock = InterProcessMutex::new(&client, "/some/new/lock").unwrap();
+        let ((), acquired) = tokio::join!(
+            lose_connection_after(&counting, answers),
+            lock.acquire_within(60 * SECOND)
+        );
+        acquired.unwrap_or_else(|error| panic!("{answers}: {error}")).release().await.unwrap();
+
+        let (client, counting) = impatient(&server).await;
+        let lock = InterProcessMultiLock::new(&client, &["/one/new", "/other/new"]).unwrap();
+        let ((), acquired) = tokio::join!(
+            lose_connection_after(&counting, answers),
+            lock.acquire_within(60 * SECOND)
+        );
+        acquired.unwrap_or_else(|error| panic!("{answers}: {error}")).release().await.unwrap();
+        let semaphore = InterProcessSemaphoreV2::new(&client, "/semaphore", 2).unwrap();
+        let ((), acquired) = tokio::join!(
+            lose_connection_after(&counting, answers),
+            semaphore.acquire_within(2, 60 * SECOND)
+        );
+        acquired.unwrap_or_else(|error| panic!("{answers}: {error}")).release().await.unwrap();
+        assert_eq!(server.totals().ephemerals, 0, "{answers}");
     }
 }

@@ -9,6 +9,7 @@ use zoolet_protocol::{
 use crate::client::{self, Client, Created};
 use crate::error::LockError;
 use crate::place::{Line, Place};
+use crate::tries::Tries;
 
 /// A place that is asked for and not known to be there. Dropped, it sees to it that it is not.
 pub(crate) struct Entering {
@@ -80,10 +81,6 @@ impl Entering {
                 Ok(created)
             }
             Err(client::Error::Unknown { .. }) => self.look_for().await,
-            Err(client::Error::Lost) => {
-                self.sent = None;
-                Err(LockError::Lost)
-            }
             Err(error) => {
                 self.sent = None;
                 Err(error.into())
@@ -128,31 +125,42 @@ pub(crate) struct EnteringAll {
     paths: Vec<String>,
 }
 
-/// How often places are asked for anew when a directory comes or goes in between.
-const TRIES: u32 = 20;
-
 impl EnteringAll {
     /// Takes a place at the end of each line, all with one multi.
     pub(crate) async fn enter(client: &Client, lines: &[Line]) -> Result<Vec<Place>, LockError> {
-        let mut ops = Vec::new();
-        for _ in 0..TRIES {
-            let session = client.session_when_connected().await?;
-            let paths: Vec<_> = lines.iter().map(Line::new_path).collect();
-            let creates = lines.iter().zip(&paths).map(|(line, path)| line.create_op(path));
-            ops.extend(creates);
-            let entering = Self { client: client.clone(), session, paths };
-            match entering.send(std::mem::take(&mut ops)).await {
-                Ok(created) => return places(client, session, created),
-                Err(LockError::Client(error))
-                    if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NODE_EXISTS) =>
-                {
-                    ops = missing_directories(client, lines).await?;
+        let mut tries = Tries::new();
+        loop {
+            match Self::try_enter(client, lines, Vec::new()).await {
+                Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {}
+                Ok(places) => return Ok(places),
+                Err(error) => {
+                    tries.after(error).await?;
+                    continue;
                 }
-                Err(LockError::Lost) => {}
-                Err(error) => return Err(error),
+            }
+            // A directory is missing: made with the places, it may be there by then.
+            let entered = match missing_directories(client, lines).await {
+                Ok(ops) => Self::try_enter(client, lines, ops).await,
+                Err(error) => Err(error),
+            };
+            match entered {
+                Ok(places) => return Ok(places),
+                Err(error) => tries.after(error).await?,
             }
         }
-        Err(LockError::Lost)
+    }
+
+    /// Takes the places if these operations before them do not fail.
+    async fn try_enter(
+        client: &Client,
+        lines: &[Line],
+        mut ops: Vec<MultiOp>,
+    ) -> Result<Vec<Place>, LockError> {
+        let session = client.session_when_connected().await?;
+        let paths: Vec<_> = lines.iter().map(Line::new_path).collect();
+        ops.extend(lines.iter().zip(&paths).map(|(line, path)| line.create_op(path)));
+        let entering = Self { client: client.clone(), session, paths };
+        places(client, session, entering.send(ops).await?)
     }
 
     /// The znodes, and how long their paths are without their numbers.
@@ -163,10 +171,7 @@ impl EnteringAll {
             Err(client::Error::Unknown { .. }) => self.look_for().await?,
             Err(error) => {
                 self.paths.clear();
-                return Err(match error {
-                    client::Error::Lost => LockError::Lost,
-                    error => error.into(),
-                });
+                return Err(error.into());
             }
         };
         self.paths.clear();

@@ -36,5 +36,15 @@ pub enum LockError {
     },
     /// The client could not do its part.
     #[error(transparent)]
-    Client(#[from] client::Error),
+    Client(client::Error),
+}
+
+impl From<client::Error> for LockError {
+    /// A session that is over is a lock that is lost.
+    fn from(error: client::Error) -> Self {
+        match error {
+            client::Error::Lost => Self::Lost,
+            error => Self::Client(error),
+        }
+    }
 }

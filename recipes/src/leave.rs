@@ -48,7 +48,6 @@ impl Leave {
         };
         result.map_err(|error| match error {
             error if error.is(ErrorCode::NO_NODE) => LockError::Lost,
-            client::Error::Lost => LockError::Lost,
             error => error.into(),
         })
     }

@@ -24,6 +24,7 @@ mod semaphore;
 mod semaphore_mutex;
 mod shared_count;
 mod shared_value;
+mod tries;
 mod value_error;
 
 #[doc(inline)]

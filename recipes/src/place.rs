@@ -30,6 +30,7 @@ use crate::entering::Entering;
 use crate::error::LockError;
 use crate::leave::Leave;
 use crate::line::{self, Kind, Turn};
+use crate::tries::Tries;
 
 /// A line: a directory, and what the names of its places look like.
 #[derive(Debug, Clone)]
@@ -69,14 +70,6 @@ enum Heard {
     Unregistered,
 }
 
-/// A session that is over is a place that is lost.
-fn lost_or(error: client::Error) -> LockError {
-    match error {
-        client::Error::Lost => LockError::Lost,
-        error => error.into(),
-    }
-}
-
 /// What is known of a place ahead that is gone.
 struct Gone {
     /// Whether nothing can have happened before it that is told after it.
@@ -88,9 +81,6 @@ struct Gone {
 /// What the znode of a place that is left says last. Whoever watches it hears of this change and of
 /// the deletion under one zxid, and knows by that that it was held to the end.
 const LEFT_IN_FRONT: &[u8] = b"released";
-
-/// How often a place is asked for anew when the directory goes away in between.
-const ENTER_TRIES: u32 = 20;
 
 impl Line {
     /// The line of a directory, with no data and open to everyone.
@@ -107,19 +97,16 @@ impl Line {
 
     /// Takes a place at the end of the line, and tells where that is.
     pub(crate) async fn enter(&self) -> Result<(Place, Standing), LockError> {
-        for _ in 0..ENTER_TRIES {
+        let mut tries = Tries::new();
+        loop {
             let session = self.client.session_when_connected().await?;
             match self.try_enter(session).await {
                 Ok(entered) => return Ok(entered),
-                // The directory went away, somebody else made it, or the session changed: again,
-                // with a new place.
-                Err(LockError::Client(error))
-                    if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NODE_EXISTS) => {}
-                Err(LockError::Lost) => {}
-                Err(error) => return Err(error),
+                // The directory went away, somebody else made it, the session changed, or the
+                // connection went before anything was sent: again, with a new place.
+                Err(error) => tries.after(error).await?,
             }
         }
-        Err(LockError::Lost)
     }
 
     /// The operation of a multi that creates a place at a path without its number.
@@ -376,7 +363,7 @@ impl Place {
                     Poll::Pending
                 }
                 Err(error) if error.is_retryable() => Poll::Ready(Heard::Unregistered),
-                Err(error) => Poll::Ready(Heard::Event(Err(lost_or(error)))),
+                Err(error) => Poll::Ready(Heard::Event(Err(error.into()))),
             }
         })
         .await
@@ -391,7 +378,7 @@ impl Place {
         if let Poll::Ready(lost) = self.poll_lost(WaiterId::ONLY, context) {
             return Poll::Ready(Err(lost));
         }
-        ahead.poll_event(WaiterId::ONLY, context).map_err(lost_or)
+        ahead.poll_event(WaiterId::ONLY, context).map_err(LockError::from)
     }
 
     /// Waits until the own znode is known to be gone, as far as it is watched.

@@ -14,6 +14,7 @@ use crate::error::LockError;
 use crate::leave::Leave;
 use crate::line::{self, Kind};
 use crate::place::{Line, Place};
+use crate::tries::Tries;
 
 /// The line of those who want permits. Only its first looks at the permits.
 static GATE: Kind =
@@ -21,9 +22,6 @@ static GATE: Kind =
 
 /// What stands before the number of a permit's name.
 const PERMIT_MARKER: &str = "lease-";
-
-/// How often a missing directory is made anew when it goes away in between.
-const DIRECTORY_TRIES: u32 = 20;
 
 /// A number of permits that owners over all processes share, handed out in the order in which they
 /// came: who wants many and waits holds those up who came later and want few.
@@ -150,24 +148,25 @@ impl InterProcessSemaphoreV2 {
     /// Waits until there are enough permits, as the first in line and so the only one to take any,
     /// and turns the place in line into them.
     async fn acquire_in_front(&self, place: Place, count: usize) -> Result<Permits, LockError> {
-        for _ in 0..DIRECTORY_TRIES {
-            let ops = self.wait_for(&place, count).await?;
-            match self.take(&place, ops, count).await {
+        let mut tries = Tries::new();
+        loop {
+            let taken = match self.wait_for(&place, count).await {
+                Ok(ops) => self.take(&place, ops, count).await.map_err(LockError::from),
+                Err(error) => Err(error),
+            };
+            match taken {
                 Ok(permits) => {
                     place.was_left();
                     return Ok(permits);
                 }
-                // The directory came or went in between.
-                Err(error) if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NODE_EXISTS) => {
-                    if !place.is_still_there().await? {
-                        return Err(LockError::Lost);
-                    }
-                }
-                Err(client::Error::Lost) => return Err(LockError::Lost),
-                Err(error) => return Err(error.into()),
+                Err(LockError::Lost) => return Err(LockError::Lost),
+                // The directory came or went in between, or the connection did.
+                Err(error) => tries.after(error).await?,
+            }
+            if !place.is_still_there().await? {
+                return Err(LockError::Lost);
             }
         }
-        Err(LockError::Lost)
     }
 
     /// Waits until there are enough permits, and returns what must be created for them.
