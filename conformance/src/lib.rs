@@ -3,6 +3,7 @@
 //! - [`script`]: golden scripts, each about one thing, with the exact trace that ZooKeeper gave.
 //! - [`differential`]: random operations from a seed, sent to two servers side by side.
 //! - [`target`]: what both run against: the core in process, or any server over TCP.
+//! - [`process`]: servers on a data directory that outlives them.
 //! - [`peers`]: where the foreign servers and clients are, and what happens when they are not.
 //!
 //! What is deliberately not here: a client for others to use. [`client`] sends what no good client
@@ -17,6 +18,7 @@ pub mod fleet;
 pub mod four_letter;
 pub mod harness;
 pub mod peers;
+pub mod process;
 pub mod proxy;
 pub mod script;
 pub mod stage;

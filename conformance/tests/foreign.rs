@@ -4,12 +4,12 @@
 //! The checks are programs of their own below `conformance`, each of which can be run by hand
 //! against any server.
 
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::{self, Peer};
+use zoolet_conformance::process::zoolet_binary;
 use zoolet_conformance::script::Setting;
 use zoolet_conformance::stage;
 use zoolet_conformance::wire::Wire;
@@ -42,19 +42,8 @@ fn client(name: &'static str, peer: Peer) -> Trial {
 fn kazoo_suite() -> Result<(), Failed> {
     let folder = peers::conformance_folder();
     let mut run = Command::new(folder.join("kazoo/run"));
-    run.args(["--server", "zoolet", "--workers", "2", "--zoolet-bin"]).arg(binary()?);
+    run.args(["--server", "zoolet", "--workers", "2", "--zoolet-bin"]).arg(zoolet_binary()?);
     succeeded(&run.output()?)
-}
-
-/// The `zoolet` command, built as it stands.
-fn binary() -> Result<PathBuf, Failed> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let workspace = peers::conformance_folder().join("..");
-    let mut build = Command::new(cargo);
-    build.args(["build", "--release", "--package", "zoolet", "--bin", "zoolet"]);
-    succeeded(&build.current_dir(&workspace).stdin(Stdio::null()).output()?)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    Ok(target.unwrap_or_else(|| workspace.join("target")).join("release/zoolet"))
 }
 
 /// What a program said goes into the report of a failure.

@@ -1,0 +1,132 @@
+//! A server as a process of its own on a data directory that outlives it: Apache ZooKeeper's or ours.
+//! It is ended as a power cut ends it.
+
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::peers::conformance_folder;
+
+/// The superuser of the servers here: `super` with the password `secret`.
+pub const SUPER: (&str, &str) = ("digest", "super:secret");
+
+/// What a server is told of it.
+const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
+
+/// Whose server it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maker {
+    /// Apache ZooKeeper's.
+    Apache,
+    /// Ours.
+    Zoolet,
+}
+
+impl Maker {
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Apache => Self::Zoolet,
+            Self::Zoolet => Self::Apache,
+        }
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Process {
+    /// Starts a server on a directory, and waits until it listens. Port 0 picks a free one.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up.
+    pub fn start(maker: Maker, directory: &Path, port: u16) -> io::Result<Self> {
+        let mut command = match maker {
+            Maker::Apache => apache(port),
+            Maker::Zoolet => zoolet(port)?,
+        };
+        let mut child = command
+            .arg("--data-dir")
+            .arg(directory)
+            .args(["--tick-time", "1000"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()?;
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        match line.trim().strip_prefix("listening on ").and_then(|text| text.parse().ok()) {
+            Some(address) => Ok(Self { child, address }),
+            None => {
+                kill(&mut child);
+                Err(io::Error::other(format!("{maker:?} did not start: it said {line:?}")))
+            }
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Process {
+    /// With SIGKILL: it has no chance to write anything more.
+    fn drop(&mut self) {
+        kill(&mut self.child);
+    }
+}
+
+/// Killed, the script takes its server along.
+fn kill(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn apache(port: u16) -> Command {
+    let mut command = Command::new(conformance_folder().join("apache/start-apache"));
+    let digest = "-Dzookeeper.DigestAuthenticationProvider.superDigest";
+    command.args(["--port", &port.to_string(), &format!("{digest}={SUPER_DIGEST}")]);
+    command
+}
+
+fn zoolet(port: u16) -> io::Result<Command> {
+    let mut command = Command::new(zoolet_binary()?);
+    command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--log-level", "error"]);
+    command.args(["--super-digest", SUPER_DIGEST, "--snap-count", "300"]);
+    Ok(command)
+}
+
+/// The `zoolet` command, built as it stands, once.
+///
+/// # Errors
+///
+/// When it does not compile.
+pub fn zoolet_binary() -> io::Result<PathBuf> {
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let binary = BINARY.get_or_init(|| build_zoolet().map_err(|error| error.to_string()));
+    binary.clone().map_err(io::Error::other)
+}
+
+fn build_zoolet() -> io::Result<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let workspace = conformance_folder().join("..");
+    let mut build = Command::new(cargo);
+    build.args(["build", "--release", "--package", "zoolet", "--bin", "zoolet"]);
+    let output = build.current_dir(&workspace).stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    Ok(target.unwrap_or_else(|| workspace.join("target")).join("release/zoolet"))
+}
