@@ -7,7 +7,7 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 
-use crate::client::{self, Client, ConnectionState, WaiterId};
+use crate::client::{self, Client, WaiterId};
 use crate::error::LockError;
 use crate::owner::Stand;
 use crate::place::Place;
@@ -35,6 +35,7 @@ pub(crate) struct Hold {
     client: Client,
     /// Taken out when it is left.
     place: Mutex<Option<Place>>,
+    session: SessionId,
     path: String,
     token: Zxid,
     stand: Mutex<Option<Stand>>,
@@ -43,9 +44,9 @@ pub(crate) struct Hold {
 impl Hold {
     pub(crate) fn new(client: Client, place: Place, stand: Stand) -> Arc<Self> {
         let path = place.path().to_owned();
-        let token = place.token();
+        let (session, token) = (place.session(), place.token());
         let (place, stand) = (Mutex::new(Some(place)), Mutex::new(Some(stand)));
-        Arc::new(Self { client, place, path, token, stand })
+        Arc::new(Self { client, place, session, path, token, stand })
     }
 
     /// Whether it is known to be lost.
@@ -112,6 +113,11 @@ impl Guard {
         &self.hold.path
     }
 
+    /// The session to which the znode belongs.
+    pub(crate) fn session(&self) -> SessionId {
+        self.hold.session
+    }
+
     /// The name of the znode, and the session to which it belongs, for another place beside it:
     /// from now on its end proves nothing.
     pub(crate) fn keep_beside(&self) -> Result<(String, SessionId), LockError> {
@@ -127,9 +133,7 @@ impl Guard {
         if self.hold.is_lost() {
             return LockState::Lost;
         }
-        let is_connected =
-            self.hold.client.state().borrow().is_some_and(ConnectionState::is_connected);
-        if is_connected && client::now() < self.hold.client.session_valid_until() {
+        if self.hold.client.is_session_sure(self.hold.session) {
             LockState::Held
         } else {
             LockState::Suspect

@@ -2,7 +2,8 @@
 //!
 //! The [`client`] stands on its own. Of the recipes there are the locks ([`InterProcessMutex`],
 //! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`]),
-//! [`DistributedBarrier`], [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far.
+//! [`LeaderLatch`], [`DistributedBarrier`], [`SharedValue`], [`SharedCount`] and
+//! [`DistributedAtomicLong`] so far.
 
 pub mod blocking;
 pub mod client;
@@ -12,6 +13,8 @@ mod distributed_atomic_long;
 mod entering;
 mod error;
 mod guard;
+mod leader_latch;
+mod leadership;
 mod leave;
 mod line;
 mod line_lock;
@@ -34,6 +37,8 @@ pub use self::barrier::DistributedBarrier;
 pub use self::distributed_atomic_long::{Change, DistributedAtomicLong};
 pub use self::error::LockError;
 pub use self::guard::{Guard, LockState};
+pub use self::leader_latch::LeaderLatch;
+pub use self::leadership::{Participant, Term};
 pub use self::multi_lock::{InterProcessMultiLock, MultiGuard};
 pub use self::mutex::InterProcessMutex;
 pub use self::owner::Owner;

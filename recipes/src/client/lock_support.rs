@@ -34,6 +34,13 @@ impl Client {
         }
     }
 
+    /// Whether this session is the present one, connected, and heard of recently enough that the
+    /// server cannot have ended it.
+    pub(crate) fn is_session_sure(&self, session: SessionId) -> bool {
+        let now = super::now();
+        self.shared().look(|present| present.is_sure(session, now))
+    }
+
     /// A path whose last part begins with an id of its own.
     pub(crate) fn protected_path(&self, path: &str) -> String {
         protect(path, &protection())

@@ -205,6 +205,12 @@ impl Session {
         self.last_proven + self.timeout.saturating_sub(self.timeout / 3)
     }
 
+    /// Whether this session is the present one and the server surely keeps it.
+    pub(crate) fn is_sure(&self, id: SessionId, now: Instant) -> bool {
+        let is_connected = self.state.is_some_and(ConnectionState::is_connected);
+        self.id == id && is_connected && now < self.valid_until()
+    }
+
     /// Gives a request its place in line.
     pub(crate) fn submit(&mut self, submission: Submission, now: Instant) {
         if self.phase == Phase::Closed {

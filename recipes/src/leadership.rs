@@ -1,0 +1,250 @@
+//! What the two recipes for leaders have in common: terms, participants, and how one stands in line
+//! for a term and keeps an eye on it.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, SessionId, Zxid};
+
+use crate::client::{self, Client};
+use crate::error::LockError;
+use crate::guard::{Guard, LockState};
+use crate::line_lock::LineLock;
+use crate::owner::Owner;
+use crate::place::Place;
+
+/// How long to wait before a line that could not be entered is entered again.
+pub(crate) const ENTER_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// How long to wait before it is looked again whether the session has become sure.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// A time in which one leads.
+///
+/// ```no_run
+/// # async fn example(term: zoolet_recipes::Term) -> Result<(), zoolet_recipes::LockError> {
+/// println!("{} leads with token {}", term.path(), term.fencing_token());
+/// term.transaction(vec![]).await?; // refused if another leads by now
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Term {
+    client: Client,
+    session: SessionId,
+    path: String,
+    token: Zxid,
+}
+
+impl Term {
+    pub(crate) fn new(client: &Client, guard: &Guard) -> Self {
+        Self {
+            client: client.clone(),
+            session: guard.session(),
+            path: guard.path().to_owned(),
+            token: guard.fencing_token(),
+        }
+    }
+
+    /// A number that is greater than that of every term before: the zxid by which the leader's znode
+    /// was created.
+    #[must_use]
+    pub fn fencing_token(&self) -> Zxid {
+        self.token
+    }
+
+    /// The leader's znode.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Carries writes out only if the term lasts then: the server checks the leader's znode in the
+    /// same multi.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the term is over; the refusal of an operation else.
+    pub async fn transaction(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, LockError> {
+        Place::transaction(&self.client, std::iter::once(self.path()), ops).await
+    }
+
+    /// Whether its session surely lives.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.client.is_session_sure(self.session)
+    }
+}
+
+/// One who would lead.
+///
+/// ```
+/// use zoolet_recipes::Participant;
+///
+/// let participant = Participant { id: "host-1".into(), path: "/leader/x".into(), leads: true };
+/// assert!(participant.leads);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Participant {
+    /// What it calls itself.
+    pub id: String,
+    /// Its znode.
+    pub path: String,
+    /// Whether it is the first in line.
+    pub leads: bool,
+}
+
+/// All who would lead, in their order.
+pub(crate) async fn participants(lock: &LineLock) -> Result<Vec<Participant>, LockError> {
+    let mut participants = Vec::new();
+    for path in lock.participants(lock.line.kind.marker).await? {
+        match lock.line.client.get(&path).await {
+            Ok((id, _)) => participants.push(Participant {
+                id: String::from_utf8_lossy(&id).into_owned(),
+                leads: participants.is_empty(),
+                path,
+            }),
+            // It left in between.
+            Err(error) if error.is(ErrorCode::NO_NODE) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(participants)
+}
+
+/// A task that ends when nobody has it any more.
+#[derive(Debug)]
+pub(crate) struct Task {
+    close: Option<oneshot::Sender<()>>,
+    handle: JoinHandle<Result<(), LockError>>,
+}
+
+impl Task {
+    /// Runs what ends by itself when it is told to.
+    pub(crate) fn spawn<F>(client: &Client, run: impl FnOnce(Closing) -> F) -> Self
+    where
+        F: Future<Output = Result<(), LockError>> + Send + 'static,
+    {
+        let (close, closing) = oneshot::channel();
+        let handle = client.shared().runtime.spawn(run(Closing(closing)));
+        Self { close: Some(close), handle }
+    }
+
+    /// Tells it to end, and waits for that.
+    pub(crate) async fn close(mut self) -> Result<(), LockError> {
+        if let Some(close) = self.close.take() {
+            // A task that is gone needs not be told.
+            let _ = close.send(());
+        }
+        match (&mut self.handle).await {
+            Ok(result) => result,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime has ended, and the client with it.
+            Err(_) => Err(LockError::Client(client::Error::Closed)),
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}
+
+/// Ready when one is told to end. It is not awaited again after that.
+pub(crate) struct Closing(oneshot::Receiver<()>);
+
+impl Closing {
+    pub(crate) async fn closed(&mut self) {
+        // Who drops the other end ends the task as well.
+        let _ = (&mut self.0).await;
+    }
+
+    /// Waits for this long, and tells whether one is told to end meanwhile.
+    pub(crate) async fn within(&mut self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.closed()).await.is_ok()
+    }
+}
+
+/// How standing in line ended.
+pub(crate) enum Elected {
+    /// In front.
+    Leads(Guard),
+    /// By the wish to leave, which was done: no znode is left.
+    Closed(Result<(), LockError>),
+    /// It could not be stood in line.
+    Failed(LockError),
+}
+
+/// Takes a place at the end of the line and waits until it is in front, or until one is told to
+/// leave.
+pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
+    let owner = Owner::new();
+    let stand = match lock.stand(owner) {
+        Ok(stand) => stand,
+        Err(error) => return Elected::Failed(error),
+    };
+    loop {
+        let mut entering = pin!(lock.line.enter());
+        let (entered, is_closing) = tokio::select! {
+            entered = &mut entering => (entered, false),
+            // Whether there is a znode is known when the answer is.
+            () = closing.closed() => tokio::select! {
+                entered = &mut entering => (entered, true),
+                () = without_session(&lock.line.client) => return Elected::Closed(Ok(())),
+            },
+        };
+        let (mut place, standing) = match entered {
+            Ok((place, _)) if is_closing => return Elected::Closed(place.leave().await),
+            Err(error) if is_closing => return Elected::Closed(Err(error)),
+            Ok(entered) => entered,
+            Err(error) => return Elected::Failed(error),
+        };
+        let waited = tokio::select! {
+            waited = place.wait(&lock.line, standing) => waited,
+            () = closing.closed() => return Elected::Closed(place.leave().await),
+        };
+        match waited {
+            Ok(()) => return Elected::Leads(lock.hold(owner, place, stand)),
+            // The next session takes a place of its own.
+            Err(LockError::Lost) => drop(place),
+            Err(error) => return Elected::Failed(error),
+        }
+    }
+}
+
+/// Waits until there is no session, and so no ephemeral of it.
+async fn without_session(client: &Client) {
+    let mut state = client.state();
+    while !client.session_id().is_none() {
+        if state.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells the term while it is sure, until it is lost.
+pub(crate) async fn tell_while_sure(guard: &Guard, own: &Term, term: &watch::Sender<Option<Term>>) {
+    let mut state = own.client.state();
+    let mut lost = pin!(guard.lost());
+    loop {
+        state.mark_unchanged();
+        let is_sure = guard.state() == LockState::Held;
+        term.send_if_modified(|term| {
+            let is_modified = term.is_some() != is_sure;
+            *term = is_sure.then(|| own.clone());
+            is_modified
+        });
+        let look_again_at = match is_sure {
+            true => own.client.session_valid_until(),
+            false => client::now() + LOOK_AGAIN_AFTER,
+        };
+        tokio::select! {
+            biased;
+            () = &mut lost => return,
+            changed = state.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep_until(look_again_at) => {}
+        }
+    }
+}
