@@ -46,8 +46,13 @@ impl Client {
         })
     }
 
-    /// As [`Client::multi`]; a refusal says which operation was refused.
-    pub(crate) async fn multi_or_refusals(
+    /// As [`Client::multi`]; a refusal says which operation was refused, by its place among them.
+    /// Paths in the results are as the client names them.
+    ///
+    /// # Errors
+    ///
+    /// What may go wrong with any request, but for a refusal.
+    pub async fn multi_or_refusals(
         &self,
         ops: Vec<MultiOp>,
     ) -> Result<Result<Vec<MultiResult>, (usize, Error)>, Error> {
@@ -71,8 +76,18 @@ impl Client {
             );
         Ok(match refused {
             Some(refused) => Err(refused),
-            None => Ok(results),
+            None => Ok(results.into_iter().map(|result| self.below_own_root(result)).collect()),
         })
+    }
+
+    /// A result of a multi with its path as this client names it.
+    fn below_own_root(&self, result: MultiResult) -> MultiResult {
+        let local = |path: &str| self.local_path(path).into();
+        match result {
+            MultiResult::Create(path) => MultiResult::Create(local(&path)),
+            MultiResult::Create2(path, stat) => MultiResult::Create2(local(&path), stat),
+            result => result,
+        }
     }
 
     fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: Reading<T>) -> Operation<T> {
