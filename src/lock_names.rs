@@ -42,6 +42,9 @@ const NUMBER_DIGITS: usize = 10;
 /// The child of a semaphore's path that has its permits.
 pub(crate) const PERMITS: &str = "leases";
 
+/// The child of a semaphore's path that has the line of those who wait.
+pub(crate) const WAITING_FOR_PERMITS: &str = "locks";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,13 +1,12 @@
 //! The `zoolet` command: one sub-command a file, and what they share.
 
 mod choices;
+mod cli;
 #[cfg(unix)]
 mod lock;
-#[cfg(unix)]
 mod lock_names;
 mod logging;
 mod serve;
-#[cfg(unix)]
 mod server_choice;
 mod zoo_cfg;
 
@@ -24,7 +23,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 /// It keeps its data in memory, or in ZooKeeper's own files if it is given a directory.
 #[derive(Debug, Parser)]
 #[command(version, after_help = AFTER_HELP)]
-struct Cli {
+struct Zoolet {
     #[command(subcommand)]
     command: Command,
 }
@@ -44,12 +43,17 @@ enum Command {
     /// stopped.
     #[cfg(unix)]
     Lock(lock::Lock),
+
+    /// Look at what is on a server, and change it
+    ///
+    /// A shell: it reads commands from a terminal or a pipe, or runs the one that is given.
+    Cli(cli::Cli),
 }
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches_from(with_command(std::env::args_os()));
-    let Cli { command } = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
+    let matches = Zoolet::command().get_matches_from(with_command(std::env::args_os()));
+    let Zoolet { command } = match Zoolet::from_arg_matches(&matches) {
+        Ok(zoolet) => zoolet,
         Err(error) => error.exit(),
     };
     match (command, matches.subcommand()) {
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         },
         #[cfg(unix)]
         (Command::Lock(lock), _) => lock.run(),
+        (Command::Cli(cli), _) => cli.run(),
         (Command::Serve(_), None) => unreachable!("a sub-command is required"),
     }
 }
@@ -97,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_arguments_are_in_order() {
-        Cli::command().debug_assert();
+        Zoolet::command().debug_assert();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use zoolet_recipes::{LockError, client};
 /// Why not.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("{0} is held by another")]
+    #[error("{0} is held by another; `zoolet cli locks {0}` shows by whom")]
     Conflict(String),
     #[error(
         "no server at {0} could be connected to in time; is one running there? --server or \

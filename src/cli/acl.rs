@@ -1,0 +1,79 @@
+//! Access control lists as text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zoolet_protocol::{Acl, Id, Permissions};
+
+/// A list of who may do what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AclList(pub(super) Vec<Acl>);
+
+/// Why a text is no list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not SCHEME:ID:PERMISSIONS, such as world:anyone:cdrwa, with commas between several; \
+     PERMISSIONS are of c (create), d (delete), r (read), w (write) and a (admin)"
+)]
+pub(super) struct BadAcl(String);
+
+impl FromStr for AclList {
+    type Err = BadAcl;
+
+    fn from_str(text: &str) -> Result<Self, BadAcl> {
+        let entry = |text: &str| entry(text).ok_or_else(|| BadAcl(text.to_owned()));
+        text.split(',').map(entry).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// The id may have colons, as that of a digest has.
+fn entry(text: &str) -> Option<Acl> {
+    let (scheme, rest) = text.trim().split_once(':')?;
+    let (id, letters) = rest.rsplit_once(':')?;
+    let permission = |letter| {
+        Some(match letter {
+            'c' => Permissions::CREATE,
+            'd' => Permissions::DELETE,
+            'r' => Permissions::READ,
+            'w' => Permissions::WRITE,
+            'a' => Permissions::ADMIN,
+            _ => return None,
+        })
+    };
+    let permissions = letters
+        .chars()
+        .try_fold(Permissions::default(), |all, letter| Some(all | permission(letter)?))?;
+    let is_whole = !scheme.is_empty() && !letters.is_empty();
+    is_whole.then(|| Acl { permissions, id: Id::new(scheme, id) })
+}
+
+impl fmt::Display for AclList {
+    /// One entry a line, each as it can be read again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|acl| writeln!(f, "{acl}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_as_they_are_printed() {
+        for text in ["world:anyone:cdrwa", "digest:ann:h4sh=:rw", "ip:fe80::1:r", "auth::cdrwa"] {
+            let list: AclList = text.parse().unwrap();
+            assert_eq!(list.to_string(), format!("{text}\n"));
+        }
+        let both: AclList = "world:anyone:r,digest:a:b:w".parse().unwrap();
+        assert_eq!(both.to_string(), "world:anyone:r\ndigest:a:b:w\n");
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        for text in
+            ["", "world", "world:anyone", "world:anyone:x", "world:anyone:", ":a:r", "a:b:r,"]
+        {
+            assert!(text.parse::<AclList>().is_err(), "{text}");
+        }
+    }
+}

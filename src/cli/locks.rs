@@ -1,0 +1,207 @@
+//! `locks`: who holds a lock, and who waits for it, by the znodes of the recipes.
+
+use zoolet_protocol::{ErrorCode, SessionId, Stat};
+use zoolet_recipes::client::{Client, Error};
+
+use super::output::{time, visible};
+use super::tree::child;
+use crate::lock_names::{Marker, PERMITS, WAITING_FOR_PERMITS};
+
+/// A znode of a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    marker: Marker,
+    number: i64,
+    name: String,
+    session: SessionId,
+    /// When it was made, in milliseconds.
+    ctime: i64,
+    data: String,
+}
+
+/// The users of one recipe, in their order, each with how it stands.
+#[derive(Debug, PartialEq, Eq)]
+struct Group {
+    recipe: &'static str,
+    rows: Vec<(&'static str, Place)>,
+}
+
+/// The most of a znode's data that is shown.
+const DATA_CHARS_MAX: usize = 100;
+
+/// Tells who holds the lock of a path, and who waits for it.
+pub(super) async fn report(client: &Client, path: &str) -> Result<String, Error> {
+    let groups = groups(
+        places(client, path).await?,
+        places_or_none(client, &child(path, PERMITS)).await?,
+        places_or_none(client, &child(path, WAITING_FOR_PERMITS)).await?,
+    );
+    if groups.is_empty() {
+        return Ok(format!("nobody holds {path} or waits for it\n"));
+    }
+    Ok(groups.iter().map(|group| table(path, group)).collect())
+}
+
+/// The places in a directory.
+async fn places(client: &Client, directory: &str) -> Result<Vec<Place>, Error> {
+    let names = client.children(directory).await?;
+    // All are asked for before the first answer is waited for.
+    let asked: Vec<_> = names
+        .iter()
+        .filter_map(|name| Some((Marker::read(name)?, name)))
+        .map(|(read, name)| (read, name, client.get(&child(directory, name)).send()))
+        .collect();
+    let mut places = Vec::with_capacity(asked.len());
+    for ((marker, number), name, answer) in asked {
+        match answer.await {
+            Ok((data, stat)) => places.push(place(marker, number, name, &data, &stat)),
+            // It left meanwhile.
+            Err(error) if error.is(ErrorCode::NO_NODE) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    places.sort_by(|a, b| (a.number, a.marker, &a.name).cmp(&(b.number, b.marker, &b.name)));
+    Ok(places)
+}
+
+async fn places_or_none(client: &Client, directory: &str) -> Result<Vec<Place>, Error> {
+    match places(client, directory).await {
+        Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
+        places => places,
+    }
+}
+
+fn place(marker: Marker, number: i64, name: &str, data: &[u8], stat: &Stat) -> Place {
+    let data = visible(&String::from_utf8_lossy(data)).chars().take(DATA_CHARS_MAX).collect();
+    let (session, ctime) = (stat.ephemeral_owner, stat.ctime);
+    Place { marker, number, name: name.to_owned(), session, ctime, data }
+}
+
+/// Who stands how, of each recipe that uses the path.
+fn groups(line: Vec<Place>, permits: Vec<Place>, waiting: Vec<Place>) -> Vec<Group> {
+    let of = |markers: &[Marker]| -> Vec<Place> {
+        line.iter().filter(|place| markers.contains(&place.marker)).cloned().collect()
+    };
+    let first_holds = |places: Vec<Place>, holds: &'static str| -> Vec<(&'static str, Place)> {
+        let stands = |index| if index == 0 { holds } else { "waits" };
+        places.into_iter().enumerate().map(|(index, place)| (stands(index), place)).collect()
+    };
+    let has = permits.into_iter().filter(|place| place.marker == Marker::Permit);
+    let waits = waiting.into_iter().filter(|place| place.marker == Marker::Mutex);
+    let permits = has.map(|place| ("has a permit", place));
+    let semaphore = permits.chain(waits.map(|place| ("waits", place))).collect();
+    let groups = [
+        Group { recipe: "mutex", rows: first_holds(of(&[Marker::Mutex]), "holds") },
+        Group {
+            recipe: "read-write lock",
+            rows: readers_and_writers(of(&[Marker::Read, Marker::Write])),
+        },
+        Group { recipe: "semaphore", rows: semaphore },
+        Group { recipe: "leader latch", rows: first_holds(of(&[Marker::Latch]), "leads") },
+    ];
+    groups.into_iter().filter(|group| !group.rows.is_empty()).collect()
+}
+
+/// A writer waits for all before it, a reader for the writers among them, but for itself.
+fn readers_and_writers(places: Vec<Place>) -> Vec<(&'static str, Place)> {
+    let stands = |place: &Place| {
+        let mut before = places.iter().filter(|other| other.number < place.number);
+        match place.marker {
+            Marker::Write if before.next().is_none() => "writes",
+            Marker::Write => "waits to write",
+            _ => {
+                let is_ahead =
+                    |other: &Place| other.marker == Marker::Write && other.session != place.session;
+                if before.any(is_ahead) { "waits to read" } else { "reads" }
+            }
+        }
+    };
+    places.iter().map(|place| (stands(place), place.clone())).collect()
+}
+
+fn table(path: &str, group: &Group) -> String {
+    let header = ["WHO", "CAME", "SESSION", "ZNODE", "DATA"].map(str::to_owned);
+    let rows = group.rows.iter().map(|(stands, place)| {
+        let Place { name, session, ctime, data, .. } = place;
+        [(*stands).to_owned(), time(*ctime), session.to_string(), visible(name), data.clone()]
+    });
+    let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths = [0, 1, 2, 3].map(|column| width(column).unwrap_or_default());
+    let mut text = format!("{path}: {}\n", group.recipe);
+    for [who, came, session, znode, data] in &rows {
+        let [w0, w1, w2, w3] = widths;
+        let row = format!("  {who:w0$}  {came:w1$}  {session:w2$}  {znode:w3$}  {data}");
+        text += row.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places by names, each of the session that its first letter numbers.
+    fn line(names: &[&str]) -> Vec<Place> {
+        let place = |name: &&str| {
+            let (marker, number) = Marker::read(name).unwrap();
+            let session = SessionId(i64::from(name.as_bytes()[0]));
+            let stat = Stat { ephemeral_owner: session, ..Stat::default() };
+            place(marker, number, name, b"", &stat)
+        };
+        names.iter().map(place).collect()
+    }
+
+    fn stands(groups: &[Group]) -> Vec<(&str, Vec<&str>)> {
+        let rows = |group: &Group| group.rows.iter().map(|(stands, _)| *stands).collect();
+        groups.iter().map(|group| (group.recipe, rows(group))).collect()
+    }
+
+    #[test]
+    fn the_first_holds_a_mutex_and_leads() {
+        let places = line(&[
+            "a-lock-0000000001",
+            "b-latch-0000000002",
+            "c-lock-0000000003",
+            "d-latch-0000000004",
+        ]);
+        let groups = groups(places, Vec::new(), Vec::new());
+        let expected =
+            [("mutex", vec!["holds", "waits"]), ("leader latch", vec!["leads", "waits"])];
+        assert_eq!(stands(&groups), expected);
+    }
+
+    #[test]
+    fn readers_read_together_until_a_writer_stands_between() {
+        let places = line(&[
+            "a-__READ__0000000001",
+            "b-__READ__0000000002",
+            "c-__WRIT__0000000003",
+            "d-__READ__0000000004",
+            "e-__WRIT__0000000005",
+        ]);
+        let expected = ["reads", "reads", "waits to write", "waits to read", "waits to write"];
+        assert_eq!(
+            stands(&groups(places, vec![], vec![])),
+            [("read-write lock", expected.to_vec())]
+        );
+    }
+
+    #[test]
+    fn who_writes_may_read_too() {
+        for reading in ["a-__READ__0000000001", "a-__READ__0000000002"] {
+            let places = line(&["a-__WRIT__0000000001", reading, "b-__READ__0000000003"]);
+            let expected = vec!["writes", "reads", "waits to read"];
+            assert_eq!(stands(&groups(places, vec![], vec![])), [("read-write lock", expected)]);
+        }
+    }
+
+    #[test]
+    fn permits_are_had_and_waited_for() {
+        let permits = line(&["a-lease-0000000000", "b-lease-0000000004"]);
+        let waiting = line(&["c-lock-0000000007"]);
+        let expected = vec!["has a permit", "has a permit", "waits"];
+        assert_eq!(stands(&groups(vec![], permits, waiting)), [("semaphore", expected)]);
+    }
+}

@@ -1,0 +1,120 @@
+//! `multi`: operations as words, all or none.
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use zoolet_protocol::{Check, CreateFlags, CreateKind, Expect, MultiOp, MultiResult, SetData};
+use zoolet_recipes::client::Client;
+
+use super::commands::{Create, Delete, Set, expected, known, wrong, znode};
+use super::failure::Failure;
+use super::line;
+
+#[derive(Debug, Parser)]
+#[command(multicall = true, disable_help_subcommand = true)]
+struct Operation {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    Create(Create),
+    Set(Set),
+    Delete(Delete),
+    Check(Checked),
+}
+
+#[derive(Debug, Args)]
+struct Checked {
+    #[arg(short = 'v', long, value_name = "VERSION", allow_negative_numbers = true)]
+    version: Option<i32>,
+    #[arg(value_parser = znode)]
+    path: String,
+}
+
+/// Carries operations out; the paths of what they created.
+pub(super) async fn run(client: &Client, operations: &[String]) -> Result<Vec<String>, Failure> {
+    let ops = operations.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
+    match client.multi_or_refusals(ops).await? {
+        Ok(results) => Ok(results.into_iter().filter_map(created).collect()),
+        Err((index, error)) => Err(Failure::Multi { index, error }),
+    }
+}
+
+fn created(result: MultiResult) -> Option<String> {
+    match result {
+        MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path.to_string()),
+        _ => None,
+    }
+}
+
+fn read(text: &str) -> Result<MultiOp, Failure> {
+    let words = line::words(text)?;
+    known(&words, &Operation::command(), "operation")?;
+    let operation = Operation::try_parse_from(words).map_err(|error| match wrong(error) {
+        Failure::Usage(wrong) => Failure::Usage(format!("in the operation {text:?}: {wrong}")),
+        failure => failure,
+    })?;
+    Ok(match operation.kind {
+        Kind::Create(create) => create_op(create),
+        Kind::Set(set) => {
+            let version = set.version();
+            let data = Some(set.data.into());
+            MultiOp::SetData(SetData { path: set.path.into(), data, version })
+        }
+        Kind::Delete(delete) => {
+            let version = delete.version();
+            MultiOp::Delete(zoolet_protocol::Delete { path: delete.path.into(), version })
+        }
+        Kind::Check(Checked { version, path }) => {
+            let version: Expect = expected(version);
+            MultiOp::Check(Check { path: path.into(), version })
+        }
+    })
+}
+
+fn create_op(create: Create) -> MultiOp {
+    let Create { sequential, ephemeral, container, ttl, path, data, acl } = create;
+    let (kind, flags) = match ttl {
+        Some(ttl) => {
+            let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+            let flags = match sequential {
+                true => CreateFlags::PERSISTENT_SEQUENTIAL_WITH_TTL,
+                false => CreateFlags::PERSISTENT_WITH_TTL,
+            };
+            (CreateKind::Ttl { ttl_ms }, flags)
+        }
+        None if container => (CreateKind::Container, CreateFlags::CONTAINER),
+        None => {
+            let flags = match (sequential, ephemeral) {
+                (false, false) => CreateFlags::PERSISTENT,
+                (false, true) => CreateFlags::EPHEMERAL,
+                (true, false) => CreateFlags::PERSISTENT_SEQUENTIAL,
+                (true, true) => CreateFlags::EPHEMERAL_SEQUENTIAL,
+            };
+            (CreateKind::Create, flags)
+        }
+    };
+    let (data, acl) = (Some(data.into()), Some(acl.0));
+    MultiOp::Create(zoolet_protocol::Create { kind, path: path.into(), data, acl, flags })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_read_as_the_commands_are() {
+        let MultiOp::Create(create) = read("create -s -e '/a b' \"x y\" world:anyone:r").unwrap()
+        else {
+            panic!("it is a create")
+        };
+        assert_eq!(create.path.text(), Some("/a b"));
+        assert_eq!(create.data.as_deref(), Some(&b"x y"[..]));
+        assert_eq!(create.flags, CreateFlags::EPHEMERAL_SEQUENTIAL);
+        let MultiOp::Check(check) = read("check -v 3 /a").unwrap() else { panic!("it is a check") };
+        assert_eq!(check.version, Expect::Exactly(3));
+        for wrong in ["", "get /a", "check", "set /a", "delete a", "create '/a"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
