@@ -40,6 +40,19 @@ async fn what_is_written_is_read_in_process_and_over_tcp() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_shorter_than_was_asked_for_is_kept_alive() {
+    let config = Config { tick_time_ms: 50, ..Config::default() };
+    let (_server, address) = wire::listening_server(config).await;
+    let client = Client::connect(address.to_string().as_str()).await.unwrap();
+    assert_eq!(client.session_timeout(), Duration::from_secs(1));
+    let session = client.session_id();
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(client.session_id(), session);
+    assert!(client.exists("/").await.unwrap().is_some());
+    assert_eq!(*client.state().borrow(), Some(ConnectionState::Connected));
+}
+
+#[tokio::test]
 async fn every_mode_of_create() {
     let server = server().await;
     let client = connect(&server).await;

@@ -168,8 +168,13 @@ impl Shared {
         self.unlock(inner);
     }
 
-    /// Receives from a socket; ready when the connection is gone.
-    fn poll_exchange(self: &Arc<Self>, context: &mut Context<'_>) -> Poll<()> {
+    /// Receives from a socket; ready when the connection is gone, or something is to be done before
+    /// `due`, as after a handshake that granted a shorter session than was asked for.
+    fn poll_exchange(
+        self: &Arc<Self>,
+        due: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
         let mut inner = self.inner.lock();
         let result = match &inner.transport {
             None => {
@@ -185,8 +190,10 @@ impl Shared {
         };
         self.note(&mut inner, result);
         let is_gone = inner.transport.is_none();
+        let next = inner.session.poll_timeout();
         self.unlock(inner);
-        if is_gone { Poll::Ready(()) } else { Poll::Pending }
+        let is_sooner = next.is_some_and(|next| due.is_none_or(|due| next < due));
+        if is_gone || is_sooner { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -267,10 +274,11 @@ async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Opt
 /// Serves a connection until it is gone.
 async fn serve(shared: &Arc<Shared>) {
     while shared.is_connected() {
+        let due = shared.look(Session::poll_timeout);
         tokio::select! {
-            () = std::future::poll_fn(|context| shared.poll_exchange(context)) => {}
+            () = std::future::poll_fn(|context| shared.poll_exchange(due, context)) => {}
             () = shared.changed.notified() => {}
-            () = until(shared.look(Session::poll_timeout)) => shared.handle_timeout(),
+            () = until(due) => shared.handle_timeout(),
         }
     }
 }
