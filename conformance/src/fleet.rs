@@ -6,7 +6,8 @@
 //! line `go` on it acquires and releases until its standard input ends, and notes each hold in the
 //! folder's file `entries`; see [`Entry`]. While it is inside it has a lock of the operating system
 //! on the folder's file `inside`, which it takes without waiting: who does not get it is beside
-//! someone who must not be there, says so and fails. Of a barrier a member does what it is told.
+//! someone who must not be there, says so and fails. Of the recipes `barrier` and `shell` a member does what
+//! each line says, and repeats the line when it is done.
 
 mod entries;
 

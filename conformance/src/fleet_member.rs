@@ -16,6 +16,8 @@ use zoolet_recipes::{
     InterProcessSemaphoreV2, LockError, Permits, SharedCount, ValueError,
 };
 
+use crate::lock_shell;
+
 /// What to contend for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -41,9 +43,10 @@ enum Recipe {
     Count,
     Long,
     Barrier,
+    Shell,
 }
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// The most that is spent inside, and the longest that a hurried attempt waits.
 const INSIDE_US_MAX: u64 = 2_000;
@@ -60,10 +63,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         let client = Client::connect(arguments.address.as_str()).await?;
         let mut told = told();
         println!("ready");
-        if arguments.recipe == Recipe::Barrier {
-            obey(&client, &arguments.path, told).await?;
-        } else if told.recv().await.is_some() {
-            contend(arguments, &client, told).await?;
+        match arguments.recipe {
+            Recipe::Barrier => obey(&client, &arguments.path, told).await?,
+            Recipe::Shell => lock_shell::obey(&client, &arguments.path, told).await?,
+            _ if told.recv().await.is_some() => contend(arguments, &client, told).await?,
+            _ => {}
         }
         client.close().await?;
         Ok(())
@@ -128,7 +132,9 @@ async fn contend(
                     log.note_number((before + 1).into())?;
                 }
             }
-            (Recipe::Barrier | Recipe::Count, _) => unreachable!("obeyed, and started above"),
+            (Recipe::Barrier | Recipe::Shell | Recipe::Count, _) => {
+                unreachable!("obeyed, and started above")
+            }
         }
     }
     Ok(())

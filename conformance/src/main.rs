@@ -2,6 +2,7 @@
 
 mod differential_command;
 mod fleet_member;
+mod lock_shell;
 
 use std::process::ExitCode;
 

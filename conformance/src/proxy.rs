@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zoolet_protocol::{FrameCodec, Incoming, OpCode, decode_incoming, decode_request};
+use zoolet_protocol::{FrameCodec, Incoming, OpCode, Xid, decode_incoming, decode_request};
 
 /// A proxy in front of a server.
 #[derive(Debug)]
@@ -31,8 +31,28 @@ struct Shared {
     is_deaf: AtomicBool,
     /// How often all connections were cut.
     cuts: watch::Sender<usize>,
-    requests: Mutex<BTreeMap<OpCode, usize>>,
-    events: AtomicUsize,
+    counts: Mutex<Counts>,
+}
+
+/// What was passed on, handshakes and pings apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests by their operation.
+    pub requests: BTreeMap<OpCode, usize>,
+    /// How often requests were sent after an answer had come.
+    pub flights: usize,
+    /// Events.
+    pub events: usize,
+    /// Whether the next request is the first since an answer came.
+    is_in_flight: bool,
+}
+
+impl Counts {
+    /// How many requests there were.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.requests.values().sum()
+    }
 }
 
 /// What goes which way.
@@ -56,8 +76,7 @@ impl Proxy {
             is_refusing: AtomicBool::new(false),
             is_deaf: AtomicBool::new(false),
             cuts: watch::Sender::new(0),
-            requests: Mutex::default(),
-            events: AtomicUsize::new(0),
+            counts: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, accepting })
@@ -85,17 +104,15 @@ impl Proxy {
         self.shared.is_deaf.store(true, Ordering::SeqCst);
     }
 
-    /// The requests since the last call, by operation, handshakes and pings apart.
+    /// What was passed on since it was last forgotten.
     #[must_use]
-    pub fn take_requests(&self) -> BTreeMap<OpCode, usize> {
-        let mut requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *requests)
+    pub fn counts(&self) -> Counts {
+        self.shared.counts().clone()
     }
 
-    /// How many events there were since the last call.
-    #[must_use]
-    pub fn take_events(&self) -> usize {
-        self.shared.events.swap(0, Ordering::SeqCst)
+    /// Counts from nothing again.
+    pub fn forget(&self) {
+        *self.shared.counts() = Counts::default();
     }
 }
 
@@ -154,20 +171,28 @@ impl Shared {
         Ok(())
     }
 
-    fn count(&self, frame: &bytes::Bytes, way: Way) {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, frame: &Bytes, way: Way) {
         match way {
-            Way::ToServer => {
-                let Ok((header, _)) = decode_request(frame) else { return };
-                if header.op != OpCode::PING {
-                    let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-                    *requests.entry(header.op).or_default() += 1;
+            Way::ToServer => match decode_request(frame) {
+                Ok((header, _)) if header.op != OpCode::PING => {
+                    let mut counts = self.counts();
+                    *counts.requests.entry(header.op).or_default() += 1;
+                    counts.flights += usize::from(!counts.is_in_flight);
+                    counts.is_in_flight = true;
                 }
-            }
-            Way::ToClient => {
-                if let Ok(Incoming::Event { .. }) = decode_incoming(frame) {
-                    self.events.fetch_add(1, Ordering::SeqCst);
+                _ => {}
+            },
+            Way::ToClient => match decode_incoming(frame) {
+                Ok(Incoming::Event { .. }) => self.counts().events += 1,
+                Ok(Incoming::Reply { header, .. }) if header.xid != Xid::PING => {
+                    self.counts().is_in_flight = false;
                 }
-            }
+                _ => {}
+            },
         }
     }
 }

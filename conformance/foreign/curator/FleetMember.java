@@ -87,6 +87,8 @@ public final class FleetMember {
         System.out.println("ready");
         if (recipe.equals("barrier")) {
             obey(new DistributedBarrier(client, path), told);
+        } else if (recipe.equals("shell")) {
+            LockShell.obey(client, path, told);
         } else if (told.readLine() != null) {
             Round round = round(recipe, path);
             stopAtTheEndOf(told);

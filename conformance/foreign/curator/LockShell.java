@@ -1,0 +1,86 @@
+import java.io.BufferedReader;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+
+/** What src/lock_shell.rs does, by Curator: one thing a line, so that what each costs can be counted. */
+final class LockShell {
+    private static final int PERMITS = 3;
+
+    private final InterProcessLock mutex;
+    private final InterProcessLock fresh;
+    private final InterProcessReadWriteLock lock;
+    private final InterProcessSemaphoreV2 semaphore;
+    private final InterProcessLock all;
+    private final List<FutureTask<Void>> waiting = new ArrayList<>();
+    private Lease lease;
+
+    private LockShell(CuratorFramework client, String path) {
+        mutex = new InterProcessMutex(client, path + "/mutex");
+        fresh = new InterProcessMutex(client, path + "/new/directory");
+        lock = new InterProcessReadWriteLock(client, path + "/read-write");
+        semaphore = new InterProcessSemaphoreV2(client, path + "/semaphore", PERMITS);
+        all = new InterProcessMultiLock(client, List.of(path + "/all/one", path + "/all/two", path + "/all/three"));
+    }
+
+    static void obey(CuratorFramework client, String path, BufferedReader told) throws Exception {
+        LockShell shell = new LockShell(client, path);
+        for (String line = told.readLine(); line != null; line = told.readLine()) {
+            shell.act(line);
+            System.out.println(line);
+        }
+    }
+
+    private void act(String line) throws Exception {
+        switch (line) {
+            case "mutex" -> mutex.acquire();
+            case "unmutex" -> mutex.release();
+            case "fresh" -> fresh.acquire();
+            case "unfresh" -> fresh.release();
+            case "read" -> lock.readLock().acquire();
+            case "unread" -> lock.readLock().release();
+            case "write" -> lock.writeLock().acquire();
+            case "unwrite" -> lock.writeLock().release();
+            case "permit" -> lease = semaphore.acquire();
+            case "unpermit" -> lease.close();
+            case "all" -> all.acquire();
+            case "unall" -> all.release();
+            case "try" -> {
+                if (mutex.acquire(0, TimeUnit.MILLISECONDS)) {
+                    throw new IllegalStateException("it was free");
+                }
+            }
+            case "wait" -> waitFor(mutex);
+            case "wait-read" -> waitFor(lock.readLock());
+            case "wait-write" -> waitFor(lock.writeLock());
+            case "join" -> {
+                for (FutureTask<Void> one : waiting) {
+                    one.get();
+                }
+                waiting.clear();
+            }
+            default -> throw new IllegalArgumentException(line);
+        }
+    }
+
+    /** A thread that takes a lock when it gets it, and releases it at once. */
+    private void waitFor(InterProcessLock one) {
+        FutureTask<Void> task = new FutureTask<>(() -> {
+            one.acquire();
+            one.release();
+            return null;
+        });
+        Thread thread = new Thread(task);
+        thread.setDaemon(true);
+        thread.start();
+        waiting.add(task);
+    }
+}
