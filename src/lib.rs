@@ -32,9 +32,9 @@ pub use zoolet_recipes::client::Client;
 pub use zoolet_recipes::{
     Change, DistributedAtomicLong, DistributedBarrier, Guard, InterProcessMultiLock,
     InterProcessMutex, InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-    InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch, LockError, LockState, Owner,
-    Participant, Permits, SharedCount, SharedValue, Term, ValueError, VersionedCount,
-    VersionedValue,
+    InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch, LeaderSelector, LockError,
+    LockState, Owner, Participant, Permits, Requeue, SharedCount, SharedValue, Term, ValueError,
+    VersionedCount, VersionedValue,
 };
 #[doc(inline)]
 pub use zoolet_recipes::{blocking, client};

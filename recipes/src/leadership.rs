@@ -248,3 +248,19 @@ pub(crate) async fn tell_while_sure(guard: &Guard, own: &Term, term: &watch::Sen
         }
     }
 }
+
+/// Waits until it is not certain any more that one leads. A disconnect alone leaves it certain.
+pub(crate) async fn until_unsure(guard: &Guard, client: &Client) {
+    let mut lost = pin!(guard.lost());
+    loop {
+        let valid_until = client.session_valid_until();
+        if valid_until <= client::now() {
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = &mut lost => return,
+            () = tokio::time::sleep_until(valid_until) => {}
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! The [`client`] stands on its own. Of the recipes there are the locks ([`InterProcessMutex`],
 //! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`]),
-//! [`LeaderLatch`], [`DistributedBarrier`], [`SharedValue`], [`SharedCount`] and
+//! [`LeaderLatch`], [`LeaderSelector`], [`DistributedBarrier`], [`SharedValue`], [`SharedCount`] and
 //! [`DistributedAtomicLong`] so far.
 
 pub mod blocking;
@@ -14,6 +14,7 @@ mod entering;
 mod error;
 mod guard;
 mod leader_latch;
+mod leader_selector;
 mod leadership;
 mod leave;
 mod line;
@@ -38,6 +39,7 @@ pub use self::distributed_atomic_long::{Change, DistributedAtomicLong};
 pub use self::error::LockError;
 pub use self::guard::{Guard, LockState};
 pub use self::leader_latch::LeaderLatch;
+pub use self::leader_selector::{LeaderSelector, Requeue};
 pub use self::leadership::{Participant, Term};
 pub use self::multi_lock::{InterProcessMultiLock, MultiGuard};
 pub use self::mutex::InterProcessMutex;

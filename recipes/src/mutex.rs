@@ -14,7 +14,7 @@ use crate::owner::Owner;
 use crate::place::Line;
 
 /// Everyone waits for everyone before. The name is Curator's.
-static KIND: Kind =
+pub(crate) static KIND: Kind =
     Kind { marker: "lock-", waits_for: &["lock-"], exclusive: &["lock-"], with_places_beside: &[] };
 
 /// A lock that one owner holds at a time, in the order in which they came, over all processes.

@@ -1,0 +1,260 @@
+//! Work for one of many at a time: Curator's `LeaderSelector`, with its znodes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{Notify, watch};
+
+use crate::client::{self, Client};
+use crate::error::LockError;
+use crate::guard::Guard;
+use crate::leadership::{
+    Closing, ENTER_AGAIN_AFTER, Elected, Participant, Task, Term, participants, stand, until_unsure,
+};
+use crate::line_lock::LineLock;
+use crate::mutex;
+use crate::place::Line;
+
+/// Whether one who has led stands in line again by itself.
+///
+/// ```
+/// use zoolet_recipes::Requeue;
+///
+/// assert_ne!(Requeue::Always, Requeue::OnRequest);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Requeue {
+    /// It does, at the end of the line.
+    Always,
+    /// It does not, until [`LeaderSelector::requeue`] asks for it.
+    OnRequest,
+}
+
+/// One who would lead, and a function that it runs while it does: whoever is first in line runs its
+/// function, and leads until that returns. Then the next leads.
+///
+/// The function is given its [`Term`], and the future that it returns is dropped, so that it stops at
+/// its next `await`, as soon as the leadership is not certain any more: when the znode was deleted,
+/// when the session is over, and when the server was not heard of for so long that it may have ended
+/// the session. A short disconnect does not stop it. The znode is deleted after the future is dropped.
+///
+/// Its znodes are those of Curator's `LeaderSelector`, which are those of its `InterProcessMutex`.
+/// Dropping it stops the function and gives the place up in the background;
+/// [`LeaderSelector::close`] waits for that.
+///
+/// ```no_run
+/// use zoolet_recipes::client::Client;
+/// use zoolet_recipes::{LeaderSelector, Requeue};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("localhost:2181").await?;
+/// let selector =
+///     LeaderSelector::start(&client, "/leader", "host-1", Requeue::Always, |term| async move {
+///         println!("leading with the fencing token {}", term.fencing_token());
+///         // Whoever returns gives the leadership up.
+///     })?;
+/// # selector.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct LeaderSelector {
+    lock: LineLock,
+    wishes: Arc<Wishes>,
+    term: watch::Receiver<Option<Term>>,
+    task: Task,
+}
+
+/// What is asked of the task.
+#[derive(Debug)]
+struct Wishes {
+    requeue: Requeue,
+    /// Whether it stands in line or leads, or is to.
+    is_queued: AtomicBool,
+    queue: Notify,
+    interrupt: Notify,
+}
+
+impl LeaderSelector {
+    /// Gets in line at a path, under a name by which others know it, and runs `lead` whenever it is
+    /// its turn.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    pub fn start<F, Leading>(
+        client: &Client,
+        path: &str,
+        id: &str,
+        requeue: Requeue,
+        lead: F,
+    ) -> Result<Self, LockError>
+    where
+        F: FnMut(Term) -> Leading + Send + 'static,
+        Leading: Future<Output = ()> + Send + 'static,
+    {
+        let mut lock = LineLock::new(Line::new(client, path, &mutex::KIND)?);
+        lock.line.data = id.as_bytes().to_vec().into();
+        let wishes = Arc::new(Wishes {
+            requeue,
+            is_queued: AtomicBool::new(true),
+            queue: Notify::new(),
+            interrupt: Notify::new(),
+        });
+        let (sender, term) = watch::channel(None);
+        let candidate = Candidate { lock: lock.clone(), wishes: Arc::clone(&wishes), term: sender };
+        let task = Task::spawn(client, |closing| candidate.take_turns(lead, closing));
+        Ok(Self { lock, wishes, term, task })
+    }
+
+    /// Whether it leads, as far as is known without asking the server.
+    #[must_use]
+    pub fn has_leadership(&self) -> bool {
+        self.term.borrow().as_ref().is_some_and(Term::is_sure)
+    }
+
+    /// The term while its function runs, to be looked at and waited for.
+    #[must_use]
+    pub fn term(&self) -> watch::Receiver<Option<Term>> {
+        self.term.clone()
+    }
+
+    /// Stops its function, if that runs, and so gives the leadership up.
+    pub fn interrupt_leadership(&self) {
+        self.wishes.interrupt.notify_waiters();
+    }
+
+    /// Gets in line again, and tells whether it was in none: who leads is in line.
+    pub fn requeue(&self) -> bool {
+        let was_queued = self.wishes.is_queued.swap(true, Ordering::AcqRel);
+        if !was_queued {
+            self.wishes.queue.notify_one();
+        }
+        !was_queued
+    }
+
+    /// All who would lead, in their order.
+    ///
+    /// # Errors
+    ///
+    /// What may go wrong with reads.
+    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
+        participants(&self.lock).await
+    }
+
+    /// Who leads, if somebody does.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaderSelector::participants`].
+    pub async fn leader(&self) -> Result<Option<Participant>, LockError> {
+        Ok(self.participants().await?.into_iter().next())
+    }
+
+    /// Stops its function, gives its place up, and returns when its znode is gone. Without a
+    /// connection that is when there is one again, or when the session must be taken to be over.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the place was lost just before, or with the session.
+    ///
+    /// # Panics
+    ///
+    /// If the function did. The leadership was given up then.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: the place is given up in the background.
+    pub async fn close(self) -> Result<(), LockError> {
+        self.task.close().await
+    }
+}
+
+/// What the task has of a selector.
+struct Candidate {
+    lock: LineLock,
+    wishes: Arc<Wishes>,
+    term: watch::Sender<Option<Term>>,
+}
+
+impl Candidate {
+    /// Stands in line and leads, as often as it is to, until it is told to leave or the client is
+    /// closed.
+    async fn take_turns<F, Leading>(
+        self,
+        mut lead: F,
+        mut closing: Closing,
+    ) -> Result<(), LockError>
+    where
+        F: FnMut(Term) -> Leading,
+        Leading: Future<Output = ()>,
+    {
+        loop {
+            match stand(&self.lock, &mut closing).await {
+                Elected::Leads(guard) => {
+                    let is_closing = self.take_turn(&guard, &mut lead, &mut closing).await;
+                    let left = guard.release().await;
+                    if is_closing {
+                        return left;
+                    }
+                }
+                Elected::Closed(result) => return result,
+                Elected::Failed(LockError::Client(client::Error::Closed)) => return Ok(()),
+                Elected::Failed(error) => {
+                    tracing::warn!("{} cannot be led: {error}", self.lock.line.directory);
+                    if closing.within(ENTER_AGAIN_AFTER).await {
+                        return Ok(());
+                    }
+                    continue;
+                }
+            }
+            if self.wishes.requeue == Requeue::OnRequest {
+                self.wishes.is_queued.store(false, Ordering::Release);
+                tokio::select! {
+                    () = self.wishes.queue.notified() => {}
+                    () = closing.closed() => return Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Leads once, and tells whether it ended by the wish to leave.
+    async fn take_turn<F, Leading>(
+        &self,
+        guard: &Guard,
+        lead: &mut F,
+        closing: &mut Closing,
+    ) -> bool
+    where
+        F: FnMut(Term) -> Leading,
+        Leading: Future<Output = ()>,
+    {
+        // Made before anyone can know of the term, so that no wish is missed.
+        let interrupted = self.wishes.interrupt.notified();
+        let own = Term::new(&self.lock.line.client, guard);
+        let _told = Told::new(&self.term, own.clone());
+        tokio::select! {
+            biased;
+            () = closing.closed() => true,
+            () = until_unsure(guard, &self.lock.line.client) => false,
+            () = interrupted => false,
+            () = lead(own) => false,
+        }
+    }
+}
+
+/// A term that is told until this is dropped, by a panic too.
+struct Told<'a>(&'a watch::Sender<Option<Term>>);
+
+impl<'a> Told<'a> {
+    fn new(sender: &'a watch::Sender<Option<Term>>, term: Term) -> Self {
+        sender.send_replace(Some(term));
+        Self(sender)
+    }
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(None);
+    }
+}
