@@ -246,12 +246,12 @@ fn code_of(shell: &mut Shell, result: Result<(), Failure>, line: Option<usize>) 
 }
 
 const AFTER_HELP: &str = "\
-Without COMMAND it reads commands: from a terminal with a history and completion by Tab, from a pipe
-one a line, where # begins a comment. `zoolet cli help` lists them, `zoolet cli help create` explains
-one. Most are named as in zkCli.sh.
+Without COMMAND it reads commands: from a terminal with a history and completion by Tab, from a
+pipe one a line, where # begins a comment. `zoolet cli help` lists them, `zoolet cli help create`
+explains one. Most are named as in zkCli.sh.
 
-Exit status: 0 if all commands succeeded, 1 if one failed, 2 if the arguments are wrong, 69 if there
-is no server, 130 after Ctrl-C.
+Exit status: 0 if all commands succeeded, 1 if one failed, 2 if the arguments are wrong, 69 if
+there is no server, 130 after Ctrl-C.
 
 Examples:
   zoolet cli                               a shell for the server at localhost:2181

@@ -71,7 +71,7 @@ pub(crate) struct Lock {
     #[command(flatten)]
     server: ServerChoice,
 
-    /// How much to log [default: error, or what the variable RUST_LOG says]
+    /// How much to log [default: warn, or what the variable RUST_LOG says]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Lock {
 impl Lock {
     /// Runs the command; returns when it has ended, or cannot run.
     pub(crate) fn run(self) -> ExitCode {
-        logging::start(self.log_level, LogLevel::Error);
+        logging::start(self.log_level, LogLevel::Warn);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let result = match runtime {
             Ok(runtime) => runtime.block_on(self.run_locked()),
@@ -161,6 +161,14 @@ impl Lock {
         client: &Client,
         signals: &mut Signals,
     ) -> Result<u8, Failure> {
+        let timeout = client.session_timeout();
+        if self.kill_after >= timeout / 3 {
+            tracing::warn!(
+                "--kill-after is not shorter than a third of the session timeout, of which the \
+                 server grants {timeout:?}: when the server is silent, others may have the lock \
+                 before the command is gone"
+            );
+        }
         let job = Job::start(&self.command, &held)?;
         let ending = job.run(held.lost(client), signals, self.kill_after).await?;
         match ending {
@@ -199,7 +207,8 @@ TIME is a number of seconds, or one with units: 10s, 500ms, 1m30s.
 The command has in its environment
   ZOOLET_FENCING_TOKEN  a number that grows with each holder. Hand it to what the lock protects, and
                         have that refuse what comes with a smaller one.
-  ZOOLET_LOCK_PATH      the znode by which the lock is held. Its data, HOST:PID COMMAND, tells others.
+  ZOOLET_LOCK_PATH      the znode by which the lock is held. Its data is HOST:PID COMMAND, which
+                        `zoolet cli locks PATH` shows to others.
 
 The command runs in a process group of its own. SIGINT, SIGTERM and SIGHUP are passed on to it. When
 the lock is lost, or cannot be vouched for because two thirds of the session timeout have passed

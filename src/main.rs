@@ -34,7 +34,7 @@ enum Command {
     ///
     /// Once clients can connect it prints "listening on HOST:PORT" to stdout. It stays in the
     /// foreground until Ctrl-C or SIGTERM ends it, and logs to stderr.
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
 
     /// Run a command while a lock is held
     ///

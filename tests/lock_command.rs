@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use zoolet::client::Client;
+use zoolet::protocol::{Acl, Id, Permissions};
 use zoolet::{Config, Server};
 
 use self::command::{Ended, within_limit};
@@ -24,7 +25,7 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        let config = Config { tick_time_ms: 100, ..Config::default() };
+        let config = Config { tick_time_ms: 1000, ..Config::default() };
         let listen = ([127, 0, 0, 1], 0).into();
         let server = Server::builder().config(config).listen(listen).start().await.unwrap();
         let client = Client::connect(server.dialer()).await.unwrap();
@@ -299,6 +300,17 @@ async fn kinds_of_locks_that_do_not_see_each_other_are_not_mixed() {
     }
 }
 
+#[tokio::test]
+async fn what_the_server_does_not_allow_has_a_status_of_its_own() {
+    let stage = Stage::new().await;
+    let anyone = Id::new("world", "anyone");
+    let acl = vec![Acl { permissions: Permissions::READ, id: anyone }];
+    stage.client.create("/closed").acl(acl).await.unwrap();
+    let ended = stage.run(&["/closed/a", "--", "true"]).await;
+    assert_eq!(ended.code, Some(77), "{}", ended.stderr);
+    assert!(ended.stderr.contains("NoAuth"), "{}", ended.stderr);
+}
+
 /// What a command does that is inside and waits to be stopped.
 const TRAPPED: &str = "trap 'echo stopped; exit 3' TERM; echo inside; echo $ZOOLET_LOCK_PATH; \
                        while :; do sleep 0.05; done";
@@ -341,12 +353,25 @@ async fn what_does_not_stop_is_killed_with_all_that_it_started() {
 #[tokio::test]
 async fn the_command_is_stopped_when_the_server_is_silent_for_too_long() {
     let stage = Stage::new().await;
-    let args = ["/locks/a", "--session-timeout", "1s", "--", "sh", "-c", TRAPPED];
+    let times = ["--session-timeout", "2s", "--kill-after", "600ms"];
+    let args = [&["/locks/a"], &times[..], &["--", "sh", "-c", TRAPPED]].concat();
     let mut holder = stage.start(&args).await;
     holder.next_line().await.unwrap();
     stage.server.shutdown().await;
     assert_eq!(holder.next_line().await.as_deref(), Some("stopped"));
     assert_eq!(holder.status().await, Some(75));
+}
+
+#[tokio::test]
+async fn times_in_which_a_command_may_outlive_its_lock_are_warned_of() {
+    let stage = Stage::new().await;
+    for (kill_after, is_warned_of) in [("600ms", false), ("700ms", true)] {
+        let times = ["--session-timeout", "2s", "--kill-after", kill_after];
+        let ended = stage.run(&[&["/locks/a"], &times[..], &["--", "true"]].concat()).await;
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains("others may have the lock"), is_warned_of, "{kill_after}");
+        assert_eq!(ended.stderr.is_empty(), !is_warned_of, "{}", ended.stderr);
+    }
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ fn remember(editor: &mut Editor<Tab, FileHistory>, line: &str, file: Option<&Pat
 
 /// Whether a line has no secrets.
 fn is_for_history(line: &str) -> bool {
-    !line.trim().is_empty() && !line.trim_start().starts_with("addauth")
+    !line.trim().is_empty() && !line.contains("addauth")
 }
 
 /// Completes what stands before the cursor.

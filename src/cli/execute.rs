@@ -101,7 +101,8 @@ impl Shell {
     }
 
     async fn list_all(&mut self, path: &str) -> Result<(), Failure> {
-        for path in tree::walk(&self.client, path).await? {
+        let mut walk = tree::Walk::new(&self.client, path);
+        while let Some(path) = walk.next().await? {
             self.output.line(&path)?;
         }
         Ok(())

@@ -9,7 +9,7 @@ pub(super) fn child(path: &str, name: &str) -> String {
 }
 
 /// The names of children, in their order.
-pub(super) async fn children(client: &Client, path: &str) -> Result<Vec<String>, Error> {
+async fn children(client: &Client, path: &str) -> Result<Vec<String>, Error> {
     let mut names = client.children(path).await?.to_vec();
     names.sort_unstable();
     Ok(names)
@@ -17,25 +17,42 @@ pub(super) async fn children(client: &Client, path: &str) -> Result<Vec<String>,
 
 /// A znode and all that is below, each before what is below it. What goes away meanwhile is left
 /// out.
-pub(super) async fn walk(client: &Client, path: &str) -> Result<Vec<String>, Error> {
-    let mut found = Vec::new();
-    let mut ahead = vec![path.to_owned()];
-    while let Some(path) = ahead.pop() {
-        match children(client, &path).await {
-            Ok(names) => {
-                ahead.extend(names.iter().rev().map(|name| child(&path, name)));
-                found.push(path);
-            }
-            Err(error) if error.is(ErrorCode::NO_NODE) && !found.is_empty() => {}
-            Err(error) => return Err(error),
-        }
+pub(super) struct Walk<'a> {
+    client: &'a Client,
+    ahead: Vec<String>,
+    is_begun: bool,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(client: &'a Client, path: &str) -> Self {
+        Self { client, ahead: vec![path.to_owned()], is_begun: false }
     }
-    Ok(found)
+
+    /// The next; `None` after the last.
+    pub(super) async fn next(&mut self) -> Result<Option<String>, Error> {
+        while let Some(path) = self.ahead.pop() {
+            match children(self.client, &path).await {
+                Ok(names) => {
+                    self.is_begun = true;
+                    self.ahead.extend(names.iter().rev().map(|name| child(&path, name)));
+                    return Ok(Some(path));
+                }
+                Err(error) if error.is(ErrorCode::NO_NODE) && self.is_begun => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Deletes a znode and all that is below. What goes away meanwhile is what was wanted.
 pub(super) async fn delete_all(client: &Client, path: &str) -> Result<(), Error> {
-    for path in walk(client, path).await?.iter().rev() {
+    let mut walk = Walk::new(client, path);
+    let mut found = Vec::new();
+    while let Some(path) = walk.next().await? {
+        found.push(path);
+    }
+    for path in found.iter().rev() {
         match client.delete(path).await {
             Err(error) if error.is(ErrorCode::NO_NODE) => {}
             result => result?,
