@@ -88,7 +88,8 @@ impl Proxy {
         self.address
     }
 
-    /// Cuts all connections. New ones are taken, unless they are refused, and heard.
+    /// Cuts all connections: nothing passes any more when this returns. New ones are taken, unless
+    /// they are refused, and hear everything.
     pub fn cut(&self) {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
         self.shared.is_deaf.store(false, Ordering::SeqCst);
@@ -126,22 +127,30 @@ impl Drop for Proxy {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
+        // Before the look at the refusal: a connection may not slip through between a refusal and
+        // the cut after it.
+        let cuts = shared.cuts.subscribe();
+        let cuts_before = *cuts.borrow();
         if !shared.is_refusing.load(Ordering::SeqCst) {
-            tokio::spawn(serve(client, Arc::clone(&shared)));
+            tokio::spawn(serve(client, Arc::clone(&shared), cuts, cuts_before));
         }
     }
 }
 
-async fn serve(client: TcpStream, shared: Arc<Shared>) {
-    let mut cuts = shared.cuts.subscribe();
+async fn serve(
+    client: TcpStream,
+    shared: Arc<Shared>,
+    mut cuts: watch::Receiver<usize>,
+    cuts_before: usize,
+) {
     let Ok(server) = TcpStream::connect(shared.server).await else { return };
     // Fails for a socket that is closed already, which is noticed below.
     let _ = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
     tokio::select! {
-        _ = shared.pass_on(from_client, to_server, Way::ToServer) => {}
-        _ = shared.pass_on(from_server, to_client, Way::ToClient) => {}
+        _ = shared.pass_on(from_client, to_server, Way::ToServer, cuts_before) => {}
+        _ = shared.pass_on(from_server, to_client, Way::ToClient, cuts_before) => {}
         _ = cuts.changed() => {}
     }
 }
@@ -152,6 +161,7 @@ impl Shared {
         mut source: OwnedReadHalf,
         mut sink: OwnedWriteHalf,
         way: Way,
+        cuts_before: usize,
     ) -> io::Result<()> {
         let codec = FrameCodec::new(i32::MAX as usize);
         let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
@@ -163,9 +173,15 @@ impl Shared {
                 }
                 FrameCodec::put(&frame, &mut output);
             }
-            match way {
-                Way::ToClient if self.is_deaf.load(Ordering::SeqCst) => output.clear(),
-                _ => sink.write_all_buf(&mut output).await?,
+            // In this order: a cut ends the deafness after it has ended the connection.
+            let is_lost = matches!(way, Way::ToClient) && self.is_deaf.load(Ordering::SeqCst);
+            if *self.cuts.borrow() != cuts_before {
+                break;
+            }
+            if is_lost {
+                output.clear();
+            } else {
+                sink.write_all_buf(&mut output).await?;
             }
         }
         Ok(())
