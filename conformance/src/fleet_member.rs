@@ -10,10 +10,12 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use zoolet_protocol::Zxid;
 use zoolet_recipes::client::Client;
 use zoolet_recipes::{
-    DistributedAtomicLong, DistributedBarrier, Guard, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, LockError, Permits, SharedCount, ValueError,
+    DistributedAtomicLong, DistributedBarrier, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch, LockError, Permits,
+    SharedCount, ValueError,
 };
 
 use crate::lock_shell;
@@ -40,6 +42,8 @@ enum Recipe {
     Mutex,
     ReadWrite,
     Semaphore,
+    SemaphoreMutex,
+    Latch,
     Count,
     Long,
     Barrier,
@@ -111,6 +115,7 @@ async fn contend(
     let mutex = InterProcessMutex::new(client, path)?;
     let lock = InterProcessReadWriteLock::new(client, path)?;
     let semaphore = InterProcessSemaphoreV2::new(client, path, *capacity as usize)?;
+    let semaphore_mutex = InterProcessSemaphoreMutex::new(client, path)?;
     let long = DistributedAtomicLong::new(client, path)?;
     let count = match arguments.recipe {
         Recipe::Count => Some(SharedCount::start(client, path, 0).await?),
@@ -120,6 +125,8 @@ async fn contend(
         match (arguments.recipe, &count) {
             (Recipe::Mutex, _) => hold(&mut log, &mutex).await?,
             (Recipe::ReadWrite, _) => read_or_write(&mut log, &lock).await?,
+            (Recipe::SemaphoreMutex, _) => hold_permit(&mut log, &semaphore_mutex).await?,
+            (Recipe::Latch, _) => lead(&mut log, client, path).await?,
             (Recipe::Semaphore, _) => hold_permits(&mut log, &semaphore).await?,
             (Recipe::Long, _) => match long.increment().await {
                 // Others were quicker, each time.
@@ -164,22 +171,40 @@ async fn stay() {
 async fn hold(log: &mut Log, mutex: &InterProcessMutex) -> Outcome<()> {
     let time = time_to_wait();
     let Some(guard) = got(time, mutex.acquire_within(time).await)? else { return Ok(()) };
-    stay_alone(log, &guard).await?;
+    stay_alone(log, guard.fencing_token()).await?;
     guard.release().await?;
     Ok(())
 }
 
-async fn stay_alone(log: &mut Log, guard: &Guard) -> Outcome<()> {
+async fn stay_alone(log: &mut Log, token: Zxid) -> Outcome<()> {
     let inside = log.enter(log.capacity)?;
     stay().await;
-    log.leave(inside, guard.fencing_token().0)
+    log.leave(inside, token.0)
+}
+
+async fn hold_permit(log: &mut Log, mutex: &InterProcessSemaphoreMutex) -> Outcome<()> {
+    let time = time_to_wait();
+    let Some(permit) = got(time, mutex.acquire_within(time).await)? else { return Ok(()) };
+    stay_alone(log, permit.fencing_token()).await?;
+    permit.release().await?;
+    Ok(())
+}
+
+async fn lead(log: &mut Log, client: &Client, path: &str) -> Outcome<()> {
+    let time = time_to_wait();
+    let latch = LeaderLatch::start(client, path, &log.name)?;
+    if let Some(term) = got(time, latch.await_leadership_within(time).await)? {
+        stay_alone(log, term.fencing_token()).await?;
+    }
+    latch.close().await?;
+    Ok(())
 }
 
 async fn read_or_write(log: &mut Log, lock: &InterProcessReadWriteLock) -> Outcome<()> {
     let (time, read, write) = (time_to_wait(), lock.read_lock(), lock.write_lock());
     let reading = if is_seldom() {
         let Some(writing) = got(time, write.acquire_within(time).await)? else { return Ok(()) };
-        stay_alone(log, &writing).await?;
+        stay_alone(log, writing.fencing_token()).await?;
         let kept = if is_seldom() { Some(read.acquire_within(PATIENCE).await?) } else { None };
         writing.release().await?;
         kept

@@ -48,6 +48,10 @@ fn main() -> ExitCode {
         on_both("semaphore", four_of_two.clone(), |at, all| {
             excludes(at, "semaphore", PERMITS, all)
         }),
+        on_both("semaphore-mutex", four_of_two.clone(), |at, all| {
+            excludes(at, "semaphore-mutex", 1, all)
+        }),
+        on_both("latch", four_of_two.clone(), |at, all| excludes(at, "latch", 1, all)),
         on_both("count", four_each, |at, all| counts(at, "count", all)),
         on_both("long", four_of_two, |at, all| counts(at, "long", all)),
         on_both("barrier", vec![Zoolet, Curator, Kazoo, Zoolet, Curator, Kazoo], barrier),

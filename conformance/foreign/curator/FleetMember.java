@@ -7,6 +7,7 @@ import java.nio.channels.FileLock;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.Comparator;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
@@ -14,8 +15,10 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.shared.SharedCount;
@@ -137,6 +140,10 @@ public final class FleetMember {
                 return round(writing, new Reading(path, writing));
             case "semaphore":
                 return round(new InterProcessSemaphoreV2(client, path, capacity), path);
+            case "semaphore-mutex":
+                return round(new InterProcessSemaphoreMutex(client, path), path);
+            case "latch":
+                return () -> lead(path);
             case "long":
                 DistributedAtomicLong number = new DistributedAtomicLong(client, path, new RetryNTimes(1000, 1));
                 return () -> {
@@ -202,6 +209,33 @@ public final class FleetMember {
                 lease.close();
             }
         };
+    }
+
+    /** The one permit that is had comes first among those that are there: others are asked for after it. */
+    private static Round round(InterProcessSemaphoreMutex mutex, String path) {
+        return () -> {
+            int time = timeToWait();
+            if (mutex.acquire(time, TimeUnit.MILLISECONDS)) {
+                Comparator<String> byNumber = Comparator.comparing(name -> name.substring(name.length() - 10));
+                String permit = client.getChildren().forPath(path + "/leases").stream().min(byNumber).get();
+                stay(capacity, path + "/leases/" + permit);
+                mutex.release();
+            } else {
+                mustBeHurried(time);
+            }
+        };
+    }
+
+    private static void lead(String path) throws Exception {
+        int time = timeToWait();
+        try (LeaderLatch latch = new LeaderLatch(client, path, name)) {
+            latch.start();
+            if (latch.await(time, TimeUnit.MILLISECONDS)) {
+                stay(capacity, latch.getOurPath());
+            } else {
+                mustBeHurried(time);
+            }
+        }
     }
 
     private static boolean isSeldom() {
