@@ -214,7 +214,8 @@ The command runs in a process group of its own. SIGINT, SIGTERM and SIGHUP are p
 the lock is lost, or cannot be vouched for because two thirds of the session timeout have passed
 without a word of the server, the group gets SIGTERM, and after --kill-after SIGKILL: choose that
 shorter than a third of --session-timeout, and the command is gone before anyone else can have the
-lock. What it leaves in the background when it ends by itself is not waited for.
+lock. What it leaves in the background when it ends by itself is not waited for. Do not SIGKILL
+zoolet: the command would go on, and the lock be another's when --session-timeout has passed.
 
 Exit status: that of the command, or 128 and the number of the signal that killed it, and
     1  the lock was not had: it is held, and --nonblock or --wait said so (--conflict-exit-code)

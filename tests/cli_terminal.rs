@@ -196,7 +196,16 @@ async fn a_connection_that_is_lost_and_found_is_told() {
     server.shutdown().await;
     terminal.wait_for("the connection is lost").await;
     let listen = address.parse().unwrap();
-    let _server = Server::builder().listen(listen).start().await.unwrap();
+    // Somebody else on this machine may have the port for a moment.
+    let _server = within_limit(async {
+        loop {
+            match Server::builder().listen(listen).start().await {
+                Ok(server) => return server,
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    })
+    .await;
     // Nothing of the first server is known to the second.
     terminal.wait_for("the session is over").await;
     terminal.wait_for("connected again").await;
