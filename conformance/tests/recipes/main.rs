@@ -4,7 +4,8 @@
 
 mod barriers;
 mod counters;
-mod leader;
+mod leader_killed;
+mod leaders;
 mod multi_lock;
 mod mutex;
 mod read_write;
@@ -83,6 +84,12 @@ fn main() -> ExitCode {
             a_deleted_place_costs_all_places_and_no_exclusion
             who_gives_up_leaves_all_lines
             a_lost_answer_leaves_one_place_in_each_line;
+        leaders:
+            one_leads_after_another
+            the_next_leads_when_the_session_is_over
+            the_next_leads_when_the_znode_is_gone
+            a_cut_connection_costs_no_leadership
+            who_is_selected_stands_in_the_line_of_the_mutex;
         counters:
             each_number_is_reached_once
             no_change_is_made_twice_over_cut_connections
@@ -104,7 +111,7 @@ fn main() -> ExitCode {
         }
     }
     let ensemble = &servers[2];
-    trials.push(ensemble.trial("leader::locks_outlive_it", leader::locks_outlive_it));
+    trials.push(ensemble.trial("leader_killed::locks_outlive_it", leader_killed::locks_outlive_it));
     let conclusion = libtest_mimic::run(&arguments, trials);
     // The servers go before the process does.
     drop(servers);
