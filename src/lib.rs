@@ -30,11 +30,12 @@ pub use zoolet_core as core;
 pub use zoolet_protocol as protocol;
 pub use zoolet_recipes::client::Client;
 pub use zoolet_recipes::{
-    Change, DistributedAtomicLong, DistributedBarrier, Guard, InterProcessMultiLock,
-    InterProcessMutex, InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-    InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch, LeaderSelector, LockError,
-    LockState, Owner, Participant, Permits, Requeue, SharedCount, SharedValue, Term, ValueError,
-    VersionedCount, VersionedValue,
+    BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, Guard, InterProcessLock,
+    InterProcessMultiLock, InterProcessMutex, InterProcessReadLock, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch,
+    LeaderSelector, LockError, LockGuard, LockState, MultiGuard, Owner, Participant, Permits,
+    Requeue, Revoker, SequentialMultiGuard, SequentialMultiLock, SharedCount, SharedValue, Term,
+    ValueError, VersionedCount, VersionedValue,
 };
 #[doc(inline)]
 pub use zoolet_recipes::{blocking, client};

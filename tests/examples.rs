@@ -11,6 +11,8 @@ mod fencing;
 mod mutex;
 #[path = "../examples/read_write_lock.rs"]
 mod read_write_lock;
+#[path = "../examples/revocation.rs"]
+mod revocation;
 #[path = "../examples/semaphore.rs"]
 mod semaphore;
 
@@ -40,4 +42,11 @@ async fn transfers_keep_the_sum() {
 #[tokio::test]
 async fn the_late_write_of_a_paused_holder_is_refused() {
     assert_eq!(fencing::run(Default::default()).await.unwrap(), ("the second", false));
+}
+
+#[tokio::test]
+async fn the_holder_that_is_asked_finishes_its_part_and_gives_the_lock_up() {
+    let (parts, is_urgent_done) = revocation::run(Default::default()).await.unwrap();
+    assert!((1..revocation::PARTS).contains(&parts), "{parts}");
+    assert!(is_urgent_done);
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use wire::counting::Counting;
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
-use zoolet::{InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, Server};
+use zoolet::{
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, LockState, Server, SharedCount,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -166,4 +168,65 @@ async fn a_semaphore_mutex_has_no_owner_and_its_tokens_grow() {
     assert!(mutex.is_held().await.unwrap());
     tokio::spawn(async move { held.release().await }).await.unwrap().unwrap();
     assert!(mutex.acquire().await.unwrap().fencing_token() > token);
+}
+
+/// A semaphore whose maximum is a count that is shared.
+async fn counted(server: &Server, seed: i32) -> (InterProcessSemaphoreV2, Arc<SharedCount>) {
+    let client = Client::connect(server.dialer()).await.expect("the server is there");
+    let count = SharedCount::start(&client, "/count", seed).await.expect("the server is there");
+    let count = Arc::new(count);
+    let semaphore = InterProcessSemaphoreV2::with_count(&client, "/s", Arc::clone(&count));
+    (semaphore.expect("a path"), count)
+}
+
+#[tokio::test(start_paused = true)]
+async fn semaphore_concurrent_growth_of_max() {
+    let server = server().await;
+    let (one, count) = counted(&server, 1).await;
+    let (two, _count) = counted(&server, 7).await;
+    let first = one.acquire(1).await.unwrap();
+    // More than there are is waited for: there may be more.
+    let waits = tokio::spawn(async move { two.acquire(2).await.unwrap() });
+    tokio::time::sleep(SECOND).await;
+    count.set(2).await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(!waits.is_finished(), "one of two is free, and two are wanted");
+    assert_eq!(one.permits_left().await.unwrap(), 1);
+    count.set(3).await.unwrap();
+    let more = tokio::time::timeout(SECOND, waits).await.expect("there are enough").unwrap();
+    assert_eq!(one.permits_left().await.unwrap(), 0);
+    drop((first, more));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_that_shrinks_takes_nothing_and_hands_no_more_out() {
+    let server = server().await;
+    let (one, count) = counted(&server, 3).await;
+    let mut had = one.acquire(3).await.unwrap();
+    count.set(1).await.unwrap();
+    assert_eq!(had.state(), LockState::Held);
+    assert_eq!(one.permits_left().await.unwrap(), 0);
+    for _ in 0..2 {
+        assert!(one.try_acquire(1).await.unwrap().is_none());
+        assert!(matches!(one.acquire_within(1, SECOND).await, Err(LockError::Over)));
+        had.split_one().unwrap().release().await.unwrap();
+    }
+    assert!(one.try_acquire(1).await.unwrap().is_none(), "one of one is had");
+    had.release().await.unwrap();
+    drop(one.acquire(1).await.unwrap());
+    count.set(-1).await.unwrap();
+    assert!(one.try_acquire(1).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_count_that_is_no_number_is_an_error_and_leaves_nothing() {
+    let server = server().await;
+    let (one, _count) = counted(&server, 3).await;
+    let client = Client::connect(server.dialer()).await.unwrap();
+    client.set("/count", "three").await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(matches!(one.acquire(1).await, Err(LockError::Count(_))));
+    assert!(matches!(one.permits_left().await, Err(LockError::Count(_))));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(server.totals().ephemerals, 0);
 }

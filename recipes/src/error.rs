@@ -1,6 +1,7 @@
 //! What may go wrong with a lock.
 
 use crate::client;
+use crate::value_error::ValueError;
 
 /// Why a lock was not acquired, or not kept.
 ///
@@ -34,9 +35,44 @@ pub enum LockError {
         /// How many there are.
         max: usize,
     },
+    /// Several things went wrong at once, with locks that are acquired or released together: all of
+    /// them, in their order.
+    #[error("{}", told(.0))]
+    Several(Vec<Self>),
+    /// The count of a semaphore's permits could not be read.
+    #[error(transparent)]
+    Count(#[from] ValueError),
     /// The client could not do its part.
     #[error(transparent)]
     Client(client::Error),
+}
+
+impl LockError {
+    /// What went wrong, if something did.
+    pub(crate) fn all(errors: Vec<Self>) -> Result<(), Self> {
+        let mut errors = errors.into_iter();
+        match errors.next() {
+            Some(first) => Err(first.and(errors.collect())),
+            None => Ok(()),
+        }
+    }
+
+    /// This error together with those that came after it and say something else.
+    pub(crate) fn and(self, others: Vec<Self>) -> Self {
+        let mut all = vec![self];
+        for other in others {
+            if !all.contains(&other) {
+                all.push(other);
+            }
+        }
+        if all.len() == 1 { all.remove(0) } else { Self::Several(all) }
+    }
+}
+
+/// Errors one after the other.
+fn told(errors: &[LockError]) -> String {
+    let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 impl From<client::Error> for LockError {

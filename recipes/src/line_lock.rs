@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use zoolet_protocol::ErrorCode;
 
 use crate::error::LockError;
 use crate::guard::{Guard, Hold};
-use crate::line::{self, Turn};
+use crate::held::Acquired;
+use crate::line::Turn;
 use crate::owner::{Owner, Stand};
 use crate::place::{Line, Place};
 
@@ -18,11 +18,12 @@ use crate::place::{Line, Place};
 pub(crate) struct LineLock {
     pub(crate) line: Line,
     holds: Arc<Mutex<HashMap<Owner, Weak<Hold>>>>,
+    acquired: Acquired,
 }
 
 impl LineLock {
     pub(crate) fn new(line: Line) -> Self {
-        Self { line, holds: Arc::default() }
+        Self { line, holds: Arc::default(), acquired: Acquired::default() }
     }
 
     /// Waits for a place in front.
@@ -69,15 +70,7 @@ impl LineLock {
 
     /// The znodes of all who stand in line under a marker, the first first.
     pub(crate) async fn participants(&self, marker: &str) -> Result<Vec<String>, LockError> {
-        let directory = &self.line.directory;
-        match self.line.client.children(directory).await {
-            Ok(names) => Ok(line::contenders(&names, marker)
-                .iter()
-                .map(|contender| self.line.child(contender.name))
-                .collect()),
-            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
+        self.line.participants(marker).await
     }
 
     pub(crate) fn stand(&self, owner: Owner) -> Result<Stand, LockError> {
@@ -88,10 +81,16 @@ impl LineLock {
     /// Notes that an owner holds a place.
     pub(crate) fn hold(&self, owner: Owner, place: Place, stand: Stand) -> Guard {
         let hold = Hold::new(self.line.client.clone(), place, stand);
+        self.acquired.note(&hold.holder);
         let mut holds = self.holds.lock();
         holds.retain(|_, hold| hold.strong_count() > 0);
         holds.insert(owner, Arc::downgrade(&hold));
         Guard::new(hold)
+    }
+
+    /// Whether someone of this process holds a place by this object.
+    pub(crate) fn is_acquired(&self) -> bool {
+        self.acquired.is_any_held()
     }
 
     /// The guard of an owner that holds a place, once more. A place that is lost is not held, and

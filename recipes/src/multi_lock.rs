@@ -8,6 +8,9 @@ use zoolet_protocol::{MultiOp, MultiResult, Zxid};
 use crate::client::Client;
 use crate::entering::EnteringAll;
 use crate::error::LockError;
+use crate::guard::LockState;
+use crate::held::{Acquired, Holder};
+use crate::line::Turn;
 use crate::mutex::InterProcessMutex;
 use crate::owner::{Owner, Stand};
 use crate::place::{Line, Place};
@@ -37,6 +40,7 @@ use crate::place::{Line, Place};
 pub struct InterProcessMultiLock {
     client: Client,
     lines: Arc<[Line]>,
+    acquired: Acquired,
 }
 
 impl InterProcessMultiLock {
@@ -51,7 +55,7 @@ impl InterProcessMultiLock {
         paths.dedup();
         let line = |path: &&str| InterProcessMutex::new(client, path).map(|mutex| mutex.line());
         let lines = paths.iter().map(line).collect::<Result<_, _>>()?;
-        Ok(Self { client: client.clone(), lines })
+        Ok(Self { client: client.clone(), lines, acquired: Acquired::default() })
     }
 
     /// Waits until all are held.
@@ -74,18 +78,58 @@ impl InterProcessMultiLock {
     ///
     /// As [`InterProcessMultiLock::acquire`].
     pub async fn acquire_as(&self, owner: Owner) -> Result<MultiGuard, LockError> {
-        let stand = |line: &Line| Stand::join(&self.client, &line.directory, owner, true);
-        let stands = self.lines.iter().map(stand).collect::<Result<Vec<_>, _>>()?;
+        let stands = self.stand(owner)?;
         loop {
             match self.enter_and_wait().await {
                 // The session ended in line: the next session takes places of its own.
                 Err(LockError::Lost) => {}
                 Err(error) => return Err(error),
-                Ok(places) => {
-                    return Ok(MultiGuard { client: self.client.clone(), places, _stands: stands });
-                }
+                Ok(places) => return Ok(self.guard(places, stands)),
             }
         }
+    }
+
+    /// All of them if they are free, without waiting for them. If one is held that costs reads, and
+    /// nothing is created.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessMultiLock::acquire`].
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, LockError> {
+        let stands = self.stand(Owner::current())?;
+        for line in self.lines.iter() {
+            if !line.participants(line.kind.marker).await?.is_empty() {
+                return Ok(None);
+            }
+        }
+        let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
+        for (place, line) in places.iter_mut().zip(self.lines.iter()) {
+            if place.look(line).await?.turn != Turn::Mine {
+                self.guard(places, stands).release().await?;
+                return Ok(None);
+            }
+            place.come_to_the_front(line, false);
+        }
+        Ok(Some(self.guard(places, stands)))
+    }
+
+    /// Whether someone of this process holds them by this object.
+    #[must_use]
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        self.acquired.is_any_held()
+    }
+
+    fn stand(&self, owner: Owner) -> Result<Vec<Stand>, LockError> {
+        let stand = |line: &Line| Stand::join(&self.client, &line.directory, owner, true);
+        self.lines.iter().map(stand).collect()
+    }
+
+    fn guard(&self, places: Vec<Place>, stands: Vec<Stand>) -> MultiGuard {
+        let session = places.first().map_or_else(|| self.client.session_id(), Place::session);
+        let token = places.first().map_or(Zxid::ZERO, Place::token);
+        let holder = Holder::new(self.client.clone(), session, token, places);
+        self.acquired.note(&holder);
+        MultiGuard { holder, _stands: stands }
     }
 
     /// As [`InterProcessMultiLock::acquire`], within one time for all of them.
@@ -112,8 +156,7 @@ impl InterProcessMultiLock {
 #[derive(Debug)]
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct MultiGuard {
-    client: Client,
-    places: Vec<Place>,
+    holder: Holder,
     _stands: Vec<Stand>,
 }
 
@@ -122,12 +165,43 @@ impl MultiGuard {
     /// by which all their znodes were created.
     #[must_use]
     pub fn fencing_token(&self) -> Zxid {
-        self.places.first().map_or(Zxid::ZERO, Place::token)
+        self.holder.token()
     }
 
     /// The znodes by which the locks are held.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.places.iter().map(Place::path)
+        self.holder.paths().iter().map(String::as_str)
+    }
+
+    /// Whether all are held, as far as is known without asking the server.
+    #[must_use]
+    pub fn state(&self) -> LockState {
+        self.holder.state()
+    }
+
+    /// Waits until one of them is lost.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe.
+    pub async fn lost(&self) {
+        self.holder.lost().await;
+    }
+
+    /// Waits until the holder is asked to give one of the locks up ([`Revoker`](crate::Revoker)), also if that was
+    /// before. What to do then is for the holder to say: nothing is taken from it.
+    ///
+    /// It costs a look and a watch, which is taken back when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if one is lost meanwhile; what may go wrong with a read.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe.
+    pub async fn revocation_requested(&self) -> Result<(), LockError> {
+        self.holder.revocation_requested().await
     }
 
     /// Carries writes out only if all locks are held then: the server checks their znodes in the
@@ -137,22 +211,16 @@ impl MultiGuard {
     ///
     /// [`LockError::Lost`] if one of the znodes is gone; the refusal of an operation else.
     pub async fn transaction(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, LockError> {
-        Place::transaction(&self.client, self.paths(), ops).await
+        self.holder.transaction(self.holder.paths(), ops).await
     }
 
-    /// Releases all, and returns when they are free. If the future is dropped it goes on in the
-    /// background.
+    /// Releases all, the last first, and returns when they are free. If the future is dropped it
+    /// goes on in the background.
     ///
     /// # Errors
     ///
     /// [`LockError::Lost`] if one was lost before; the others are released all the same.
-    pub async fn release(mut self) -> Result<(), LockError> {
-        // All are on their way before the first answer is waited for, the last first.
-        let leaves: Vec<_> = self.places.drain(..).rev().map(Place::start_leaving).collect();
-        let mut result = Ok(());
-        for leave in leaves {
-            result = result.and(leave.done().await);
-        }
-        result
+    pub async fn release(self) -> Result<(), LockError> {
+        self.holder.release().await
     }
 }

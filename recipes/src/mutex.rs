@@ -124,6 +124,12 @@ impl InterProcessMutex {
         self.lock.held_by(Owner::current()).is_some()
     }
 
+    /// Whether someone of this process holds it by this object.
+    #[must_use]
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        self.lock.is_acquired()
+    }
+
     /// The znodes of all who stand in line, the holder first.
     ///
     /// # Errors

@@ -132,6 +132,18 @@ impl Line {
         }
     }
 
+    /// The znodes of all who stand in line under a marker, the first first.
+    pub(crate) async fn participants(&self, marker: &str) -> Result<Vec<String>, LockError> {
+        match self.client.children(&self.directory).await {
+            Ok(names) => Ok(line::contenders(&names, marker)
+                .iter()
+                .map(|contender| self.child(contender.name))
+                .collect()),
+            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The path of a new place without its number, which no other znode has.
     pub(crate) fn new_path(&self) -> String {
         self.client.protected_path(&self.child(self.kind.marker))
@@ -219,26 +231,34 @@ impl Place {
         created: Created,
         digits_at: usize,
     ) -> Result<Self, LockError> {
-        let Created { path, stat } = created;
-        let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
-        let place = Self {
-            client: client.clone(),
-            session,
-            name_at,
-            czxid: stat.czxid,
-            tells_its_end: false,
-            token: stat.czxid,
-            own: None,
-            is_gone: AtomicBool::new(false),
-            is_left: false,
-            path,
-        };
+        let place = Self::unordered(client, session, created.path, created.stat.czxid);
         let number = place.path.get(digits_at..).and_then(|digits| digits.parse().ok());
         if !number.is_some_and(line::is_certain) {
-            let directory = place.path[..name_at.saturating_sub(1)].to_owned();
+            let directory = place.path[..place.name_at.saturating_sub(1)].to_owned();
             return Err(LockError::NumbersExhausted(directory));
         }
         Ok(place)
+    }
+
+    /// The place of a znode whose number does not matter.
+    pub(crate) fn unordered(
+        client: &Client,
+        session: SessionId,
+        path: String,
+        czxid: Zxid,
+    ) -> Self {
+        Self {
+            client: client.clone(),
+            session,
+            name_at: path.rfind('/').map_or(0, |slash| slash + 1),
+            path,
+            czxid,
+            token: czxid,
+            tells_its_end: false,
+            own: None,
+            is_gone: AtomicBool::new(false),
+            is_left: false,
+        }
     }
 
     pub(crate) fn path(&self) -> &str {

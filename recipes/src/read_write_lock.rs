@@ -170,6 +170,12 @@ impl InterProcessReadLock {
         self.0.read.try_acquire(owner).await
     }
 
+    /// Whether someone of this process holds it by this object.
+    #[must_use]
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        self.0.read.is_acquired()
+    }
+
     /// The znodes of all who read or wait to, in their order.
     ///
     /// # Errors
@@ -220,6 +226,12 @@ impl InterProcessWriteLock {
     /// As [`InterProcessWriteLock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
         self.0.write.try_acquire(Owner::current()).await
+    }
+
+    /// Whether someone of this process holds it by this object.
+    #[must_use]
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        self.0.write.is_acquired()
     }
 
     /// The znodes of all who write or wait to, in their order.

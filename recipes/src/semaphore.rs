@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use zoolet_protocol::{
-    Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, SessionId, ZPath,
-    Zxid,
+    Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, ZPath,
 };
 
 use crate::client::{self, Client, WaiterId, Watched};
 use crate::error::LockError;
-use crate::leave::Leave;
-use crate::line::{self, Kind};
+use crate::line::{self, Kind, Turn};
+use crate::permits::{Permits, Taking};
 use crate::place::{Line, Place};
+use crate::shared_count::SharedCount;
+use crate::shared_value::VersionedValue;
 use crate::tries::Tries;
 
 /// The line of those who want permits. Only its first looks at the permits.
@@ -50,7 +52,31 @@ pub struct InterProcessSemaphoreV2 {
     gate: Line,
     /// Where the permits are.
     permits: Arc<str>,
-    permits_max: usize,
+    maximum: Maximum,
+}
+
+/// How many permits there are.
+#[derive(Debug, Clone)]
+enum Maximum {
+    Fixed(usize),
+    Shared(Arc<SharedCount>),
+}
+
+impl Maximum {
+    /// As far as is known at this moment.
+    fn now(&self) -> Result<usize, LockError> {
+        match self {
+            Self::Fixed(count) => Ok(*count),
+            Self::Shared(count) => Ok(usize::try_from(count.count()?).unwrap_or(0)),
+        }
+    }
+
+    fn subscribe(&self) -> Option<watch::Receiver<VersionedValue>> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Shared(count) => Some(count.subscribe()),
+        }
+    }
 }
 
 impl InterProcessSemaphoreV2 {
@@ -60,12 +86,33 @@ impl InterProcessSemaphoreV2 {
     ///
     /// [`Error::Path`](client::Error::Path) if `path` names no znode.
     pub fn new(client: &Client, path: &str, permits_max: usize) -> Result<Self, LockError> {
+        Self::with_maximum(client, path, Maximum::Fixed(permits_max))
+    }
+
+    /// The semaphore of a path, with as many permits as `count` says, which may change. When it
+    /// grows, who waits is let in; when it shrinks, permits that are had stay so, and no more are
+    /// handed out while there are too many. Below zero it stands for none.
+    ///
+    /// A process whose copy of the count is late goes by the earlier one, as Curator's do.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    pub fn with_count(
+        client: &Client,
+        path: &str,
+        count: Arc<SharedCount>,
+    ) -> Result<Self, LockError> {
+        Self::with_maximum(client, path, Maximum::Shared(count))
+    }
+
+    fn with_maximum(client: &Client, path: &str, maximum: Maximum) -> Result<Self, LockError> {
         ZPath::check(path).map_err(client::Error::from)?;
         let path = path.trim_end_matches('/');
         Ok(Self {
             gate: Line::new(client, &format!("{path}/locks"), &GATE)?,
             permits: format!("{path}/leases").into(),
-            permits_max,
+            maximum,
         })
     }
 
@@ -87,15 +134,14 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// [`LockError::TooMany`] for more than there are; else what may go wrong with requests.
+    /// [`LockError::TooMany`] for more than there are, where that cannot change; else what may go
+    /// wrong with requests.
     ///
     /// # Cancellation
     ///
     /// Safe: dropping the future leaves the line, and permits that it had got are given back.
     pub async fn acquire(&self, count: usize) -> Result<Permits, LockError> {
-        if count > self.permits_max {
-            return Err(LockError::TooMany { count, max: self.permits_max });
-        }
+        self.check(count)?;
         loop {
             let (mut place, standing) = self.gate.enter().await?;
             let acquired = match place.wait(&self.gate, standing).await {
@@ -107,6 +153,38 @@ impl InterProcessSemaphoreV2 {
                 Err(LockError::Lost) => {}
                 acquired => return acquired,
             }
+        }
+    }
+
+    /// `count` permits, if they are free and nobody is in line before, without waiting for them. If
+    /// they are not free that costs one read, and nothing is created.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessSemaphoreV2::acquire`].
+    pub async fn try_acquire(&self, count: usize) -> Result<Option<Permits>, LockError> {
+        self.check(count)?;
+        if self.permits_left().await? < count {
+            return Ok(None);
+        }
+        let (mut place, standing) = self.gate.enter().await?;
+        if standing.turn == Turn::Mine {
+            place.come_to_the_front(&self.gate, false);
+            if let Some(ops) = self.room_for(count).await? {
+                let permits = self.take(&place, ops, count).await?;
+                place.was_left();
+                return Ok(Some(permits));
+            }
+        }
+        place.leave().await?;
+        Ok(None)
+    }
+
+    /// Refuses what can never be had.
+    fn check(&self, count: usize) -> Result<(), LockError> {
+        match self.maximum {
+            Maximum::Fixed(max) if count > max => Err(LockError::TooMany { count, max }),
+            _ => Ok(()),
         }
     }
 
@@ -125,7 +203,8 @@ impl InterProcessSemaphoreV2 {
     ///
     /// What may go wrong with a read.
     pub async fn permits_left(&self) -> Result<usize, LockError> {
-        Ok(self.permits_max.saturating_sub(self.participants().await?.len()))
+        let had = self.participants().await?.len();
+        Ok(self.maximum.now()?.saturating_sub(had))
     }
 
     /// The znodes of all permits that are had.
@@ -171,29 +250,47 @@ impl InterProcessSemaphoreV2 {
 
     /// Waits until there are enough permits, and returns what must be created for them.
     async fn wait_for(&self, place: &Place, count: usize) -> Result<Vec<MultiOp>, LockError> {
-        let client = &self.gate.client;
-        let is_enough = |names: &Names| permits(names).count() + count <= self.permits_max;
-        match client.children(&self.permits).await {
-            Ok(names) if is_enough(&names) => return Ok(Vec::new()),
-            Ok(_) => {}
-            Err(error) => return self.missing_directory(error).await,
+        if let Some(ops) = self.room_for(count).await? {
+            return Ok(ops);
         }
+        let mut maximum = self.maximum.subscribe();
         loop {
-            let watched = match client.children(&self.permits).and_watch().await {
+            // What changes from here on is heard.
+            if let Some(maximum) = &mut maximum {
+                maximum.mark_unchanged();
+            }
+            let watched = match self.gate.client.children(&self.permits).and_watch().await {
                 Ok(watched) => watched,
                 Err(error) => return self.missing_directory(error).await,
             };
             let Watched { found, watcher } = watched;
-            if is_enough(&found) {
+            if self.is_enough(&found, count)? {
                 return Ok(Vec::new());
             }
             let lost = std::future::poll_fn(|context| place.poll_lost(WaiterId::ONLY, context));
             tokio::select! {
                 // A session that is over is noticed when the permits are asked for.
                 _changed = watcher => {}
+                () = changed(&mut maximum) => {}
                 lost = lost => return Err(lost),
             }
         }
+    }
+
+    /// What must be created for the permits, if there are enough.
+    async fn room_for(&self, count: usize) -> Result<Option<Vec<MultiOp>>, LockError> {
+        match self.gate.client.children(&self.permits).await {
+            Ok(names) => Ok(self.is_enough(&names, count)?.then(Vec::new)),
+            // With no directory none are had.
+            Err(error) => {
+                let ops = self.missing_directory(error).await?;
+                Ok((count <= self.maximum.now()?).then_some(ops))
+            }
+        }
+    }
+
+    fn is_enough(&self, names: &Names, count: usize) -> Result<bool, LockError> {
+        Ok(permits(names).count() + count <= self.maximum.now()?)
     }
 
     /// What creates the directory of the permits, if it is missing.
@@ -235,8 +332,18 @@ impl InterProcessSemaphoreV2 {
             }
         };
         taking.path = None;
-        Ok(Permits { client: client.clone(), session: taking.session, paths, token })
+        Ok(Permits::new(client, taking.session, paths, token))
     }
+}
+
+/// Waits until a maximum that may change does.
+async fn changed(maximum: &mut Option<watch::Receiver<VersionedValue>>) {
+    if let Some(maximum) = maximum
+        && maximum.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// The names of the permits among those of a directory.
@@ -252,106 +359,4 @@ fn paths_of(client: &Client, results: &[MultiResult], marker: &str) -> Vec<Strin
     };
     let is_marked = |path: &String| line::number(path, marker).is_some();
     results.iter().filter_map(path).filter(is_marked).collect()
-}
-
-/// Permits that are asked for and not known to be had. Dropped, it sees to it that they are not.
-struct Taking {
-    client: Client,
-    session: SessionId,
-    path: Option<String>,
-}
-
-impl Taking {
-    /// The permits whose answer was lost: all of them, or none, since they were made in one.
-    async fn look_for(&mut self) -> Result<(Vec<String>, Zxid), client::Error> {
-        let path = self.path.clone().unwrap_or_default();
-        let found = self.client.find_all_protected(&path, self.session).await?;
-        if let Some(first) = found.first() {
-            let exists = self.client.exists(first).bound_to(self.session).until_answered();
-            if let Some(stat) = exists.await? {
-                return Ok((found, stat.czxid));
-            }
-        }
-        self.path = None;
-        Err(client::Error::Lost)
-    }
-}
-
-impl Drop for Taking {
-    fn drop(&mut self) {
-        if let Some(path) = self.path.take() {
-            self.client.remove_all_protected(path, self.session);
-        }
-    }
-}
-
-/// Permits that are had. Dropping them gives them back in the background; [`Permits::release`]
-/// waits for that.
-#[derive(Debug)]
-#[must_use = "the permits are given back when this is dropped"]
-pub struct Permits {
-    client: Client,
-    session: SessionId,
-    paths: Vec<String>,
-    token: Zxid,
-}
-
-impl Permits {
-    /// A number that is greater than that of whoever took permits before: the zxid by which these
-    /// were created. Of a semaphore with one permit it is a fencing token.
-    #[must_use]
-    pub fn fencing_token(&self) -> Zxid {
-        self.token
-    }
-
-    /// How many they are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.paths.len()
-    }
-
-    /// Whether there are none, as when none were asked for.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.paths.is_empty()
-    }
-
-    /// The znodes by which they are had.
-    #[must_use]
-    pub fn paths(&self) -> &[String] {
-        &self.paths
-    }
-
-    /// One of them, apart from the others; `None` when none are left.
-    pub fn split_one(&mut self) -> Option<Self> {
-        let paths = vec![self.paths.pop()?];
-        Some(Self { client: self.client.clone(), session: self.session, paths, token: self.token })
-    }
-
-    /// Gives them back, and returns when they are free. If the future is dropped it goes on in the
-    /// background.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if one was lost before, with its session or by someone else's doing.
-    pub async fn release(mut self) -> Result<(), LockError> {
-        // All are on their way before the first answer is waited for.
-        let leaves: Vec<_> = std::mem::take(&mut self.paths)
-            .iter()
-            .map(|path| Leave::begin(&self.client, self.session, path))
-            .collect();
-        let mut result = Ok(());
-        for leave in leaves {
-            result = result.and(leave.done().await);
-        }
-        result
-    }
-}
-
-impl Drop for Permits {
-    fn drop(&mut self) {
-        for path in std::mem::take(&mut self.paths) {
-            drop(Leave::begin(&self.client, self.session, &path));
-        }
-    }
 }

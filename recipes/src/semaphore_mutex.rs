@@ -7,7 +7,9 @@ use zoolet_protocol::Acl;
 
 use crate::client::Client;
 use crate::error::LockError;
-use crate::semaphore::{InterProcessSemaphoreV2, Permits};
+use crate::held::Acquired;
+use crate::permits::Permits;
+use crate::semaphore::InterProcessSemaphoreV2;
 
 /// A semaphore with one permit: a lock that knows no owner. Nobody acquires it twice, whoever has the
 /// [`Permits`] may release them, and who holds it and wants it again waits for itself.
@@ -26,7 +28,10 @@ use crate::semaphore::{InterProcessSemaphoreV2, Permits};
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct InterProcessSemaphoreMutex(InterProcessSemaphoreV2);
+pub struct InterProcessSemaphoreMutex {
+    semaphore: InterProcessSemaphoreV2,
+    acquired: Acquired,
+}
 
 impl InterProcessSemaphoreMutex {
     /// The mutex of a path. Nothing is created before it is acquired.
@@ -35,19 +40,20 @@ impl InterProcessSemaphoreMutex {
     ///
     /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
-        InterProcessSemaphoreV2::new(client, path, 1).map(Self)
+        let semaphore = InterProcessSemaphoreV2::new(client, path, 1)?;
+        Ok(Self { semaphore, acquired: Acquired::default() })
     }
 
     /// The same mutex with data for its znodes, by which others see who holds it.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
-        Self(self.0.with_data(data))
+        Self { semaphore: self.semaphore.with_data(data), ..self }
     }
 
     /// The same mutex with an access control list for its znodes and for what is created above.
     #[must_use]
     pub fn with_acl(self, acl: Vec<Acl>) -> Self {
-        Self(self.0.with_acl(acl))
+        Self { semaphore: self.semaphore.with_acl(acl), ..self }
     }
 
     /// Waits until the lock is held.
@@ -60,7 +66,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// Safe: dropping the future leaves the line.
     pub async fn acquire(&self) -> Result<Permits, LockError> {
-        self.0.acquire(1).await
+        Ok(self.noted(self.semaphore.acquire(1).await?))
     }
 
     /// As [`InterProcessSemaphoreMutex::acquire`], within a time that covers everything.
@@ -69,7 +75,28 @@ impl InterProcessSemaphoreMutex {
     ///
     /// [`LockError::Over`] when the time is over; else what may go wrong with requests.
     pub async fn acquire_within(&self, time: Duration) -> Result<Permits, LockError> {
-        self.0.acquire_within(1, time).await
+        Ok(self.noted(self.semaphore.acquire_within(1, time).await?))
+    }
+
+    /// The lock if it is free, without waiting for it. A lock that is held costs one read, and
+    /// nothing is created.
+    ///
+    /// # Errors
+    ///
+    /// What may go wrong with requests.
+    pub async fn try_acquire(&self) -> Result<Option<Permits>, LockError> {
+        Ok(self.semaphore.try_acquire(1).await?.map(|permits| self.noted(permits)))
+    }
+
+    fn noted(&self, permits: Permits) -> Permits {
+        self.acquired.note(&permits.holder);
+        permits
+    }
+
+    /// Whether someone of this process holds it by this object.
+    #[must_use]
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        self.acquired.is_any_held()
     }
 
     /// Whether someone holds it.
@@ -78,6 +105,6 @@ impl InterProcessSemaphoreMutex {
     ///
     /// What may go wrong with a read.
     pub async fn is_held(&self) -> Result<bool, LockError> {
-        Ok(self.0.permits_left().await? == 0)
+        Ok(self.semaphore.permits_left().await? == 0)
     }
 }

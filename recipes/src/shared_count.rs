@@ -1,6 +1,7 @@
 //! A number that is kept fresh: Curator's `SharedCount`, with its znode.
 
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::shared_value::{SharedValue, VersionedValue};
@@ -118,6 +119,11 @@ impl SharedCount {
                 unreachable!("the sender lives as long as the value does");
             }
         }
+    }
+
+    /// The copy's bytes, to be waited on for changes.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<VersionedValue> {
+        self.value.subscribe()
     }
 
     fn decoded(&self, value: &VersionedValue) -> Result<VersionedCount, ValueError> {

@@ -1,0 +1,194 @@
+//! Several locks of any kind as one: Curator's `InterProcessMultiLock` over locks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zoolet_protocol::Zxid;
+
+use crate::error::LockError;
+use crate::guard::LockState;
+use crate::lock::{InterProcessLock, LockGuard};
+use crate::revocation::first_of;
+
+/// Several locks of any kind as one, acquired one after the other in the order in which they are
+/// given: all are held, or none.
+///
+/// Whoever takes the same locks must name them in the same order, or two may each wait for what the
+/// other holds until a deadline passes. Over the mutexes of paths an
+/// [`InterProcessMultiLock`](crate::InterProcessMultiLock) has no such trouble.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use zoolet_recipes::client::Client;
+/// use zoolet_recipes::{InterProcessMutex, InterProcessReadWriteLock, SequentialMultiLock};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("localhost:2181").await?;
+/// let catalogue = InterProcessReadWriteLock::new(&client, "/locks/catalogue")?;
+/// let stock = InterProcessMutex::new(&client, "/locks/stock")?;
+/// let both = SequentialMultiLock::new(vec![Arc::new(catalogue.read_lock()), Arc::new(stock)]);
+/// let guard = both.acquire_within(Duration::from_secs(1)).await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct SequentialMultiLock {
+    locks: Arc<[Arc<dyn InterProcessLock>]>,
+}
+
+impl SequentialMultiLock {
+    /// These locks, in this order.
+    #[must_use]
+    pub fn new(locks: Vec<Arc<dyn InterProcessLock>>) -> Self {
+        Self { locks: locks.into() }
+    }
+
+    /// Waits until all are held. When one cannot be acquired the others are not tried, and those
+    /// that were acquired are released, the last first.
+    ///
+    /// # Errors
+    ///
+    /// What kept one of them from being acquired; [`LockError::Several`] if a release went wrong
+    /// after that.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: dropping the future leaves all lines.
+    pub async fn acquire(&self) -> Result<SequentialMultiGuard, LockError> {
+        let mut acquired = SequentialMultiGuard { guards: Vec::new() };
+        for lock in self.locks.iter() {
+            match lock.acquire().await {
+                Ok(guard) => acquired.guards.push(guard),
+                Err(error) => return Err(acquired.roll_back(error).await),
+            }
+        }
+        Ok(acquired)
+    }
+
+    /// As [`SequentialMultiLock::acquire`], within one time for all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over; else as [`SequentialMultiLock::acquire`].
+    pub async fn acquire_within(&self, time: Duration) -> Result<SequentialMultiGuard, LockError> {
+        tokio::time::timeout(time, self.acquire()).await.unwrap_or(Err(LockError::Over))
+    }
+
+    /// All of them if they are free, without waiting for them.
+    ///
+    /// # Errors
+    ///
+    /// As [`SequentialMultiLock::acquire`].
+    pub async fn try_acquire(&self) -> Result<Option<SequentialMultiGuard>, LockError> {
+        let mut acquired = SequentialMultiGuard { guards: Vec::new() };
+        for lock in self.locks.iter() {
+            match lock.try_acquire().await {
+                Ok(Some(guard)) => acquired.guards.push(guard),
+                Ok(None) => {
+                    acquired.release().await?;
+                    return Ok(None);
+                }
+                Err(error) => return Err(acquired.roll_back(error).await),
+            }
+        }
+        Ok(Some(acquired))
+    }
+
+    /// Whether this process holds each of them by its object.
+    #[must_use]
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        self.locks.iter().all(|lock| lock.is_acquired_in_this_process())
+    }
+}
+
+/// Several locks of any kind that are held. Dropping it releases all in the background, the last
+/// first; [`SequentialMultiGuard::release`] waits for that.
+#[derive(Debug)]
+#[must_use = "the locks are released when the guard is dropped"]
+pub struct SequentialMultiGuard {
+    guards: Vec<Box<dyn LockGuard>>,
+}
+
+impl SequentialMultiGuard {
+    /// The guards of the locks, in their order.
+    #[must_use]
+    pub fn guards(&self) -> &[Box<dyn LockGuard>] {
+        &self.guards
+    }
+
+    /// The greatest of the locks' fencing tokens: greater than that of whoever held all these locks
+    /// before. What one of them protects from those who take that alone goes by that lock's own
+    /// token ([`SequentialMultiGuard::guards`]).
+    #[must_use]
+    pub fn fencing_token(&self) -> Zxid {
+        self.guards.iter().map(|guard| guard.fencing_token()).max().unwrap_or(Zxid::ZERO)
+    }
+
+    /// The znodes by which the locks are held.
+    #[must_use]
+    pub fn paths(&self) -> Vec<&str> {
+        self.guards.iter().flat_map(|guard| guard.paths()).collect()
+    }
+
+    /// Whether all are held, as far as is known without asking the server: the worst of their
+    /// states.
+    #[must_use]
+    pub fn state(&self) -> LockState {
+        self.guards.iter().map(|guard| guard.state()).max().unwrap_or(LockState::Held)
+    }
+
+    /// Waits until one of them is lost.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe.
+    pub async fn lost(&self) {
+        first_of(self.guards.iter().map(|guard| guard.lost()).collect()).await;
+    }
+
+    /// Waits until the holder is asked to give one of the locks up ([`Revoker`](crate::Revoker)), also if that was
+    /// before. What to do then is for the holder to say: nothing is taken from it.
+    ///
+    /// It costs a look and a watch, which is taken back when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if one is lost meanwhile; what may go wrong with a read.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe.
+    pub async fn revocation_requested(&self) -> Result<(), LockError> {
+        first_of(self.guards.iter().map(|guard| guard.revocation_requested()).collect()).await
+    }
+
+    /// Releases all, the last first, also when one of the releases goes wrong.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong: one error, or [`LockError::Several`].
+    pub async fn release(self) -> Result<(), LockError> {
+        LockError::all(self.release_each().await)
+    }
+
+    async fn release_each(mut self) -> Vec<LockError> {
+        let mut errors = Vec::new();
+        while let Some(guard) = self.guards.pop() {
+            errors.extend(guard.release().await.err());
+        }
+        errors
+    }
+
+    /// Releases what was acquired before an error, and tells that and what else went wrong.
+    async fn roll_back(self, error: LockError) -> LockError {
+        error.and(self.release_each().await)
+    }
+}
+
+impl Drop for SequentialMultiGuard {
+    fn drop(&mut self) {
+        while self.guards.pop().is_some() {}
+    }
+}
