@@ -47,6 +47,7 @@ enum Recipe {
     Count,
     Long,
     Barrier,
+    Copy,
     Shell,
 }
 
@@ -69,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         println!("ready");
         match arguments.recipe {
             Recipe::Barrier => obey(&client, &arguments.path, told).await?,
+            Recipe::Copy => set_and_await(&client, &arguments.path, told).await?,
             Recipe::Shell => lock_shell::obey(&client, &arguments.path, told).await?,
             _ if told.recv().await.is_some() => contend(arguments, &client, told).await?,
             _ => {}
@@ -99,6 +101,30 @@ async fn obey(client: &Client, path: &str, mut told: UnboundedReceiver<String>) 
             "remove" => barrier.remove().await?,
             "wait" => barrier.wait_within(PATIENCE).await?,
             other => return Err(format!("told {other}").into()),
+        }
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// Sets a count, or waits until its copy has one, and says so.
+async fn set_and_await(
+    client: &Client,
+    path: &str,
+    mut told: UnboundedReceiver<String>,
+) -> Outcome<()> {
+    let count = SharedCount::start(client, path, 0).await?;
+    while let Some(line) = told.recv().await {
+        match line.split_once(' ') {
+            Some(("set", number)) => count.set(number.parse()?).await?,
+            Some(("await", number)) => {
+                let number = number.parse()?;
+                let mut now = count.count()?;
+                while now != number {
+                    now = count.changed(now).await?;
+                }
+            }
+            _ => return Err(format!("told {line}").into()),
         }
         println!("{line}");
     }
@@ -139,7 +165,7 @@ async fn contend(
                     log.note_number((before + 1).into())?;
                 }
             }
-            (Recipe::Barrier | Recipe::Shell | Recipe::Count, _) => {
+            (Recipe::Barrier | Recipe::Copy | Recipe::Shell | Recipe::Count, _) => {
                 unreachable!("obeyed, and started above")
             }
         }

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         on_both("latch", four_of_two.clone(), |at, all| excludes(at, "latch", 1, all)),
         on_both("count", four_each, |at, all| counts(at, "count", all)),
         on_both("long", four_of_two, |at, all| counts(at, "long", all)),
+        on_both("copy", vec![Zoolet, Curator, Kazoo], copies),
         on_both("barrier", vec![Zoolet, Curator, Kazoo, Zoolet, Curator, Kazoo], barrier),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
@@ -125,6 +126,24 @@ fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<()
         let is_of_it = |entry: &Entry| entry.who.starts_with(library.name());
         assert!(entries.iter().any(is_of_it), "none of {} ever counted", library.name());
     }
+    Ok(())
+}
+
+/// Each in turn sets the count, and all others come to have it.
+fn copies(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
+    let address = address.to_string();
+    let subject = Subject { recipe: "copy", address: &address, path: "/fleet-copy", capacity: 0 };
+    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    for (number, setter) in [-7, 0, i32::MAX, 1, i32::MIN, 8].into_iter().zip(0..) {
+        let setter = setter % libraries.len();
+        fleet.tell(setter, &format!("set {number}"))?;
+        assert_eq!(fleet.hear()?, (setter, format!("set {number}")));
+        for member in 0..libraries.len() {
+            fleet.tell(member, &format!("await {number}"))?;
+            assert_eq!(fleet.hear()?, (member, format!("await {number}")));
+        }
+    }
+    fleet.stop()?;
     Ok(())
 }
 

@@ -90,6 +90,8 @@ public final class FleetMember {
         System.out.println("ready");
         if (recipe.equals("barrier")) {
             obey(new DistributedBarrier(client, path), told);
+        } else if (recipe.equals("copy")) {
+            setAndAwait(path, told);
         } else if (recipe.equals("shell")) {
             LockShell.obey(client, path, told);
         } else if (told.readLine() != null) {
@@ -128,6 +130,22 @@ public final class FleetMember {
                 default -> throw new IllegalArgumentException(line);
             }
             System.out.println(line);
+        }
+    }
+
+    private static void setAndAwait(String path, BufferedReader told) throws Exception {
+        try (SharedCount count = new SharedCount(client, path, 0)) {
+            count.start();
+            for (String line = told.readLine(); line != null; line = told.readLine()) {
+                int number = Integer.parseInt(line.substring(line.indexOf(' ') + 1));
+                if (line.startsWith("set ")) {
+                    count.setCount(number);
+                }
+                while (count.getCount() != number) {
+                    TimeUnit.MILLISECONDS.sleep(1);
+                }
+                System.out.println(line);
+            }
         }
     }
 
