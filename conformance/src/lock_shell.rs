@@ -51,7 +51,10 @@ pub(crate) async fn obey(
             "write" => held.write = Some(lock.write_lock().acquire().await?),
             "unwrite" => release(&mut held.write).await?,
             "permit" => held.permit = Some(semaphore.acquire(1).await?),
-            "unpermit" => held.permit.take().ok_or("no permit is held")?.release().await?,
+            "permits" => held.permit = Some(semaphore.acquire(PERMITS).await?),
+            "unpermit" | "unpermits" => {
+                held.permit.take().ok_or("no permit is held")?.release().await?
+            }
             "all" => held.all = Some(all.acquire().await?),
             "unall" => held.all.take().ok_or("they are not held")?.release().await?,
             "try" if mutex.try_acquire().await?.is_some() => return Err("it was free".into()),

@@ -135,6 +135,7 @@ impl Bench {
             ("write, then keep it to read", &["write", "read", "unwrite"], &["unread"]),
             ("semaphore: one of three", &["permit"], &["unpermit"]),
             ("semaphore: one of three, and back", &["permit", "unpermit"], &[]),
+            ("semaphore: three of three, and back", &["permits", "unpermits"], &[]),
             ("multi-lock of three: acquire", &["all"], &["unall"]),
             ("multi-lock of three: acquire and release", &["all", "unall"], &[]),
         ] {

@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
@@ -22,6 +23,7 @@ final class LockShell {
     private final InterProcessLock all;
     private final List<FutureTask<Void>> waiting = new ArrayList<>();
     private Lease lease;
+    private Collection<Lease> leases;
 
     private LockShell(CuratorFramework client, String path) {
         mutex = new InterProcessMutex(client, path + "/mutex");
@@ -51,6 +53,8 @@ final class LockShell {
             case "unwrite" -> lock.writeLock().release();
             case "permit" -> lease = semaphore.acquire();
             case "unpermit" -> lease.close();
+            case "permits" -> leases = semaphore.acquire(PERMITS);
+            case "unpermits" -> semaphore.returnAll(leases);
             case "all" -> all.acquire();
             case "unall" -> all.release();
             case "try" -> {
