@@ -5,12 +5,15 @@
 //!   after it ([`LogReader`], [`encode_log_record`]); `directory` knows their names, and which are old.
 //! - `recovery` makes a state of them; `log_tail` tells what a crash has left from damage.
 //! - `committer` writes what is decided.
+//! - [`Inspection`] and [`compact`] are for administrators.
 
 mod compression;
 mod config;
 mod disk;
 mod error;
+mod inspect;
 mod log_reader;
+mod log_scan;
 mod log_tail;
 mod log_writer;
 mod snapshot;
@@ -26,6 +29,9 @@ pub use self::compression::{Compression, UnknownCompression};
 pub use self::config::{Durability, StorageConfig, UnknownDurability};
 pub use self::disk::{DirectoryLock, Disk, DiskFile, FsDisk, LockError, MemDisk, SimDisk};
 pub use self::error::StorageError;
+pub use self::inspect::{
+    CheckedFile, Compacted, FileKind, FileState, Inspection, Opened, compact, open_snapshot,
+};
 pub use self::log_reader::{LogEnd, LogError, LogReader, LogRecord};
 pub use self::log_writer::encode_log_record;
 pub use self::recovery::{SnapshotFault, SnapshotUnusable};

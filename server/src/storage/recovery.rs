@@ -1,7 +1,7 @@
 //! From files to a state: the newest good snapshot, and the logs from there on
 //! (`FileTxnSnapLog.restore`, `ZooKeeperServer.loadData`).
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use zoolet_core::{Core, Restore, RestoreError, Settings, Txn};
@@ -10,8 +10,7 @@ use zoolet_protocol::Zxid;
 use super::directory::{Directory, Files, LogFile, SnapshotFile};
 use super::disk::Disk;
 use super::error::StorageError;
-use super::log_reader::{HEADER_BYTES, LogEnd, LogError, LogReader, MAGIC, VERSION};
-use super::log_tail::{self, Tail};
+use super::log_scan::{self, LogState};
 use super::snapshot_reader::{SnapshotError, SnapshotReader};
 
 /// What the files hold, and what is to be done before anything is written to them.
@@ -137,7 +136,7 @@ fn newest_snapshot(
 }
 
 /// The state that a snapshot holds, and whether more was made of it than it holds.
-fn read_snapshot(
+pub(super) fn read_snapshot(
     disk: &dyn Disk,
     file: &SnapshotFile,
     settings: &Settings,
@@ -174,85 +173,38 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn log(&mut self, log: &LogFile) -> Result<(), StorageError> {
         let path = &log.path;
-        let read = StorageError::io("read", path);
-        let input = self.open(path)?;
-        let mut reader = match LogReader::new(input) {
-            Ok(reader) => reader,
-            Err(LogError::Io(error)) => return Err(read(error)),
-            Err(LogError::Short(_) | LogError::Magic(_)) if self.is_unwritten(path)? => {
+        let directory = self.directory;
+        let mut is_first = true;
+        let state = log_scan::scan(&*directory.disk, path, |record| {
+            let zxid = record.txn.zxid;
+            if zxid <= self.read {
+                let (path, offset, after) = (path.clone(), record.offset, self.read);
+                return Err(StorageError::Order { path, offset, after, found: zxid });
+            }
+            self.read = zxid;
+            if zxid > self.last {
+                self.check_gap(path, record.offset, zxid, is_first)?;
+                self.txn(&record.txn);
+            }
+            is_first = false;
+            Ok(())
+        })?;
+        match state {
+            LogState::Whole => {}
+            LogState::Torn { offset } => {
+                let (zxid, path) = (self.last, path.display());
+                tracing::warn!(
+                    "{path}: offset {offset}: what was being written when the server ended is cut \
+                     off; the last transaction is {zxid}"
+                );
+                self.recovered.torn.push((log.path.clone(), offset));
+            }
+            LogState::Unwritten => {
                 tracing::warn!("{}: nothing was written to it yet", path.display());
                 self.recovered.empty.push(path.clone());
-                return Ok(());
-            }
-            Err(error) => return Err(StorageError::Damaged { path: path.clone(), error }),
-        };
-        let mut is_first = true;
-        let (offset, is_whole, error) = loop {
-            match reader.next_record() {
-                Ok(Some(record)) => {
-                    let zxid = record.txn.zxid;
-                    if zxid <= self.read {
-                        let (path, offset, after) = (path.clone(), record.offset, self.read);
-                        return Err(StorageError::Order { path, offset, after, found: zxid });
-                    }
-                    self.read = zxid;
-                    if zxid > self.last {
-                        self.check_gap(path, record.offset, zxid, is_first)?;
-                        self.txn(&record.txn);
-                    }
-                    is_first = false;
-                }
-                Ok(None) => match reader.end() {
-                    Some(LogEnd::Clean { offset } | LogEnd::Torn { offset }) => {
-                        break (offset, false, None);
-                    }
-                    None => unreachable!("a log without a next record has ended"),
-                },
-                Err(LogError::Io(error)) => return Err(StorageError::io("read", path)(error)),
-                Err(error @ LogError::Checksum { offset, .. }) => {
-                    break (offset, true, Some(error));
-                }
-                Err(error) => return Err(StorageError::Damaged { path: path.clone(), error }),
-            }
-        };
-        let tail = log_tail::look(self.open(path)?, offset, is_whole);
-        match (tail.map_err(StorageError::io("read", path))?, error) {
-            (Tail::Clean, _) => {}
-            (Tail::Torn, _) => {
-                let zxid = self.last;
-                tracing::warn!(
-                    "{}: offset {offset}: what was being written when the server ended is cut off; \
-                     the last transaction is {zxid}",
-                    path.display()
-                );
-                self.recovered.torn.push((path.clone(), offset));
-            }
-            (Tail::Damaged { .. }, Some(error)) => {
-                return Err(StorageError::Damaged { path: path.clone(), error });
-            }
-            (Tail::Damaged { behind }, None) => {
-                return Err(StorageError::Hole { path: path.clone(), offset, behind });
             }
         }
         Ok(())
-    }
-
-    fn open(&self, path: &Path) -> Result<Box<dyn Read + Send>, StorageError> {
-        self.directory.disk.open(path).map_err(StorageError::io("read", path))
-    }
-
-    /// Whether a file is what a crash leaves of a log whose header was not written whole.
-    fn is_unwritten(&self, path: &Path) -> Result<bool, StorageError> {
-        let error = |error| StorageError::io("read", path)(error);
-        let mut input = self.open(path)?;
-        let mut header = Vec::new();
-        input.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(error)?;
-        let mut expected = [0; HEADER_BYTES];
-        expected[..4].copy_from_slice(&MAGIC);
-        expected[4..8].copy_from_slice(&VERSION.to_be_bytes());
-        let is_ours = header.iter().zip(expected).all(|(&is, right)| is == 0 || is == right);
-        let tail = log_tail::look(input, 0, false).map_err(error)?;
-        Ok(is_ours && tail == Tail::Clean)
     }
 
     /// Every write takes the next number, the refused ones too; another epoch of an ensemble begins

@@ -1,0 +1,320 @@
+//! Looks into the files of a server that does not run, for administrators.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use zoolet_core::{Frozen, Settings};
+use zoolet_protocol::Zxid;
+
+use super::config::{Durability, StorageConfig};
+use super::directory::{Directory, Files, LogFile, SnapshotFile};
+use super::disk::Disk;
+use super::error::StorageError;
+use super::log_scan::{self, LogState};
+use super::recovery::{self, SnapshotUnusable};
+use super::snapshot_file;
+use super::snapshot_reader::{SnapshotError, SnapshotReader};
+
+/// The files of a server, to be looked into. Nothing is changed, so a server that runs is not
+/// disturbed; but what it writes meanwhile may be seen by halves.
+///
+/// ```
+/// use std::sync::Arc;
+/// use zoolet_server::storage::{Inspection, MemDisk, StorageConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let disk = Arc::new(MemDisk::default());
+/// let inspection = Inspection::new(&StorageConfig { disk, ..StorageConfig::at("/data") })?;
+/// assert_eq!((inspection.len(), inspection.bytes()), (0, 0));
+/// assert_eq!(inspection.open()?.state.zxid.0, 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Inspection {
+    config: StorageConfig,
+    directory: Directory,
+    files: Files,
+}
+
+/// What was found out about a file.
+///
+/// ```
+/// use zoolet_server::storage::{CheckedFile, FileState};
+///
+/// fn is_good(file: &CheckedFile) -> bool {
+///     matches!(file.state, FileState::Whole)
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CheckedFile {
+    /// Which.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: FileKind,
+    /// Its bytes, with those that are set aside.
+    pub bytes: u64,
+    /// The znodes of a snapshot, the transactions of a log that are good.
+    pub records: u64,
+    /// The last transaction of a log; what the name of a snapshot says.
+    pub last: Option<Zxid>,
+    /// Whether it is as it was written.
+    pub state: FileState,
+}
+
+/// What a file is.
+///
+/// ```
+/// use zoolet_server::storage::FileKind;
+///
+/// assert_ne!(FileKind::Snapshot, FileKind::Log);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A snapshot.
+    Snapshot,
+    /// A transaction log.
+    Log,
+}
+
+/// Whether a file is as it was written.
+///
+/// ```
+/// use zoolet_server::storage::FileState;
+///
+/// assert!(!FileState::Torn { offset: 16 }.is_damaged());
+/// ```
+#[derive(Debug)]
+pub enum FileState {
+    /// It is.
+    Whole,
+    /// It ends with what a crash has left, of which nobody was told.
+    Torn {
+        /// Where that begins.
+        offset: u64,
+    },
+    /// A crash came before anything was written to it.
+    Unwritten,
+    /// It is not, and a server that needs it does not start.
+    Damaged(StorageError),
+}
+
+impl FileState {
+    /// Whether it has lost what was acknowledged.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        matches!(self, Self::Damaged(_))
+    }
+}
+
+/// What a server would start with.
+///
+/// ```
+/// use zoolet_server::storage::Opened;
+///
+/// fn print(opened: &Opened) {
+///     println!("{} znodes at {}", opened.state.len(), opened.state.zxid);
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Opened {
+    /// Its znodes and sessions.
+    pub state: Frozen,
+    /// The snapshot it would start from.
+    pub snapshot: Option<Zxid>,
+    /// The transactions that it would carry out.
+    pub replayed: u64,
+}
+
+impl Inspection {
+    /// Lists the files.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError`] if there is no such directory, or a file is in the wrong one.
+    pub fn new(config: &StorageConfig) -> Result<Self, StorageError> {
+        let directory = Directory::of(config);
+        let files = directory.files()?;
+        Ok(Self { config: config.clone(), directory, files })
+    }
+
+    /// How many files there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.files.snapshots.len() + self.files.logs.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of all files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let snapshots = self.files.snapshots.iter().map(|file| &file.path);
+        let logs = self.files.logs.iter().map(|file| &file.path);
+        snapshots.chain(logs).map(|path| self.length(path)).sum()
+    }
+
+    fn length(&self, path: &Path) -> u64 {
+        self.directory.disk.length(path).unwrap_or(0)
+    }
+
+    /// Reads every file to its end, and checks every record and seal. The snapshots come first, each
+    /// kind in its order.
+    pub fn check(&self) -> impl Iterator<Item = CheckedFile> + '_ {
+        let snapshots = self.files.snapshots.iter().map(|file| self.check_snapshot(file));
+        snapshots.chain(self.files.logs.iter().map(|file| self.check_log(file)))
+    }
+
+    fn check_snapshot(&self, file: &SnapshotFile) -> CheckedFile {
+        let disk = &*self.directory.disk;
+        let mut checked = self.unchecked(&file.path, FileKind::Snapshot);
+        checked.last = Some(file.zxid);
+        match recovery::read_snapshot(disk, file, &Settings::default()) {
+            Ok((core, _)) => checked.records = core.freeze().len() as u64,
+            Err(reason) => {
+                let unusable = SnapshotUnusable { path: file.path.clone(), reason };
+                let error = StorageError::NoUsableSnapshot(vec![unusable]);
+                checked.state = FileState::Damaged(error);
+            }
+        }
+        checked
+    }
+
+    fn check_log(&self, file: &LogFile) -> CheckedFile {
+        let mut checked = self.unchecked(&file.path, FileKind::Log);
+        let (mut records, mut last) = (0, None);
+        let scanned = log_scan::scan(&*self.directory.disk, &file.path, |record| {
+            records += 1;
+            last = Some(record.txn.zxid);
+            Ok(())
+        });
+        (checked.records, checked.last) = (records, last);
+        checked.state = match scanned {
+            Ok(LogState::Whole) => FileState::Whole,
+            Ok(LogState::Torn { offset }) => FileState::Torn { offset },
+            Ok(LogState::Unwritten) => FileState::Unwritten,
+            Err(error) => FileState::Damaged(error),
+        };
+        checked
+    }
+
+    fn unchecked(&self, path: &Path, kind: FileKind) -> CheckedFile {
+        CheckedFile {
+            path: path.to_owned(),
+            kind,
+            bytes: self.length(path),
+            records: 0,
+            last: None,
+            state: FileState::Whole,
+        }
+    }
+
+    /// What a server would start with. Nothing is mended.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError`] says why it would not start.
+    pub fn open(&self) -> Result<Opened, StorageError> {
+        let trusts_empty = self.config.trust_empty_snapshot;
+        let recovered = recovery::recover(&self.directory, &Settings::default(), trusts_empty)?;
+        let (snapshot, replayed) = (recovered.snapshot, recovered.replayed);
+        Ok(Opened { state: recovered.core.freeze(), snapshot, replayed })
+    }
+}
+
+/// Opens a snapshot, which its name says how to.
+///
+/// # Errors
+///
+/// [`SnapshotError`] if it is none.
+///
+/// ```no_run
+/// use zoolet_server::storage::{FsDisk, open_snapshot};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let snapshot = open_snapshot(&FsDisk, "version-2/snapshot.1f.gz".as_ref())?;
+/// println!("{} sessions", snapshot.sessions().len());
+/// # Ok(())
+/// # }
+/// ```
+pub fn open_snapshot(
+    disk: &dyn Disk,
+    path: &Path,
+) -> Result<SnapshotReader<Box<dyn Read + Send>>, SnapshotError> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let compression = extension.parse().unwrap_or_default();
+    SnapshotReader::new(super::Compression::reader(compression, disk.open(path)?))
+}
+
+/// What [`compact`] did.
+///
+/// ```
+/// use zoolet_server::storage::Compacted;
+///
+/// fn print(compacted: &Compacted) {
+///     println!("{} files went", compacted.deleted);
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// The files that went.
+    pub deleted: usize,
+    /// The bytes of all files before.
+    pub bytes_before: u64,
+    /// And after.
+    pub bytes_after: u64,
+}
+
+/// Puts everything into one snapshot, reads it again, and deletes all other snapshots and all logs.
+/// Keeps servers out meanwhile.
+///
+/// # Errors
+///
+/// [`StorageError`] says why nothing, or not everything, was done. Nothing is lost then.
+///
+/// ```
+/// use std::sync::Arc;
+/// use zoolet_server::storage::{MemDisk, StorageConfig, compact};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let disk = Arc::new(MemDisk::default());
+/// let compacted = compact(&StorageConfig { disk, ..StorageConfig::at("/data") })?;
+/// assert_eq!(compacted.deleted, 0);
+/// # Ok(())
+/// # }
+/// ```
+pub fn compact(config: &StorageConfig) -> Result<Compacted, StorageError> {
+    let directory = Directory::of(config);
+    let _locks = directory.lock()?;
+    let before = Inspection::new(config)?;
+    let settings = Settings::default();
+    let recovered = recovery::recover(&directory, &settings, config.trust_empty_snapshot)?;
+    recovered.mend(&directory)?;
+    let state = recovered.core.freeze();
+    let is_synced = config.durability == Durability::Synced;
+    let compression = config.snapshot_compression;
+    snapshot_file::save(&directory, &state, compression, is_synced)?;
+    let zxid = state.zxid;
+    let path = directory.snapshot_path(zxid, compression);
+    let file = SnapshotFile { zxid, path: path.clone(), compression };
+    if let Err(reason) = recovery::read_snapshot(&*directory.disk, &file, &settings) {
+        return Err(StorageError::NoUsableSnapshot(vec![SnapshotUnusable { path, reason }]));
+    }
+    let mut deleted = 0;
+    let old = directory.files()?;
+    let snapshots = old.snapshots.iter().map(|snapshot| &snapshot.path);
+    for old in snapshots.chain(old.logs.iter().map(|log| &log.path)).filter(|old| **old != path) {
+        let removed: io::Result<()> = directory.disk.remove(old);
+        removed.map_err(StorageError::io("delete", old))?;
+        deleted += 1;
+    }
+    let after = Inspection::new(config)?;
+    Ok(Compacted { deleted, bytes_before: before.bytes(), bytes_after: after.bytes() })
+}
