@@ -1,6 +1,6 @@
 //! `zoolet cli`: a shell for what is on a server.
 
-mod acl;
+pub(crate) mod acl;
 mod commands;
 mod complete;
 mod editor;

@@ -2,6 +2,7 @@
 
 mod choices;
 mod cli;
+mod data;
 #[cfg(unix)]
 mod lock;
 mod lock_names;
@@ -48,6 +49,11 @@ enum Command {
     ///
     /// A shell: it reads commands from a terminal or a pipe, or runs the one that is given.
     Cli(cli::Cli),
+
+    /// Look into the data directory of a server that does not run, or change it
+    ///
+    /// It may be that of an Apache ZooKeeper server: the files are the same.
+    Data(data::Data),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +73,7 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         (Command::Lock(lock), _) => lock.run(),
         (Command::Cli(cli), _) => cli.run(),
+        (Command::Data(data), _) => data.run(),
         (Command::Serve(_), None) => unreachable!("a sub-command is required"),
     }
 }

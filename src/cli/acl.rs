@@ -7,7 +7,7 @@ use zoolet_protocol::{Acl, Id, Permissions};
 
 /// A list of who may do what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AclList(pub(super) Vec<Acl>);
+pub(crate) struct AclList(pub(crate) Vec<Acl>);
 
 /// Why a text is no list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub(super) struct AclList(pub(super) Vec<Acl>);
     "{0:?} is not SCHEME:ID:PERMISSIONS, such as world:anyone:cdrwa, with commas between several; \
      PERMISSIONS are of c (create), d (delete), r (read), w (write) and a (admin)"
 )]
-pub(super) struct BadAcl(String);
+pub(crate) struct BadAcl(String);
 
 impl FromStr for AclList {
     type Err = BadAcl;

@@ -293,7 +293,7 @@ pub struct Compacted {
 pub fn compact(config: &StorageConfig) -> Result<Compacted, StorageError> {
     let directory = Directory::of(config);
     let _locks = directory.lock()?;
-    let before = Inspection::new(config)?;
+    let bytes_before = Inspection::new(config)?.bytes();
     let settings = Settings::default();
     let recovered = recovery::recover(&directory, &settings, config.trust_empty_snapshot)?;
     recovered.mend(&directory)?;
@@ -315,6 +315,6 @@ pub fn compact(config: &StorageConfig) -> Result<Compacted, StorageError> {
         removed.map_err(StorageError::io("delete", old))?;
         deleted += 1;
     }
-    let after = Inspection::new(config)?;
-    Ok(Compacted { deleted, bytes_before: before.bytes(), bytes_after: after.bytes() })
+    let bytes_after = Inspection::new(config)?.bytes();
+    Ok(Compacted { deleted, bytes_before, bytes_after })
 }

@@ -1,0 +1,162 @@
+//! `zoolet data`: looks into the files of a server that does not run, and changes them.
+
+mod check;
+mod dump;
+mod json;
+mod progress;
+mod transfer;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use zoolet_recipes::client;
+use zoolet_server::StartError;
+use zoolet_server::storage::{
+    Compression, LogError, SnapshotError, StorageConfig, StorageError, compact,
+};
+
+use self::progress::bytes_text;
+use crate::choices::storage;
+use crate::complain;
+use crate::logging::{self, LogLevel};
+
+/// The commands.
+#[derive(Debug, Args)]
+pub(crate) struct Data {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read every file, check every record and seal, and say what a server would start with
+    ///
+    /// Exits with 1 if something that was acknowledged is lost. What a crash leaves is not that, and
+    /// is cut off when a server starts. Nothing is changed.
+    Check(check::Check),
+
+    /// Print the transactions of a log, a line each
+    DumpLog(dump::DumpLog),
+
+    /// Print the sessions and znodes of a snapshot, a line each
+    DumpSnapshot(dump::DumpSnapshot),
+
+    /// Print a znode and all below it as lines of JSON, as a server would start with them
+    Export(transfer::Export),
+
+    /// Create the znodes that `export` has printed
+    ///
+    /// Data, access control lists and kinds are kept; zxids, versions and times are new. Ephemerals
+    /// are left out, since their sessions are not there. What exists already gets the new data.
+    Import(transfer::Import),
+
+    /// Put everything into one snapshot, read it again, and delete all other files of the server
+    Compact(Compact),
+}
+
+/// Where the files are.
+#[derive(Debug, Args)]
+struct Directories {
+    /// The data directory, the one that has version-2 in it
+    #[arg(value_name = "DIR", value_parser = storage::directory)]
+    data_dir: PathBuf,
+
+    /// Where the logs are, if not in the data directory
+    #[arg(long, value_name = "DIR", value_parser = storage::directory, visible_alias = "log-dir")]
+    data_log_dir: Option<PathBuf>,
+}
+
+impl Directories {
+    fn config(&self) -> StorageConfig {
+        let data_log_dir = self.data_log_dir.clone();
+        StorageConfig { data_log_dir, ..StorageConfig::at(&self.data_dir) }
+    }
+}
+
+#[derive(Debug, Args)]
+struct Compact {
+    #[command(flatten)]
+    directories: Directories,
+
+    /// Compress the snapshot: gz or snappy
+    #[arg(long, value_name = "NAME", value_parser = storage::compression, default_value = "")]
+    #[arg(hide_default_value = true)]
+    compression: Compression,
+}
+
+impl Data {
+    /// Does what the command says.
+    pub(crate) fn run(self) -> ExitCode {
+        logging::start(None, LogLevel::Error);
+        let done = match self.command {
+            Command::Check(check) => check.run(),
+            Command::DumpLog(dump) => dump.run(),
+            Command::DumpSnapshot(dump) => dump.run(),
+            Command::Export(export) => export.run(),
+            Command::Import(import) => import.run(),
+            Command::Compact(compact) => compact.run(),
+        };
+        match done {
+            Ok(code) => code,
+            // Whoever reads only the beginning wants no more.
+            Err(DataError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                complain(&error);
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl Compact {
+    fn run(self) -> Result<ExitCode, DataError> {
+        let snapshot_compression = self.compression;
+        let config = StorageConfig { snapshot_compression, ..self.directories.config() };
+        require_files(&config)?;
+        let compacted = compact(&config)?;
+        println!(
+            "{} files deleted, {} became {}",
+            compacted.deleted,
+            bytes_text(compacted.bytes_before),
+            bytes_text(compacted.bytes_after)
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A misspelled directory is not taken for an empty one.
+fn require_files(config: &StorageConfig) -> Result<(), DataError> {
+    let version = config.data_dir.join("version-2");
+    if version.is_dir() { Ok(()) } else { Err(DataError::NoDataDirectory(config.data_dir.clone())) }
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+enum DataError {
+    #[error("{} has no directory version-2, so it is not the data directory of a server", .0.display())]
+    NoDataDirectory(PathBuf),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error("{}: {source}", path.display())]
+    Log { path: PathBuf, source: LogError },
+    #[error("{}: {source}", path.display())]
+    Snapshot { path: PathBuf, source: SnapshotError },
+    #[error("cannot read {}: {source}", path.display())]
+    Input { path: PathBuf, source: io::Error },
+    #[error("cannot write to {}: {source}", path.display())]
+    OutputFile { path: PathBuf, source: io::Error },
+    #[error("cannot write: {0}")]
+    Output(#[from] io::Error),
+    #[error("line {line}: {what}")]
+    Line { line: u64, what: String },
+    #[error("there is no znode {0}")]
+    NoZnode(String),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Client(#[from] client::Error),
+}

@@ -1,0 +1,134 @@
+//! `zoolet data dump-log` and `dump-snapshot`.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bytes::Bytes;
+use clap::Args;
+use zoolet_core::TxnOp;
+use zoolet_server::storage::{FsDisk, LogEnd, LogReader, LogRecord, open_snapshot};
+
+use super::DataError;
+use super::json::{self, ZnodeLine};
+use super::progress::{bar, counter};
+
+#[derive(Debug, Args)]
+pub(super) struct DumpLog {
+    /// The log: a file such as version-2/log.1
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Print JSON, with all there is
+    #[arg(long)]
+    json: bool,
+}
+
+impl DumpLog {
+    pub(super) fn run(self) -> Result<ExitCode, DataError> {
+        let path = &self.file;
+        let input = |source| DataError::Input { path: path.clone(), source };
+        let file = File::open(path).map_err(input)?;
+        let bar = bar(file.metadata().map_err(input)?.len(), true);
+        let log = |source| DataError::Log { path: path.clone(), source };
+        let mut reader = LogReader::new(BufReader::new(bar.wrap_read(file))).map_err(log)?;
+        let mut out = BufWriter::new(io::stdout());
+        while let Some(record) = reader.next_record().map_err(log).inspect_err(|_| {
+            // What stands before the damage is seen before it is told of.
+            let _ = out.flush();
+        })? {
+            let line =
+                if self.json { json::record(&record).to_string() } else { record_text(&record) };
+            writeln!(out, "{line}")?;
+        }
+        out.flush()?;
+        bar.finish_and_clear();
+        if let Some(LogEnd::Torn { offset }) = reader.end() {
+            eprintln!("torn at offset {offset}, as a crash leaves it");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A record as a line: where, which, when, whose, what.
+fn record_text(record: &LogRecord) -> String {
+    let txn = &record.txn;
+    let (time, session) = (json::time(txn.time_ms), txn.session);
+    format!("{:>10}  {}  {time}  {session}  {}", record.offset, txn.zxid, op_text(&txn.op))
+}
+
+fn op_text(op: &TxnOp) -> String {
+    let code = op.op_code();
+    match op {
+        TxnOp::CreateSession { timeout_ms } => format!("{code} for {timeout_ms} ms"),
+        TxnOp::CloseSession { paths } => format!("{code}, {} ephemerals", paths.len()),
+        TxnOp::Create(create) => {
+            let ephemeral = if create.ephemeral { ", ephemeral" } else { "" };
+            format!("{code} {} ({}{ephemeral})", create.path, length(create.data.as_ref()))
+        }
+        TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => format!("{code} {path}"),
+        TxnOp::SetData { path, data, version } => {
+            format!("{code} {path} ({}, version {version})", length(data.as_ref()))
+        }
+        TxnOp::SetAcl { path, acl, .. } => format!("{code} {path} {}", json::acl(acl).join(",")),
+        TxnOp::Check { path, version } => format!("{code} {path} ({version})"),
+        TxnOp::Multi(ops) => {
+            let ops: Vec<_> = ops.iter().map(op_text).collect();
+            format!("{code} [{}]", ops.join("; "))
+        }
+        TxnOp::Error(error) => format!("{code} {error}"),
+    }
+}
+
+fn length(data: Option<&Bytes>) -> String {
+    match data {
+        Some(data) => format!("{} bytes", data.len()),
+        None => "null".to_owned(),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DumpSnapshot {
+    /// The snapshot: a file such as version-2/snapshot.0, or snapshot.1f.gz
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Print JSON, with all there is
+    #[arg(long)]
+    json: bool,
+}
+
+impl DumpSnapshot {
+    pub(super) fn run(self) -> Result<ExitCode, DataError> {
+        let path: &Path = &self.file;
+        let fault = |source| DataError::Snapshot { path: path.to_owned(), source };
+        let mut snapshot = open_snapshot(&FsDisk, path).map_err(fault)?;
+        let mut out = BufWriter::new(io::stdout());
+        for (session, timeout_ms) in snapshot.sessions() {
+            if self.json {
+                let line =
+                    serde_json::json!({ "session": session.to_string(), "timeout_ms": timeout_ms });
+                writeln!(out, "{line}")?;
+            } else {
+                writeln!(out, "session {session} for {timeout_ms} ms")?;
+            }
+        }
+        let counter = counter("znodes", true);
+        while let Some(znode) = snapshot.next_znode().map_err(fault)? {
+            let (path, stat) = (znode.path.to_string(), &znode.stat);
+            if self.json {
+                let line = ZnodeLine::new(path, znode.data.as_ref(), znode.acl.as_deref(), stat);
+                writeln!(out, "{}", serde_json::to_string(&line).map_err(io::Error::other)?)?;
+            } else {
+                let bytes = length(znode.data.as_ref());
+                let (changed, version) = (json::time(stat.mtime), stat.version);
+                writeln!(out, "{path}  {bytes}  version {version}  {changed}")?;
+            }
+            counter.inc(1);
+        }
+        out.flush()?;
+        counter.finish_and_clear();
+        Ok(ExitCode::SUCCESS)
+    }
+}

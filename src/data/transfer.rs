@@ -1,0 +1,189 @@
+//! `zoolet data export` and `import`.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use zoolet_protocol::{ErrorCode, ZPath};
+use zoolet_recipes::client::{Client, Parents};
+use zoolet_server::storage::Inspection;
+use zoolet_server::{Config, Server, Settings};
+
+use super::json::{KindLine, ZnodeLine};
+use super::progress::counter;
+use super::{DataError, Directories, require_files};
+use crate::cli::acl::AclList;
+
+#[derive(Debug, Args)]
+pub(super) struct Export {
+    #[command(flatten)]
+    directories: Directories,
+
+    /// The znode to begin with; what is built in, below /zookeeper, only if it is named
+    #[arg(value_name = "PATH", default_value = "/", value_parser = znode)]
+    path: ZPath,
+
+    /// Write to a file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn znode(text: &str) -> Result<ZPath, zoolet_protocol::PathError> {
+    ZPath::parse(text)
+}
+
+impl Export {
+    pub(super) fn run(self) -> Result<ExitCode, DataError> {
+        let config = self.directories.config();
+        require_files(&config)?;
+        let opened = Inspection::new(&config)?.open()?;
+        match &self.output {
+            None => self.write(&opened.state, BufWriter::new(io::stdout()))?,
+            Some(path) => {
+                let error = |source| DataError::OutputFile { path: path.clone(), source };
+                let file = File::create(path).map_err(error)?;
+                match self.write(&opened.state, BufWriter::new(file)) {
+                    Err(DataError::Output(source)) => return Err(error(source)),
+                    written => written?,
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn write(&self, state: &zoolet_core::Frozen, mut out: impl Write) -> Result<(), DataError> {
+        let counter = counter("znodes", self.output.is_none());
+        let top = self.path.as_str();
+        let mut count = 0_u64;
+        for znode in state.znodes() {
+            let path = znode.path.as_str();
+            let is_built_in = is_at_or_below(path, "/zookeeper");
+            let is_wanted = is_at_or_below(path, top) && (!is_built_in || top != "/");
+            if !is_wanted || path == "/" {
+                continue;
+            }
+            let line = ZnodeLine::new(
+                path.to_owned(),
+                znode.data.as_ref(),
+                znode.acl.entries(),
+                &znode.stat,
+            );
+            writeln!(out, "{}", serde_json::to_string(&line).map_err(io::Error::other)?)?;
+            counter.inc(1);
+            count += 1;
+        }
+        out.flush()?;
+        counter.finish_and_clear();
+        if count == 0 && top != "/" {
+            return Err(DataError::NoZnode(top.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn is_at_or_below(path: &str, top: &str) -> bool {
+    top == "/"
+        || path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    #[command(flatten)]
+    directories: Directories,
+
+    /// The lines that `export` has printed; - for stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// The superuser of the server that imports, which nobody else can reach.
+const SUPER: (&str, &str) = ("digest", "super:import");
+const SUPER_DIGEST: &str = "super:Nri5ra7bYC5W6mNXFH5YiRlnXQQ=";
+
+impl Import {
+    pub(super) fn run(self) -> Result<ExitCode, DataError> {
+        let input: Box<dyn BufRead> = if self.file == Path::new("-") {
+            Box::new(io::stdin().lock())
+        } else {
+            let path = self.file.clone();
+            let file = File::open(&path).map_err(|source| DataError::Input { path, source })?;
+            Box::new(BufReader::new(file))
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(self.import(input))
+    }
+
+    /// The znodes go in as those of a client, so that what is written is what a server writes.
+    async fn import(&self, input: Box<dyn BufRead>) -> Result<ExitCode, DataError> {
+        let settings =
+            Settings { super_digest: Some(SUPER_DIGEST.to_owned()), ..Settings::default() };
+        let storage = Some(self.directories.config());
+        let config = Config { storage, settings, ..Config::default() };
+        let server = Server::builder().config(config).start().await?;
+        let client = Client::connect(server.dialer()).await?;
+        client.authenticate(SUPER.0, SUPER.1).await?;
+        let counter = counter("znodes", false);
+        let (mut imported, mut ephemerals) = (0_u64, 0_u64);
+        for (number, text) in (1..).zip(input.lines()) {
+            let at = |what: String| DataError::Line { line: number, what };
+            let path = self.file.clone();
+            let text = text.map_err(|source| DataError::Input { path, source })?;
+            if text.trim().is_empty() {
+                continue;
+            }
+            let line: ZnodeLine =
+                serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
+            if let Some(KindLine::EphemeralOf(_)) = line.kind {
+                ephemerals += 1;
+                continue;
+            }
+            put(&client, line).await.map_err(at)?;
+            imported += 1;
+            counter.inc(1);
+        }
+        counter.finish_and_clear();
+        client.close().await?;
+        server.shutdown().await;
+        println!("{imported} znodes imported, {ephemerals} ephemerals left out");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Creates a znode, or sets its data and its list if it is there.
+async fn put(client: &Client, line: ZnodeLine) -> Result<(), String> {
+    let data = line.bytes()?.unwrap_or_default();
+    let acl = match &line.acl {
+        Some(entries) => {
+            let list: AclList = entries
+                .join(",")
+                .parse()
+                .map_err(|error: crate::cli::acl::BadAcl| error.to_string())?;
+            Some(list.0)
+        }
+        None => None,
+    };
+    let create = client.create(&line.path).data(data.clone()).parents(Parents::Persistent);
+    let create = match line.kind {
+        Some(KindLine::Container) => create.container(),
+        Some(KindLine::TtlMs(ms)) => match u64::try_from(ms) {
+            Ok(ms) if ms > 0 => create.ttl(Duration::from_millis(ms)),
+            _ => return Err(format!("ttl_ms must be more than 0, not {ms}")),
+        },
+        Some(KindLine::EphemeralOf(_)) | None => create,
+    };
+    let create = match &acl {
+        Some(acl) => create.acl(acl.clone()),
+        None => create,
+    };
+    match create.await {
+        Ok(_) => return Ok(()),
+        Err(error) if error.is(ErrorCode::NODE_EXISTS) => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    client.set(&line.path, data).await.map_err(|error| error.to_string())?;
+    let acl = acl.unwrap_or_else(|| vec![zoolet_protocol::Acl::open()]);
+    client.set_acl(&line.path, acl).await.map(drop).map_err(|error| error.to_string())
+}
