@@ -168,3 +168,107 @@ async fn readers_behind_many_writers_are_woken_once() {
     // for the same line, because each end of a writer wakes all readers.
     assert_eq!(requests, 30 * 4);
 }
+
+#[tokio::test(start_paused = true)]
+async fn to_turn_writing_into_reading_costs_one_request_and_lets_no_writer_in() {
+    let server = server().await;
+    let (one, counting) = lock(&server).await;
+    let (two, _) = lock(&server).await;
+    let writing = one.write_lock().acquire().await.unwrap();
+    let token = writing.fencing_token();
+    let (read, write) = (two.read_lock(), two.write_lock());
+    let reader = tokio::spawn(async move { read.acquire_as(Owner::new()).await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    let writer = tokio::spawn(async move { write.acquire_as(Owner::new()).await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    counting.take_requests();
+    let reading = one.downgrade(writing).await.unwrap();
+    assert_eq!(counting.take_requests(), [(OpCode::MULTI, 1)]);
+    assert_eq!(reading.fencing_token(), token, "queued writers have greater ones");
+    drop(reader.await.unwrap());
+    tokio::time::sleep(SOON).await;
+    assert!(!writer.is_finished(), "a writer is beside a reader");
+    let also = at_once(one.read_lock().acquire()).await.expect("it reads already");
+    drop(reading);
+    tokio::time::sleep(SOON).await;
+    assert!(!writer.is_finished(), "a writer is beside a reader");
+    drop(also);
+    drop(writer.await.unwrap());
+    assert_eq!(server.totals().watches, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_writes_twice_and_turns_one_into_reading_goes_on_writing() {
+    let server = server().await;
+    let (one, _) = lock(&server).await;
+    let (two, _) = lock(&server).await;
+    let writing = one.write_lock().acquire().await.unwrap();
+    let again = one.write_lock().acquire().await.unwrap();
+    let reading = one.downgrade(again).await.unwrap();
+    assert!(at_once(two.read_lock().acquire_as(Owner::new())).await.is_none());
+    let also = one.downgrade(writing).await.unwrap();
+    assert!(at_once(two.read_lock().acquire_as(Owner::new())).await.is_some());
+    assert!(at_once(two.write_lock().acquire_as(Owner::new())).await.is_none());
+    drop((reading, also));
+    let foreign = two.write_lock().acquire_as(Owner::new()).await.unwrap();
+    assert!(matches!(one.downgrade(foreign).await, Err(LockError::Foreign(_))));
+    assert!(at_once(one.write_lock().acquire()).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_the_downgrade_and_a_dropped_one_leave_what_they_should() {
+    let server = server().await;
+    let (one, counting) = lock(&server).await;
+    for answers in 0..2 {
+        let writing = one.write_lock().acquire().await.unwrap();
+        counting.cut_after(answers);
+        let reading = one.downgrade(writing).await.unwrap();
+        counting.cut_after(-1);
+        assert_eq!(names(&one).await.len(), 1);
+        assert!(one.read_lock().is_acquired_in_this_process());
+        assert!(!one.write_lock().is_acquired_in_this_process());
+        reading.release().await.unwrap();
+    }
+    for polls in 0..4 {
+        let writing = one.write_lock().acquire().await.unwrap();
+        let mut downgrade = Box::pin(one.downgrade(writing));
+        for _ in 0..polls {
+            let poll = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(downgrade.as_mut().poll(context).is_ready())
+            });
+            if poll.await {
+                break;
+            }
+        }
+        drop(downgrade);
+        tokio::time::sleep(SOON).await;
+        assert_eq!(server.totals().ephemerals, 0, "{polls}");
+    }
+    let writing = one.write_lock().acquire().await.unwrap();
+    let (other, _) = lock(&server).await;
+    let client = Client::connect(server.dialer()).await.unwrap();
+    client.delete(writing.path()).await.unwrap();
+    assert!(matches!(one.downgrade(writing).await, Err(LockError::Lost)));
+    assert!(at_once(other.write_lock().acquire_as(Owner::new())).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn read_write_node_data() {
+    let server = server().await;
+    let client = Client::connect(server.dialer()).await.unwrap();
+    let plain = InterProcessReadWriteLock::new(&client, "/plain").unwrap();
+    let named = InterProcessReadWriteLock::new(&client, "/named").unwrap().with_data("who");
+    for (lock, expected) in [(plain, None), (named, Some("who"))] {
+        let writing = lock.write_lock().acquire().await.unwrap();
+        let reading = lock.read_lock().acquire().await.unwrap();
+        for guard in [&writing, &reading] {
+            let (data, _) = client.get(guard.path()).await.unwrap();
+            let text = std::str::from_utf8(&data).unwrap();
+            match expected {
+                Some(expected) => assert_eq!(text, expected),
+                // Curator's default: the address of the machine, as text.
+                None => assert!(text.parse::<std::net::IpAddr>().is_ok(), "{text}"),
+            }
+        }
+    }
+}

@@ -35,6 +35,9 @@ pub enum LockError {
         /// How many there are.
         max: usize,
     },
+    /// A guard was given to a lock that did not give it out: the path of its znode.
+    #[error("{0} is held by another lock")]
+    Foreign(String),
     /// Several things went wrong at once, with locks that are acquired or released together: all of
     /// them, in their order.
     #[error("{}", told(.0))]

@@ -9,7 +9,7 @@ use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 use crate::client::Client;
 use crate::error::LockError;
 use crate::held::Holder;
-use crate::owner::Stand;
+use crate::owner::{Owner, Stand};
 use crate::place::Place;
 
 /// Whether a lock is held, as far as can be known at this moment.
@@ -87,6 +87,26 @@ impl Guard {
     /// The session to which the znode belongs.
     pub(crate) fn session(&self) -> SessionId {
         self.hold.holder.session()
+    }
+
+    /// Whose lock it is, unless it was lost and acquired anew.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.hold.stand.lock().as_ref().map(Stand::owner)
+    }
+
+    /// Whether both hold the same.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.hold, &other.hold)
+    }
+
+    /// The place and that somebody stands there, if nobody else has a guard of it.
+    pub(crate) fn into_place(self) -> Result<(Place, Option<Stand>), Self> {
+        let hold = Arc::try_unwrap(self.hold).map_err(|hold| Self { hold })?;
+        let Hold { holder, stand } = hold;
+        match holder.take().pop() {
+            Some(place) => Ok((place, stand.into_inner())),
+            None => unreachable!("only who releases takes the place out"),
+        }
     }
 
     /// The name of the znode, and the session to which it belongs, for another place beside it:

@@ -20,6 +20,7 @@ mod leadership;
 mod leave;
 mod line;
 mod line_lock;
+mod local_address;
 mod lock;
 mod multi_lock;
 mod mutex;

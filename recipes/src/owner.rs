@@ -106,6 +106,11 @@ impl Stand {
         Ok(Self { standing, is_exclusive })
     }
 
+    /// Who stands in the line.
+    pub(crate) fn owner(&self) -> Owner {
+        self.standing.owner
+    }
+
     /// Joins a line in which the owner stands alone already, to share its place.
     pub(crate) fn join_own(client: &Client, line: &str, owner: Owner) -> Self {
         let standing = Standing::of(client, line, owner);

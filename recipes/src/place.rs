@@ -30,6 +30,7 @@ use crate::entering::Entering;
 use crate::error::LockError;
 use crate::leave::Leave;
 use crate::line::{self, Kind, Turn};
+use crate::local_address::local_address;
 use crate::tries::Tries;
 
 /// A line: a directory, and what the names of its places look like.
@@ -83,7 +84,8 @@ struct Gone {
 const LEFT_IN_FRONT: &[u8] = b"released";
 
 impl Line {
-    /// The line of a directory, with no data and open to everyone.
+    /// The line of a directory, open to everyone, with this machine's address as data, as in
+    /// Curator.
     pub(crate) fn new(
         client: &Client,
         directory: &str,
@@ -92,7 +94,7 @@ impl Line {
         ZPath::check(directory).map_err(client::Error::from)?;
         let directory = directory.into();
         let acl = [Acl::open()].into();
-        Ok(Self { client: client.clone(), directory, kind, data: Bytes::new(), acl })
+        Ok(Self { client: client.clone(), directory, kind, data: local_address(), acl })
     }
 
     /// Takes a place at the end of the line, and tells where that is.
@@ -171,6 +173,33 @@ impl Line {
         let mut place = entering.into_place(created)?;
         place.token = token;
         Ok(place)
+    }
+
+    /// Takes a place with the number and the token of another of the same owner, which is left in
+    /// the same moment: nobody comes in between.
+    pub(crate) async fn enter_instead(&self, other: Place) -> Result<Place, LockError> {
+        let digits_at = other.name().len().saturating_sub(line::NUMBER_DIGITS);
+        let mut tries = Tries::new();
+        loop {
+            let without_number = self.new_path();
+            let path = format!("{without_number}{}", &other.name()[digits_at..]);
+            let delete = Delete { path: other.path().into(), version: Expect::Any };
+            let create = Create { flags: CreateFlags::EPHEMERAL, ..self.create(&path) };
+            let ops = vec![MultiOp::Delete(delete), MultiOp::Create(create)];
+            let mut entering = Entering::by_multi(self, other.session, without_number, ops);
+            match entering.created().await {
+                Ok(created) => {
+                    let mut place = entering.into_place(created)?;
+                    place.token = other.token;
+                    other.was_left();
+                    return Ok(place);
+                }
+                Err(error) => tries.after(error).await?,
+            }
+            if !other.is_still_there().await? {
+                return Err(LockError::Lost);
+            }
+        }
     }
 
     async fn try_enter(&self, session: SessionId) -> Result<(Place, Standing), LockError> {

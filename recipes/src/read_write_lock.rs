@@ -8,7 +8,7 @@ use zoolet_protocol::Acl;
 
 use crate::client::Client;
 use crate::error::LockError;
-use crate::guard::Guard;
+use crate::guard::{Guard, LockState};
 use crate::line::Kind;
 use crate::line_lock::LineLock;
 use crate::owner::{Owner, Stand};
@@ -111,6 +111,41 @@ impl InterProcessReadWriteLock {
     #[must_use]
     pub fn write_lock(&self) -> InterProcessWriteLock {
         InterProcessWriteLock(self.clone())
+    }
+
+    /// Turns writing into reading, with one request: nobody writes in between. The fencing token
+    /// stays.
+    ///
+    /// An owner that has more than one guard to write goes on writing with the others.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Foreign`] for a guard that is not of this object's side to write, which is
+    /// released by that; [`LockError::Lost`] if it was lost before; what may go wrong with requests.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: dropping the future gives up both.
+    pub async fn downgrade(&self, writing: Guard) -> Result<Guard, LockError> {
+        let owner = writing.owner().ok_or(LockError::Lost)?;
+        if writing.state() == LockState::Lost {
+            return Err(LockError::Lost);
+        }
+        if !self.write.held_by(owner).is_some_and(|held| held.is_same_as(&writing)) {
+            return Err(LockError::Foreign(writing.path().to_owned()));
+        }
+        if let Some(reading) = self.read.held_by(owner) {
+            writing.release().await?;
+            return Ok(reading);
+        }
+        match writing.into_place() {
+            Ok((place, _standing_until_then)) => {
+                let place = self.read.line.enter_instead(place).await?;
+                let Line { client, directory, .. } = &self.read.line;
+                Ok(self.read.hold(owner, place, Stand::join_own(client, directory, owner)))
+            }
+            Err(_others_write) => self.read_lock().acquire_as(owner).await,
+        }
     }
 }
 
