@@ -30,12 +30,13 @@ pub use zoolet_core as core;
 pub use zoolet_protocol as protocol;
 pub use zoolet_recipes::client::Client;
 pub use zoolet_recipes::{
-    BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, Guard, InterProcessLock,
-    InterProcessMultiLock, InterProcessMutex, InterProcessReadLock, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch,
-    LeaderSelector, LockError, LockGuard, LockState, MultiGuard, Owner, Participant, Permits,
-    Requeue, Revoker, SequentialMultiGuard, SequentialMultiLock, SharedCount, SharedValue, Term,
-    ValueError, VersionedCount, VersionedValue,
+    BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, Guard,
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
+    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
+    InterProcessWriteLock, LeaderLatch, LeaderSelector, LockError, LockGuard, LockState,
+    Membership, MultiGuard, Owner, Participant, Permits, Requeue, Revoker, SequentialMultiGuard,
+    SequentialMultiLock, SharedCount, SharedValue, Term, ValueError, VersionedCount,
+    VersionedValue,
 };
 #[doc(inline)]
 pub use zoolet_recipes::{blocking, client};

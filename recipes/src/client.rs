@@ -43,6 +43,7 @@ use zoolet_protocol::{Dial, Password, SessionId, ZPath};
 
 use self::call::{Call, Outcome};
 pub(crate) use self::clock::now;
+pub(crate) use self::create::unique_name;
 pub use self::create::{Create, Created, Parents};
 use self::driver::Shared;
 pub use self::error::Error;

@@ -2,14 +2,16 @@
 //!
 //! The [`client`] stands on its own. Of the recipes there are the locks ([`InterProcessMutex`],
 //! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`]),
-//! [`LeaderLatch`], [`LeaderSelector`], [`DistributedBarrier`], [`SharedValue`], [`SharedCount`] and
-//! [`DistributedAtomicLong`] so far.
+//! [`LeaderLatch`], [`LeaderSelector`], [`DistributedBarrier`], [`DistributedDoubleBarrier`],
+//! [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far.
 
 pub mod blocking;
 pub mod client;
 
 mod barrier;
 mod distributed_atomic_long;
+mod double_barrier;
+mod double_barrier_member;
 mod entering;
 mod error;
 mod guard;
@@ -42,6 +44,8 @@ pub use zoolet_protocol as protocol;
 
 pub use self::barrier::DistributedBarrier;
 pub use self::distributed_atomic_long::{Change, DistributedAtomicLong};
+pub use self::double_barrier::DistributedDoubleBarrier;
+pub use self::double_barrier_member::Membership;
 pub use self::error::LockError;
 pub use self::guard::{Guard, LockState};
 pub use self::leader_latch::LeaderLatch;

@@ -279,10 +279,14 @@ impl Create {
     }
 }
 
+/// A name that no other znode has.
+pub(crate) fn unique_name() -> String {
+    uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string()
+}
+
 /// What a protected name begins with, new each time.
 pub(crate) fn protection() -> String {
-    let id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid();
-    format!("{PROTECTED_PREFIX}{id}-")
+    format!("{PROTECTED_PREFIX}{}-", unique_name())
 }
 
 pub(crate) fn protect(path: &str, id: &str) -> String {

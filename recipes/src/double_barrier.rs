@@ -1,0 +1,161 @@
+//! A barrier at both ends of a computation: Curator's `DistributedDoubleBarrier`, with its znodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zoolet_protocol::{Acl, Delete, ErrorCode, EventType, Expect, MultiOp, ZPath};
+
+use crate::client::{self, Client, Parents};
+use crate::double_barrier_member::{Member, Membership, Room};
+use crate::error::LockError;
+
+/// Something that many enter together and leave together: nobody is inside before enough are there,
+/// and nobody has left before all leave.
+///
+/// Enough are the `members` that are given; more may come while these are inside, and are waited for
+/// at the end too, unless they come after the others have begun to leave.
+///
+/// Its znodes are those of Curator's `DistributedDoubleBarrier`: an ephemeral for each member, and
+/// `ready`, which stays while they are inside. Who finds a `ready` and no member, since all were lost
+/// before they left, removes it; Curator would pass.
+///
+/// ```no_run
+/// use zoolet_recipes::DistributedDoubleBarrier;
+/// use zoolet_recipes::client::Client;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("localhost:2181").await?;
+/// let barrier = DistributedDoubleBarrier::new(&client, "/jobs/sort", 3)?;
+/// let membership = barrier.enter().await?; // until three are there
+/// membership.leave().await?; // until all leave
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct DistributedDoubleBarrier {
+    room: Room,
+    members: usize,
+}
+
+impl DistributedDoubleBarrier {
+    /// The barrier of a path, for at least so many members. Nothing is created before it is entered.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    pub fn new(client: &Client, path: &str, members: usize) -> Result<Self, LockError> {
+        ZPath::check(path).map_err(client::Error::from)?;
+        let room = Room { client: client.clone(), directory: Arc::from(path) };
+        Ok(Self { room, members })
+    }
+
+    /// Enters, and waits until enough are there. A session that is lost meanwhile does not end the
+    /// wait: the next session enters anew. The same object may enter more than once, each time as
+    /// another member.
+    ///
+    /// # Errors
+    ///
+    /// What may go wrong with requests.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: the member is removed in the background, and no watch is left.
+    pub async fn enter(&self) -> Result<Membership, LockError> {
+        loop {
+            let session = self.room.client.session_when_connected().await?;
+            let member = Member::new(&self.room, session);
+            let entered = match self.join(&member).await {
+                Ok(()) => self.wait_until_ready(&member).await,
+                Err(error) => Err(error),
+            };
+            match entered {
+                Ok(()) => return Ok(Membership::new(member)),
+                Err(LockError::Lost) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// As [`DistributedDoubleBarrier::enter`], within a time that covers everything. The clean-up
+    /// goes on in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over; else as [`DistributedDoubleBarrier::enter`].
+    pub async fn enter_within(&self, time: Duration) -> Result<Membership, LockError> {
+        tokio::time::timeout(time, self.enter()).await.unwrap_or(Err(LockError::Over))
+    }
+
+    /// Has the member's znode created, in its session.
+    async fn join(&self, member: &Member) -> Result<(), LockError> {
+        loop {
+            let inside = self.room.look(Some(member.session())).await?;
+            if inside.has(member) {
+                return Ok(());
+            }
+            let joined = if inside.members.is_empty() && inside.is_ready {
+                self.join_anew(member).await
+            } else {
+                let create = self.room.client.create(member.path()).ephemeral();
+                create.parents(Parents::Containers).in_session(member.session()).await.map(drop)
+            };
+            match joined {
+                Ok(()) => return Ok(()),
+                // An earlier try made it.
+                Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(()),
+                Err(error) if error.is(ErrorCode::NO_NODE) || error.is_retryable() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Joins as the first member, and removes what those before left standing, in one: whoever comes
+    /// later does not take it for a sign of this time.
+    async fn join_anew(&self, member: &Member) -> Result<(), client::Error> {
+        let ready = self.room.ready();
+        let delete = Delete { path: ready.as_str().into(), version: Expect::Any };
+        let ops = vec![MultiOp::Delete(delete), member.create_op(vec![Acl::open()])];
+        self.room.client.multi_done(ops).bound_to(member.session()).send().await
+    }
+
+    /// Waits until `ready` is there, or there is reason to create it.
+    async fn wait_until_ready(&self, member: &Member) -> Result<(), LockError> {
+        let (client, session) = (&self.room.client, member.session());
+        let ready_path = self.room.ready();
+        loop {
+            let (ready, own, inside) = tokio::join!(
+                client.exists(&ready_path).bound_to(session).and_watch(),
+                client.get(member.path()).bound_to(session).and_watch(),
+                self.room.look(Some(session)),
+            );
+            let (mut ready, own) = match (ready, own) {
+                (Ok(ready), Ok(own)) => (ready, own),
+                (_, Err(error)) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),
+                (Err(error), _) | (_, Err(error)) if error.is_retryable() => continue,
+                (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+            };
+            if ready.found.is_some() {
+                return Ok(());
+            }
+            if inside?.members.len() >= self.members {
+                match client.create(&ready_path).in_session(session).send().await {
+                    Ok(_) => return Ok(()),
+                    Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(()),
+                    // The directory went, and the member with it.
+                    Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),
+                    Err(error) if error.is_retryable() => continue,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let event = tokio::select! {
+                biased;
+                event = &mut ready.watcher => event.map_err(LockError::from)?,
+                event = own.watcher => event.map_err(LockError::from)?,
+            };
+            // It may be gone again by now: others were quick.
+            if event.event_type == EventType::NODE_CREATED {
+                return Ok(());
+            }
+        }
+    }
+}

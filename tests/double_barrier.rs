@@ -1,0 +1,369 @@
+//! The double barrier on a server in process: all go in together and come out together, whatever
+//! happens to connections and sessions, and nothing is left.
+
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
+
+mod wire;
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use wire::counting::Counting;
+use zoolet::client::Client;
+use zoolet::protocol::{ErrorCode, SessionId};
+use zoolet::{DistributedDoubleBarrier, LockError, Membership, Server};
+
+/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+const SOON: Duration = Duration::from_millis(100);
+const SECOND: Duration = Duration::from_secs(1);
+/// Longer than a session lives without being heard of.
+const LONG: Duration = Duration::from_secs(120);
+const PATH: &str = "/jobs/barrier";
+const READY: &str = "/jobs/barrier/ready";
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.dialer()).await.expect("the server is there")
+}
+
+async fn counting(server: &Server) -> (Client, Counting) {
+    let counting = Counting::new(server.dialer());
+    (Client::connect(counting.clone()).await.expect("the server is there"), counting)
+}
+
+fn barrier(client: &Client, members: usize) -> DistributedDoubleBarrier {
+    DistributedDoubleBarrier::new(client, PATH, members).expect("a legal path")
+}
+
+/// A member of a client of its own.
+async fn new_barrier(server: &Server, members: usize) -> DistributedDoubleBarrier {
+    barrier(&connect(server).await, members)
+}
+
+type Entering = JoinHandle<Result<Membership, LockError>>;
+type Leaving = JoinHandle<Result<(), LockError>>;
+
+/// Enters, as far as that goes now.
+async fn enter(barrier: &DistributedDoubleBarrier) -> Entering {
+    let barrier = barrier.clone();
+    let task = tokio::spawn(async move { barrier.enter().await });
+    tokio::time::sleep(SOON).await;
+    task
+}
+
+/// Leaves, as far as that goes now.
+async fn leave(membership: Membership) -> Leaving {
+    let task = tokio::spawn(membership.leave());
+    tokio::time::sleep(SOON).await;
+    task
+}
+
+async fn inside(entering: Entering) -> Membership {
+    let entered = tokio::time::timeout(SECOND, entering).await.expect("it is let in");
+    entered.expect("the task goes on").expect("nothing is in its way")
+}
+
+async fn children(client: &Client) -> Vec<String> {
+    match client.children(PATH).await {
+        Ok(names) => names.iter().map(str::to_owned).collect(),
+        // A container goes some time after its last child.
+        Err(error) if error.is(ErrorCode::NO_NODE) => Vec::new(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+async fn assert_nothing_is_left(server: &Server) {
+    tokio::time::sleep(SECOND).await;
+    assert!(children(&connect(server).await).await.is_empty());
+    assert_eq!(server.totals().watches, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_go_in_together_and_come_out_together_in_every_round() {
+    let server = server().await;
+    let (here, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = Vec::new();
+    for number in 0..5 {
+        let barrier = new_barrier(&server, 5).await;
+        let (arrived, done) = (Arc::clone(&here), Arc::clone(&most));
+        tasks.push(tokio::spawn(async move {
+            for round in 0..10 {
+                tokio::time::sleep(SOON * ((number + round) % 5)).await;
+                arrived.fetch_add(1, Ordering::SeqCst);
+                let membership = barrier.enter().await.unwrap();
+                assert!(arrived.load(Ordering::SeqCst) >= 5 * (round as usize + 1));
+                tokio::time::sleep(SOON * ((number * 2 + round) % 5)).await;
+                done.fetch_add(1, Ordering::SeqCst);
+                membership.leave().await.unwrap();
+                assert!(done.load(Ordering::SeqCst) >= 5 * (round as usize + 1));
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_goes_in_before_enough_are_there_nor_out_before_all_leave() {
+    let server = server().await;
+    let (a, b) = (new_barrier(&server, 2).await, new_barrier(&server, 2).await);
+    let a = enter(&a).await;
+    tokio::time::sleep(LONG).await;
+    assert!(!a.is_finished());
+    let b = enter(&b).await;
+    let (a, b) = (inside(a).await, inside(b).await);
+    let a = leave(a).await;
+    tokio::time::sleep(LONG).await;
+    assert!(!a.is_finished());
+    b.leave().await.unwrap();
+    a.await.unwrap().unwrap();
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn znodes_are_those_of_curator() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let membership = barrier(&client, 1).enter().await.unwrap();
+    let name = membership.path().strip_prefix("/jobs/barrier/").unwrap();
+    assert_eq!(name.len(), "01234567-89ab-cdef-0123-456789abcdef".len());
+    assert!(name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'));
+    let owner = |stat: Option<zoolet::protocol::Stat>| stat.unwrap().ephemeral_owner;
+    let member = client.exists(membership.path()).await.unwrap();
+    assert_eq!(owner(member), client.session_id());
+    assert_eq!(owner(client.exists(READY).await.unwrap()), SessionId::NONE);
+    membership.leave().await.unwrap();
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_enough_are_let_in_and_waited_for() {
+    let server = server().await;
+    let mut members = Vec::new();
+    let entering =
+        [enter(&new_barrier(&server, 2).await).await, enter(&new_barrier(&server, 2).await).await];
+    for entering in entering {
+        members.push(inside(entering).await);
+    }
+    let late = new_barrier(&server, 2).await.enter_within(SECOND).await.unwrap();
+    let mut leaving = Vec::new();
+    for member in members {
+        leaving.push(leave(member).await);
+    }
+    assert!(leaving.iter().all(|task| !task.is_finished()));
+    late.leave().await.unwrap();
+    for task in leaving {
+        task.await.unwrap().unwrap();
+    }
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_entering_is_not_counted() {
+    let server = server().await;
+    let (a, b) = (new_barrier(&server, 2).await, new_barrier(&server, 2).await);
+    assert_eq!(a.enter_within(SECOND).await.unwrap_err(), LockError::Over);
+    let b = enter(&b).await;
+    tokio::time::sleep(SECOND).await;
+    assert!(!b.is_finished());
+    let a = a.enter().await.unwrap();
+    let b = leave(inside(b).await).await;
+    a.leave().await.unwrap();
+    b.await.unwrap().unwrap();
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_leaving_has_left() {
+    let server = server().await;
+    let (a, b) = (new_barrier(&server, 2).await, new_barrier(&server, 2).await);
+    let (a, b) = (enter(&a).await, enter(&b).await);
+    let (a, b) = (inside(a).await, inside(b).await);
+    assert_eq!(a.leave_within(SECOND).await.unwrap_err(), LockError::Over);
+    b.leave_within(SECOND).await.unwrap();
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_hold_without_a_connection() {
+    let server = server().await;
+    let (client, counting) = counting(&server).await;
+    let membership = barrier(&client, 1).enter().await.unwrap();
+    counting.refuse(true);
+    counting.cut();
+    let start = tokio::time::Instant::now();
+    let entered = barrier(&client, 1).enter_within(SECOND).await;
+    assert_eq!(entered.unwrap_err(), LockError::Over);
+    assert_eq!(membership.leave_within(SECOND).await.unwrap_err(), LockError::Over);
+    assert!(start.elapsed() < 2 * SECOND + SOON);
+    counting.refuse(false);
+    tokio::time::sleep(5 * SECOND).await;
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_to_go_in_outlives_a_cut_and_a_session() {
+    for outage in [5 * SECOND, LONG] {
+        let server = server().await;
+        let (client, counting) = counting(&server).await;
+        let a = enter(&barrier(&client, 2)).await;
+        counting.refuse(true);
+        counting.cut();
+        drop(client.sync("/").send());
+        tokio::time::sleep(outage).await;
+        counting.refuse(false);
+        tokio::time::sleep(20 * SECOND).await;
+        assert!(!a.is_finished());
+        let b = new_barrier(&server, 2).await.enter_within(SECOND).await.unwrap();
+        let a = leave(inside(a).await).await;
+        b.leave().await.unwrap();
+        a.await.unwrap().unwrap();
+        assert_nothing_is_left(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_away_when_the_others_go_in_goes_in_when_it_comes_back() {
+    let server = server().await;
+    let (client, counting) = counting(&server).await;
+    let a = enter(&barrier(&client, 2)).await;
+    counting.refuse(true);
+    counting.cut();
+    drop(client.sync("/").send());
+    let b = new_barrier(&server, 2).await.enter_within(SECOND).await.unwrap();
+    let b = leave(b).await;
+    tokio::time::sleep(5 * SECOND).await;
+    assert!(!a.is_finished() && !b.is_finished(), "a member that is away is a member");
+    counting.refuse(false);
+    tokio::time::sleep(5 * SECOND).await;
+    inside(a).await.leave().await.unwrap();
+    b.await.unwrap().unwrap();
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_session_is_lost_keeps_nobody_and_is_told() {
+    let server = server().await;
+    let (client, counting) = counting(&server).await;
+    let (a, b) = (enter(&barrier(&client, 2)).await, enter(&new_barrier(&server, 2).await).await);
+    let (a, b) = (inside(a).await, inside(b).await);
+    counting.refuse(true);
+    counting.cut();
+    drop(client.sync("/").send());
+    b.leave_within(LONG).await.unwrap();
+    counting.refuse(false);
+    tokio::time::sleep(LONG).await;
+    assert_eq!(a.leave().await.unwrap_err(), LockError::Lost);
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_deleted_enters_anew_and_inside_is_lost() {
+    let server = server().await;
+    let admin = connect(&server).await;
+    let a = enter(&new_barrier(&server, 2).await).await;
+    let first = children(&admin).await;
+    admin.delete(&format!("{PATH}/{}", first[0])).await.unwrap();
+    tokio::time::sleep(SOON).await;
+    let second = children(&admin).await;
+    assert!(second.len() == 1 && second != first && !a.is_finished());
+    let b = new_barrier(&server, 2).await.enter_within(SECOND).await.unwrap();
+    let a = inside(a).await;
+    admin.delete(a.path()).await.unwrap();
+    assert_eq!(a.leave().await.unwrap_err(), LockError::Lost);
+    b.leave_within(SECOND).await.unwrap();
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_wakes_without_a_reason_lets_nobody_in_or_out() {
+    let server = server().await;
+    let admin = connect(&server).await;
+    let a = enter(&new_barrier(&server, 2).await).await;
+    let member = format!("{PATH}/{}", children(&admin).await[0]);
+    admin.set(&member, "touched").await.unwrap();
+    tokio::time::sleep(SOON).await;
+    assert!(!a.is_finished(), "GH-1290");
+    let b = new_barrier(&server, 2).await.enter_within(SECOND).await.unwrap();
+    let a = leave(inside(a).await).await;
+    for name in children(&admin).await {
+        admin.set(&format!("{PATH}/{name}"), "touched").await.unwrap();
+    }
+    tokio::time::sleep(SOON).await;
+    assert!(!a.is_finished());
+    b.leave().await.unwrap();
+    a.await.unwrap().unwrap();
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lost_members_left_standing_lets_nobody_in() {
+    let server = server().await;
+    let crashed = connect(&server).await;
+    let lost = barrier(&crashed, 1).enter().await.unwrap();
+    crashed.close().await.unwrap();
+    drop(lost);
+    let admin = connect(&server).await;
+    assert_eq!(children(&admin).await, ["ready"]);
+    let a = enter(&new_barrier(&server, 2).await).await;
+    tokio::time::sleep(SECOND).await;
+    assert!(!a.is_finished());
+    assert_eq!(admin.exists(READY).await.unwrap(), None);
+    let b = new_barrier(&server, 2).await.enter_within(SECOND).await.unwrap();
+    let a = leave(inside(a).await).await;
+    b.leave().await.unwrap();
+    a.await.unwrap().unwrap();
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_wherever_entering_is_dropped() {
+    let server = server().await;
+    let client = connect(&server).await;
+    for members in [1, 2] {
+        for polls in 0..30 {
+            let barrier = barrier(&client, members);
+            {
+                let mut entering = pin!(barrier.enter());
+                for _ in 0..polls {
+                    let mut context = Context::from_waker(Waker::noop());
+                    if entering.as_mut().poll(&mut context).is_ready() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+            tokio::time::sleep(SOON).await;
+            assert!(children(&client).await.is_empty(), "{members} members, {polls} polls");
+            assert_eq!(server.totals().watches, 0, "{members} members, {polls} polls");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_whichever_answers_are_lost() {
+    for answers in 0..16 {
+        let server = server().await;
+        let (client, counting) = counting(&server).await;
+        counting.cut_after(answers);
+        let (a, b) = (enter(&barrier(&client, 2)).await, new_barrier(&server, 2).await);
+        let b = b.enter_within(LONG).await.unwrap();
+        let a = tokio::time::timeout(LONG, a).await.expect("it is let in").unwrap().unwrap();
+        let b = leave(b).await;
+        tokio::time::timeout(LONG, a.leave()).await.expect("it comes out").unwrap();
+        tokio::time::timeout(LONG, b).await.expect("it comes out").unwrap().unwrap();
+        counting.cut_after(-1);
+        client.sync("/").await.unwrap();
+        assert_nothing_is_left(&server).await;
+    }
+}
