@@ -1,0 +1,331 @@
+//! What durability costs: synced writes of 1, 8 and 64 clients beside what the disk does with batches
+//! of the same size; how long a write takes while a large tree is written to a snapshot; how long
+//! recovery takes; and the memory of a znode.
+//!
+//! ```text
+//! cargo bench --bench durable
+//! ```
+//!
+//! Under `cargo test` everything runs once and small. The files are below `target`, so it is that disk
+//! which is measured.
+
+#![allow(clippy::disallowed_methods, reason = "a bench measures time")]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use zoolet::client::Client;
+use zoolet::storage::{
+    DirectoryLock, Disk, DiskFile, Durability, FsDisk, LockError, StorageConfig,
+};
+use zoolet::{Config, Server};
+
+/// The data of a znode.
+const DATA: &[u8] = &[7; 100];
+
+/// How much is done.
+struct Sizes {
+    znodes: usize,
+    clients: &'static [usize],
+    rounds: usize,
+    each: Duration,
+    writes: usize,
+}
+
+fn sizes() -> Sizes {
+    if std::env::args().any(|argument| argument == "--bench") {
+        let each = Duration::from_secs(2);
+        Sizes { znodes: 1_000_000, clients: &[1, 8, 64], rounds: 3, each, writes: 3_000 }
+    } else {
+        let each = Duration::from_millis(20);
+        Sizes { znodes: 2_000, clients: &[1, 8], rounds: 1, each, writes: 50 }
+    }
+}
+
+fn main() {
+    let sizes = sizes();
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(synced_writes(&sizes));
+    runtime.block_on(large_tree(&sizes));
+}
+
+fn directory() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory below target")
+}
+
+async fn start(storage: StorageConfig) -> Server {
+    let config = Config { storage: Some(storage), ..Config::default() };
+    Server::builder().config(config).start().await.expect("the server starts")
+}
+
+/// Writes a second, and a share of what the disk can do, in turn with the disk alone.
+async fn synced_writes(sizes: &Sizes) {
+    println!(
+        "synced writes of 100 bytes, beside batches of the same size that are written and synced"
+    );
+    for &clients in sizes.clients {
+        let mut shares = Vec::new();
+        for _ in 0..sizes.rounds {
+            let ours = writes_per_second(clients, sizes.each).await;
+            let floor = disk_per_second(ours.batch, ours.record_bytes, sizes.each);
+            let share = ours.per_second / floor;
+            println!(
+                "  {clients:>3} clients: {:>8.0}/s, {:>5.1} a sync; the disk alone: {floor:>8.0}/s; \
+                 share {:>3.0} %",
+                ours.per_second,
+                ours.batch,
+                share * 100.0
+            );
+            shares.push(share);
+        }
+        println!("  {clients:>3} clients: median share {:.0} %", median(&mut shares) * 100.0);
+    }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+struct Written {
+    per_second: f64,
+    /// The writes that shared a sync.
+    batch: f64,
+    record_bytes: usize,
+}
+
+async fn writes_per_second(clients: usize, time: Duration) -> Written {
+    let directory = directory();
+    let disk = Counting::default();
+    let storage =
+        StorageConfig { disk: Arc::new(disk.clone()), ..StorageConfig::at(directory.path()) };
+    let server = start(storage).await;
+    let mut writers = Vec::new();
+    for number in 0..clients {
+        let client = Client::connect(server.dialer()).await.expect("it is there");
+        let path = format!("/{number}");
+        client.create(&path).await.expect("it is new");
+        writers.push((client, path));
+    }
+    let (syncs, bytes) = disk.counts();
+    let begin = Instant::now();
+    let tasks: Vec<_> = writers
+        .into_iter()
+        .map(|(client, path)| {
+            tokio::spawn(async move {
+                let mut count = 0_u64;
+                while begin.elapsed() < time {
+                    client.set(&path, DATA).await.expect("it is there");
+                    count += 1;
+                }
+                count
+            })
+        })
+        .collect();
+    let mut count = 0;
+    for task in tasks {
+        count += task.await.expect("the task ends");
+    }
+    let elapsed = begin.elapsed();
+    let (syncs, bytes) = (disk.counts().0 - syncs, disk.counts().1 - bytes);
+    server.shutdown().await;
+    Written {
+        per_second: count as f64 / elapsed.as_secs_f64(),
+        batch: count as f64 / syncs.max(1) as f64,
+        record_bytes: (bytes / count.max(1)) as usize,
+    }
+}
+
+/// How many records a disk takes in a second, in batches that are synced.
+fn disk_per_second(batch: f64, record_bytes: usize, time: Duration) -> f64 {
+    let directory = directory();
+    let mut file = File::create(directory.path().join("floor")).expect("it can be made");
+    file.set_len(64 << 20).expect("there is room");
+    let bytes = vec![7; (batch * record_bytes as f64).max(1.0) as usize];
+    let begin = Instant::now();
+    let mut batches = 0_u64;
+    while begin.elapsed() < time {
+        file.write_all(&bytes).expect("there is room");
+        file.sync_data().expect("the disk syncs");
+        batches += 1;
+    }
+    batches as f64 * batch / begin.elapsed().as_secs_f64()
+}
+
+/// Recovery, memory, and writes beside a snapshot, on one tree.
+async fn large_tree(sizes: &Sizes) {
+    let directory = directory();
+    let znodes = sizes.znodes;
+    // The snapshot comes in the midst of the writes that are measured.
+    let snap_count = (znodes + 10 + 2 * sizes.writes) as u64;
+    let storage = StorageConfig { snap_count, ..StorageConfig::at(directory.path()) };
+    let filling = StorageConfig { durability: Durability::Buffered, ..storage.clone() };
+    let server = start(filling).await;
+    let client = Client::connect(server.dialer()).await.expect("it is there");
+    fill(&client, znodes).await;
+    server.shutdown().await;
+    drop(client);
+
+    let before = resident_bytes();
+    let begin = Instant::now();
+    let server = start(storage).await;
+    let elapsed = begin.elapsed().as_secs_f64();
+    let each = (resident_bytes().saturating_sub(before)) / znodes as u64;
+    let million = elapsed * 1e6 / znodes as f64;
+    println!("{znodes} creates: recovered in {elapsed:.2} s, {million:.2} s a million");
+    println!("memory: {each} bytes resident more for each znode with 100 bytes of data");
+
+    let client = Client::connect(server.dialer()).await.expect("it is there");
+    let snapshots = || count_snapshots(directory.path());
+    let quiet = latencies(&client, |done| done < sizes.writes).await;
+    assert_eq!(snapshots(), 1, "no snapshot was taken meanwhile");
+    // As far as the one that begins it.
+    let _ = latencies(&client, |done| done < sizes.writes).await;
+    let busy = latencies(&client, |_| snapshots() < 2).await;
+    let (quiet_p99, busy_p99) = (percentile(&quiet, 99), percentile(&busy, 99));
+    println!(
+        "synced writes, p50 and p99: {:?} and {quiet_p99:?}; {} beside a snapshot of {znodes} \
+         znodes: {:?} and {busy_p99:?}, longest {:?}; p99 ratio {:.1}",
+        percentile(&quiet, 50),
+        busy.len(),
+        percentile(&busy, 50),
+        percentile(&busy, 100),
+        busy_p99.as_secs_f64() / quiet_p99.as_secs_f64()
+    );
+    server.shutdown().await;
+}
+
+async fn fill(client: &Client, znodes: usize) {
+    for parent in 0..znodes.div_ceil(1_000) {
+        client.create(&format!("/{parent}")).await.expect("it is new");
+        let children = (parent * 1_000..znodes.min((parent + 1) * 1_000)).skip(1);
+        let path = |number: usize| format!("/{parent}/{number:07}");
+        let sent: Vec<_> =
+            children.map(|number| client.create(&path(number)).data(DATA).send()).collect();
+        for sent in sent {
+            sent.await.expect("it is new");
+        }
+    }
+}
+
+/// How long writes take, one after the other, while a condition holds; one at least.
+async fn latencies(client: &Client, mut goes_on: impl FnMut(usize) -> bool) -> Vec<Duration> {
+    let mut latencies = Vec::new();
+    loop {
+        let begin = Instant::now();
+        client.set("/0", DATA).await.expect("it is there");
+        latencies.push(begin.elapsed());
+        if !goes_on(latencies.len()) {
+            return latencies;
+        }
+    }
+}
+
+fn percentile(latencies: &[Duration], percent: usize) -> Duration {
+    let mut sorted = latencies.to_vec();
+    sorted.sort_unstable();
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
+
+fn count_snapshots(directory: &Path) -> usize {
+    let names = FsDisk.list(&directory.join("version-2")).expect("it is there");
+    names.iter().filter(|name| name.starts_with("snapshot.")).count()
+}
+
+/// The memory of this process that is in use, where the system tells.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kb.unwrap_or(0) * 1024
+}
+
+/// The machine's disk, with the syncs and bytes of its files counted.
+#[derive(Debug, Clone, Default)]
+struct Counting {
+    syncs: Arc<AtomicU64>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Counting {
+    fn counts(&self) -> (u64, u64) {
+        (self.syncs.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+impl Disk for Counting {
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        FsDisk.create_directory(directory)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        FsDisk.list(directory)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        FsDisk.open(path)
+    }
+
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        FsDisk.length(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(CountedFile { file: FsDisk.create(path)?, counting: self.clone() }))
+    }
+
+    fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
+        FsDisk.truncate(path, length)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        FsDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        FsDisk.remove(path)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        FsDisk.sync_directory(directory)
+    }
+
+    fn lock(&self, directory: &Path) -> Result<Box<dyn DirectoryLock>, LockError> {
+        FsDisk.lock(directory)
+    }
+}
+
+#[derive(Debug)]
+struct CountedFile {
+    file: Box<dyn DiskFile>,
+    counting: Counting,
+}
+
+impl Write for CountedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.counting.bytes.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl DiskFile for CountedFile {
+    fn set_length(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_length(length)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.counting.syncs.fetch_add(1, Ordering::Relaxed);
+        self.file.sync()
+    }
+}
