@@ -1,4 +1,4 @@
-//! The client and the mutex for code without async: each call returns when it is done.
+//! The client and the recipes for code without async: each call returns when it is done.
 //!
 //! A [`Client`] has a thread that keeps its session. A call is made on the thread that calls, and so
 //! that thread is the owner of a lock. Within async code every call panics, rather than keep a
@@ -10,11 +10,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use zoolet_protocol::{MultiOp, MultiResult, Names, Stat, Zxid};
+use zoolet_protocol::{Acl, MultiOp, MultiResult, Names, Stat, WatchMode};
 
-use crate::client::{self, Builder, Created, Error, Target};
-use crate::error::LockError;
-use crate::guard::LockState;
+use crate::client::{self, Builder, Created, Error, Event, PersistentWatcher, Target, Watched};
+
+mod leaders;
+mod locks;
+mod values;
+
+pub use self::leaders::LeaderLatch;
+pub use self::locks::{
+    Guard, Held, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
+    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
+    InterProcessWriteLock, MultiGuard, Permits, SequentialMultiGuard, SequentialMultiLock,
+};
+pub use self::values::{DistributedAtomicLong, DistributedBarrier, SharedCount, SharedValue};
 
 /// The thread that keeps a session; it ends when nobody needs it any more.
 #[derive(Debug)]
@@ -93,7 +103,15 @@ impl Client {
         self.background.runtime.block_on(async { call.await })
     }
 
-    /// Creates a znode that stays.
+    /// As [`Client::wait`], no longer than this; `None` if the time is over. What was not waited for
+    /// is dropped.
+    pub fn wait_within<F: IntoFuture>(&self, time: Duration, call: F) -> Option<F::Output> {
+        let call = async { tokio::time::timeout(time, async { call.await }).await };
+        self.background.runtime.block_on(call).ok()
+    }
+
+    /// Creates a znode that stays. Of another kind, with an access control list or with its missing
+    /// ancestors: `client.wait(client.ask().create(path).ephemeral().sequential())`.
     ///
     /// # Errors
     ///
@@ -155,104 +173,154 @@ impl Client {
     pub fn multi(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, Error> {
         self.wait(self.client.multi(ops))
     }
+
+    /// A znode's access control list and its Stat.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    pub fn acl(&self, path: &str) -> Result<(Vec<Acl>, Stat), Error> {
+        self.wait(self.client.acl(path))
+    }
+
+    /// Sets a znode's access control list, whatever its version.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    pub fn set_acl(&self, path: &str, acl: Vec<Acl>) -> Result<Stat, Error> {
+        self.wait(self.client.set_acl(path, acl))
+    }
+
+    /// Waits until the server has seen all that happened before.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    pub fn sync(&self, path: &str) -> Result<(), Error> {
+        self.wait(self.client.sync(path))
+    }
+
+    /// A znode's data and Stat, and a watch that tells of one change: [`Client::wait`] and
+    /// [`Client::wait_within`] wait for it, and dropping it forgets it.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    pub fn get_and_watch(&self, path: &str) -> Result<Watched<(Bytes, Stat)>, Error> {
+        self.wait(self.client.get(path).and_watch())
+    }
+
+    /// A znode's Stat, or `None` if there is no such znode, and a watch in any case.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    pub fn exists_and_watch(&self, path: &str) -> Result<Watched<Option<Stat>>, Error> {
+        self.wait(self.client.exists(path).and_watch())
+    }
+
+    /// The names of a znode's children, and a watch on them.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    pub fn children_and_watch(&self, path: &str) -> Result<Watched<Names>, Error> {
+        self.wait(self.client.children(path).and_watch())
+    }
+
+    /// Watches all changes of a znode and of its children, or of all its descendants.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    pub fn watch(&self, path: &str, mode: WatchMode) -> Result<Changes, Error> {
+        let watcher = self.wait(self.client.watch(path, mode))?;
+        Ok(Changes { watcher, client: self.clone(), is_over: false })
+    }
 }
 
-/// [`InterProcessMutex`](crate::InterProcessMutex), owned by the thread that acquires it.
+/// The changes that a watch tells until it is dropped, each as an item; waits for the next. The last
+/// is the error that ended the watch: the session was lost, or the client closed.
+///
+/// ```no_run
+/// use zoolet_recipes::blocking::Client;
+/// use zoolet_recipes::protocol::WatchMode;
+///
+/// # fn example() -> Result<(), zoolet_recipes::client::Error> {
+/// let client = Client::connect("localhost:2181")?;
+/// for change in client.watch("/config", WatchMode::PERSISTENT_RECURSIVE)? {
+///     println!("{:?}", change?);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a watch that is dropped is forgotten"]
+pub struct Changes {
+    // Before the client, whose session it is of.
+    watcher: PersistentWatcher,
+    client: Client,
+    is_over: bool,
+}
+
+impl Changes {
+    /// The next change, if one comes within this time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when the session is over, [`Error::Closed`] when the client is, once.
+    pub fn next_within(&mut self, time: Duration) -> Result<Option<Event>, Error> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let change = self.client.wait_within(time, self.watcher.next()).transpose();
+        self.is_over = change.is_err();
+        change
+    }
+}
+
+impl Iterator for Changes {
+    type Item = Result<Event, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let change = self.client.wait(self.watcher.next());
+        self.is_over = change.is_err();
+        Some(change)
+    }
+}
+
+/// A recipe whose calls return when they are done. The calls are those of the async recipe that it
+/// is made of; where one is missing here, `client.wait(recipe.get().call())` is the same.
 ///
 /// ```no_run
 /// use zoolet_recipes::blocking::{Client, InterProcessMutex};
 ///
 /// # fn example() -> Result<(), zoolet_recipes::LockError> {
 /// let client = Client::connect("localhost:2181")?;
-/// let guard = InterProcessMutex::new(&client, "/locks/stock")?.acquire()?;
-/// guard.release()?;
+/// let mutex = InterProcessMutex::new(&client, "/locks/stock")?;
+/// println!("in line: {:?}", client.wait(mutex.get().participants())?);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct InterProcessMutex {
-    mutex: crate::InterProcessMutex,
+pub struct Recipe<T> {
+    // Before the client, whose session it uses.
+    recipe: T,
     client: Client,
 }
 
-impl InterProcessMutex {
-    /// The mutex of a path. Nothing is created before it is acquired.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Path`] if `path` names no znode.
-    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
-        let mutex = crate::InterProcessMutex::new(&client.client, path)?;
-        Ok(Self { mutex, client: client.clone() })
+impl<T> Recipe<T> {
+    /// A recipe that was made with [`Client::ask`].
+    pub fn of(client: &Client, recipe: T) -> Self {
+        Self { recipe, client: client.clone() }
     }
 
-    /// Waits until the lock is held.
-    ///
-    /// # Errors
-    ///
-    /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
-    pub fn acquire(&self) -> Result<Guard, LockError> {
-        let guard = self.client.wait(self.mutex.acquire())?;
-        Ok(Guard { guard, client: self.client.clone() })
-    }
-
-    /// Waits no longer than this until the lock is held.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Over`] when the time is over; else as [`InterProcessMutex::acquire`].
-    pub fn acquire_within(&self, time: Duration) -> Result<Guard, LockError> {
-        let guard = self.client.wait(self.mutex.acquire_within(time))?;
-        Ok(Guard { guard, client: self.client.clone() })
-    }
-
-    /// The lock if it is free.
-    ///
-    /// # Errors
-    ///
-    /// As [`InterProcessMutex::acquire`].
-    pub fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        let guard = self.client.wait(self.mutex.try_acquire())?;
-        Ok(guard.map(|guard| Guard { guard, client: self.client.clone() }))
-    }
-}
-
-/// A lock that is held. Dropping it releases it in the background; [`Guard::release`] waits for that.
-#[derive(Debug)]
-#[must_use = "the lock is released when the guard is dropped"]
-pub struct Guard {
-    guard: crate::Guard,
-    client: Client,
-}
-
-impl Guard {
-    /// A number that is greater than that of everyone who held the lock before.
-    #[must_use]
-    pub fn fencing_token(&self) -> Zxid {
-        self.guard.fencing_token()
-    }
-
-    /// Whether it is still held.
-    #[must_use]
-    pub fn state(&self) -> LockState {
-        self.guard.state()
-    }
-
-    /// Carries writes out only if the lock is held then.
-    ///
-    /// # Errors
-    ///
-    /// As [`Guard::transaction`](crate::Guard::transaction).
-    pub fn transaction(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, LockError> {
-        self.client.wait(self.guard.transaction(ops))
-    }
-
-    /// Releases it, and returns when it is free.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if it was lost before.
-    pub fn release(self) -> Result<(), LockError> {
-        self.client.wait(self.guard.release())
+    /// The async recipe.
+    pub fn get(&self) -> &T {
+        &self.recipe
     }
 }

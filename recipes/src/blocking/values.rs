@@ -1,0 +1,241 @@
+//! Barriers, counters and shared values.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Client, Recipe};
+use crate::distributed_atomic_long::Change;
+use crate::error::LockError;
+use crate::shared_value::VersionedValue;
+use crate::value_error::ValueError;
+
+/// The async [`DistributedBarrier`](crate::DistributedBarrier), for threads.
+pub type DistributedBarrier = Recipe<crate::DistributedBarrier>;
+
+impl DistributedBarrier {
+    /// The barrier of a path. Nothing is created before it is set.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+        Ok(Self::of(client, crate::DistributedBarrier::new(client.ask(), path)?))
+    }
+
+    /// Puts it up; one that is up stays so.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe; so of all that follow.
+    pub fn set(&self) -> Result<(), LockError> {
+        self.client.wait(self.recipe.set())
+    }
+
+    /// Takes it down, which wakes all who wait.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn remove(&self) -> Result<(), LockError> {
+        self.client.wait(self.recipe.remove())
+    }
+
+    /// Whether it is up.
+    ///
+    /// # Errors
+    ///
+    /// What may go wrong with a read.
+    pub fn is_set(&self) -> Result<bool, LockError> {
+        self.client.wait(self.recipe.is_set())
+    }
+
+    /// Waits until it is down.
+    ///
+    /// # Errors
+    ///
+    /// What may go wrong with a read.
+    pub fn wait(&self) -> Result<(), LockError> {
+        self.client.wait(self.recipe.wait())
+    }
+
+    /// Waits no longer than this until it is down.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over.
+    pub fn wait_within(&self, time: Duration) -> Result<(), LockError> {
+        self.client.wait(self.recipe.wait_within(time))
+    }
+}
+
+/// The async [`DistributedAtomicLong`](crate::DistributedAtomicLong), for threads.
+pub type DistributedAtomicLong = Recipe<crate::DistributedAtomicLong>;
+
+impl DistributedAtomicLong {
+    /// The number of a path. Nothing is created before it is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    pub fn new(client: &Client, path: &str) -> Result<Self, ValueError> {
+        Ok(Self::of(client, crate::DistributedAtomicLong::new(client.ask(), path)?))
+    }
+
+    /// The number.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe; so of all that follow.
+    pub fn read(&self) -> Result<i64, ValueError> {
+        self.client.wait(self.recipe.get())
+    }
+
+    /// Adds to the number.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn add(&self, delta: i64) -> Result<Change, ValueError> {
+        self.client.wait(self.recipe.add(delta))
+    }
+
+    /// Subtracts from the number.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn subtract(&self, delta: i64) -> Result<Change, ValueError> {
+        self.client.wait(self.recipe.subtract(delta))
+    }
+
+    /// Sets the number to `after` if it is `before`, and tells whether it was.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn compare_and_set(&self, before: i64, after: i64) -> Result<bool, ValueError> {
+        self.client.wait(self.recipe.compare_and_set(before, after))
+    }
+
+    /// Sets the number whatever it is.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn force_set(&self, number: i64) -> Result<(), ValueError> {
+        self.client.wait(self.recipe.force_set(number))
+    }
+
+    /// Creates the znode with this number, and tells whether there was none.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn initialize(&self, number: i64) -> Result<bool, ValueError> {
+        self.client.wait(self.recipe.initialize(number))
+    }
+}
+
+/// The async [`SharedValue`](crate::SharedValue), for threads.
+pub type SharedValue = Recipe<crate::SharedValue>;
+
+impl SharedValue {
+    /// Creates the znode with `seed` if there is none, and follows it from now on.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe; so of all that follow.
+    pub fn start(client: &Client, path: &str, seed: impl Into<Bytes>) -> Result<Self, ValueError> {
+        let value = client.wait(crate::SharedValue::start(client.ask(), path, seed))?;
+        Ok(Self::of(client, value))
+    }
+
+    /// The copy. Costs no request.
+    #[must_use]
+    pub fn value(&self) -> VersionedValue {
+        self.recipe.value()
+    }
+
+    /// Sets the value whatever it is.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn set(&self, data: impl Into<Bytes>) -> Result<(), ValueError> {
+        self.client.wait(self.recipe.set(data))
+    }
+
+    /// Sets the value if it is still the one that was `seen`, and tells whether it was.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn try_set(
+        &self,
+        seen: &VersionedValue,
+        data: impl Into<Bytes>,
+    ) -> Result<bool, ValueError> {
+        self.client.wait(self.recipe.try_set(seen, data))
+    }
+
+    /// Waits no longer than this until the copy is another than what was `seen`; `None` if it stays.
+    #[must_use]
+    pub fn changed_within(&self, seen: &VersionedValue, time: Duration) -> Option<VersionedValue> {
+        let mut values = self.recipe.subscribe();
+        let changed = values.wait_for(|value| value != seen);
+        let changed = self.client.wait_within(time, changed)?;
+        changed.ok().map(|value| value.clone())
+    }
+}
+
+/// The async [`SharedCount`](crate::SharedCount), for threads.
+pub type SharedCount = Recipe<crate::SharedCount>;
+
+impl SharedCount {
+    /// Creates the znode with `seed` if there is none, and follows it from now on.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe; so of all that follow.
+    pub fn start(client: &Client, path: &str, seed: i32) -> Result<Self, ValueError> {
+        let count = client.wait(crate::SharedCount::start(client.ask(), path, seed))?;
+        Ok(Self::of(client, count))
+    }
+
+    /// The copy. Costs no request.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn count(&self) -> Result<i32, ValueError> {
+        self.recipe.count()
+    }
+
+    /// Sets the number whatever it is.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn set(&self, count: i32) -> Result<(), ValueError> {
+        self.client.wait(self.recipe.set(count))
+    }
+
+    /// Sets the number to `count` if it is still the copy's `before`, and tells whether it was.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn try_set(&self, before: i32, count: i32) -> Result<bool, ValueError> {
+        self.client.wait(self.recipe.try_set(before, count))
+    }
+
+    /// Waits until the copy is another than `before`, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn changed(&self, before: i32) -> Result<i32, ValueError> {
+        self.client.wait(self.recipe.changed(before))
+    }
+}

@@ -1,0 +1,194 @@
+//! The blocking recipes: each kind once on a server in process, with threads as owners.
+
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use zoolet::blocking::{
+    Client, DistributedAtomicLong, DistributedBarrier, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,
+    SequentialMultiLock, SharedCount, SharedValue,
+};
+use zoolet::protocol::{EventType, WatchMode};
+use zoolet::{LockError, LockState, Revoker, Server};
+
+/// Long enough for whatever needs no waiting.
+const LONG: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(50);
+
+fn stage() -> (Runtime, Server, Client) {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let server = runtime.block_on(Server::builder().start()).expect("it starts");
+    let client = Client::connect(server.dialer()).expect("the server is there");
+    (runtime, server, client)
+}
+
+fn assert_clean(server: &Server) {
+    let start = Instant::now();
+    while server.totals().watches + server.totals().ephemerals > 0 {
+        assert!(start.elapsed() < LONG, "a znode or a watch is left");
+        std::thread::yield_now();
+    }
+}
+
+/// What another thread gives.
+fn elsewhere<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(act).join().expect("it does not panic"))
+}
+
+#[test]
+fn readers_share_and_a_writer_does_not_also_after_a_downgrade() {
+    let (_runtime, server, client) = stage();
+    let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
+    let reading = lock.read_lock().acquire().unwrap();
+    elsewhere(|| lock.read_lock().acquire_within(LONG).unwrap().release().unwrap());
+    assert!(elsewhere(|| lock.write_lock().try_acquire().unwrap().is_none()));
+    assert!(matches!(lock.write_lock().acquire(), Err(LockError::WouldDeadlock(_))));
+    reading.release().unwrap();
+    let writing = lock.write_lock().acquire().unwrap();
+    let over = elsewhere(|| lock.read_lock().acquire_within(SHORT).map(drop));
+    assert_eq!(over, Err(LockError::Over));
+    let reading = lock.downgrade(writing).unwrap();
+    assert!(elsewhere(|| lock.read_lock().try_acquire().unwrap().is_some()));
+    reading.release().unwrap();
+    assert_clean(&server);
+}
+
+#[test]
+fn permits_are_shared_and_split() {
+    let (_runtime, server, client) = stage();
+    let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 3).unwrap();
+    let mut permits = semaphore.acquire(3).unwrap();
+    assert_eq!(semaphore.acquire_within(1, SHORT).map(drop), Err(LockError::Over));
+    assert!(semaphore.try_acquire(1).unwrap().is_none());
+    drop(permits.get_mut().split_one());
+    semaphore.acquire_within(1, LONG).unwrap().release().unwrap();
+    assert_eq!(semaphore.permits_left().unwrap(), 1);
+    permits.release().unwrap();
+    assert_clean(&server);
+}
+
+#[test]
+fn several_locks_are_held_as_one_and_released_by_another_thread() {
+    let (_runtime, server, client) = stage();
+    let paths = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
+    let printer = InterProcessSemaphoreMutex::new(&client, "/printer").unwrap();
+    let all = SequentialMultiLock::new(
+        &client,
+        vec![Arc::new(paths.get().clone()), Arc::new(printer.get().clone())],
+    );
+    let guard = all.acquire_within(LONG).unwrap();
+    assert!(printer.is_acquired_in_this_process() && paths.is_acquired_in_this_process());
+    assert!(elsewhere(|| paths.try_acquire().unwrap().is_none()));
+    assert!(printer.try_acquire().unwrap().is_none());
+    elsewhere(|| guard.release()).unwrap();
+    paths.acquire().unwrap().release().unwrap();
+    assert_clean(&server);
+}
+
+#[test]
+fn a_guard_tells_that_it_is_asked_for_and_that_it_is_lost() {
+    let (_runtime, server, client) = stage();
+    let guard = InterProcessMutex::new(&client, "/a").unwrap().acquire().unwrap();
+    assert!(!guard.is_revocation_requested_within(SHORT).unwrap());
+    assert!(!guard.is_lost_within(SHORT));
+    client.wait(Revoker::attempt_revoke(client.ask(), guard.get().path())).unwrap();
+    assert!(guard.is_revocation_requested_within(LONG).unwrap());
+    client.delete(guard.get().path()).unwrap();
+    assert!(guard.is_lost_within(LONG));
+    assert_eq!((guard.state(), guard.release()), (LockState::Lost, Err(LockError::Lost)));
+    assert_clean(&server);
+}
+
+#[test]
+fn counters_and_values_are_changed_and_followed() {
+    let (_runtime, server, client) = stage();
+    let orders = DistributedAtomicLong::new(&client, "/orders").unwrap();
+    assert!(orders.initialize(40).unwrap());
+    assert_eq!(orders.add(3).unwrap().after, 43);
+    assert_eq!(orders.subtract(1).unwrap().before, 43);
+    assert!(orders.compare_and_set(42, 7).unwrap() && !orders.compare_and_set(42, 8).unwrap());
+    orders.force_set(9).unwrap();
+    assert_eq!(orders.read().unwrap(), 9);
+
+    let other = Client::connect(server.dialer()).unwrap();
+    let count = SharedCount::start(&client, "/count", 4).unwrap();
+    let same = SharedCount::start(&other, "/count", 5).unwrap();
+    assert!(count.try_set(4, 6).unwrap());
+    assert_eq!(same.changed(4).unwrap(), 6);
+    same.set(7).unwrap();
+    assert_eq!((count.changed(6).unwrap(), same.count().unwrap()), (7, 7));
+
+    let value = SharedValue::start(&client, "/value", "one").unwrap();
+    let same = SharedValue::start(&other, "/value", "two").unwrap();
+    let seen = value.value();
+    assert!(value.changed_within(&seen, SHORT).is_none());
+    same.set("three").unwrap();
+    assert_eq!(value.changed_within(&seen, LONG).unwrap().data, "three");
+    assert!(!value.try_set(&seen, "late").unwrap());
+    drop((count, same, value));
+}
+
+#[test]
+fn a_barrier_holds_until_it_is_taken_down() {
+    let (_runtime, server, client) = stage();
+    let barrier = DistributedBarrier::new(&client, "/barrier").unwrap();
+    barrier.set().unwrap();
+    assert_eq!(barrier.wait_within(SHORT), Err(LockError::Over));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| barrier.wait());
+        assert!(barrier.is_set().unwrap());
+        barrier.remove().unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    assert_clean(&server);
+}
+
+#[test]
+fn a_latch_leads_until_it_is_closed() {
+    let (_runtime, server, client) = stage();
+    let other = Client::connect(server.dialer()).unwrap();
+    let one = LeaderLatch::start(&client, "/leader", "one").unwrap();
+    one.await_leadership_within(LONG).unwrap();
+    let two = LeaderLatch::start(&other, "/leader", "two").unwrap();
+    assert!(matches!(two.await_leadership_within(SHORT), Err(LockError::Over)));
+    assert!(one.is_leader() && !two.is_leader());
+    assert_eq!(two.leader().unwrap().map(|leader| leader.id), Some("one".into()));
+    one.close().unwrap();
+    two.await_leadership_within(LONG).unwrap();
+    assert_eq!(two.participants().unwrap().len(), 1);
+    two.close().unwrap();
+    assert_clean(&server);
+}
+
+#[test]
+fn watches_tell_of_changes_and_are_taken_back() {
+    let (_runtime, server, client) = stage();
+    client.create("/a", "one").unwrap();
+    let watched = client.get_and_watch("/a").unwrap();
+    let children = client.children_and_watch("/a").unwrap();
+    let missing = client.exists_and_watch("/b").unwrap();
+    assert!(missing.found.is_none());
+    let mut changes = client.watch("/a", WatchMode::PERSISTENT_RECURSIVE).unwrap();
+    assert_eq!(changes.next_within(SHORT), Ok(None));
+    client.set("/a", "two").unwrap();
+    let changed = client.wait_within(LONG, watched.watcher).unwrap().unwrap();
+    assert_eq!(changed.event_type, EventType::NODE_DATA_CHANGED);
+    assert!(client.wait_within(SHORT, children.watcher).is_none());
+    assert_eq!(changes.next().unwrap().unwrap().event_type, EventType::NODE_DATA_CHANGED);
+    drop((missing.watcher, changes));
+    client.sync("/").unwrap();
+    assert_clean(&server);
+
+    let (acl, _) = client.acl("/a").unwrap();
+    client.set_acl("/a", acl).unwrap();
+    let child = client.ask().create("/a/b-").ephemeral().sequential();
+    assert_eq!(client.wait(child).unwrap().path, "/a/b-0000000000");
+
+    let mut changes = client.watch("/a", WatchMode::PERSISTENT).unwrap();
+    client.wait(client.ask().clone().close()).unwrap();
+    assert!(changes.by_ref().last().unwrap().is_err(), "the end is told, and ends the loop");
+    assert!(changes.next().is_none());
+}
