@@ -7,6 +7,8 @@
 mod bank_transfer;
 #[path = "../examples/fencing.rs"]
 mod fencing;
+#[path = "../examples/leader.rs"]
+mod leader;
 #[path = "../examples/mutex.rs"]
 mod mutex;
 #[path = "../examples/read_write_lock.rs"]
@@ -49,4 +51,11 @@ async fn the_holder_that_is_asked_finishes_its_part_and_gives_the_lock_up() {
     let (parts, is_urgent_done) = revocation::run(Default::default()).await.unwrap();
     assert!((1..revocation::PARTS).contains(&parts), "{parts}");
     assert!(is_urgent_done);
+}
+
+#[tokio::test]
+async fn each_job_is_done_once_by_whoever_leads() {
+    let (written, workers) = leader::run(Default::default()).await.unwrap();
+    assert_eq!(usize::try_from(written), Ok(leader::JOBS));
+    assert!(workers > 1, "{workers}");
 }

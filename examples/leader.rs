@@ -1,0 +1,124 @@
+//! Three would work through a list of jobs, and one at a time does. The first is cut short, the
+//! others return after some jobs; whoever leads next goes on where the last one stopped.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Parser;
+use common::{Arguments, Result, Stage};
+use tokio::sync::mpsc;
+use zoolet::protocol::{Expect, MultiOp, SetData};
+use zoolet::{Client, LeaderSelector, Requeue, Term};
+
+const LEADER: &str = "/leader-example";
+/// A znode with the number of who did it for each job that is done.
+const DONE: &str = "/leader-example-done";
+const CANDIDATES: usize = 3;
+pub(crate) const JOBS: usize = 30;
+/// Whoever has done so many in one term returns, and lets another lead.
+const JOBS_PER_TERM: usize = 8;
+const JOB_TIME: Duration = Duration::from_millis(10);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    run(Arguments::parse()).await.map(drop)
+}
+
+/// One who would lead.
+#[derive(Clone)]
+struct Candidate {
+    client: Client,
+    number: usize,
+    /// Shared by all: whether one works.
+    is_one_working: Arc<AtomicBool>,
+    finished: mpsc::Sender<()>,
+}
+
+/// How often a job was written down as done, and how many candidates did some.
+pub(crate) async fn run(arguments: Arguments) -> Result<(i32, usize)> {
+    let stage = Stage::start(arguments).await?;
+    let client = stage.connect().await?;
+    client.create(DONE).ephemeral().await?;
+    let is_one_working = Arc::new(AtomicBool::new(false));
+    let (finished, mut all_finished) = mpsc::channel(1);
+    let mut selectors = Vec::new();
+    for number in 1..=CANDIDATES {
+        let (is_one_working, finished) = (Arc::clone(&is_one_working), finished.clone());
+        let client = stage.connect().await?;
+        selectors.push(Candidate { client, number, is_one_working, finished }.stand()?);
+    }
+    // In the middle of a job: it is not done then.
+    tokio::time::sleep(JOB_TIME * 7 / 2).await;
+    for selector in &selectors {
+        // Only who leads notices.
+        selector.interrupt_leadership();
+    }
+    all_finished.recv().await.ok_or("all candidates are gone")?;
+    for selector in selectors {
+        selector.close().await?;
+    }
+    let (done, stat) = client.get(DONE).await?;
+    let mut workers: Vec<_> = std::str::from_utf8(&done)?.split_whitespace().collect();
+    println!("done by: {workers:?}");
+    workers.sort_unstable();
+    workers.dedup();
+    Ok((stat.version, workers.len()))
+}
+
+impl Candidate {
+    /// Stands in line, works when it is its turn, and gets in line again.
+    fn stand(self) -> Result<LeaderSelector> {
+        let (client, id) = (self.client.clone(), format!("candidate {}", self.number));
+        let lead = move |term: Term| {
+            let candidate = self.clone();
+            async move {
+                if let Err(error) = candidate.work(&term).await {
+                    println!("candidate {} stops: {error}", candidate.number);
+                }
+            }
+        };
+        Ok(LeaderSelector::start(&client, LEADER, &id, Requeue::Always, lead)?)
+    }
+
+    async fn work(&self, term: &Term) -> Result<()> {
+        println!("candidate {} leads with token {}", self.number, term.fencing_token());
+        let _alone = Alone::new(&self.is_one_working);
+        for _ in 0..JOBS_PER_TERM {
+            let (done, _) = self.client.get(DONE).await?;
+            let done = std::str::from_utf8(&done)?;
+            if done.split_whitespace().count() == JOBS {
+                self.finished.send(()).await?;
+                // Nothing is left to do, so it may lead for ever.
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(JOB_TIME).await;
+            let write = MultiOp::SetData(SetData {
+                path: DONE.into(),
+                data: Some(format!("{done} {}", self.number).into()),
+                version: Expect::Any,
+            });
+            // Refused if another leads by now.
+            term.transaction(vec![write]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// That one works, beside whom nobody must.
+struct Alone<'a>(&'a AtomicBool);
+
+impl<'a> Alone<'a> {
+    fn new(is_one_working: &'a AtomicBool) -> Self {
+        assert!(!is_one_working.swap(true, Ordering::SeqCst), "two lead at a time");
+        Self(is_one_working)
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
