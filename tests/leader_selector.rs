@@ -235,7 +235,12 @@ async fn it_is_a_mutex_of_curator_with_the_id_as_data() {
     assert_eq!(client.get(&leader.path).await.unwrap().0, "host-1");
     assert!(mutex.try_acquire().await.unwrap().is_none());
     selector.close().await.unwrap();
-    mutex.acquire_within(SECOND).await.unwrap().release().await.unwrap();
+    let guard = mutex.acquire_within(SECOND).await.unwrap();
+    let address = client.get(guard.path()).await.unwrap().0;
+    guard.release().await.unwrap();
+    let (nameless, _) = for_ever(&client, "", Requeue::Always).await;
+    assert_eq!(nameless.leader().await.unwrap().unwrap().id.as_bytes(), &address[..]);
+    nameless.close().await.unwrap();
     assert_nothing_is_left(&server).await;
 }
 

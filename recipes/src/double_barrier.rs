@@ -8,6 +8,7 @@ use zoolet_protocol::{Acl, Delete, ErrorCode, EventType, Expect, MultiOp, ZPath}
 use crate::client::{self, Client, Parents};
 use crate::double_barrier_member::{Member, Membership, Room};
 use crate::error::LockError;
+use crate::local_address::local_address;
 
 /// Something that many enter together and leave together: nobody is inside before enough are there,
 /// and nobody has left before all leave.
@@ -96,7 +97,8 @@ impl DistributedDoubleBarrier {
             let joined = if inside.members.is_empty() && inside.is_ready {
                 self.join_anew(member).await
             } else {
-                let create = self.room.client.create(member.path()).ephemeral();
+                let create =
+                    self.room.client.create(member.path()).data(local_address()).ephemeral();
                 create.parents(Parents::Containers).in_session(member.session()).await.map(drop)
             };
             match joined {
@@ -138,7 +140,8 @@ impl DistributedDoubleBarrier {
                 return Ok(());
             }
             if inside?.members.len() >= self.members {
-                match client.create(&ready_path).in_session(session).send().await {
+                let create = client.create(&ready_path).data(local_address()).in_session(session);
+                match create.send().await {
                     Ok(_) => return Ok(()),
                     Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(()),
                     // The directory went, and the member with it.

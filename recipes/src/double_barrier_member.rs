@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp, SessionId,
 };
@@ -11,6 +10,7 @@ use zoolet_protocol::{
 use crate::client::{self, Client, Watched, unique_name};
 use crate::error::LockError;
 use crate::leave::Leave;
+use crate::local_address::local_address;
 
 /// The name of the znode that tells that enough are there.
 const READY: &str = "ready";
@@ -147,7 +147,7 @@ impl Member {
         MultiOp::Create(Create {
             kind: CreateKind::Create,
             path: self.path.as_str().into(),
-            data: Some(Bytes::new()),
+            data: Some(local_address()),
             acl: Some(acl),
             flags: CreateFlags::EPHEMERAL,
         })

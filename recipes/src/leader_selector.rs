@@ -77,7 +77,7 @@ struct Wishes {
 
 impl LeaderSelector {
     /// Gets in line at a path, under a name by which others know it, and runs `lead` whenever it is
-    /// its turn.
+    /// its turn. Without a name it is known by this machine's address, as in Curator.
     ///
     /// # Errors
     ///
@@ -94,7 +94,9 @@ impl LeaderSelector {
         Leading: Future<Output = ()> + Send + 'static,
     {
         let mut lock = LineLock::new(Line::new(client, path, &mutex::KIND)?);
-        lock.line.data = id.as_bytes().to_vec().into();
+        if !id.is_empty() {
+            lock.line.data = id.as_bytes().to_vec().into();
+        }
         let wishes = Arc::new(Wishes {
             requeue,
             is_queued: AtomicBool::new(true),
