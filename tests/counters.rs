@@ -1,12 +1,14 @@
 //! The shared number on a server in process: that no change is lost, and none is made twice.
 
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
+
 mod wire;
 
 use std::time::Duration;
 
 use wire::counting::Counting;
 use zoolet::client::{Client, Error, RetryPolicy};
-use zoolet::{Change, DistributedAtomicLong, Server, ValueError};
+use zoolet::{Change, DistributedAtomicLong, InterProcessMutex, Owner, Server, ValueError};
 
 async fn server() -> Server {
     Server::builder().start().await.expect("a server in memory starts")
@@ -121,4 +123,90 @@ async fn one_who_is_always_late_is_told_so() {
     let contended = ValueError::Contended { path: "/n".into(), tries: 1 };
     assert_eq!(number.increment().await.unwrap_err(), contended);
     assert_eq!(number.get().await.unwrap(), 5);
+}
+
+const LOCK: &str = "/n-lock";
+
+/// A number that is changed by another before each write of the first two, and its client.
+async fn late_twice(server: &Server) -> (DistributedAtomicLong, Client) {
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.expect("the server is there");
+    let other = connect(server).await;
+    let number = DistributedAtomicLong::new(&client, "/n").expect("a legal path");
+    number.initialize(1).await.expect("nothing is in its way");
+    let again = counting.clone();
+    let write = |other: &Client, number: i64| {
+        drop(other.set("/n", number.to_be_bytes().to_vec()).send());
+    };
+    counting.before_next_write(move || {
+        write(&other, 5);
+        again.before_next_write(move || write(&other, 6));
+    });
+    (number.with_retry_policy(RetryPolicy::never()), client)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_is_late_changes_it_under_the_mutex() {
+    let server = server().await;
+    let (number, client) = late_twice(&server).await;
+    let mutex = InterProcessMutex::new(&client, LOCK).unwrap();
+    let second = Duration::from_secs(1);
+    let twice = RetryPolicy::one_time(Duration::from_millis(1));
+    let number = number.with_promotion(&mutex, second, twice);
+    assert_eq!(number.add(10).await.unwrap(), Change { before: 6, after: 16 });
+    assert!(client.exists(LOCK).await.unwrap().is_some());
+    assert!(mutex.participants().await.unwrap().is_empty(), "it is released");
+    client.delete(LOCK).await.unwrap();
+    number.increment().await.unwrap();
+    assert_eq!(client.exists(LOCK).await.unwrap(), None, "who is not late takes no mutex");
+    assert_eq!(server.totals().watches, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_is_late_waits_for_the_mutex_as_long_as_it_may_and_leaves_its_line() {
+    let server = server().await;
+    let (number, client) = late_twice(&server).await;
+    let mutex = InterProcessMutex::new(&connect(&server).await, LOCK).unwrap();
+    let held = mutex.acquire_as(Owner::new()).await.unwrap();
+    let second = Duration::from_secs(1);
+    let late = InterProcessMutex::new(&client, LOCK).unwrap();
+    let number = number.with_promotion(&late, second, RetryPolicy::never());
+    let start = tokio::time::Instant::now();
+    let contended = ValueError::Contended { path: "/n".into(), tries: 1 };
+    assert_eq!(number.increment().await.unwrap_err(), contended);
+    assert_eq!(start.elapsed().as_secs(), 1);
+    tokio::time::sleep(second).await;
+    assert_eq!(mutex.participants().await.unwrap(), [held.path()]);
+    client.close().await.unwrap();
+    let closed = ValueError::Client(Error::Closed);
+    assert_eq!(number.increment().await.unwrap_err(), closed);
+    held.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_change_of_many_is_lost_under_the_mutex() {
+    let server = server().await;
+    let mut tasks = Vec::new();
+    for _ in 0..10 {
+        let client = connect(&server).await;
+        let mutex = InterProcessMutex::new(&client, LOCK).unwrap();
+        let number = DistributedAtomicLong::new(&client, "/n").unwrap();
+        let minute = Duration::from_secs(60);
+        let number = number.with_retry_policy(RetryPolicy::never()).with_promotion(
+            &mutex,
+            minute,
+            RetryPolicy::forever(Duration::from_millis(1)),
+        );
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..20 {
+                let (one, other) = tokio::join!(number.increment(), number.increment());
+                assert_ne!(one.unwrap(), other.unwrap());
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let number = DistributedAtomicLong::new(&connect(&server).await, "/n").unwrap();
+    assert_eq!(number.get().await.unwrap(), 400);
 }

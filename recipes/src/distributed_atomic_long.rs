@@ -6,6 +6,8 @@ use bytes::Bytes;
 use zoolet_protocol::{ErrorCode, Stat, ZPath};
 
 use crate::client::{self, Client, Parents, RetryPolicy};
+use crate::mutex::InterProcessMutex;
+use crate::owner::Owner;
 use crate::value_error::ValueError;
 
 /// The bytes of a number, the most significant first.
@@ -36,6 +38,15 @@ const NUMBER_BYTES: usize = size_of::<i64>();
 pub struct DistributedAtomicLong {
     client: Client,
     path: String,
+    retry: RetryPolicy,
+    promotion: Option<Promotion>,
+}
+
+/// What is done when others are quicker too often.
+#[derive(Debug, Clone)]
+struct Promotion {
+    mutex: InterProcessMutex,
+    within: Duration,
     retry: RetryPolicy,
 }
 
@@ -69,7 +80,7 @@ impl DistributedAtomicLong {
             Duration::from_millis(100),
             29,
         );
-        Ok(Self { client: client.clone(), path: path.to_owned(), retry })
+        Ok(Self { client: client.clone(), path: path.to_owned(), retry, promotion: None })
     }
 
     /// The same number with another policy for when others are quicker; by default 29 times more,
@@ -77,6 +88,21 @@ impl DistributedAtomicLong {
     #[must_use]
     pub fn with_retry_policy(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// The same number with a mutex for when others are quicker as often as its policy allows: a
+    /// change is tried again then by who holds the mutex, with a policy for that, and so against
+    /// those only who are not that late yet. The mutex is waited for for a time (`PromotedToLock` of
+    /// Curator).
+    #[must_use]
+    pub fn with_promotion(
+        mut self,
+        mutex: &InterProcessMutex,
+        within: Duration,
+        retry: RetryPolicy,
+    ) -> Self {
+        self.promotion = Some(Promotion { mutex: mutex.clone(), within, retry });
         self
     }
 
@@ -94,11 +120,12 @@ impl DistributedAtomicLong {
     /// # Errors
     ///
     /// [`ValueError::OutOfRange`], [`ValueError::Contended`], [`ValueError::Corrupt`], or what may go
-    /// wrong with requests.
+    /// wrong with requests, and with the mutex if there is one.
     ///
     /// # Cancellation
     ///
-    /// When the future is dropped the change may be made or not.
+    /// When the future is dropped the change may be made or not. A mutex is released in the
+    /// background.
     pub async fn add(&self, delta: i64) -> Result<Change, ValueError> {
         let out_of_range = || ValueError::OutOfRange { path: self.path.clone() };
         let sum = |number: i64| number.checked_add(delta).ok_or_else(out_of_range).map(Some);
@@ -174,6 +201,29 @@ impl DistributedAtomicLong {
         &self,
         next: impl Fn(i64) -> Result<Option<i64>, ValueError>,
     ) -> Result<Option<Change>, ValueError> {
+        let changed = self.try_to_change(&self.retry, &next).await;
+        let (Err(ValueError::Contended { .. }), Some(promotion)) = (&changed, &self.promotion)
+        else {
+            return changed;
+        };
+        // An owner of its own: a task may make several changes at a time.
+        let acquiring = promotion.mutex.acquire_as(Owner::new());
+        let guard = match tokio::time::timeout(promotion.within, acquiring).await {
+            Ok(acquired) => acquired?,
+            Err(_) => return changed,
+        };
+        let changed = self.try_to_change(&promotion.retry, &next).await;
+        // The change is made or not, whatever becomes of the lock; it is given up in any case.
+        drop(guard);
+        changed
+    }
+
+    /// As [`DistributedAtomicLong::change`], as often as a policy allows.
+    async fn try_to_change(
+        &self,
+        retry: &RetryPolicy,
+        next: impl Fn(i64) -> Result<Option<i64>, ValueError>,
+    ) -> Result<Option<Change>, ValueError> {
         let start = client::now();
         let mut tries = 0;
         loop {
@@ -182,7 +232,7 @@ impl DistributedAtomicLong {
             if self.try_write(stat, after).await? {
                 return Ok(Some(Change { before, after }));
             }
-            let Some(delay) = self.retry.delay(tries, client::now() - start) else {
+            let Some(delay) = retry.delay(tries, client::now() - start) else {
                 return Err(ValueError::Contended { path: self.path.clone(), tries: tries + 1 });
             };
             tries += 1;

@@ -1,6 +1,7 @@
 //! What may go wrong with a shared value.
 
 use crate::client;
+use crate::error::LockError;
 
 /// Why a shared value was not read or not changed.
 ///
@@ -49,4 +50,17 @@ pub enum ValueError {
     /// changed.
     #[error(transparent)]
     Client(#[from] client::Error),
+    /// The mutex for changes that are always late could not be had. It was not changed.
+    #[error("the mutex for changes: {0}")]
+    Mutex(#[source] Box<LockError>),
+}
+
+impl From<LockError> for ValueError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Client(error) => Self::Client(error),
+            LockError::Count(error) => error,
+            error => Self::Mutex(Box::new(error)),
+        }
+    }
 }
