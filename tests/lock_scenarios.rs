@@ -1,0 +1,342 @@
+//! The scenarios of Curator's own tests of locks, by their names, for locks of all kinds.
+
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+use std::time::Duration;
+
+use wire::counting::Counting;
+use zoolet::client::{Client, Error, Parents};
+use zoolet::protocol::{Acl, ErrorCode, Permissions};
+use zoolet::{
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex, LockError, LockState, Owner, SequentialMultiLock, Server,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_millis(100);
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn connect(server: &Server) -> (Client, Counting) {
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.expect("the server is there");
+    (client, counting)
+}
+
+/// A lock of each kind that one holds at a time, and where its znodes are.
+fn exclusive_locks(client: &Client) -> Vec<(&'static str, Arc<dyn InterProcessLock>)> {
+    let mutex = |path| InterProcessMutex::new(client, path).expect("a path");
+    let sides = InterProcessReadWriteLock::new(client, "/l/write").expect("a path");
+    let semaphore = InterProcessSemaphoreMutex::new(client, "/l/semaphore").expect("a path");
+    let multi = InterProcessMultiLock::new(client, &["/l/multi/a", "/l/multi/b"]);
+    let in_turn = SequentialMultiLock::new(vec![
+        Arc::new(mutex("/l/sequence/a")),
+        Arc::new(mutex("/l/sequence/b")),
+    ]);
+    vec![
+        ("/l/mutex", Arc::new(mutex("/l/mutex"))),
+        ("/l/write", Arc::new(sides.write_lock())),
+        ("/l/semaphore", Arc::new(semaphore)),
+        ("/l/multi", Arc::new(multi.expect("paths"))),
+        ("/l/sequence", Arc::new(in_turn)),
+    ]
+}
+
+/// How many kinds there are.
+const KINDS: usize = 5;
+
+async fn lock(server: &Server, kind: usize) -> (Arc<dyn InterProcessLock>, Counting) {
+    let (client, counting) = connect(server).await;
+    (exclusive_locks(&client).swap_remove(kind).1, counting)
+}
+
+async fn assert_clean(server: &Server) {
+    tokio::time::sleep(SOON).await;
+    assert_eq!(server.totals().ephemerals, 0, "znodes are left");
+    assert_eq!(server.totals().watches, 0, "watches are left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutex_locker() {
+    let server = server().await;
+    for kind in 0..KINDS {
+        let (one, _) = lock(&server, kind).await;
+        let (two, _) = lock(&server, kind).await;
+        {
+            let _guard = one.acquire().await.unwrap();
+            assert!(
+                tokio::spawn(async move { two.try_acquire().await.unwrap().is_none() })
+                    .await
+                    .unwrap()
+            );
+        }
+        drop(one.acquire_within(SECOND).await.expect("the guard released it"));
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutex_waiting_process_while_server_is_killed() {
+    let server = server().await;
+    for kind in 0..KINDS {
+        let (holder, holding) = lock(&server, kind).await;
+        let (waiter, waiting) = lock(&server, kind).await;
+        let guard = holder.acquire().await.unwrap();
+        let waits = tokio::spawn(async move { waiter.acquire().await.unwrap() });
+        tokio::time::sleep(SOON).await;
+        for counting in [&holding, &waiting] {
+            counting.refuse(true);
+            counting.cut();
+        }
+        tokio::time::sleep(20 * SECOND).await;
+        assert_ne!(guard.state(), LockState::Lost);
+        for counting in [&holding, &waiting] {
+            counting.refuse(false);
+        }
+        tokio::time::sleep(5 * SECOND).await;
+        assert_eq!(guard.state(), LockState::Held);
+        assert!(!waits.is_finished(), "two hold the lock");
+        guard.release().await.unwrap();
+        waits.await.unwrap().release().await.unwrap();
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutex_killed_session() {
+    let server = server().await;
+    for kind in 0..KINDS {
+        let (holder, counting) = lock(&server, kind).await;
+        let (waiter, _) = lock(&server, kind).await;
+        let guard = holder.acquire().await.unwrap();
+        let waits = tokio::spawn(async move { waiter.acquire().await.unwrap() });
+        tokio::time::sleep(SOON).await;
+        counting.refuse(true);
+        counting.cut();
+        let next = waits.await.unwrap();
+        assert!(next.fencing_token() > guard.fencing_token());
+        assert_ne!(guard.state(), LockState::Held, "it is not trusted any more");
+        counting.refuse(false);
+        assert!(matches!(guard.release().await, Err(LockError::Lost)));
+        next.release().await.unwrap();
+        drop(holder.acquire_within(60 * SECOND).await.expect("the next session acquires it"));
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutex_container_clean_up() {
+    let server = server().await;
+    let (client, _) = connect(&server).await;
+    for (path, lock) in exclusive_locks(&client) {
+        lock.acquire().await.unwrap().release().await.unwrap();
+        assert!(client.exists(path).await.unwrap().is_some());
+        tokio::time::sleep(600 * SECOND).await;
+        assert_eq!(client.exists(path).await.unwrap(), None, "it is cleaned up when unused");
+        let guard = lock.acquire().await.unwrap();
+        tokio::time::sleep(600 * SECOND).await;
+        assert_eq!(guard.state(), LockState::Held, "and not while it is held");
+        guard.release().await.unwrap();
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutex_namespace() {
+    let server = server().await;
+    let (client, _) = connect(&server).await;
+    let (x, y) = (client.namespace("/x").unwrap(), client.namespace("/y").unwrap());
+    for ((path, in_x), (_, in_y)) in exclusive_locks(&x).into_iter().zip(exclusive_locks(&y)) {
+        let guard = in_x.acquire().await.unwrap();
+        for path in guard.paths() {
+            assert!(path.starts_with("/l/"), "{path} is told as the client names it");
+            assert!(x.exists(path).await.unwrap().is_some());
+        }
+        assert!(client.exists(&format!("/x{path}")).await.unwrap().is_some());
+        in_y.acquire_within(SECOND).await.expect("another lock").release().await.unwrap();
+        guard.release().await.unwrap();
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutex_reentrant_single_lock_two_tasks_and_many() {
+    let server = server().await;
+    let (client, _) = connect(&server).await;
+    let sides = InterProcessReadWriteLock::new(&client, "/sides").unwrap();
+    let mutex = InterProcessMutex::new(&client, "/mutex").unwrap();
+    let locks: [Arc<dyn InterProcessLock>; 2] = [Arc::new(mutex), Arc::new(sides.write_lock())];
+    for lock in locks {
+        let inside = Arc::new(AtomicBool::new(false));
+        let mut tasks = Vec::new();
+        for _ in 0..8 {
+            let (lock, inside) = (Arc::clone(&lock), Arc::clone(&inside));
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..10 {
+                    let outer = lock.acquire().await.unwrap();
+                    assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
+                    let inner = lock.acquire().await.unwrap();
+                    assert_eq!(outer.fencing_token(), inner.fencing_token());
+                    outer.release().await.unwrap();
+                    tokio::task::yield_now().await;
+                    inside.store(false, Ordering::SeqCst);
+                    inner.release().await.unwrap();
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutex_two_clients() {
+    let server = server().await;
+    for kind in 0..KINDS {
+        let inside = Arc::new(AtomicBool::new(false));
+        let mut tasks = Vec::new();
+        for _ in 0..2 {
+            let (lock, _) = lock(&server, kind).await;
+            let inside = Arc::clone(&inside);
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..20 {
+                    let guard = lock.acquire().await.unwrap();
+                    assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
+                    tokio::task::yield_now().await;
+                    inside.store(false, Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_internals_node_deleted_cleanly_with_faults() {
+    for kind in 0..KINDS {
+        for answers in 0..4 {
+            let server = server().await;
+            let (lock, counting) = lock(&server, kind).await;
+            let guard = lock.acquire().await.unwrap();
+            counting.cut_after(answers);
+            match answers % 2 {
+                0 => guard.release().await.unwrap_or_else(|error| {
+                    assert_eq!(error, LockError::Lost, "the answer that it was gone was lost");
+                }),
+                _ => drop(guard),
+            }
+            tokio::time::sleep(5 * SECOND).await;
+            counting.cut_after(-1);
+            drop(lock.acquire_within(60 * SECOND).await.expect("nothing is in its way"));
+            assert_clean(&server).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_internals_failed_attempt_keeps_original_exception() {
+    let server = server().await;
+    let (client, _) = connect(&server).await;
+    let closed = vec![Acl { permissions: Permissions::READ, ..Acl::open() }];
+    for path in ["/l/mutex", "/l/write", "/l/multi/a", "/l/sequence/b", "/l/semaphore/locks"] {
+        client.create(path).parents(Parents::Persistent).await.unwrap();
+        client.set_acl(path, closed.clone()).await.unwrap();
+    }
+    for (path, lock) in exclusive_locks(&client) {
+        let error = lock.acquire_within(SECOND).await.map(drop).unwrap_err();
+        let LockError::Client(Error::Refused { code, .. }) = error else {
+            panic!("{path}: {error:?}");
+        };
+        assert_eq!(code, ErrorCode::NO_AUTH, "{path}");
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn read_write_participants_per_kind() {
+    let server = server().await;
+    let (client, _) = connect(&server).await;
+    let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+    let one = read.acquire_as(Owner::new()).await.unwrap();
+    let two = read.acquire_as(Owner::new()).await.unwrap();
+    let waits = tokio::spawn(async move { write.acquire().await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    assert_eq!(read.participants().await.unwrap(), [one.path(), two.path()]);
+    let writers = lock.write_lock().participants().await.unwrap();
+    assert_eq!(writers.len(), 1);
+    drop((one, two));
+    assert_eq!(waits.await.unwrap().path(), writers[0], "read_write_lock_path");
+    assert_clean(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn read_write_random_readers_and_writers() {
+    let server = server().await;
+    // Readers inside, or minus one for a writer.
+    let inside = Arc::new(AtomicIsize::new(0));
+    let mut tasks = Vec::new();
+    for n in 0..12_u64 {
+        let (client, _) = connect(&server).await;
+        let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
+        let inside = Arc::clone(&inside);
+        tasks.push(tokio::spawn(async move {
+            for round in 0..20_u64 {
+                // Mixed up, and the same in each run.
+                let mixed = (n * 20 + round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+                if mixed % 10 < 2 {
+                    let guard = lock.write_lock().acquire().await.unwrap();
+                    assert_eq!(inside.swap(-1, Ordering::SeqCst), 0, "a writer is not alone");
+                    tokio::time::sleep(Duration::from_millis(mixed % 5)).await;
+                    inside.store(0, Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                } else {
+                    let guard = lock.read_lock().acquire().await.unwrap();
+                    assert!(inside.fetch_add(1, Ordering::SeqCst) >= 0, "beside a writer");
+                    tokio::time::sleep(Duration::from_millis(mixed % 5)).await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_clean(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_herd_packet_budget() {
+    const WAITERS: usize = 40;
+    let server = server().await;
+    let (client, counting) = connect(&server).await;
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    counting.take_requests();
+    let mut tasks = Vec::new();
+    for _ in 0..WAITERS {
+        let mutex = mutex.clone();
+        tasks.push(tokio::spawn(async move { mutex.acquire().await.unwrap().release().await }));
+    }
+    tokio::time::sleep(SOON).await;
+    guard.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    let requests: usize = counting.take_requests().iter().map(|(_, count)| count).sum();
+    // Each enters with two, waits with one and leaves with one, as if each had a process of its
+    // own; one more is the end of the first. Curator needs more than a thousand.
+    assert_eq!(requests, WAITERS * 4 + 1);
+    assert_clean(&server).await;
+}
