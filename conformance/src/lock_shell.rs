@@ -1,12 +1,14 @@
 //! A member of a fleet that does with locks what it is told, one thing a line, so that what each
 //! costs can be counted.
 
+use std::sync::Arc;
+
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use zoolet_recipes::client::Client;
 use zoolet_recipes::{
     Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, LockError, MultiGuard, Permits,
+    InterProcessSemaphoreV2, LockError, MultiGuard, Permits, Revoker, SharedCount,
 };
 
 use crate::fleet_member::Outcome;
@@ -21,62 +23,141 @@ struct Held {
     read: Option<Guard>,
     write: Option<Guard>,
     permit: Option<Permits>,
+    /// How many permits there may be, once that was asked for.
+    maximum: Option<Arc<SharedCount>>,
     all: Option<MultiGuard>,
     /// Those who take a lock when they get it, and release it at once.
     waiting: Vec<JoinHandle<Result<(), LockError>>>,
 }
 
+/// The locks of a folder.
+struct Locks {
+    client: Client,
+    folder: String,
+    mutex: InterProcessMutex,
+    fresh: InterProcessMutex,
+    lock: InterProcessReadWriteLock,
+    semaphore: InterProcessSemaphoreV2,
+    all: InterProcessMultiLock,
+}
+
 /// Does what each line says, and repeats the line when it is done.
 pub(crate) async fn obey(
     client: &Client,
-    path: &str,
+    folder: &str,
     mut told: UnboundedReceiver<String>,
 ) -> Outcome<()> {
-    let below = |name: &str| format!("{path}/{name}");
-    let mutex = InterProcessMutex::new(client, &below("mutex"))?;
-    let fresh = InterProcessMutex::new(client, &below("new/directory"))?;
-    let lock = InterProcessReadWriteLock::new(client, &below("read-write"))?;
-    let semaphore = InterProcessSemaphoreV2::new(client, &below("semaphore"), PERMITS)?;
-    let all = ["one", "two", "three"].map(|name| below(&format!("all/{name}")));
-    let all = InterProcessMultiLock::new(client, &[&all[0], &all[1], &all[2]])?;
-    let mut held = Held::default();
+    let (locks, mut held) = (Locks::new(client, folder)?, Held::default());
     while let Some(line) = told.recv().await {
         match line.as_str() {
-            "mutex" => held.mutex = Some(mutex.acquire().await?),
-            "unmutex" => release(&mut held.mutex).await?,
-            "fresh" => held.fresh = Some(fresh.acquire().await?),
-            "unfresh" => release(&mut held.fresh).await?,
-            "read" => held.read = Some(lock.read_lock().acquire().await?),
-            "unread" => release(&mut held.read).await?,
-            "write" => held.write = Some(lock.write_lock().acquire().await?),
-            "unwrite" => release(&mut held.write).await?,
-            "permit" => held.permit = Some(semaphore.acquire(1).await?),
-            "permits" => held.permit = Some(semaphore.acquire(PERMITS).await?),
-            "unpermit" | "unpermits" => {
-                held.permit.take().ok_or("no permit is held")?.release().await?
-            }
-            "all" => held.all = Some(all.acquire().await?),
-            "unall" => held.all.take().ok_or("they are not held")?.release().await?,
-            "try" if mutex.try_acquire().await?.is_some() => return Err("it was free".into()),
-            "try" => {}
-            "wait" => held.waiting.push(tokio::spawn(wait(mutex.clone()))),
-            "wait-read" | "wait-write" => {
-                held.waiting.push(tokio::spawn(read_or_write(lock.clone(), line == "wait-read")));
+            "revocable" => {
+                let mutex = locks.mutex.clone();
+                // It says by itself what becomes of it.
+                held.waiting.push(tokio::spawn(hold_until_revoked(mutex)));
+                continue;
             }
             "join" => {
                 for waiting in held.waiting.drain(..) {
                     waiting.await??;
                 }
             }
-            other => return Err(format!("told {other}").into()),
+            "revoke" => locks.revoke().await?,
+            "grow" => {
+                let maximum = held.maximum(&locks).await?;
+                maximum.set(maximum.count()? + 1).await?;
+            }
+            line => match line.strip_prefix("un") {
+                Some(name) => held.release(name).await?,
+                None => held.acquire(&locks, line).await?,
+            },
         }
         println!("{line}");
     }
     Ok(())
 }
 
-async fn release(held: &mut Option<Guard>) -> Outcome<()> {
-    Ok(held.take().ok_or("it is not held")?.release().await?)
+impl Locks {
+    fn new(client: &Client, folder: &str) -> Outcome<Self> {
+        let below = |name: &str| format!("{folder}/{name}");
+        let all = ["one", "two", "three"].map(|name| below(&format!("all/{name}")));
+        Ok(Self {
+            mutex: InterProcessMutex::new(client, &below("mutex"))?,
+            fresh: InterProcessMutex::new(client, &below("new/directory"))?,
+            lock: InterProcessReadWriteLock::new(client, &below("read-write"))?,
+            semaphore: InterProcessSemaphoreV2::new(client, &below("semaphore"), PERMITS)?,
+            all: InterProcessMultiLock::new(client, &[&all[0], &all[1], &all[2]])?,
+            client: client.clone(),
+            folder: folder.to_owned(),
+        })
+    }
+
+    async fn revoke(&self) -> Outcome<()> {
+        let participants = self.mutex.participants().await?;
+        let holder = participants.first().ok_or("nobody holds it")?;
+        Revoker::attempt_revoke(&self.client, holder).await?;
+        Ok(())
+    }
+}
+
+impl Held {
+    async fn acquire(&mut self, locks: &Locks, name: &str) -> Outcome<()> {
+        let Locks { mutex, fresh, lock, semaphore, all, .. } = locks;
+        match name {
+            "mutex" => self.mutex = Some(mutex.acquire().await?),
+            "fresh" => self.fresh = Some(fresh.acquire().await?),
+            "read" => self.read = Some(lock.read_lock().acquire().await?),
+            "write" => self.write = Some(lock.write_lock().acquire().await?),
+            "permit" => self.permit = Some(semaphore.acquire(1).await?),
+            "permits" => self.permit = Some(semaphore.acquire(PERMITS).await?),
+            "counted" => {
+                let (path, maximum) =
+                    (format!("{}/counted", locks.folder), self.maximum(locks).await?);
+                let semaphore = InterProcessSemaphoreV2::with_count(&locks.client, &path, maximum)?;
+                self.permit = Some(semaphore.acquire(1).await?);
+            }
+            "all" => self.all = Some(all.acquire().await?),
+            "try" if mutex.try_acquire().await?.is_some() => return Err("it was free".into()),
+            "try" => {}
+            "wait" => self.waiting.push(tokio::spawn(wait(mutex.clone()))),
+            "wait-read" | "wait-write" => {
+                self.waiting.push(tokio::spawn(read_or_write(lock.clone(), name == "wait-read")));
+            }
+            other => return Err(format!("told {other}").into()),
+        }
+        Ok(())
+    }
+
+    async fn release(&mut self, name: &str) -> Outcome<()> {
+        let guard = match name {
+            "mutex" => self.mutex.take(),
+            "fresh" => self.fresh.take(),
+            "read" => self.read.take(),
+            "write" => self.write.take(),
+            "all" => return Ok(self.all.take().ok_or("they are not held")?.release().await?),
+            _ => return Ok(self.permit.take().ok_or("none is held")?.release().await?),
+        };
+        Ok(guard.ok_or("it is not held")?.release().await?)
+    }
+
+    async fn maximum(&mut self, locks: &Locks) -> Outcome<Arc<SharedCount>> {
+        if let Some(maximum) = &self.maximum {
+            return Ok(Arc::clone(maximum));
+        }
+        let path = format!("{}/maximum", locks.folder);
+        let maximum = Arc::new(SharedCount::start(&locks.client, &path, 1).await?);
+        self.maximum = Some(Arc::clone(&maximum));
+        Ok(maximum)
+    }
+}
+
+/// Says when the mutex is held, and when it was released because somebody asked for that.
+async fn hold_until_revoked(mutex: InterProcessMutex) -> Result<(), LockError> {
+    let guard = mutex.acquire().await?;
+    println!("revocable");
+    guard.revocation_requested().await?;
+    guard.release().await?;
+    println!("revoked");
+    Ok(())
 }
 
 async fn wait(mutex: InterProcessMutex) -> Result<(), LockError> {

@@ -54,6 +54,8 @@ fn main() -> ExitCode {
         on_both("latch", four_of_two.clone(), |at, all| excludes(at, "latch", 1, all)),
         on_both("count", four_each, |at, all| counts(at, "count", all)),
         on_both("long", four_of_two, |at, all| counts(at, "long", all)),
+        on_both("revocation", vec![Zoolet, Curator, Zoolet, Curator], revocation),
+        on_both("counted-permits", vec![Zoolet, Curator, Zoolet, Curator], counted_permits),
         on_both("copy", vec![Zoolet, Curator, Kazoo], copies),
         on_both("barrier", vec![Zoolet, Curator, Kazoo, Zoolet, Curator, Kazoo], barrier),
     ];
@@ -142,6 +144,52 @@ fn copies(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
             fleet.tell(member, &format!("await {number}"))?;
             assert_eq!(fleet.hear()?, (member, format!("await {number}")));
         }
+    }
+    fleet.stop()?;
+    Ok(())
+}
+
+/// Each holds a mutex, and gives it up when any other asks for that.
+fn revocation(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
+    let address = address.to_string();
+    let subject =
+        Subject { recipe: "shell", address: &address, path: "/fleet-revocation", capacity: 0 };
+    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    for holder in 0..libraries.len() {
+        for revoker in (0..libraries.len()).filter(|&revoker| revoker != holder) {
+            fleet.tell(holder, "revocable")?;
+            assert_eq!(fleet.hear()?, (holder, "revocable".to_owned()));
+            fleet.tell(revoker, "revoke")?;
+            let said = BTreeSet::from([fleet.hear()?, fleet.hear()?]);
+            let expected =
+                BTreeSet::from([(holder, "revoked".to_owned()), (revoker, "revoke".to_owned())]);
+            assert_eq!(said, expected);
+        }
+    }
+    fleet.stop()?;
+    Ok(())
+}
+
+/// There is one permit. Others are let in, one for one, when any of them says that there is one more.
+fn counted_permits(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
+    let address = address.to_string();
+    let subject =
+        Subject { recipe: "shell", address: &address, path: "/fleet-counted", capacity: 0 };
+    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    fleet.tell(0, "counted")?;
+    assert_eq!(fleet.hear()?, (0, "counted".to_owned()));
+    for next in 1..libraries.len() {
+        fleet.tell(next, "counted")?;
+        fleet.hear_nothing(A_WHILE)?;
+        fleet.tell(next - 1, "grow")?;
+        let said = BTreeSet::from([fleet.hear()?, fleet.hear()?]);
+        let expected =
+            BTreeSet::from([(next, "counted".to_owned()), (next - 1, "grow".to_owned())]);
+        assert_eq!(said, expected);
+    }
+    for member in 0..libraries.len() {
+        fleet.tell(member, "uncounted")?;
+        assert_eq!(fleet.hear()?, (member, "uncounted".to_owned()));
     }
     fleet.stop()?;
     Ok(())

@@ -2,6 +2,8 @@ import java.io.BufferedReader;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
@@ -11,12 +13,16 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.shared.SharedCount;
 
 /** What src/lock_shell.rs does, by Curator: one thing a line, so that what each costs can be counted. */
 final class LockShell {
     private static final int PERMITS = 3;
 
-    private final InterProcessLock mutex;
+    private final CuratorFramework client;
+    private final String path;
+    private final InterProcessMutex mutex;
     private final InterProcessLock fresh;
     private final InterProcessReadWriteLock lock;
     private final InterProcessSemaphoreV2 semaphore;
@@ -24,8 +30,11 @@ final class LockShell {
     private final List<FutureTask<Void>> waiting = new ArrayList<>();
     private Lease lease;
     private Collection<Lease> leases;
+    private SharedCount maximum;
 
     private LockShell(CuratorFramework client, String path) {
+        this.client = client;
+        this.path = path;
         mutex = new InterProcessMutex(client, path + "/mutex");
         fresh = new InterProcessMutex(client, path + "/new/directory");
         lock = new InterProcessReadWriteLock(client, path + "/read-write");
@@ -37,7 +46,9 @@ final class LockShell {
         LockShell shell = new LockShell(client, path);
         for (String line = told.readLine(); line != null; line = told.readLine()) {
             shell.act(line);
-            System.out.println(line);
+            if (!line.equals("revocable")) {
+                System.out.println(line);
+            }
         }
     }
 
@@ -71,17 +82,47 @@ final class LockShell {
                 }
                 waiting.clear();
             }
+            case "revocable" -> start(this::holdUntilRevoked);
+            case "revoke" -> Revoker.attemptRevoke(client, mutex.getParticipantNodes().iterator().next());
+            case "grow" -> maximum().setCount(maximum().getCount() + 1);
+            case "counted" -> lease = new InterProcessSemaphoreV2(client, path + "/counted", maximum()).acquire();
+            case "uncounted" -> lease.close();
             default -> throw new IllegalArgumentException(line);
         }
     }
 
+    private SharedCount maximum() throws Exception {
+        if (maximum == null) {
+            maximum = new SharedCount(client, path + "/maximum", 1);
+            maximum.start();
+        }
+        return maximum;
+    }
+
+    /** Says when the mutex is held, and when it was released because somebody asked for that. */
+    private Void holdUntilRevoked() throws Exception {
+        InterProcessMutex revocable = new InterProcessMutex(client, path + "/mutex");
+        CountDownLatch revoked = new CountDownLatch(1);
+        revocable.makeRevocable(lock -> revoked.countDown());
+        revocable.acquire();
+        System.out.println("revocable");
+        revoked.await();
+        revocable.release();
+        System.out.println("revoked");
+        return null;
+    }
+
     /** A thread that takes a lock when it gets it, and releases it at once. */
     private void waitFor(InterProcessLock one) {
-        FutureTask<Void> task = new FutureTask<>(() -> {
+        start(() -> {
             one.acquire();
             one.release();
             return null;
         });
+    }
+
+    private void start(Callable<Void> work) {
+        FutureTask<Void> task = new FutureTask<>(work);
         Thread thread = new Thread(task);
         thread.setDaemon(true);
         thread.start();
