@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use zoolet_protocol::{ErrorCode, SessionId};
 
-use crate::client::{self, Client};
+use crate::client::{self, Client, ZnodeWatch};
 use crate::error::LockError;
 
 /// A znode that is being deleted. Dropped, it goes on in the background, until the znode is gone or
@@ -16,6 +16,8 @@ pub(crate) struct Leave {
     session: SessionId,
     path: String,
     sent: Option<client::Sent<()>>,
+    /// What hears of its end. Kept until that has come, it needs not be taken back.
+    watch: Option<ZnodeWatch>,
 }
 
 impl Leave {
@@ -32,7 +34,13 @@ impl Leave {
         path: &str,
     ) -> Self {
         let sent = Some(operation.bound_to(session).send());
-        Self { client: client.clone(), session, path: path.to_owned(), sent }
+        Self { client: client.clone(), session, path: path.to_owned(), sent, watch: None }
+    }
+
+    /// The same with a watch of the znode, which lasts until the znode is gone.
+    pub(crate) fn watched_by(mut self, watch: Option<ZnodeWatch>) -> Self {
+        self.watch = watch;
+        self
     }
 
     /// Waits until the znode is gone; [`LockError::Lost`] if it was before.
@@ -63,7 +71,10 @@ impl Drop for Leave {
                 drop(self.client.remove_in_background(self.path.clone(), self.session));
             }
             Poll::Ready(_) => {}
-            Poll::Pending => self.client.remove_after(sent, self.path.clone(), self.session),
+            Poll::Pending => {
+                let (path, watch) = (self.path.clone(), self.watch.take());
+                self.client.remove_after(sent, path, self.session, watch);
+            }
         }
     }
 }

@@ -485,11 +485,13 @@ impl Place {
     /// Leaves by a request of which it is seen to that it comes to pass.
     fn leave_in_background(&mut self) -> Leave {
         self.is_left = true;
-        if !self.tells_its_end {
-            return Leave::begin(&self.client, self.session, &self.path);
-        }
-        let operation = self.client.multi_done(self.leaving_ops());
-        Leave::begin_with(operation, &self.client, self.session, &self.path)
+        let leave = if self.tells_its_end {
+            let operation = self.client.multi_done(self.leaving_ops());
+            Leave::begin_with(operation, &self.client, self.session, &self.path)
+        } else {
+            Leave::begin(&self.client, self.session, &self.path)
+        };
+        leave.watched_by(self.own.take())
     }
 
     /// The operations of a multi by which it is left.

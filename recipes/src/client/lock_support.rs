@@ -10,7 +10,7 @@ use super::create::{parent, protect, protection};
 use super::error::Error;
 use super::operation::Sent;
 use super::state::ConnectionState;
-use super::{Client, Created};
+use super::{Client, Created, ZnodeWatch};
 
 /// How long to wait before what failed is tried again in the background.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -148,14 +148,23 @@ impl Client {
         async move { removal.await.unwrap_or(Err(Error::Closed)) }
     }
 
-    /// As [`Client::remove_in_background`], after a first try was sent.
-    pub(crate) fn remove_after(&self, sent: Sent<()>, path: String, session: SessionId) {
+    /// As [`Client::remove_in_background`], after a first try was sent. The watch lasts until the
+    /// znode is gone.
+    pub(crate) fn remove_after(
+        &self,
+        sent: Sent<()>,
+        path: String,
+        session: SessionId,
+        watch: Option<ZnodeWatch>,
+    ) {
         let client = self.clone();
         self.shared().runtime.spawn(async move {
-            match sent.await {
+            let result = match sent.await {
                 Err(error) if !error.is(ErrorCode::NO_NODE) => client.remove(&path, session).await,
                 result => result,
-            }
+            };
+            drop(watch);
+            result
         });
     }
 
