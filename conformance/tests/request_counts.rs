@@ -24,11 +24,18 @@ const OURS: &str = env!("CARGO_BIN_EXE_zoolet-conformance");
 
 /// Of those who contend for one lock, one holds it and the others wait.
 const CONTENDERS: usize = 3;
-const CONTENDED_ROUNDS: usize = 12;
+const CONTENDED_ROUNDS: usize = 9;
 
 /// How often that is done of which the best counts: the proxy sees a flight as two when the client
 /// is not scheduled in between.
 const ROUNDS: usize = 5;
+
+const CONTENDED: &str = "mutex: contended acquisition and release";
+
+/// Create, list, watches and the end; and where events have no zxid, another list. Now and then
+/// somebody is not scheduled in time and lists once more.
+const CONTENDED_REQUESTS_MAX: f64 = 4.3;
+const CONTENDED_REQUESTS_MAX_BEFORE_3_9: f64 = 5.0;
 
 const WAITERS: usize = 20;
 const WRITERS: usize = 5;
@@ -47,11 +54,11 @@ fn main() -> ExitCode {
             let four_letter_words = "*".parse()?;
             let config = Config { four_letter_words, ..stage::config(Setting::Steady) };
             let server = Wire::start(config)?;
-            compare("zoolet", server.address())
+            compare("zoolet", server.address(), CONTENDED_REQUESTS_MAX)
         }),
         harness::needs(&[Peer::Apache, Peer::Curator], "apache", || {
             let server = Apache::start(&stage::properties(Setting::Steady))?;
-            compare("Apache ZooKeeper 3.8", server.address())
+            compare("Apache ZooKeeper 3.8", server.address(), CONTENDED_REQUESTS_MAX_BEFORE_3_9)
         }),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -68,7 +75,7 @@ struct Cost {
     watches: usize,
 }
 
-fn compare(server: &str, address: std::net::SocketAddr) -> Result<(), Failed> {
+fn compare(server: &str, address: std::net::SocketAddr, contended_max: f64) -> Result<(), Failed> {
     let theirs = Bench::new(address, Library::Curator)?.measure()?;
     let ours = Bench::new(address, Library::Zoolet)?.measure()?;
     println!("\nrequests / flights / events / watches left, on {server}");
@@ -77,6 +84,8 @@ fn compare(server: &str, address: std::net::SocketAddr) -> Result<(), Failed> {
         assert_eq!(theirs.what, ours.what);
         println!("{:42} {:>22} {:>22}", ours.what, theirs.to_string(), ours.to_string());
     }
+    let contended = ours.iter().find(|cost| cost.what == CONTENDED).ok_or("it was not measured")?;
+    assert!(contended.requests <= contended_max, "{CONTENDED}: more than {contended_max} requests");
     for (theirs, ours) in theirs.iter().zip(&ours) {
         assert!(ours.requests <= theirs.requests, "{} costs us more requests", ours.what);
         assert!(ours.flights <= theirs.flights, "{} costs us more flights", ours.what);
@@ -142,7 +151,8 @@ impl Bench {
             costs.push(self.best(what, steps, after)?);
         }
         costs.push(self.tried()?);
-        costs.push(self.contended()?);
+        let (once, again) = (self.contended()?, self.contended()?);
+        costs.push(if again.requests < once.requests { again } else { once });
         costs.push(self.drained(
             "20 waiters on one object, each",
             WAITERS,
@@ -221,7 +231,7 @@ impl Bench {
             self.parties[holder].0.tell(0, "mutex")?;
             self.await_line("mutex", CONTENDERS)?;
         }
-        let cost = self.cost("mutex: contended acquisition and release", CONTENDED_ROUNDS);
+        let cost = self.cost(CONTENDED, CONTENDED_ROUNDS);
         for round in CONTENDED_ROUNDS..CONTENDED_ROUNDS + CONTENDERS - 1 {
             self.hand_over(round)?;
         }
