@@ -10,7 +10,7 @@ use zoolet::protocol::ErrorCode;
 use zoolet::storage::{
     Compression, Disk, Durability, MemDisk, SimDisk, StorageConfig, StorageError,
 };
-use zoolet::{Config, Server, StartError};
+use zoolet::{Config, Server, StartError, WallTime};
 
 fn config(disk: Arc<dyn Disk>) -> Config {
     let storage = StorageConfig { disk, allocate_bytes: 4_096, ..StorageConfig::at("/data") };
@@ -243,4 +243,38 @@ async fn a_refused_write_leaves_a_record_and_no_trace() {
     let server = start(config(disk)).await;
     let stat = connect(&server).await.exists("/a").await.unwrap().expect("it was created");
     assert_eq!(stat.czxid.0, 3, "a session, a refusal, a create");
+}
+
+#[tokio::test(start_paused = true)]
+async fn containers_and_znodes_with_a_time_to_live_go_after_a_restart_as_before_it() {
+    let disk = Arc::new(MemDisk::default());
+    let config = Config {
+        wall_time: WallTime::Virtual { start_ms: 1_000_000 },
+        container_check_interval: Duration::from_secs(1),
+        ..config(disk)
+    };
+    let server = start(config.clone()).await;
+    let client = connect(&server).await;
+    client.create("/box").container().await.unwrap();
+    client.create("/box/content").await.unwrap();
+    client.create("/soon").ttl(Duration::from_secs(10)).await.unwrap();
+    drop((server, client));
+
+    // ZooKeeper with its extended types switched off would delete the second at once.
+    let server = start(config).await;
+    let client = connect(&server).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(client.children("/").await.unwrap().to_vec(), ["box", "soon", "zookeeper"]);
+    client.delete("/box/content").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(client.children("/").await.unwrap().to_vec(), ["zookeeper"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_cannot_be_written_to_is_refused() {
+    let disk = SimDisk::default();
+    disk.lose_power_after(0);
+    let refused = Server::builder().config(config(Arc::new(disk))).start().await;
+    let error = refused.expect_err("it could keep nothing").to_string();
+    assert_eq!(error, "cannot sync /data/version-2: the power is lost");
 }
