@@ -367,3 +367,33 @@ async fn nothing_is_left_whichever_answers_are_lost() {
         assert_nothing_is_left(&server).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_wherever_leaving_is_dropped() {
+    for is_alone in [true, false] {
+        for polls in 0..20 {
+            let server = server().await;
+            let members = if is_alone { 1 } else { 2 };
+            let a = enter(&new_barrier(&server, members).await).await;
+            let other = match is_alone {
+                true => None,
+                false => Some(new_barrier(&server, members).await.enter().await.unwrap()),
+            };
+            let a = inside(a).await;
+            {
+                let mut leaving = pin!(a.leave());
+                for _ in 0..polls {
+                    let mut context = Context::from_waker(Waker::noop());
+                    if leaving.as_mut().poll(&mut context).is_ready() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+            if let Some(other) = other {
+                other.leave_within(SECOND).await.unwrap();
+            }
+            assert_nothing_is_left(&server).await;
+        }
+    }
+}
