@@ -13,9 +13,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use zoolet_protocol::Zxid;
 use zoolet_recipes::client::Client;
 use zoolet_recipes::{
-    DistributedAtomicLong, DistributedBarrier, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch, LockError, Permits,
-    SharedCount, ValueError,
+    DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,
+    LockError, Permits, SharedCount, ValueError,
 };
 
 use crate::lock_shell;
@@ -47,6 +47,7 @@ enum Recipe {
     Count,
     Long,
     Barrier,
+    DoubleBarrier,
     Copy,
     Shell,
 }
@@ -70,6 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         println!("ready");
         match arguments.recipe {
             Recipe::Barrier => obey(&client, &arguments.path, told).await?,
+            Recipe::DoubleBarrier => enter_and_leave(&client, arguments, told).await?,
             Recipe::Copy => set_and_await(&client, &arguments.path, told).await?,
             Recipe::Shell => lock_shell::obey(&client, &arguments.path, told).await?,
             _ if told.recv().await.is_some() => contend(arguments, &client, told).await?,
@@ -100,6 +102,29 @@ async fn obey(client: &Client, path: &str, mut told: UnboundedReceiver<String>) 
             "set" => barrier.set().await?,
             "remove" => barrier.remove().await?,
             "wait" => barrier.wait_within(PATIENCE).await?,
+            other => return Err(format!("told {other}").into()),
+        }
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// Enters a double barrier and leaves it, and says so.
+async fn enter_and_leave(
+    client: &Client,
+    arguments: &Arguments,
+    mut told: UnboundedReceiver<String>,
+) -> Outcome<()> {
+    let members = arguments.capacity as usize;
+    let barrier = DistributedDoubleBarrier::new(client, &arguments.path, members)?;
+    let mut membership = None;
+    while let Some(line) = told.recv().await {
+        match line.as_str() {
+            "enter" => membership = Some(barrier.enter_within(PATIENCE).await?),
+            "leave" => {
+                let membership = membership.take().ok_or("it has not entered")?;
+                membership.leave_within(PATIENCE).await?;
+            }
             other => return Err(format!("told {other}").into()),
         }
         println!("{line}");
@@ -165,9 +190,8 @@ async fn contend(
                     log.note_number((before + 1).into())?;
                 }
             }
-            (Recipe::Barrier | Recipe::Copy | Recipe::Shell | Recipe::Count, _) => {
-                unreachable!("obeyed, and started above")
-            }
+            // The others do what they are told, and the count was started above.
+            (recipe, _) => unreachable!("{recipe:?} is not contended for"),
         }
     }
     Ok(())

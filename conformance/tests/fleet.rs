@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         on_both("long", four_of_two, |at, all| counts(at, "long", all)),
         on_both("revocation", vec![Zoolet, Curator, Zoolet, Curator], revocation),
         on_both("counted-permits", vec![Zoolet, Curator, Zoolet, Curator], counted_permits),
+        on_both("double-barrier", vec![Zoolet, Curator, Zoolet, Curator], double_barrier),
         on_both("copy", vec![Zoolet, Curator, Kazoo], copies),
         on_both("barrier", vec![Zoolet, Curator, Kazoo, Zoolet, Curator, Kazoo], barrier),
     ];
@@ -128,6 +129,35 @@ fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<()
         let is_of_it = |entry: &Entry| entry.who.starts_with(library.name());
         assert!(entries.iter().any(is_of_it), "none of {} ever counted", library.name());
     }
+    Ok(())
+}
+
+/// All enter when the last one does, and leave when the last one does; each is that once.
+fn double_barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
+    let address = address.to_string();
+    let members = libraries.len();
+    let subject = Subject {
+        recipe: "double-barrier",
+        address: &address,
+        path: "/fleet-double-barrier",
+        capacity: u32::try_from(members)?,
+    };
+    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    for last in 0..members {
+        for step in ["enter", "leave"] {
+            for member in (0..members).filter(|&member| member != last) {
+                fleet.tell(member, step)?;
+            }
+            fleet.hear_nothing(A_WHILE)?;
+            fleet.tell(last, step)?;
+            let mut done = BTreeSet::new();
+            while done.len() < members {
+                let (member, said) = fleet.hear()?;
+                assert!(said == step && done.insert(member), "{member} said {said}");
+            }
+        }
+    }
+    fleet.stop()?;
     Ok(())
 }
 

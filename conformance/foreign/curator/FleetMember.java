@@ -15,6 +15,7 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -90,6 +91,8 @@ public final class FleetMember {
         System.out.println("ready");
         if (recipe.equals("barrier")) {
             obey(new DistributedBarrier(client, path), told);
+        } else if (recipe.equals("double-barrier")) {
+            enterAndLeave(new DistributedDoubleBarrier(client, path, capacity), told);
         } else if (recipe.equals("copy")) {
             setAndAwait(path, told);
         } else if (recipe.equals("shell")) {
@@ -128,6 +131,18 @@ public final class FleetMember {
                     }
                 }
                 default -> throw new IllegalArgumentException(line);
+            }
+            System.out.println(line);
+        }
+    }
+
+    private static void enterAndLeave(DistributedDoubleBarrier barrier, BufferedReader told) throws Exception {
+        for (String line = told.readLine(); line != null; line = told.readLine()) {
+            boolean isDone = line.equals("enter")
+                    ? barrier.enter(PATIENCE_MS, TimeUnit.MILLISECONDS)
+                    : barrier.leave(PATIENCE_MS, TimeUnit.MILLISECONDS);
+            if (!isDone) {
+                throw new IllegalStateException(line + " in vain");
             }
             System.out.println(line);
         }
