@@ -28,6 +28,8 @@
 pub use zoolet_core as core;
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
+#[doc(inline)]
+pub use zoolet_recipes::client;
 pub use zoolet_recipes::client::Client;
 pub use zoolet_recipes::{
     BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, Guard,
@@ -38,9 +40,27 @@ pub use zoolet_recipes::{
     SequentialMultiLock, SharedCount, SharedValue, Term, ValueError, VersionedCount,
     VersionedValue,
 };
-#[doc(inline)]
-pub use zoolet_recipes::{blocking, client};
 pub use zoolet_server::{
     Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,
     Server, Settings, StartError, WallTime, limits, storage,
 };
+
+pub mod blocking {
+    //! The server, the client and the recipes for code without async: each call returns when it is
+    //! done. Within async code the calls panic.
+    //!
+    //! ```
+    //! use zoolet::blocking::{Client, InterProcessMutex, Server};
+    //!
+    //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    //! let server = Server::start(zoolet::Server::builder())?;
+    //! let client = Client::connect(server.dialer())?;
+    //! let guard = InterProcessMutex::new(&client, "/locks/stock")?.acquire()?;
+    //! guard.release()?;
+    //! # Ok(())
+    //! # }
+    //! ```
+
+    pub use zoolet_recipes::blocking::*;
+    pub use zoolet_server::blocking::Server;
+}

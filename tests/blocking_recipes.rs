@@ -5,24 +5,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Runtime;
 use zoolet::blocking::{
     Client, DistributedAtomicLong, DistributedBarrier, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,
-    SequentialMultiLock, SharedCount, SharedValue,
+    SequentialMultiLock, Server, SharedCount, SharedValue,
 };
+use zoolet::client::ConnectionState;
 use zoolet::protocol::{EventType, WatchMode};
-use zoolet::{LockError, LockState, Revoker, Server};
+use zoolet::{LockError, LockState, Revoker, StartError};
 
 /// Long enough for whatever needs no waiting.
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
 
-fn stage() -> (Runtime, Server, Client) {
-    let runtime = Runtime::new().expect("a runtime starts");
-    let server = runtime.block_on(Server::builder().start()).expect("it starts");
+fn stage() -> (Server, Client) {
+    let server = Server::start(zoolet::Server::builder()).expect("it starts");
     let client = Client::connect(server.dialer()).expect("the server is there");
-    (runtime, server, client)
+    (server, client)
 }
 
 fn assert_clean(server: &Server) {
@@ -40,7 +39,7 @@ fn elsewhere<T: Send>(act: impl FnOnce() -> T + Send) -> T {
 
 #[test]
 fn readers_share_and_a_writer_does_not_also_after_a_downgrade() {
-    let (_runtime, server, client) = stage();
+    let (server, client) = stage();
     let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
     let reading = lock.read_lock().acquire().unwrap();
     elsewhere(|| lock.read_lock().acquire_within(LONG).unwrap().release().unwrap());
@@ -58,7 +57,7 @@ fn readers_share_and_a_writer_does_not_also_after_a_downgrade() {
 
 #[test]
 fn permits_are_shared_and_split() {
-    let (_runtime, server, client) = stage();
+    let (server, client) = stage();
     let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 3).unwrap();
     let mut permits = semaphore.acquire(3).unwrap();
     assert_eq!(semaphore.acquire_within(1, SHORT).map(drop), Err(LockError::Over));
@@ -72,7 +71,7 @@ fn permits_are_shared_and_split() {
 
 #[test]
 fn several_locks_are_held_as_one_and_released_by_another_thread() {
-    let (_runtime, server, client) = stage();
+    let (server, client) = stage();
     let paths = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
     let printer = InterProcessSemaphoreMutex::new(&client, "/printer").unwrap();
     let all = SequentialMultiLock::new(
@@ -90,7 +89,7 @@ fn several_locks_are_held_as_one_and_released_by_another_thread() {
 
 #[test]
 fn a_guard_tells_that_it_is_asked_for_and_that_it_is_lost() {
-    let (_runtime, server, client) = stage();
+    let (server, client) = stage();
     let guard = InterProcessMutex::new(&client, "/a").unwrap().acquire().unwrap();
     assert!(!guard.is_revocation_requested_within(SHORT).unwrap());
     assert!(!guard.is_lost_within(SHORT));
@@ -104,7 +103,7 @@ fn a_guard_tells_that_it_is_asked_for_and_that_it_is_lost() {
 
 #[test]
 fn counters_and_values_are_changed_and_followed() {
-    let (_runtime, server, client) = stage();
+    let (server, client) = stage();
     let orders = DistributedAtomicLong::new(&client, "/orders").unwrap();
     assert!(orders.initialize(40).unwrap());
     assert_eq!(orders.add(3).unwrap().after, 43);
@@ -133,7 +132,7 @@ fn counters_and_values_are_changed_and_followed() {
 
 #[test]
 fn a_barrier_holds_until_it_is_taken_down() {
-    let (_runtime, server, client) = stage();
+    let (server, client) = stage();
     let barrier = DistributedBarrier::new(&client, "/barrier").unwrap();
     barrier.set().unwrap();
     assert_eq!(barrier.wait_within(SHORT), Err(LockError::Over));
@@ -148,7 +147,7 @@ fn a_barrier_holds_until_it_is_taken_down() {
 
 #[test]
 fn a_latch_leads_until_it_is_closed() {
-    let (_runtime, server, client) = stage();
+    let (server, client) = stage();
     let other = Client::connect(server.dialer()).unwrap();
     let one = LeaderLatch::start(&client, "/leader", "one").unwrap();
     one.await_leadership_within(LONG).unwrap();
@@ -165,7 +164,7 @@ fn a_latch_leads_until_it_is_closed() {
 
 #[test]
 fn watches_tell_of_changes_and_are_taken_back() {
-    let (_runtime, server, client) = stage();
+    let (server, client) = stage();
     client.create("/a", "one").unwrap();
     let watched = client.get_and_watch("/a").unwrap();
     let children = client.children_and_watch("/a").unwrap();
@@ -191,4 +190,20 @@ fn watches_tell_of_changes_and_are_taken_back() {
     client.wait(client.ask().clone().close()).unwrap();
     assert!(changes.by_ref().last().unwrap().is_err(), "the end is told, and ends the loop");
     assert!(changes.next().is_none());
+}
+
+#[test]
+fn a_server_with_a_thread_of_its_own_listens_and_ends() {
+    let listening = zoolet::Server::builder().listen(([127, 0, 0, 1], 0).into());
+    let server = Server::start(listening).unwrap();
+    let address = server.local_addr().unwrap();
+    let client = Client::connect(address.to_string().as_str()).unwrap();
+    client.create("/a", "one").unwrap();
+    assert_eq!(client.get("/a").unwrap().0, "one");
+    let taken = Server::start(zoolet::Server::builder().listen(address));
+    assert!(matches!(taken, Err(StartError::Listen { .. })), "{taken:?}");
+    server.shutdown();
+    let mut state = client.ask().state();
+    let disconnected = state.wait_for(|state| !state.is_some_and(ConnectionState::is_connected));
+    assert!(client.wait_within(LONG, disconnected).is_some_and(|state| state.is_ok()));
 }

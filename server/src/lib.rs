@@ -37,6 +37,7 @@ mod stats;
 mod tcp;
 mod ticker;
 
+pub mod blocking;
 pub mod limits;
 pub mod storage;
 

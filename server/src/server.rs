@@ -227,4 +227,7 @@ pub enum StartError {
         /// What the system says.
         source: io::Error,
     },
+    /// No thread can be had for a [`blocking::Server`](crate::blocking::Server).
+    #[error("no thread can be started: {0}")]
+    Thread(io::Error),
 }
