@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zoolet::blocking::{
-    Client, DistributedAtomicLong, DistributedBarrier, InterProcessMultiLock, InterProcessMutex,
-    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,
-    SequentialMultiLock, Server, SharedCount, SharedValue,
+    Client, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier,
+    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch, SequentialMultiLock, Server,
+    SharedCount, SharedValue,
 };
 use zoolet::client::ConnectionState;
 use zoolet::protocol::{EventType, WatchMode};
@@ -141,6 +142,20 @@ fn a_barrier_holds_until_it_is_taken_down() {
         assert!(barrier.is_set().unwrap());
         barrier.remove().unwrap();
         waits.join().unwrap().unwrap();
+    });
+    assert_clean(&server);
+}
+
+#[test]
+fn members_of_a_double_barrier_go_in_and_out_together() {
+    let (server, client) = stage();
+    let barrier = DistributedDoubleBarrier::new(&client, "/round", 2).unwrap();
+    assert!(matches!(barrier.enter_within(SHORT), Err(LockError::Over)));
+    let member = || client.wait(barrier.enter_within(LONG).unwrap().leave()).unwrap();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(member);
+        member();
+        other.join().unwrap();
     });
     assert_clean(&server);
 }

@@ -24,7 +24,9 @@ pub use self::locks::{
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
     InterProcessWriteLock, MultiGuard, Permits, SequentialMultiGuard, SequentialMultiLock,
 };
-pub use self::values::{DistributedAtomicLong, DistributedBarrier, SharedCount, SharedValue};
+pub use self::values::{
+    DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, SharedCount, SharedValue,
+};
 
 /// The thread that keeps a session; it ends when nobody needs it any more.
 #[derive(Debug)]

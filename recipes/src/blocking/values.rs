@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{Client, Recipe};
 use crate::distributed_atomic_long::Change;
+use crate::double_barrier_member::Membership;
 use crate::error::LockError;
 use crate::shared_value::VersionedValue;
 use crate::value_error::ValueError;
@@ -66,6 +67,40 @@ impl DistributedBarrier {
     /// [`LockError::Over`] when the time is over.
     pub fn wait_within(&self, time: Duration) -> Result<(), LockError> {
         self.client.wait(self.recipe.wait_within(time))
+    }
+}
+
+/// The async [`DistributedDoubleBarrier`](crate::DistributedDoubleBarrier), for threads.
+pub type DistributedDoubleBarrier = Recipe<crate::DistributedDoubleBarrier>;
+
+impl DistributedDoubleBarrier {
+    /// The barrier of a path, for this many members. Nothing is created before one enters.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    pub fn new(client: &Client, path: &str, members: usize) -> Result<Self, LockError> {
+        let barrier = crate::DistributedDoubleBarrier::new(client.ask(), path, members)?;
+        Ok(Self::of(client, barrier))
+    }
+
+    /// Waits until all have entered. [`Client::wait`] waits for the
+    /// [`leave`](Membership::leave) of what is returned.
+    ///
+    /// # Errors
+    ///
+    /// As the async [`enter`](crate::DistributedDoubleBarrier::enter).
+    pub fn enter(&self) -> Result<Membership, LockError> {
+        self.client.wait(self.recipe.enter())
+    }
+
+    /// Waits no longer than this until all have entered.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over.
+    pub fn enter_within(&self, time: Duration) -> Result<Membership, LockError> {
+        self.client.wait(self.recipe.enter_within(time))
     }
 }
 
