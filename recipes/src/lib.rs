@@ -1,7 +1,8 @@
 //! A ZooKeeper client, and the lock recipes of Curator without their holes.
 //!
 //! The [`client`] stands on its own. Of the recipes there are the locks ([`InterProcessMutex`],
-//! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`]),
+//! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`] and
+//! [`SequentialMultiLock`], all of them an [`InterProcessLock`]), the [`Revoker`] of locks,
 //! [`LeaderLatch`], [`LeaderSelector`], [`DistributedBarrier`], [`DistributedDoubleBarrier`],
 //! [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far.
 
