@@ -103,11 +103,12 @@ impl InterProcessMultiLock {
             }
         }
         let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
+        let standings = Place::look_at_all(&places, &self.lines).await?;
+        if standings.iter().any(|standing| standing.turn != Turn::Mine) {
+            self.guard(places, stands).release().await?;
+            return Ok(None);
+        }
         for (place, line) in places.iter_mut().zip(self.lines.iter()) {
-            if place.look(line).await?.turn != Turn::Mine {
-                self.guard(places, stands).release().await?;
-                return Ok(None);
-            }
             place.come_to_the_front(line, false);
         }
         Ok(Some(self.guard(places, stands)))
@@ -143,8 +144,8 @@ impl InterProcessMultiLock {
 
     async fn enter_and_wait(&self) -> Result<Vec<Place>, LockError> {
         let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
-        for (place, line) in places.iter_mut().zip(self.lines.iter()) {
-            let standing = place.look(line).await?;
+        let standings = Place::look_at_all(&places, &self.lines).await?;
+        for ((place, line), standing) in places.iter_mut().zip(self.lines.iter()).zip(standings) {
             place.wait(line, standing).await?;
         }
         Ok(places)

@@ -329,6 +329,27 @@ impl Place {
         Ok(Standing { turn: self.turn(line, &names), seen })
     }
 
+    /// Where places stand in their lines, all asked for in one flight.
+    pub(crate) async fn look_at_all(
+        places: &[Self],
+        lines: &[Line],
+    ) -> Result<Vec<Standing>, LockError> {
+        let list = |(place, line): (&Self, &Line)| {
+            place.client.children_at(&line.directory).bound_to(place.session).send()
+        };
+        let lists: Vec<_> = places.iter().zip(lines).map(list).collect();
+        let mut standings = Vec::with_capacity(lists.len());
+        for ((place, line), list) in places.iter().zip(lines).zip(lists) {
+            let (names, seen) = match list.await {
+                Ok(list) => list,
+                Err(error) if error.is_retryable() => place.list(line).await?,
+                Err(error) => return Err(error.into()),
+            };
+            standings.push(Standing { turn: place.turn(line, &names), seen });
+        }
+        Ok(standings)
+    }
+
     /// Waits until nobody is ahead.
     pub(crate) async fn wait(&mut self, line: &Line, at: Standing) -> Result<(), LockError> {
         let Standing { mut turn, mut seen } = at;
