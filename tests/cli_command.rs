@@ -338,11 +338,12 @@ async fn holders_and_waiters_of_locks_are_listed_in_their_order() {
     tokio::spawn(async move { waiter.acquire().await });
     let both = InterProcessReadWriteLock::new(&stage.client, "/both").unwrap();
     let _read = both.with_data("reader").read_lock().acquire().await.unwrap();
-    let write = InterProcessReadWriteLock::new(&other, "/both").unwrap().write_lock();
+    let write = InterProcessReadWriteLock::new(&other, "/both").unwrap();
+    let write = write.with_data("writer").write_lock();
     tokio::spawn(async move { write.acquire().await });
     let semaphore = InterProcessSemaphoreV2::new(&stage.client, "/permits", 1).unwrap();
     let _permit = semaphore.with_data("one\nof one").acquire(1).await.unwrap();
-    let waiter = InterProcessSemaphoreV2::new(&other, "/permits", 1).unwrap();
+    let waiter = InterProcessSemaphoreV2::new(&other, "/permits", 1).unwrap().with_data("next");
     tokio::spawn(async move { waiter.acquire(1).await });
     stage.client.create("/latch").await.unwrap();
     stage.client.create("/latch/x-latch-").sequential().ephemeral().await.unwrap();
@@ -373,11 +374,11 @@ waits TIME SESSION _c_-lock-0000000001 there:2 backup
 /both: read-write lock
 WHO CAME SESSION ZNODE DATA
 reads TIME SESSION _c_-__READ__0000000000 reader
-waits to write TIME SESSION _c_-__WRIT__0000000001
+waits to write TIME SESSION _c_-__WRIT__0000000001 writer
 /permits: semaphore
 WHO CAME SESSION ZNODE DATA
 has a permit TIME SESSION _c_-lease-0000000000 one\\nof one
-waits TIME SESSION _c_-lock-0000000001
+waits TIME SESSION _c_-lock-0000000001 next
 /latch: leader latch
 WHO CAME SESSION ZNODE DATA
 leads TIME SESSION x-latch-0000000000
