@@ -1,0 +1,178 @@
+//! Curator's scenarios of leaders, by their names, and those of locks in which the server goes and comes
+//! back: here with what it has kept.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zoolet::client::Client;
+use zoolet::storage::{MemDisk, StorageConfig};
+use zoolet::{Config, InterProcessMutex, LeaderLatch, LeaderSelector, Requeue, Server, Term};
+
+const PATH: &str = "/jobs/leader";
+/// Far more than anything here takes, on a machine that is busy.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A server that can be killed and started again at the same port, with what it has kept.
+struct Restartable {
+    disk: Arc<MemDisk>,
+    address: SocketAddr,
+    server: Option<Server>,
+}
+
+impl Restartable {
+    async fn start() -> Self {
+        let disk = Arc::default();
+        let server = Self::begin(&disk, ([127, 0, 0, 1], 0).into()).await;
+        let address = server.local_addr().expect("it listens");
+        Self { disk, address, server: Some(server) }
+    }
+
+    async fn begin(disk: &Arc<MemDisk>, address: SocketAddr) -> Server {
+        let disk = Arc::clone(disk);
+        let storage = StorageConfig { disk, ..StorageConfig::at("/data") };
+        let config = Config { storage: Some(storage), listen: Some(address), ..Config::default() };
+        Server::builder().config(config).start().await.expect("the port is free again")
+    }
+
+    fn kill(&mut self) {
+        self.server = None;
+    }
+
+    async fn restart(&mut self) {
+        self.kill();
+        // Its connections may take a moment to end, and its port with them.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        self.server = Some(Self::begin(&self.disk, self.address).await);
+    }
+
+    async fn connect(&self) -> Client {
+        Client::connect(self.address.to_string().as_str()).await.expect("the server is there")
+    }
+}
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, what).await.expect("it does not take this long")
+}
+
+#[tokio::test]
+async fn latch_cluster_lost_restart() {
+    let mut server = Restartable::start().await;
+    let (one, other) = (server.connect().await, server.connect().await);
+    let first = LeaderLatch::start(&one, PATH, "first").unwrap();
+    let term = within(first.await_leadership()).await.unwrap();
+    let second = LeaderLatch::start(&other, PATH, "second").unwrap();
+    server.kill();
+    let mut terms = first.term();
+    within(terms.wait_for(Option::is_none)).await.unwrap();
+    assert!(!first.is_leader(), "nobody leads while no server says so");
+    server.restart().await;
+    let again = within(first.await_leadership()).await.unwrap();
+    assert_eq!(again.fencing_token(), term.fencing_token(), "the session has survived");
+    assert!(!second.is_leader());
+    first.close().await.unwrap();
+    assert!(
+        within(second.await_leadership()).await.unwrap().fencing_token() > term.fencing_token()
+    );
+    second.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn latch_participants() {
+    let server = Restartable::start().await;
+    let client = server.connect().await;
+    let first = LeaderLatch::start(&client, PATH, "first").unwrap();
+    within(first.await_leadership()).await.unwrap();
+    let other = server.connect().await;
+    let second = LeaderLatch::start(&other, PATH, "second").unwrap();
+    let both = async {
+        loop {
+            let participants = first.participants().await.unwrap();
+            if participants.len() == 2 {
+                return participants;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let participants = within(both).await;
+    let ids: Vec<_> = participants.iter().map(|one| (one.id.as_str(), one.leads)).collect();
+    assert_eq!(ids, [("first", true), ("second", false)]);
+    first.close().await.unwrap();
+    within(second.await_leadership()).await.unwrap();
+    assert_eq!(second.leader().await.unwrap().expect("it leads").id, "second");
+}
+
+/// Curator's `SILENT` and `NOTIFY_LEADER`: here whoever looks at the term is told, and whoever does not
+/// is not.
+#[tokio::test]
+async fn latch_close_modes() {
+    let server = Restartable::start().await;
+    let client = server.connect().await;
+    for closes in [true, false] {
+        let latch = LeaderLatch::start(&client, PATH, "one").unwrap();
+        within(latch.await_leadership()).await.unwrap();
+        let mut told = latch.term();
+        if closes {
+            latch.close().await.unwrap();
+        } else {
+            drop(latch);
+        }
+        // Told that there is no leader, or that there is nobody to tell it any more.
+        let over = told.wait_for(Option::is_none).await.map(drop);
+        assert!(over.is_ok() || !closes, "a close tells it");
+    }
+}
+
+#[tokio::test]
+async fn selector_cluster_lost_restart() {
+    let mut server = Restartable::start().await;
+    let running = Arc::new(AtomicUsize::new(0));
+    let mut selectors = Vec::new();
+    for id in ["first", "second"] {
+        let running = Arc::clone(&running);
+        let lead = move |_: Term| {
+            let running = Arc::clone(&running);
+            async move {
+                assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "one leads at a time");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                running.fetch_sub(1, Ordering::SeqCst);
+            }
+        };
+        let client = server.connect().await;
+        selectors.push(LeaderSelector::start(&client, PATH, id, Requeue::Always, lead).unwrap());
+    }
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.restart().await;
+        let leads = async {
+            while running.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(leads).await;
+    }
+    for selector in selectors {
+        within(selector.close()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn mutex_waiting_process_while_the_server_is_restarted() {
+    let mut server = Restartable::start().await;
+    let (holder, waiter) = (server.connect().await, server.connect().await);
+    let held = InterProcessMutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    let token = held.fencing_token();
+    let waiting = tokio::spawn(async move {
+        let mutex = InterProcessMutex::new(&waiter, "/lock").unwrap();
+        let guard = mutex.acquire().await.unwrap();
+        (guard.fencing_token(), guard.release().await)
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    server.restart().await;
+    assert!(!waiting.is_finished(), "the holder's session has survived");
+    within(held.release()).await.unwrap();
+    let (next, released) = within(waiting).await.unwrap();
+    assert!(next > token);
+    released.unwrap();
+}
