@@ -5,15 +5,21 @@
 //! the machine on which writes go in order, leaves the beginning of a record and zeros behind it. When
 //! the machine loses power the disk may have written some sectors of the last batch and not others:
 //! then there are whole sectors of zeros between what was written, and all of it lies within one
-//! batch. Everything else was written and is no longer what it was.
+//! batch. Everything else was written and is no longer what it was; so is a record that by its checksum
+//! ends elsewhere than its length says.
 
 use std::io::{self, Read};
 
-use super::log_reader::FRAME_BYTES;
+use simd_adler32::Adler32;
+
+use super::log_reader::{FRAME_BYTES, RECORD_END};
 use crate::limits::{LOG_BATCH_BYTES_MAX, LOG_RECORD_BYTES_MAX};
 
 /// What a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
+
+/// The bytes of a checksum that are always zeros: Adler-32 fills half of its field.
+const ZERO_BYTES: u64 = 4;
 
 /// What stands behind the last good record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +38,7 @@ pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<
     io::copy(&mut log.by_ref().take(from), &mut io::sink())?;
     let mut sector = [0; SECTOR_BYTES];
     let mut at = from;
-    let mut frame = Vec::with_capacity(FRAME_BYTES);
+    let mut record = Record::default();
     let mut last = None;
     // Where sectors of zeros begin that may be lost, and whether something stands behind one.
     let mut zeros_at: Option<u64> = None;
@@ -41,10 +47,12 @@ pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<
         let wanted = SECTOR_BYTES - (at % SECTOR_BYTES as u64) as usize;
         let count = read_up_to(&mut log, &mut sector[..wanted])?;
         let piece = &sector[..count];
-        let missing = FRAME_BYTES - frame.len();
-        frame.extend_from_slice(&piece[..count.min(missing)]);
+        record.add(piece);
         if piece == &ZEROS[..count] {
-            zeros_at = zeros_at.or(Some(at));
+            // Where nothing else can stand, zeros do not tell that anything was lost.
+            if at + count as u64 > from + ZERO_BYTES {
+                zeros_at = zeros_at.or(Some(at));
+            }
         } else {
             let nonzero = piece.iter().rposition(|&byte| byte != 0).unwrap_or(0);
             last = Some(at + nonzero as u64);
@@ -56,11 +64,11 @@ pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<
         }
     }
     let Some(last) = last else { return Ok(Tail::Clean) };
-    let mark_at = from + (FRAME_BYTES + claimed_length(&frame)) as u64;
+    let mark_at = from + (FRAME_BYTES + record.claimed_length()) as u64;
     let is_torn = !is_whole && last < mark_at;
     let is_lost = lost_at.is_some_and(|lost| lost <= mark_at);
     let batch_end = mark_at.max(from + LOG_BATCH_BYTES_MAX as u64);
-    if is_torn || (is_lost && last <= batch_end) {
+    if !record.ends_elsewhere && (is_torn || (is_lost && last <= batch_end)) {
         Ok(Tail::Torn)
     } else {
         Ok(Tail::Damaged { behind: last })
@@ -69,14 +77,47 @@ pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<
 
 const ZEROS: [u8; SECTOR_BYTES] = [0; SECTOR_BYTES];
 
-/// The length of the record that begins with `frame`, as far as that was written.
-fn claimed_length(frame: &[u8]) -> usize {
-    let mut length = [0; 4];
-    for (to, from) in length.iter_mut().zip(frame.iter().skip(FRAME_BYTES - 4)) {
-        *to = *from;
+/// The record that could not be read.
+#[derive(Default)]
+struct Record {
+    frame: Vec<u8>,
+    sum: Adler32,
+    /// Whether it ends, by its checksum, where it does not by its length.
+    ends_elsewhere: bool,
+    bytes: usize,
+}
+
+impl Record {
+    /// Takes the next bytes of the log.
+    fn add(&mut self, piece: &[u8]) {
+        let missing = FRAME_BYTES - self.frame.len();
+        let (frame, rest) = piece.split_at(missing.min(piece.len()));
+        self.frame.extend_from_slice(frame);
+        if self.ends_elsewhere || self.bytes > LOG_RECORD_BYTES_MAX {
+            return;
+        }
+        for part in rest.split_inclusive(|&byte| byte == RECORD_END) {
+            let bytes = part.strip_suffix(&[RECORD_END]).unwrap_or(part);
+            self.sum.write(bytes);
+            self.bytes += bytes.len();
+            if bytes.len() < part.len() {
+                let is_end = self.frame[..8] == u64::from(self.sum.finish()).to_be_bytes();
+                self.ends_elsewhere |= is_end && self.bytes != self.claimed_length();
+                self.sum.write(&[RECORD_END]);
+                self.bytes += 1;
+            }
+        }
     }
-    let length = usize::try_from(i32::from_be_bytes(length)).unwrap_or(0);
-    length.min(LOG_RECORD_BYTES_MAX)
+
+    /// Its length, as far as that was written.
+    fn claimed_length(&self) -> usize {
+        let mut length = [0; 4];
+        for (to, from) in length.iter_mut().zip(self.frame.iter().skip(FRAME_BYTES - 4)) {
+            *to = *from;
+        }
+        let length = usize::try_from(i32::from_be_bytes(length)).unwrap_or(0);
+        length.min(LOG_RECORD_BYTES_MAX)
+    }
 }
 
 fn read_up_to(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
@@ -153,5 +194,39 @@ mod tests {
         log[LOG_BATCH_BYTES_MAX + 5_000] = 1;
         let behind = (LOG_BATCH_BYTES_MAX + 5_000) as u64;
         assert_eq!(look(&log[..], 600, true).unwrap(), Tail::Damaged { behind });
+    }
+
+    /// A record with a right checksum that begins at `from`, in a log of zeros of 64 sectors.
+    fn log_of_one(from: usize, payload: &[u8]) -> Vec<u8> {
+        let mut log = vec![0; 64 * SECTOR_BYTES];
+        log[..from].fill(0xaa);
+        let sum = u64::from(simd_adler32::adler32(&payload));
+        log[from..from + 8].copy_from_slice(&sum.to_be_bytes());
+        let length = i32::try_from(payload.len()).expect("a length");
+        log[from + 8..from + FRAME_BYTES].copy_from_slice(&length.to_be_bytes());
+        let end = from + FRAME_BYTES + payload.len();
+        log[from + FRAME_BYTES..end].copy_from_slice(payload);
+        log[end] = b'B';
+        log
+    }
+
+    #[test]
+    fn a_changed_byte_is_damage_wherever_the_record_begins_in_its_sector() {
+        for from in 512..1_024 {
+            let mut log = log_of_one(from, &[7; 1_000]);
+            log[from + 500] ^= 1;
+            let tail = look(&log[..], from as u64, true).unwrap();
+            assert!(matches!(tail, Tail::Damaged { .. }), "begins at {from}: {tail:?}");
+        }
+    }
+
+    #[test]
+    fn a_whole_record_with_a_wrong_length_is_damage() {
+        for bit in 0..24 {
+            let mut log = log_of_one(600, &[b'B'; 1_000]);
+            log[609 + bit / 8] ^= 1 << (bit % 8);
+            let tail = look(&log[..], 600, false).unwrap();
+            assert!(matches!(tail, Tail::Damaged { .. }), "bit {bit}: {tail:?}");
+        }
     }
 }
