@@ -238,18 +238,25 @@ struct Waiting {
 impl Queue {
     fn append(&self, txn: &Txn) -> usize {
         let mut waiting = self.waiting.lock();
-        let bytes = match waiting.work.back_mut() {
-            Some(Work::Batch { last, records, .. }) if records.len() < LOG_BATCH_BYTES_MAX => {
+        let mut bytes = 0;
+        // What is too much for the last batch begins another.
+        let mut rest = Some(BytesMut::new());
+        if let Some(Work::Batch { last, records, .. }) = waiting.work.back_mut() {
+            let before = records.len();
+            bytes = encode_to(records, txn);
+            if records.len() <= LOG_BATCH_BYTES_MAX {
                 *last = txn.zxid;
-                encode_to(records, txn)
+                rest = None;
+            } else {
+                rest = Some(records.split_off(before));
             }
-            _ => {
-                let mut records = BytesMut::new();
-                let bytes = encode_to(&mut records, txn);
-                waiting.work.push_back(Work::Batch { first: txn.zxid, last: txn.zxid, records });
-                bytes
+        }
+        if let Some(mut records) = rest {
+            if records.is_empty() {
+                bytes = encode_to(&mut records, txn);
             }
-        };
+            waiting.work.push_back(Work::Batch { first: txn.zxid, last: txn.zxid, records });
+        }
         self.durable.add_backlog(bytes);
         drop(waiting);
         self.filled.notify_one();
@@ -284,4 +291,32 @@ fn encode_to(records: &mut BytesMut, txn: &Txn) -> usize {
     let before = records.len();
     encode_log_record(txn, records);
     records.len() - before
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolet_core::TxnOp;
+    use zoolet_protocol::{SessionId, Xid, ZPath};
+
+    use super::*;
+
+    #[test]
+    fn a_batch_is_no_longer_than_what_a_crash_may_leave_of_it() {
+        let waiting = Mutex::default();
+        let queue = Queue { waiting, filled: Condvar::new(), durable: Durable::from(Zxid::ZERO) };
+        let lengths = [1_000, LOG_BATCH_BYTES_MAX - 2_000, 5_000, 2 * LOG_BATCH_BYTES_MAX, 1, 1];
+        for (zxid, length) in (1..).map(Zxid).zip(lengths) {
+            let path = ZPath::parse("/a").expect("a path");
+            let op = TxnOp::SetData { path, data: Some(vec![1; length].into()), version: 1 };
+            let txn = Txn { session: SessionId(1), cxid: Xid(1), zxid, time_ms: 0, op };
+            queue.append(&txn);
+        }
+        let mut zxids = Vec::new();
+        for work in queue.take().expect("it is not closed") {
+            let Work::Batch { first, last, records } = work else { panic!("{work:?}") };
+            assert!(records.len() <= LOG_BATCH_BYTES_MAX || first == last, "{first} to {last}");
+            zxids.push((first.0, last.0));
+        }
+        assert_eq!(zxids, [(1, 2), (3, 3), (4, 4), (5, 6)]);
+    }
 }
