@@ -6,10 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use zoolet::client::Client;
 use zoolet::core::TxnOp;
 use zoolet::storage::{
     Disk, LogError, LogReader, SimDisk, SnapshotFault, StorageConfig, StorageError,
+    encode_log_record,
 };
 use zoolet::{Config, Server, StartError};
 
@@ -286,6 +288,23 @@ async fn without_beginning() -> SimDisk {
     disk.remove(&path(LOG)).unwrap();
     disk.put(&path("log.5"), later);
     disk
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_of_a_later_epoch_need_a_snapshot_too() {
+    let disk = written().await;
+    let log = disk.content(&path(LOG)).unwrap();
+    let mut reader = LogReader::new(&log[..]).unwrap();
+    let mut later = BytesMut::from(&log[..16]);
+    while let Some(mut record) = reader.next_record().unwrap() {
+        record.txn.zxid.0 += 5 << 32;
+        encode_log_record(&record.txn, &mut later);
+    }
+    disk.remove(&path(LOG)).unwrap();
+    disk.remove(&path(SNAPSHOT)).unwrap();
+    disk.put(&path("log.500000001"), later.to_vec());
+    let error = refusal(&disk).await;
+    assert!(matches!(error, StorageError::SnapshotMissing { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -217,7 +217,7 @@ impl Replay<'_> {
         is_first: bool,
     ) -> Result<(), StorageError> {
         let after = self.last;
-        if found == after.next() || found.0 >> 32 != after.0 >> 32 {
+        if found == after.next() {
             return Ok(());
         }
         let path = path.to_owned();
@@ -226,6 +226,9 @@ impl Replay<'_> {
                 return Ok(());
             }
             return Err(StorageError::SnapshotMissing { path, first: found });
+        }
+        if found.0 >> 32 != after.0 >> 32 {
+            return Ok(());
         }
         if is_first {
             return Err(StorageError::Gap { path, offset, after, found });
