@@ -159,7 +159,7 @@ impl Driver {
         tokio::pin!(idle);
         let mut has_more = true;
         loop {
-            if has_more && !self.is_paused(&output) {
+            if has_more && !self.engine.is_behind() && !self.has_much_waiting(&output) {
                 has_more = self.handle_frames(&codec);
                 if !self.connection.peer.outbox.encode_into(&mut output, WRITE_BYTES) {
                     return self.close(&mut output).await;
@@ -170,7 +170,9 @@ impl Driver {
                 // What one large answer took is not kept for the life of the connection.
                 output = BytesMut::new();
             }
-            let is_paused = self.is_paused(&output);
+            // Looked at once: the disk may catch up at any time, and whoever is paused for it waits for that.
+            let is_behind = self.engine.is_behind();
+            let is_paused = is_behind || self.has_much_waiting(&output);
             if !is_paused {
                 self.input.reserve(READ_BYTES);
             }
@@ -193,7 +195,7 @@ impl Driver {
                 read = reader.read_buf(&mut self.input), if !has_more && !is_paused => {
                     Turn::Read(read?)
                 }
-                () = durable.caught_up(), if durable.is_behind() => continue,
+                () = durable.caught_up(), if is_behind => continue,
                 () = &mut idle, if !self.connection.is_established() => Turn::Idle,
             };
             match turn {
@@ -219,9 +221,8 @@ impl Driver {
     }
 
     /// Whether so much waits for the client that no more is read from it.
-    fn is_paused(&self, output: &BytesMut) -> bool {
+    fn has_much_waiting(&self, output: &BytesMut) -> bool {
         output.len() + self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
-            || self.engine.is_behind()
     }
 
     /// Handles the frames that are there, and tells whether more of them may be.
