@@ -5,6 +5,8 @@
 //! alone waits for nobody.
 
 use std::collections::VecDeque;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -17,6 +19,7 @@ use super::compression::Compression;
 use super::config::{Durability, StorageConfig};
 use super::directory::Directory;
 use super::disk::DirectoryLock;
+use super::error::StorageError;
 use super::log_writer::{LogWriter, encode_log_record};
 use super::snapshot_file;
 use crate::durable::Durable;
@@ -154,7 +157,7 @@ impl Commits {
     /// # Errors
     ///
     /// If there can be no thread.
-    pub(crate) fn start(mut committer: Committer) -> std::io::Result<Self> {
+    pub(crate) fn start(mut committer: Committer) -> io::Result<Self> {
         if !committer.in_background {
             return Ok(Self::Immediate(Box::new(committer)));
         }
@@ -162,12 +165,20 @@ impl Commits {
         let queue = Arc::new(Queue { waiting: Mutex::default(), filled: Condvar::new(), durable });
         let taken = Arc::clone(&queue);
         let thread = thread::Builder::new().name("zoolet-log".to_owned()).spawn(move || {
-            while let Some(work) = taken.take() {
-                for work in work {
-                    committer.carry_out(work);
+            let carried_out = panic::catch_unwind(AssertUnwindSafe(|| {
+                while let Some(work) = taken.take() {
+                    for work in work {
+                        committer.carry_out(work);
+                    }
                 }
+                committer.finish();
+            }));
+            // Otherwise everyone would wait for ever.
+            if carried_out.is_err() {
+                let source = io::Error::other("the thread that does so has panicked");
+                let path = committer.directory.logs.clone();
+                committer.durable.fail(StorageError::Io { what: "write to", path, source });
             }
-            committer.finish();
         })?;
         Ok(Self::Queued(queue, Some(thread)))
     }
