@@ -141,7 +141,8 @@ impl Connection {
             Some(liveness) => welcome(liveness.session),
             None => Message::Connected(ConnectResponse::refused(read_only)),
         };
-        self.send(Zxid::ZERO, message);
+        // That a session has ended may not be durable yet.
+        self.send(self.engine.last_zxid(), message);
         if liveness.is_none() {
             self.peer.outbox.finish();
         }

@@ -1,0 +1,251 @@
+//! A disk of its own speed: what waits for it, who is told of what, and snapshots that are written while
+//! the server goes on.
+
+#![allow(clippy::unwrap_used, reason = "what a test has written itself is there")]
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use zoolet::client::{Client, RetryPolicy};
+use zoolet::core::{Core, Settings};
+use zoolet::protocol::{
+    ConnectRequest, ConnectResponse, Dial, Encode, OpCode, RequestHeader, Transport, Xid,
+    decode_all,
+};
+use zoolet::storage::{
+    DirectoryLock, Disk, DiskFile, LockError, LogReader, MemDisk, StorageConfig, write_snapshot,
+};
+use zoolet::{Config, Server};
+
+/// As long as nothing may happen, and far less than it takes to give up.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// Holds up whoever passes while it is closed.
+#[derive(Debug, Default)]
+struct Gate {
+    is_closed: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// Closes it, until what is returned is dropped.
+    fn close(self: &Arc<Self>) -> Closed {
+        *self.is_closed.lock().unwrap() = true;
+        Closed(Arc::clone(self))
+    }
+
+    fn pass(&self) {
+        let closed = self.is_closed.lock().unwrap();
+        drop(self.opened.wait_while(closed, |is_closed| *is_closed).unwrap());
+    }
+}
+
+/// Opens a gate again, whatever ends the test: the server waits for its disk when it is dropped.
+struct Closed(Arc<Gate>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        *self.0.is_closed.lock().unwrap() = false;
+        self.0.opened.notify_all();
+    }
+}
+
+/// A disk that has a thread of its own write to it, and may hold that up.
+#[derive(Debug, Clone, Default)]
+struct SlowDisk {
+    files: MemDisk,
+    syncs: Arc<Gate>,
+    snapshots: Arc<Gate>,
+    panics: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct SlowFile {
+    file: Box<dyn DiskFile>,
+    disk: SlowDisk,
+}
+
+impl Disk for SlowDisk {
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.files.create_directory(directory)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.files.list(directory)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        self.files.open(path)
+    }
+
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        self.files.length(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        if path.to_string_lossy().contains("snapshot") {
+            self.snapshots.pass();
+        }
+        Ok(Box::new(SlowFile { file: self.files.create(path)?, disk: self.clone() }))
+    }
+
+    fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
+        self.files.truncate(path, length)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.files.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.files.remove(path)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.files.sync_directory(directory)
+    }
+
+    fn lock(&self, directory: &Path) -> Result<Box<dyn DirectoryLock>, LockError> {
+        self.files.lock(directory)
+    }
+}
+
+impl Write for SlowFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl DiskFile for SlowFile {
+    fn set_length(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_length(length)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.disk.syncs.pass();
+        assert!(!self.disk.panics.load(Ordering::SeqCst), "the disk was told to panic");
+        self.file.sync()
+    }
+}
+
+async fn start(disk: &SlowDisk, snap_count: u64) -> Server {
+    let disk = Arc::new(disk.clone());
+    let storage =
+        StorageConfig { disk, snap_count, snap_retain_count: None, ..StorageConfig::at("/data") };
+    let config = Config { storage: Some(storage), ..Config::default() };
+    Server::builder().config(config).start().await.unwrap()
+}
+
+async fn receive(transport: &dyn Transport) -> Option<Bytes> {
+    std::future::poll_fn(|context| transport.poll_receive(context)).await
+}
+
+fn frame(record: &impl Encode) -> Bytes {
+    let mut frame = BytesMut::new();
+    record.encode(&mut frame);
+    frame.freeze()
+}
+
+/// Connects, and asks for a session: a new one, or that of an answer before.
+async fn shake_hands(server: &Server, before: Option<&ConnectResponse>) -> Box<dyn Transport> {
+    let transport = server.dialer().dial().await.unwrap();
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: zoolet::protocol::Zxid::ZERO,
+        timeout_ms: 30_000,
+        session: before.map_or(zoolet::protocol::SessionId::NONE, |before| before.session),
+        password: before.map_or_else(Default::default, |before| before.password.clone()),
+        read_only: Some(false),
+    };
+    transport.send(frame(&request)).unwrap();
+    transport
+}
+
+#[tokio::test]
+async fn nobody_is_told_that_a_session_has_ended_before_that_is_durable() {
+    let disk = SlowDisk::default();
+    let server = start(&disk, 1_000).await;
+    let first = shake_hands(&server, None).await;
+    let answer = receive(&*first).await.unwrap();
+    let session: ConnectResponse = decode_all(&answer).unwrap();
+
+    let closed = disk.syncs.close();
+    let close = RequestHeader { xid: Xid(1), op: OpCode::CLOSE_SESSION };
+    first.send(frame(&close)).unwrap();
+    let second = shake_hands(&server, Some(&session)).await;
+    let early = tokio::time::timeout(MOMENT, receive(&*second)).await;
+    assert!(early.is_err(), "the end of the session may still be lost: {early:?}");
+
+    drop(closed);
+    let answer = receive(&*second).await.unwrap();
+    let refused: ConnectResponse = decode_all(&answer).unwrap();
+    assert!(refused.session.is_none(), "{refused:?}");
+    assert_eq!(receive(&*second).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_whose_thread_panics_ends_the_server() {
+    let disk = SlowDisk::default();
+    let server = start(&disk, 1_000).await;
+    let client = Client::connect(server.dialer()).await.unwrap();
+    let client = client.with_retry_policy(RetryPolicy::never());
+    disk.panics.store(true, Ordering::SeqCst);
+    let written = tokio::time::timeout(Duration::from_secs(20), client.create("/a").into_future());
+    written.await.expect("it ends").unwrap_err();
+    let failure = tokio::time::timeout(Duration::from_secs(20), server.failure()).await;
+    assert!(failure.unwrap().to_string().contains("panicked"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_is_written_while_writes_go_on_holds_what_there_was_at_its_zxid() {
+    let disk = SlowDisk::default();
+    let server = start(&disk, 40).await;
+    let client = Client::connect(server.dialer()).await.unwrap();
+    let mut closed = Some(disk.snapshots.close());
+    for number in 0..300_u32 {
+        let path = format!("/{}", number % 30);
+        match number / 30 % 3 {
+            0 => drop(client.create(&path).data(number.to_string()).await.unwrap()),
+            1 => drop(client.set(&path, number.to_string()).await.unwrap()),
+            _ => client.delete(&path).await.unwrap(),
+        }
+        if number == 150 {
+            closed = None;
+        }
+    }
+    let directory = Path::new("/data/version-2");
+    drop((closed, client, server));
+
+    let names = disk.files.list(directory).unwrap();
+    let zxid = |name: &str| i64::from_str_radix(name.split_once('.').unwrap().1, 16).unwrap();
+    let mut logs: Vec<_> = names.iter().filter(|name| name.starts_with("log.")).collect();
+    logs.sort_by_key(|name| zxid(name));
+    let snapshots: Vec<_> =
+        names.iter().filter(|name| name.starts_with("snapshot.") && zxid(name) > 0).collect();
+    assert!(!snapshots.is_empty() && zxid(logs[0]) == 1, "{names:?}");
+    for snapshot in snapshots {
+        let mut core = Core::new(Settings::default());
+        for log in &logs {
+            let mut log = LogReader::new(disk.files.open(&directory.join(log)).unwrap()).unwrap();
+            while let Some(record) = log.next_record().unwrap() {
+                if record.txn.zxid.0 <= zxid(snapshot) {
+                    core.apply(&record.txn);
+                }
+            }
+        }
+        assert_eq!(core.last_zxid().0, zxid(snapshot));
+        let mut expected = Vec::new();
+        write_snapshot(&core.freeze(), &mut expected).unwrap();
+        let mut file = Vec::new();
+        disk.files.open(&directory.join(snapshot)).unwrap().read_to_end(&mut file).unwrap();
+        assert!(file == expected, "{snapshot} is not what the logs make of it");
+    }
+}
