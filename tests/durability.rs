@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zoolet::client::{Client, Error, RetryPolicy};
-use zoolet::protocol::ErrorCode;
+use zoolet::protocol::{Acl, Create, CreateFlags, CreateKind, ErrorCode, Id, MultiOp, Permissions};
 use zoolet::storage::{
     Compression, Disk, Durability, MemDisk, SimDisk, StorageConfig, StorageError,
 };
@@ -277,4 +277,41 @@ async fn a_directory_that_cannot_be_written_to_is_refused() {
     let refused = Server::builder().config(config(Arc::new(disk))).start().await;
     let error = refused.expect_err("it could keep nothing").to_string();
     assert_eq!(error, "cannot sync /data/version-2: the power is lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_ephemerals_have_very_long_names_ends_and_the_server_starts_again() {
+    let disk = Arc::new(MemDisk::default());
+    let server = start(config(disk.clone())).await;
+    let client = connect(&server).await;
+    let name = "n".repeat(1_000_000);
+    for number in 0..70 {
+        client.create(&format!("/{name}{number}")).ephemeral().await.unwrap();
+    }
+    client.close().await.unwrap();
+    assert_eq!(server.totals().ephemerals, 0);
+    drop(server);
+    let server = start(config(disk)).await;
+    assert_eq!((server.totals().ephemerals, server.totals().sessions), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_long_for_a_log_is_refused() {
+    let disk = Arc::new(MemDisk::default());
+    let server = start(config(disk.clone())).await;
+    let client = connect(&server).await;
+    let error = client.create("/long").data(vec![1; 70 << 20]).await.unwrap_err();
+    assert!(error.is(ErrorCode::BAD_ARGUMENTS), "{error}");
+    // Each of these is short, and gets a list that is not.
+    client.authenticate("digest", "u".repeat(500_000)).await.unwrap();
+    let acl = Some(vec![Acl { permissions: Permissions::ALL, id: Id::new("auth", "") }]);
+    let create = |number: u32| {
+        let path = format!("/{number}").as_str().into();
+        let (kind, flags) = (CreateKind::Create, CreateFlags::PERSISTENT);
+        MultiOp::Create(Create { kind, path, data: None, acl: acl.clone(), flags })
+    };
+    let error = client.multi((0..200).map(create).collect()).await.unwrap_err();
+    assert!(error.is(ErrorCode::BAD_ARGUMENTS), "{error}");
+    drop((client, server));
+    assert_eq!(start(config(disk)).await.totals().znodes, 5);
 }

@@ -17,3 +17,12 @@ pub const QUOTA_COUNTS_PER_MULTI: usize = 1;
 /// The bytes that a multiRead may find. A few bytes of a request ask for a whole znode, and the
 /// answer is made under the lock; beside it, a single list of children has no limit.
 pub const MULTI_READ_BYTES_MAX: usize = 64 << 20;
+
+/// The bytes of a transaction, about. A multi may ask for long lists of access control with few bytes,
+/// and what was acknowledged must be read from the log again, where a record of 64 MiB is believed.
+pub const TXN_BYTES_MAX: usize = 60 << 20;
+
+/// The bytes of the paths that the transaction of a session's end tells. Those that it does not tell go
+/// with the session all the same, as all do in logs from before ZooKeeper 3.6, and a reader with
+/// ZooKeeper's default limit of a megabyte can read it.
+pub const CLOSE_SESSION_BYTES_MAX: usize = 512 << 10;

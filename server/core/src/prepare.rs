@@ -15,7 +15,9 @@ use zoolet_protocol::{
 use self::view::View;
 use crate::acl;
 use crate::core::{Core, Requester};
-use crate::limits::{QUOTA_COUNTS_PER_MULTI, QUOTA_TEXT_BYTES_MAX};
+use crate::limits::{
+    CLOSE_SESSION_BYTES_MAX, QUOTA_COUNTS_PER_MULTI, QUOTA_TEXT_BYTES_MAX, TXN_BYTES_MAX,
+};
 use crate::owner::Owner;
 use crate::quota::{Change, QuotaZnode, Track};
 use crate::tree::Znode;
@@ -42,6 +44,10 @@ impl Core {
             Write::Reconfig(_) => Err(ErrorCode::RECONFIG_DISABLED),
             Write::CloseSession => Ok(self.decide_close_session(requester.session)),
         };
+        let decision = decision.and_then(|op| match op.about_bytes() {
+            ..=TXN_BYTES_MAX => Ok(op),
+            _ => Err(ErrorCode::BAD_ARGUMENTS),
+        });
         self.txn(requester, time_ms, decision.unwrap_or_else(TxnOp::Error))
     }
 
@@ -76,7 +82,13 @@ impl Core {
     }
 
     fn decide_close_session(&self, session: SessionId) -> TxnOp {
-        TxnOp::CloseSession { paths: self.sessions.ephemerals(session).cloned().collect() }
+        let mut bytes = 0;
+        let fits = |path: &&ZPath| {
+            bytes += 4 + path.len();
+            bytes <= CLOSE_SESSION_BYTES_MAX
+        };
+        let paths = self.sessions.ephemerals(session).take_while(fits).cloned().collect();
+        TxnOp::CloseSession { paths }
     }
 
     /// Decides an operation that may stand alone or in a multi.
@@ -93,11 +105,12 @@ impl Core {
         let mut view = View::of(&self.tree);
         let mut decided = Vec::with_capacity(ops.len());
         let ops = ops.iter().map(create::normalised).collect::<Result<Vec<_>, _>>()?;
-        let mut counts = 0;
+        let (mut counts, mut bytes) = (0, 0);
         for (index, op) in ops.iter().enumerate() {
             let decision = self.decide(op, requester, &view).and_then(|txn| {
                 counts += usize::from(is_count(&txn));
-                if counts > QUOTA_COUNTS_PER_MULTI {
+                bytes += txn.about_bytes();
+                if counts > QUOTA_COUNTS_PER_MULTI || bytes > TXN_BYTES_MAX {
                     return Err(ErrorCode::BAD_ARGUMENTS);
                 }
                 Ok(txn)

@@ -148,6 +148,28 @@ impl TxnOp {
         }
     }
 
+    /// About as many bytes as it takes in a log.
+    pub(crate) fn about_bytes(&self) -> usize {
+        const FIELDS: usize = 32;
+        let text =
+            |text: &Option<bytestring::ByteString>| text.as_ref().map_or(0, |text| text.len());
+        let acl = |acl: &[Acl]| -> usize {
+            acl.iter().map(|entry| 12 + text(&entry.id.scheme) + text(&entry.id.id)).sum()
+        };
+        let data = |data: &Option<Bytes>| data.as_ref().map_or(0, Bytes::len);
+        FIELDS
+            + match self {
+                Self::CreateSession { .. } | Self::Error(_) => 0,
+                Self::CloseSession { paths } => paths.iter().map(|path| 4 + path.len()).sum(),
+                Self::Create(create) => create.path.len() + data(&create.data) + acl(&create.acl),
+                Self::Delete { path } | Self::DeleteContainer { path } => path.len(),
+                Self::SetData { path, data: bytes, .. } => path.len() + data(bytes),
+                Self::SetAcl { path, acl: list, .. } => path.len() + acl(list),
+                Self::Check { path, .. } => path.len(),
+                Self::Multi(ops) => ops.iter().map(Self::about_bytes).sum(),
+            }
+    }
+
     /// Whether it was refused.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
