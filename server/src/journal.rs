@@ -1,5 +1,7 @@
 //! Where decisions are kept, in their order: appended under the lock, and durable later.
 
+use std::io;
+
 use zoolet_core::{Core, Frozen, Settings, Txn};
 use zoolet_protocol::Zxid;
 
@@ -48,6 +50,14 @@ impl Journal {
         config: &StorageConfig,
         settings: &Settings,
     ) -> Result<(Self, Core), StorageError> {
+        Self::open_with(config, settings, Commits::start)
+    }
+
+    fn open_with(
+        config: &StorageConfig,
+        settings: &Settings,
+        start: impl FnOnce(Committer) -> io::Result<Commits>,
+    ) -> Result<(Self, Core), StorageError> {
         let directory = Directory::of(config);
         let locks = directory.lock()?;
         let recovered = recovery::recover(&directory, settings, config.trust_empty_snapshot)?;
@@ -70,7 +80,7 @@ impl Journal {
         );
         let durable = Durable::from(last);
         let committer = Committer::new(directory, config, locks, durable.clone());
-        let commits = Commits::start(committer).map_err(|source| StorageError::Io {
+        let commits = start(committer).map_err(|source| StorageError::Io {
             what: "start the thread that writes to",
             path: config.data_dir.clone(),
             source,

@@ -3,6 +3,7 @@
 //! was durable must be there again, nothing by halves, and the server must go on.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -13,6 +14,7 @@ use zoolet_protocol::{
 };
 
 use super::*;
+use crate::storage::committer::Queue;
 use crate::storage::{SimDisk, write_snapshot};
 
 /// The writes of a workload.
@@ -32,20 +34,56 @@ fn config(disk: &SimDisk) -> StorageConfig {
     }
 }
 
-fn open(disk: &SimDisk) -> Result<(Journal, Core), StorageError> {
-    Journal::open(&config(disk), &Settings::default())
+/// When what is decided is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// At once.
+    Alone,
+    /// With what else was decided meanwhile.
+    Together,
 }
 
 /// A server as far as a disk can tell: it decides, keeps, and carries out.
 struct Keeper {
     journal: Journal,
     core: Core,
+    /// What writes batches, if they gather.
+    committer: Option<(Arc<Queue>, Committer)>,
 }
 
 impl Keeper {
-    fn open(disk: &SimDisk) -> Option<Self> {
-        let (journal, core) = open(disk).ok()?;
-        Some(Self { journal, core })
+    fn open(disk: &SimDisk, mode: Mode) -> Result<Self, StorageError> {
+        let mut started = None;
+        let (journal, core) =
+            Journal::open_with(&config(disk), &Settings::default(), |committer| match mode {
+                Mode::Alone => Commits::start(committer),
+                Mode::Together => {
+                    let queue = committer.queue();
+                    started = Some((Arc::clone(&queue), committer));
+                    Ok(Commits::Queued(queue, None))
+                }
+            })?;
+        Ok(Self { journal, core, committer: started })
+    }
+
+    /// Writes what has gathered.
+    fn commit(&mut self) {
+        if let Some((queue, committer)) = &mut self.committer {
+            committer.carry_out_all(queue);
+        }
+    }
+
+    /// Decides these, until the power goes, and writes each batch when it has gathered.
+    fn write_all(&mut self, disk: &SimDisk, numbers: Range<u64>, mut decided: impl FnMut(&Core)) {
+        for number in numbers.take_while(|_| !disk.has_lost_power()) {
+            self.write(number);
+            decided(&self.core);
+            // Batches of one to some twenty.
+            if Rng::with_seed(!number).u8(..8) == 0 {
+                self.commit();
+            }
+        }
+        self.commit();
     }
 
     /// The `number`th write of the workload, whatever was lost before.
@@ -122,21 +160,18 @@ fn state(core: &Core) -> Vec<u8> {
 }
 
 /// A run that nothing interrupts: the state after each zxid, and the steps that it took.
-fn undisturbed() -> (BTreeMap<Zxid, Vec<u8>>, u64) {
+fn undisturbed(mode: Mode) -> (BTreeMap<Zxid, Vec<u8>>, u64) {
     let disk = SimDisk::default();
-    let mut keeper = Keeper::open(&disk).expect("an empty disk");
+    let mut keeper = Keeper::open(&disk, mode).expect("an empty disk");
     let mut states = BTreeMap::from([(Zxid::ZERO, state(&keeper.core))]);
-    for number in 0..WRITES {
-        keeper.write(number);
-        assert_eq!(keeper.acknowledged(), keeper.core.last_zxid(), "it is written at once");
-        states.insert(keeper.core.last_zxid(), state(&keeper.core));
-    }
+    keeper.write_all(&disk, 0..WRITES, |core| drop(states.insert(core.last_zxid(), state(core))));
+    assert_eq!(keeper.acknowledged(), keeper.core.last_zxid(), "all is written");
     drop(keeper.journal.close());
     (states, disk.steps())
 }
 
 /// Starts again after the power went, perhaps several times, and returns what is there then.
-fn restart(disk: &SimDisk, rng: &mut Rng) -> Keeper {
+fn restart(disk: &SimDisk, mode: Mode, rng: &mut Rng) -> Keeper {
     for _ in 0..2 {
         if rng.u8(..3) == 0 {
             // Not the power went, but the process: what it wrote is there, and on no disk.
@@ -149,32 +184,27 @@ fn restart(disk: &SimDisk, rng: &mut Rng) -> Keeper {
         }
         // It goes while the server starts, too.
         disk.lose_power_after(disk.steps() + rng.u64(..400));
-        if let Some(keeper) = Keeper::open(disk)
+        if let Ok(keeper) = Keeper::open(disk, mode)
             && !disk.has_lost_power()
         {
             drop(keeper);
         }
         disk.restore_power(rng.u64(..));
     }
-    match open(disk) {
-        Ok((journal, core)) => Keeper { journal, core },
-        Err(error) => panic!("the server does not start: {error}"),
-    }
+    Keeper::open(disk, mode).unwrap_or_else(|error| panic!("the server does not start: {error}"))
 }
 
 /// Loses the power at a point, and once more later.
-fn lose_power_at(point: u64, states: &BTreeMap<Zxid, Vec<u8>>) {
+fn lose_power_at(point: u64, mode: Mode, states: &BTreeMap<Zxid, Vec<u8>>) {
     let disk = SimDisk::default();
     disk.lose_power_after(point);
     let mut acknowledged = Zxid::ZERO;
-    if let Some(mut keeper) = Keeper::open(&disk) {
-        for number in (0..WRITES).take_while(|_| !disk.has_lost_power()) {
-            keeper.write(number);
-        }
+    if let Ok(mut keeper) = Keeper::open(&disk, mode) {
+        keeper.write_all(&disk, 0..WRITES, |_| {});
         acknowledged = keeper.acknowledged();
     }
     let mut rng = Rng::with_seed(point);
-    let mut keeper = restart(&disk, &mut rng);
+    let mut keeper = restart(&disk, mode, &mut rng);
     let reached = keeper.core.last_zxid();
     assert!(reached >= acknowledged, "point {point}: {acknowledged} is lost at {reached}");
     assert!(state(&keeper.core) == states[&reached], "point {point}: another state");
@@ -182,30 +212,39 @@ fn lose_power_at(point: u64, states: &BTreeMap<Zxid, Vec<u8>>) {
     // It goes on, is stopped anywhere again, and still nothing is lost.
     disk.lose_power_after(disk.steps() + rng.u64(..2_000));
     let mut later = BTreeMap::from([(reached, state(&keeper.core))]);
-    for number in (0..12).take_while(|_| !disk.has_lost_power()) {
-        keeper.write(1_000 + number);
-        later.insert(keeper.core.last_zxid(), state(&keeper.core));
-    }
+    keeper.write_all(&disk, 1_000..1_012, |core| {
+        later.insert(core.last_zxid(), state(core));
+    });
     let acknowledged = keeper.acknowledged();
     drop(keeper);
-    let keeper = restart(&disk, &mut rng);
+    let keeper = restart(&disk, mode, &mut rng);
     let reached = keeper.core.last_zxid();
     assert!(reached >= acknowledged, "point {point}, again: {acknowledged} lost at {reached}");
     assert!(state(&keeper.core) == later[&reached], "point {point}, again: another state");
 }
 
-#[test]
-fn nothing_acknowledged_is_lost_wherever_the_power_goes() {
-    let (states, steps) = undisturbed();
-    assert!(steps > POINTS_MIN, "{steps} steps");
-    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+/// Loses the power at every `stride`th point.
+fn sweep(mode: Mode, stride: usize) -> u64 {
+    let (states, steps) = undisturbed(mode);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
         for first in 0..threads {
             let states = &states;
-            scope.spawn(move || {
-                (first..steps).step_by(threads as usize).for_each(|at| lose_power_at(at, states));
-            });
+            let points = (0..steps).step_by(stride).skip(first).step_by(threads);
+            scope.spawn(move || points.for_each(|at| lose_power_at(at, mode, states)));
         }
     });
-    println!("the power was lost at {steps} points, and at some later one each");
+    println!("the power was lost at {} points, and at some later one each", steps / stride as u64);
+    steps
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_wherever_the_power_goes() {
+    let steps = sweep(Mode::Alone, 1);
+    assert!(steps > POINTS_MIN, "{steps} steps");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_of_batches_of_many_records() {
+    sweep(Mode::Together, 5);
 }

@@ -73,6 +73,20 @@ impl Committer {
         }
     }
 
+    /// A queue before a committer that is called where a test wants it to be.
+    #[cfg(test)]
+    pub(crate) fn queue(&self) -> Arc<Queue> {
+        Arc::new(Queue::new(self.durable.clone()))
+    }
+
+    /// Does all that waits, as the thread would.
+    #[cfg(test)]
+    pub(crate) fn carry_out_all(&mut self, queue: &Queue) {
+        if !queue.waiting.lock().work.is_empty() {
+            queue.take().into_iter().flatten().for_each(|work| self.carry_out(work));
+        }
+    }
+
     /// Does what is to be done, unless something has failed before: then nothing more is written.
     fn carry_out(&mut self, work: Work) {
         if self.durable.has_failed() {
@@ -162,7 +176,7 @@ impl Commits {
             return Ok(Self::Immediate(Box::new(committer)));
         }
         let durable = committer.durable.clone();
-        let queue = Arc::new(Queue { waiting: Mutex::default(), filled: Condvar::new(), durable });
+        let queue = Arc::new(Queue::new(durable));
         let taken = Arc::clone(&queue);
         let thread = thread::Builder::new().name("zoolet-log".to_owned()).spawn(move || {
             let carried_out = panic::catch_unwind(AssertUnwindSafe(|| {
@@ -247,6 +261,10 @@ struct Waiting {
 }
 
 impl Queue {
+    fn new(durable: Durable) -> Self {
+        Self { waiting: Mutex::default(), filled: Condvar::new(), durable }
+    }
+
     fn append(&self, txn: &Txn) -> usize {
         let mut waiting = self.waiting.lock();
         let mut bytes = 0;
@@ -313,8 +331,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_no_longer_than_what_a_crash_may_leave_of_it() {
-        let waiting = Mutex::default();
-        let queue = Queue { waiting, filled: Condvar::new(), durable: Durable::from(Zxid::ZERO) };
+        let queue = Queue::new(Durable::from(Zxid::ZERO));
         let lengths = [1_000, LOG_BATCH_BYTES_MAX - 2_000, 5_000, 2 * LOG_BATCH_BYTES_MAX, 1, 1];
         for (zxid, length) in (1..).map(Zxid).zip(lengths) {
             let path = ZPath::parse("/a").expect("a path");
