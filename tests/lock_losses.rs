@@ -283,3 +283,28 @@ async fn a_connection_that_goes_anywhere_while_one_comes_costs_only_time() {
         assert_eq!(server.totals().ephemerals, 0, "{answers}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_the_loss_that_is_given_up_without_a_connection_costs_the_next_one_nothing() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let guard = mutex(&client).acquire().await.unwrap();
+    counting.refuse(true);
+    counting.cut();
+    drop(client.sync("/").send());
+    tokio::time::sleep(SOON).await;
+    // Its watch cannot be left, and it is given up before that is known.
+    assert!(tokio::time::timeout(SOON, guard.lost()).await.is_err());
+    counting.refuse(false);
+    tokio::time::sleep(SECOND).await;
+    let lost = async {
+        tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("it is deleted, and heard of");
+    };
+    let delete = async {
+        tokio::time::sleep(SOON).await;
+        connect(&server).await.delete(guard.path()).await.unwrap();
+    };
+    tokio::join!(lost, delete);
+    assert_eq!(guard.state(), LockState::Lost);
+}
