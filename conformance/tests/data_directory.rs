@@ -13,7 +13,7 @@ use bytes::Bytes;
 use libtest_mimic::{Arguments, Failed, Trial};
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
-use zoolet_conformance::process::{Maker, Process, SUPER};
+use zoolet_conformance::process::{Maker, Process, SUPER, zoolet_binary};
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, Expect, Id, MultiOp, Permissions, Stat,
 };
@@ -51,6 +51,8 @@ const WRITES: usize = 400;
 const WRITERS: usize = 3;
 
 async fn both_ways(rounds: usize) -> Outcome<()> {
+    // Sessions wait for a server to come back, and not for one to be compiled.
+    zoolet_binary()?;
     let directory = tempfile::tempdir()?;
     let mut maker = Maker::Apache;
     let mut server = Process::start(maker, directory.path(), 0)?;
