@@ -25,7 +25,14 @@ pub struct FsDisk;
 
 impl Disk for FsDisk {
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        fs::create_dir_all(directory)
+        let mut new: Vec<_> = directory.ancestors().take_while(|path| !path.exists()).collect();
+        fs::create_dir_all(directory)?;
+        // Their names are in those above them, which must keep them too.
+        while let Some(created) = new.pop() {
+            let above = created.parent().filter(|above| !above.as_os_str().is_empty());
+            self.sync_directory(above.unwrap_or_else(|| Path::new(".")))?;
+        }
+        Ok(())
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -120,3 +127,21 @@ struct FsLock {
 }
 
 impl DirectoryLock for FsLock {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_made_with_those_above_them_once() {
+        let directory = std::env::temp_dir().join(format!("zoolet-{}", std::process::id()));
+        let below = directory.join("a/b");
+        for _ in 0..2 {
+            FsDisk.create_directory(&below).unwrap();
+            assert!(below.is_dir());
+        }
+        FsDisk.create(&below.join("file")).unwrap();
+        FsDisk.create_directory(&below.join("file/c")).unwrap_err();
+        fs::remove_dir_all(directory).unwrap();
+    }
+}
