@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zoolet::client::Client;
+use zoolet::protocol::{Acl, Id, Permissions};
 use zoolet::storage::{MemDisk, StorageConfig};
-use zoolet::{Config, InterProcessMutex, LeaderLatch, LeaderSelector, Requeue, Server, Term};
+use zoolet::{
+    Config, InterProcessMutex, LeaderLatch, LeaderSelector, LockError, Requeue, Server, Term,
+};
 
 const PATH: &str = "/jobs/leader";
 /// Far more than anything here takes, on a machine that is busy.
@@ -101,6 +104,66 @@ async fn latch_participants() {
     first.close().await.unwrap();
     within(second.await_leadership()).await.unwrap();
     assert_eq!(second.leader().await.unwrap().expect("it leads").id, "second");
+}
+
+#[tokio::test]
+async fn latch_acls() {
+    let server = Restartable::start().await;
+    let client = server.connect().await;
+    client.authenticate("digest", "leader:secret").await.unwrap();
+    let own = vec![Acl { permissions: Permissions::ALL, id: Id::new("auth", "") }];
+    let latch = LeaderLatch::start_with_acl(&client, PATH, "own", own).unwrap();
+    let term = within(latch.await_leadership()).await.unwrap();
+    let (acl, _) = client.acl(term.path()).await.unwrap();
+    assert_eq!(acl[0].id.scheme.as_deref(), Some("digest"));
+
+    // Who may not get in line does not lead, and is closed without an error.
+    let other = server.connect().await;
+    let refused = LeaderLatch::start(&other, PATH, "other").unwrap();
+    latch.close().await.unwrap();
+    let short = Duration::from_millis(200);
+    assert_eq!(refused.await_leadership_within(short).await.unwrap_err(), LockError::Over);
+    within(refused.close()).await.unwrap();
+    assert!(client.children(PATH).await.unwrap().is_empty());
+}
+
+/// Whoever stands ahead goes at any moment while the next one looks for it: somebody leads none the less.
+#[tokio::test]
+async fn latch_edges() {
+    let server = Restartable::start().await;
+    let clients = [server.connect().await, server.connect().await, server.connect().await];
+    let admin = server.connect().await;
+    for moment in 0..30 {
+        let start = |number: usize| {
+            LeaderLatch::start(&clients[number], PATH, &number.to_string()).unwrap()
+        };
+        let first = start(0);
+        within(first.await_leadership()).await.unwrap();
+        let second = start(1);
+        let ahead = async {
+            loop {
+                if let [_, second] = &first.participants().await.unwrap()[..] {
+                    return second.path.clone();
+                }
+            }
+        };
+        let ahead = within(ahead).await;
+        let third = start(2);
+        for _ in 0..moment {
+            tokio::task::yield_now().await;
+        }
+        admin.delete(&ahead).await.unwrap();
+        first.close().await.unwrap();
+        let leads = async {
+            tokio::select! {
+                term = second.await_leadership() => term,
+                term = third.await_leadership() => term,
+            }
+        };
+        within(leads).await.unwrap();
+        second.close().await.unwrap();
+        third.close().await.unwrap();
+    }
 }
 
 /// Curator's `SILENT` and `NOTIFY_LEADER`: here whoever looks at the term is told, and whoever does not

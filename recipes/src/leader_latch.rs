@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
+use zoolet_protocol::Acl;
 
 use crate::client::{self, Client};
 use crate::error::LockError;
@@ -58,8 +59,24 @@ impl LeaderLatch {
     ///
     /// [`Error::Path`](client::Error::Path) if `path` names no znode.
     pub fn start(client: &Client, path: &str, id: &str) -> Result<Self, LockError> {
+        Self::start_with_acl(client, path, id, vec![Acl::open()])
+    }
+
+    /// As [`LeaderLatch::start`], with an access control list for its znode and for what is created
+    /// above. Who may not get in line there goes on trying until it is closed, and logs why.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaderLatch::start`].
+    pub fn start_with_acl(
+        client: &Client,
+        path: &str,
+        id: &str,
+        acl: Vec<Acl>,
+    ) -> Result<Self, LockError> {
         let mut lock = LineLock::new(Line::new(client, path, &KIND)?);
         lock.line.data = id.as_bytes().to_vec().into();
+        lock.line.acl = acl.into();
         let (sender, term) = watch::channel(None);
         let task = Task::spawn(client, |closing| lead_again(lock.clone(), sender, closing));
         Ok(Self { lock, term, task })
