@@ -33,7 +33,7 @@ pub use zoolet_recipes::client;
 pub use zoolet_recipes::client::Client;
 pub use zoolet_recipes::{
     BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, Guard,
-    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
+    HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
     InterProcessWriteLock, LeaderLatch, LeaderSelector, LockError, LockGuard, LockState,
     Membership, MultiGuard, Owner, Participant, Permits, Requeue, Revoker, SequentialMultiGuard,

@@ -9,7 +9,7 @@ use wire::counting::Counting;
 use zoolet::client::Client;
 use zoolet::protocol::{ErrorCode, OpCode};
 use zoolet::{
-    BoxFuture, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    BoxFuture, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockError, LockGuard, LockState,
     SequentialMultiLock, Server,
 };
@@ -39,6 +39,8 @@ fn one_of_each(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
         Arc::new(other_sides.write_lock()),
         Arc::new(InterProcessMultiLock::new(client, &["/multi/a", "/multi/b"]).expect("a path")),
         Arc::new(SequentialMultiLock::new(vec![Arc::new(mutex())])),
+        Arc::new(HerdLock::watching_one_znode(client, "/herd/znode").expect("a path")),
+        Arc::new(HerdLock::watching_all_children(client, "/herd/children").expect("a path")),
     ]
 }
 

@@ -48,6 +48,7 @@ pub use self::create::{Create, Created, Parents};
 use self::driver::Shared;
 pub use self::error::Error;
 pub use self::hosts::Hosts;
+pub(crate) use self::lock_support::Own;
 pub use self::operation::{Operation, Sent};
 pub use self::reads::Watched;
 pub use self::retry::RetryPolicy;

@@ -190,7 +190,7 @@ impl Member {
                 return Ok(());
             }
             Err(error) if error.is_retryable() => {
-                let removal = client.remove_in_background(self.path.clone(), self.session);
+                let removal = client.remove_in_background(self.path.clone(), self.session, None);
                 removal.await.map_err(LockError::from)?;
             }
             // One of the two is gone already.

@@ -192,7 +192,11 @@ impl Held {
         paths: &[String],
         ops: Vec<MultiOp>,
     ) -> Result<Vec<MultiResult>, LockError> {
-        Place::transaction(&self.client, paths.iter().map(String::as_str), ops).await
+        if self.is_lost() {
+            return Err(LockError::Lost);
+        }
+        let paths = paths.iter().map(String::as_str);
+        Place::transaction(&self.client, self.session, paths, ops).await
     }
 }
 

@@ -68,7 +68,8 @@ impl Term {
     ///
     /// [`LockError::Lost`] if the term is over; the refusal of an operation else.
     pub async fn transaction(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, LockError> {
-        Place::transaction(&self.client, std::iter::once(self.path()), ops).await
+        let path = std::iter::once(self.path());
+        Place::transaction(&self.client, self.session, path, ops).await
     }
 
     /// Whether its session surely lives.

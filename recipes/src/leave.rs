@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use zoolet_protocol::{ErrorCode, SessionId};
 
-use crate::client::{self, Client, ZnodeWatch};
+use crate::client::{self, Client, Own, ZnodeWatch};
 use crate::error::LockError;
 
 /// A znode that is being deleted. Dropped, it goes on in the background, until the znode is gone or
@@ -18,6 +18,8 @@ pub(crate) struct Leave {
     sent: Option<client::Sent<()>>,
     /// What hears of its end. Kept until that has come, it needs not be taken back.
     watch: Option<ZnodeWatch>,
+    /// By what it is known, where others have a znode of the same name at other times.
+    own: Option<Own>,
 }
 
 impl Leave {
@@ -34,7 +36,22 @@ impl Leave {
         path: &str,
     ) -> Self {
         let sent = Some(operation.bound_to(session).send());
-        Self { client: client.clone(), session, path: path.to_owned(), sent, watch: None }
+        let mut leave = Self::too_late(client, session, path);
+        leave.sent = sent;
+        leave
+    }
+
+    /// A deletion that is not asked for, since the znode is gone.
+    pub(crate) fn too_late(client: &Client, session: SessionId, path: &str) -> Self {
+        let (client, path) = (client.clone(), path.to_owned());
+        Self { client, session, path, sent: None, watch: None, own: None }
+    }
+
+    /// The same for a znode whose name others have at other times: what is asked for again deletes
+    /// none of theirs.
+    pub(crate) fn known_by(mut self, own: Option<Own>) -> Self {
+        self.own = own;
+        self
     }
 
     /// The same with a watch of the znode, which lasts until the znode is gone.
@@ -45,12 +62,13 @@ impl Leave {
 
     /// Waits until the znode is gone; [`LockError::Lost`] if it was before.
     pub(crate) async fn done(mut self) -> Result<(), LockError> {
-        let Some(sent) = self.sent.as_mut() else { unreachable!("it was just sent") };
+        let Some(sent) = self.sent.as_mut() else { return Err(LockError::Lost) };
         let result = sent.await;
         self.sent = None;
         let result = match result {
             Err(error) if is_worth_another_try(&error) => {
-                self.client.remove_in_background(self.path.clone(), self.session).await
+                let (path, own) = (self.path.clone(), self.own.take());
+                self.client.remove_in_background(path, self.session, own).await
             }
             result => result,
         };
@@ -68,12 +86,13 @@ impl Drop for Leave {
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(&mut sent).poll(&mut context) {
             Poll::Ready(Err(error)) if is_worth_another_try(&error) => {
-                drop(self.client.remove_in_background(self.path.clone(), self.session));
+                let (path, own) = (self.path.clone(), self.own.take());
+                drop(self.client.remove_in_background(path, self.session, own));
             }
             Poll::Ready(_) => {}
             Poll::Pending => {
-                let (path, watch) = (self.path.clone(), self.watch.take());
-                self.client.remove_after(sent, path, self.session, watch);
+                let (path, own) = (self.path.clone(), self.own.take());
+                self.client.remove_after(sent, path, self.session, own, self.watch.take());
             }
         }
     }

@@ -4,7 +4,8 @@
 //! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`] and
 //! [`SequentialMultiLock`], all of them an [`InterProcessLock`]), the [`Revoker`] of locks,
 //! [`LeaderLatch`], [`LeaderSelector`], [`DistributedBarrier`], [`DistributedDoubleBarrier`],
-//! [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far.
+//! [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far; and the [`HerdLock`], to be
+//! measured beside them.
 
 pub mod blocking;
 pub mod client;
@@ -17,6 +18,7 @@ mod entering;
 mod error;
 mod guard;
 mod held;
+mod herd_lock;
 mod leader_latch;
 mod leader_selector;
 mod leadership;
@@ -49,6 +51,7 @@ pub use self::double_barrier::DistributedDoubleBarrier;
 pub use self::double_barrier_member::Membership;
 pub use self::error::LockError;
 pub use self::guard::{Guard, LockState};
+pub use self::herd_lock::HerdLock;
 pub use self::leader_latch::LeaderLatch;
 pub use self::leader_selector::{LeaderSelector, Requeue};
 pub use self::leadership::{Participant, Term};

@@ -9,6 +9,7 @@ use zoolet_protocol::Zxid;
 
 use crate::error::LockError;
 use crate::guard::{Guard, LockState};
+use crate::herd_lock::HerdLock;
 use crate::multi_lock::{InterProcessMultiLock, MultiGuard};
 use crate::mutex::InterProcessMutex;
 use crate::permits::Permits;
@@ -147,7 +148,8 @@ lock_by_its_methods!(
     InterProcessReadLock,
     InterProcessWriteLock,
     InterProcessMultiLock,
-    SequentialMultiLock
+    SequentialMultiLock,
+    HerdLock
 );
 
 /// The trait of a guard by the methods that it has, and by how its paths are named.

@@ -24,7 +24,7 @@ use zoolet_protocol::{
     MultiResult, Names, SessionId, SetData, ZPath, Zxid,
 };
 
-use crate::client::{self, Client, Created};
+use crate::client::{self, Client, Created, Own};
 use crate::client::{LEAVING, STAYING, WaiterId, ZnodeWatch};
 use crate::entering::Entering;
 use crate::error::LockError;
@@ -62,6 +62,8 @@ pub(crate) struct Place {
     /// Whether that was that it is gone.
     is_gone: AtomicBool,
     is_left: bool,
+    /// Whether others have a znode of the same name at other times.
+    shares_its_name: bool,
 }
 
 /// What is heard while one waits.
@@ -287,7 +289,20 @@ impl Place {
             own: None,
             is_gone: AtomicBool::new(false),
             is_left: false,
+            shares_its_name: false,
         }
+    }
+
+    /// The place of a znode whose name others have at other times: theirs is not deleted for it.
+    pub(crate) fn of_shared_name(
+        client: &Client,
+        session: SessionId,
+        path: String,
+        czxid: Zxid,
+    ) -> Self {
+        let mut place = Self::unordered(client, session, path, czxid);
+        place.shares_its_name = true;
+        place
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -313,7 +328,8 @@ impl Place {
         self.tells_its_end = false;
     }
 
-    fn turn(&self, line: &Line, names: &Names) -> Turn {
+    /// Where it stands among these.
+    pub(crate) fn turn(&self, line: &Line, names: &Names) -> Turn {
         line::turn(names, line.kind, self.name())
     }
 
@@ -506,13 +522,17 @@ impl Place {
     /// Leaves by a request of which it is seen to that it comes to pass.
     fn leave_in_background(&mut self) -> Leave {
         self.is_left = true;
-        let leave = if self.tells_its_end {
+        let own = self.shares_its_name.then_some(Own::Creation(self.czxid));
+        let leave = if own.is_some() && self.is_lost() {
+            // A znode of this name is another's.
+            Leave::too_late(&self.client, self.session, &self.path)
+        } else if self.tells_its_end {
             let operation = self.client.multi_done(self.leaving_ops());
             Leave::begin_with(operation, &self.client, self.session, &self.path)
         } else {
             Leave::begin(&self.client, self.session, &self.path)
         };
-        leave.watched_by(self.own.take())
+        leave.known_by(own).watched_by(self.own.take())
     }
 
     /// The operations of a multi by which it is left.
@@ -543,9 +563,10 @@ impl Place {
         self.leave_in_background()
     }
 
-    /// Carries writes out only if all these places are there then.
+    /// Carries writes out only if all these places of a session are there then.
     pub(crate) async fn transaction(
         client: &Client,
+        session: SessionId,
         paths: impl Iterator<Item = &str>,
         ops: Vec<MultiOp>,
     ) -> Result<Vec<MultiResult>, LockError> {
@@ -553,7 +574,7 @@ impl Place {
         let mut all: Vec<_> = paths.map(check).collect();
         let checks = all.len();
         all.extend(ops);
-        match client.multi_or_refusals(all).await? {
+        match client.multi_or_refusals_in(Some(session), all).await? {
             Ok(results) => Ok(results.into_iter().skip(checks).collect()),
             Err((place, _)) if place < checks => Err(LockError::Lost),
             Err((_, error)) => Err(error.into()),

@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::task::JoinHandle;
-use zoolet_protocol::{Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, SessionId};
+use zoolet_protocol::{
+    Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, SessionId, Stat, Zxid,
+};
 
 use super::create::{parent, protect, protection};
 use super::error::Error;
@@ -14,6 +17,24 @@ use super::{Client, Created, ZnodeWatch};
 
 /// How long to wait before what failed is tried again in the background.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// By what a znode of one's own is known whose name others have at other times.
+#[derive(Debug, Clone)]
+pub(crate) enum Own {
+    /// By data that nobody else writes, while nobody knows of it.
+    Data(Bytes),
+    /// By the change that created it.
+    Creation(Zxid),
+}
+
+impl Own {
+    fn is(&self, data: &Bytes, stat: &Stat) -> bool {
+        match self {
+            Self::Data(own) => data == own,
+            Self::Creation(czxid) => stat.czxid == *czxid,
+        }
+    }
+}
 
 impl Client {
     /// The session, as soon as there is a connection.
@@ -91,6 +112,22 @@ impl Client {
         Ok(found)
     }
 
+    /// The Stat of a znode of one's own, if it is there. Asked until it is answered, of a server that
+    /// has caught up.
+    pub(crate) async fn find_own(
+        &self,
+        path: &str,
+        session: SessionId,
+        own: &Own,
+    ) -> Result<Option<Stat>, Error> {
+        self.sync(path).bound_to(session).until_answered().await?;
+        match self.get(path).bound_to(session).until_answered().await {
+            Ok((data, stat)) => Ok(own.is(&data, &stat).then_some(stat)),
+            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The znodes that were made in one multi at a path with an id of its own, in this session: all
     /// of them, or none. Asked until it is answered.
     pub(crate) async fn find_all_protected(
@@ -115,7 +152,7 @@ impl Client {
         let client = self.clone();
         self.shared().runtime.spawn(async move {
             for path in client.find_all_protected(&path, session).await.unwrap_or_default() {
-                if client.remove(&path, session).await.is_err() {
+                if client.remove(&path, session, None).await.is_err() {
                     return;
                 }
             }
@@ -128,7 +165,7 @@ impl Client {
         let client = self.clone();
         self.shared().runtime.spawn(async move {
             if let Ok(Some(created)) = client.find_protected(&path, session).await {
-                client.remove(&created.path, session).await
+                client.remove(&created.path, session, None).await
             } else {
                 Ok(())
             }
@@ -136,15 +173,18 @@ impl Client {
     }
 
     /// Deletes a znode in the background, until it is gone or its session is over. The future that
-    /// is returned only waits for it.
+    /// is returned only waits for it. Where it must be one's `own`, one of others stays.
     pub(crate) fn remove_in_background(
         &self,
         path: String,
         session: SessionId,
+        own: Option<Own>,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let client = self.clone();
-        let removal: JoinHandle<_> =
-            self.shared().runtime.spawn(async move { client.remove(&path, session).await });
+        let removal: JoinHandle<_> = self
+            .shared()
+            .runtime
+            .spawn(async move { client.remove(&path, session, own.as_ref()).await });
         async move { removal.await.unwrap_or(Err(Error::Closed)) }
     }
 
@@ -155,12 +195,15 @@ impl Client {
         sent: Sent<()>,
         path: String,
         session: SessionId,
+        own: Option<Own>,
         watch: Option<ZnodeWatch>,
     ) {
         let client = self.clone();
         self.shared().runtime.spawn(async move {
             let result = match sent.await {
-                Err(error) if !error.is(ErrorCode::NO_NODE) => client.remove(&path, session).await,
+                Err(error) if !error.is(ErrorCode::NO_NODE) => {
+                    client.remove(&path, session, own.as_ref()).await
+                }
                 result => result,
             };
             drop(watch);
@@ -168,8 +211,13 @@ impl Client {
         });
     }
 
-    async fn remove(&self, path: &str, session: SessionId) -> Result<(), Error> {
+    async fn remove(&self, path: &str, session: SessionId, own: Option<&Own>) -> Result<(), Error> {
         loop {
+            if let Some(own) = own
+                && self.find_own(path, session, own).await?.is_none()
+            {
+                return Ok(());
+            }
             match self.delete(path).operation().bound_to(session).send().await {
                 Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
                 Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
@@ -198,7 +246,7 @@ impl Client {
             MultiOp::Create(Create {
                 kind: CreateKind::Container,
                 path: path.as_str().into(),
-                data: Some(bytes::Bytes::new()),
+                data: Some(Bytes::new()),
                 acl: Some(acl.to_vec()),
                 flags: CreateFlags::CONTAINER,
             })

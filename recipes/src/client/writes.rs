@@ -4,7 +4,8 @@ use std::future::IntoFuture;
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    Acl, ErrorCode, Expect, MultiOp, MultiResult, ReplyHeader, Request, Response, Stat, Write, Zxid,
+    Acl, ErrorCode, Expect, MultiOp, MultiResult, ReplyHeader, Request, Response, SessionId, Stat,
+    Write, Zxid,
 };
 
 use super::Client;
@@ -56,13 +57,24 @@ impl Client {
         &self,
         ops: Vec<MultiOp>,
     ) -> Result<Result<Vec<MultiResult>, (usize, Error)>, Error> {
+        self.multi_or_refusals_in(None, ops).await
+    }
+
+    /// As [`Client::multi_or_refusals`], in this session only.
+    pub(crate) async fn multi_or_refusals_in(
+        &self,
+        session: Option<SessionId>,
+        ops: Vec<MultiOp>,
+    ) -> Result<Result<Vec<MultiResult>, (usize, Error)>, Error> {
         let paths: Vec<_> = ops.iter().map(|op| (op.op_code(), op.path().to_string())).collect();
-        let results = self
-            .multi_with(ops, |header, response| match response {
-                Response::Multi(results) if header.err.is_ok() => Ok(results),
-                _ => Err(Unfit::of(header)),
-            })
-            .await?;
+        let multi = self.multi_with(ops, |header, response| match response {
+            Response::Multi(results) if header.err.is_ok() => Ok(results),
+            _ => Err(Unfit::of(header)),
+        });
+        let results = match session {
+            Some(session) => multi.bound_to(session).await?,
+            None => multi.await?,
+        };
         let refused =
             results.iter().zip(paths).enumerate().find_map(
                 |(index, (result, about))| match result {

@@ -1,0 +1,402 @@
+//! The two locks with the herd effect: what they exclude and survive as any lock, and what they cost,
+//! counted beside the mutex.
+
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use wire::counting::Counting;
+use zoolet::client::Client;
+use zoolet::protocol::{MultiOp, SetData, Zxid};
+use zoolet::{
+    HerdLock, InterProcessLock, InterProcessMutex, LockError, LockState, Owner, Revoker, Server,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const PATH: &str = "/locks/a";
+
+/// How a lock is made.
+type Make = fn(&Client) -> Arc<dyn InterProcessLock>;
+
+const ONE_ZNODE: Make =
+    |client| Arc::new(HerdLock::watching_one_znode(client, PATH).expect("a path"));
+const ALL_CHILDREN: Make =
+    |client| Arc::new(HerdLock::watching_all_children(client, PATH).expect("a path"));
+const MUTEX: Make = |client| Arc::new(InterProcessMutex::new(client, PATH).expect("a path"));
+const HERDS: [Make; 2] = [ONE_ZNODE, ALL_CHILDREN];
+
+async fn server() -> Server {
+    Server::builder().start().await.expect("a server in memory starts")
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.dialer()).await.expect("the server is there")
+}
+
+async fn counted(server: &Server) -> (Client, Counting) {
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.expect("the server is there");
+    (client, counting)
+}
+
+/// Until all that can be done without time passing is done.
+async fn settled() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Nothing is left of a test: no znode, no watch.
+async fn assert_clean(server: &Server) {
+    settled().await;
+    assert_eq!(server.totals().ephemerals, 0, "znodes are left");
+    assert_eq!(server.totals().watches, 0, "watches are left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_at_a_time_over_all_sessions_and_within_one() {
+    for make in HERDS {
+        let server = server().await;
+        let inside = Arc::new(AtomicUsize::new(0));
+        let last_token = Arc::new(std::sync::Mutex::new(Zxid(0)));
+        let mut tasks = Vec::new();
+        for _ in 0..5 {
+            let client = connect(&server).await;
+            for _ in 0..2 {
+                let (lock, inside) = (make(&client), Arc::clone(&inside));
+                let last_token = Arc::clone(&last_token);
+                tasks.push(tokio::spawn(async move {
+                    for _ in 0..10 {
+                        let guard = lock.acquire().await.unwrap();
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                        let last = {
+                            let mut last = last_token.lock().unwrap();
+                            std::mem::replace(&mut *last, guard.fencing_token())
+                        };
+                        assert!(guard.fencing_token() > last, "tokens grow");
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        guard.release().await.unwrap();
+                    }
+                }));
+            }
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_clean(&server).await;
+    }
+}
+
+/// Requests and events of all waiters from the first release until all have had the lock.
+async fn drained(make: Make, waiters: usize) -> (usize, usize) {
+    let server = server().await;
+    let holder = connect(&server).await;
+    let guard = make(&holder).acquire().await.expect("it is free");
+    let mut waiting = Vec::new();
+    for _ in 0..waiters {
+        let (client, counting) = counted(&server).await;
+        let lock = make(&client);
+        let task = tokio::spawn(async move {
+            let guard = lock.acquire().await.expect("it is had in turn");
+            // Held until all who were woken have asked again.
+            settled().await;
+            guard.release().await.expect("it is held");
+            client
+        });
+        settled().await;
+        waiting.push((task, counting));
+    }
+    for (_, counting) in &waiting {
+        counting.take_requests();
+        counting.take_events();
+    }
+    guard.release().await.expect("it is held");
+    let (mut requests, mut events) = (0, 0);
+    let mut clients = Vec::new();
+    for (task, _) in &mut waiting {
+        clients.push(task.await.expect("the task ends"));
+    }
+    assert_clean(&server).await;
+    for (_, counting) in &waiting {
+        requests += counting.take_requests().iter().map(|(_, count)| count).sum::<usize>();
+        events += counting.take_events();
+    }
+    (requests, events)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_herd_costs_the_square_of_its_size_and_the_mutex_a_few_requests_each() {
+    const FEW: usize = 20;
+    const MANY: usize = 60;
+    for make in HERDS {
+        let (few, many) = (drained(make, FEW).await, drained(make, MANY).await);
+        // Each who has the lock and goes wakes all who still wait.
+        for (count, (requests, events)) in [(FEW, few), (MANY, many)] {
+            let square = count * count;
+            assert!(events >= square / 2, "{count}: {events} events");
+            assert!(requests >= square / 2, "{count}: {requests} requests");
+            assert!(requests <= 4 * square, "{count}: {requests} requests");
+        }
+        assert!(many.1 > 7 * few.1, "thrice as many hear {few:?}, {many:?}");
+    }
+    for count in [FEW, MANY] {
+        let (requests, events) = drained(MUTEX, count).await;
+        assert!(requests <= 2 * count, "{count}: {requests} requests");
+        assert!(events <= 3 * count, "{count}: {events} events");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_release_wakes_all_who_wait() {
+    const WAITERS: usize = 30;
+    for make in HERDS {
+        let server = server().await;
+        let holder = connect(&server).await;
+        let guard = make(&holder).acquire().await.unwrap();
+        let mut waiting = Vec::new();
+        for _ in 0..WAITERS {
+            let (client, counting) = counted(&server).await;
+            let lock = make(&client);
+            waiting.push((tokio::spawn(async move { lock.acquire().await }), client, counting));
+            settled().await;
+        }
+        for (_, _, counting) in &waiting {
+            counting.take_requests();
+            counting.take_events();
+        }
+        guard.release().await.unwrap();
+        settled().await;
+        for (_, _, counting) in &waiting {
+            assert!(counting.take_events() >= 1, "each hears of the release");
+            assert!(!counting.take_requests().is_empty(), "and asks again");
+        }
+        let have_it = waiting.iter().filter(|(task, ..)| task.is_finished()).count();
+        assert_eq!(have_it, 1, "one of them has it");
+        waiting.iter().for_each(|(task, ..)| task.abort());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_at_a_lock_that_is_held_is_one_request_and_creates_nothing() {
+    for make in HERDS {
+        let server = server().await;
+        let (holder, (other, counting)) = (connect(&server).await, counted(&server).await);
+        let guard = make(&holder).acquire().await.unwrap();
+        let lock = make(&other);
+        let tried = tokio::spawn(async move { lock.try_acquire().await.unwrap().is_none() });
+        assert!(tried.await.unwrap());
+        assert_eq!(counting.take_requests().iter().map(|(_, count)| count).sum::<usize>(), 1);
+        assert_eq!(holder.children(PATH).await.unwrap().len(), 1);
+        guard.release().await.unwrap();
+        assert!(make(&other).try_acquire().await.unwrap().is_some());
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_acquires_again_and_does_not_wait_for_itself() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let lock = HerdLock::watching_one_znode(&client, PATH).unwrap();
+    let (guard, again) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+    assert!(lock.is_held_by_current_owner());
+    guard.release().await.unwrap();
+    assert_eq!(again.state(), LockState::Held);
+    let other = HerdLock::watching_one_znode(&client, PATH).unwrap();
+    assert!(matches!(other.acquire().await, Err(LockError::WouldDeadlock(_))));
+    let stranger = tokio::time::timeout(SECOND, other.acquire_as(Owner::new())).await;
+    assert!(stranger.is_err(), "another owner of the same session waits");
+    drop(again);
+    assert_clean(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_expires_loses_the_lock_to_one_who_waits() {
+    for make in HERDS {
+        let server = server().await;
+        let ((holder, counting), next) = (counted(&server).await, connect(&server).await);
+        let guard = make(&holder).acquire().await.unwrap();
+        let lock = make(&next);
+        let task = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        settled().await;
+        counting.refuse(true);
+        counting.cut();
+        let theirs = task.await.unwrap();
+        assert!(theirs.fencing_token() > guard.fencing_token());
+        assert_ne!(guard.state(), LockState::Held);
+        // What was lost leaves that of the next alone, also in a new session.
+        counting.refuse(false);
+        guard.lost().await;
+        assert_eq!(guard.release().await, Err(LockError::Lost));
+        settled().await;
+        assert_eq!(holder.children(PATH).await.unwrap().len(), 1);
+        assert_eq!(theirs.state(), LockState::Held);
+        theirs.release().await.unwrap();
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_over_the_end_of_its_session_waits_in_the_next() {
+    for make in HERDS {
+        let server = server().await;
+        let (holder, (waiter, counting)) = (connect(&server).await, counted(&server).await);
+        let guard = make(&holder).acquire().await.unwrap();
+        let lock = make(&waiter);
+        let task = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        settled().await;
+        counting.refuse(true);
+        counting.cut();
+        tokio::time::sleep(200 * SECOND).await;
+        counting.refuse(false);
+        tokio::time::sleep(10 * SECOND).await;
+        assert!(!task.is_finished());
+        guard.release().await.unwrap();
+        task.await.unwrap().release().await.unwrap();
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_answers_leave_one_znode_and_delete_none_of_others() {
+    for make in HERDS {
+        let server = server().await;
+        let ((client, counting), other) = (counted(&server).await, connect(&server).await);
+        make(&client).acquire().await.unwrap().release().await.unwrap();
+        let (lock, theirs) = (make(&client), make(&other));
+        // The create is carried out, its answer does not come.
+        counting.cut();
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(other.children(PATH).await.unwrap().len(), 1);
+        // So is the deletion, and another has the lock before it is asked for again.
+        let waiting = tokio::spawn(async move { theirs.acquire().await.unwrap() });
+        settled().await;
+        counting.refuse(true);
+        counting.cut();
+        let release = tokio::spawn(guard.release());
+        let held = waiting.await.unwrap();
+        counting.refuse(false);
+        release.await.unwrap().unwrap();
+        settled().await;
+        assert_eq!(other.children(PATH).await.unwrap().len(), 1, "another's is not deleted");
+        held.release().await.unwrap();
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_known_to_be_lost_does_not_touch_what_others_hold() {
+    let server = server().await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let guard = HerdLock::watching_one_znode(&client, PATH).unwrap().acquire().await.unwrap();
+    let path = guard.path().to_owned();
+    let (_, ()) = tokio::join!(guard.lost(), async {
+        settled().await;
+        other.delete(&path).await.unwrap();
+    });
+    let theirs = HerdLock::watching_one_znode(&other, PATH).unwrap();
+    let held = theirs.acquire_as(Owner::new()).await.unwrap();
+    let set = SetData { path: "/".into(), data: None, version: (-1).into() };
+    let written = guard.transaction(vec![MultiOp::SetData(set)]).await;
+    assert_eq!(written, Err(LockError::Lost));
+    assert_eq!(guard.release().await, Err(LockError::Lost));
+    settled().await;
+    assert!(other.exists(held.path()).await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_asked_to_be_given_up_is_released_by_its_creation_all_the_same() {
+    let server = server().await;
+    let ((client, counting), other) = (counted(&server).await, connect(&server).await);
+    let guard = HerdLock::watching_one_znode(&client, PATH).unwrap().acquire().await.unwrap();
+    Revoker::attempt_revoke(&other, guard.path()).await.unwrap();
+    guard.revocation_requested().await.unwrap();
+    // The deletion is carried out without an answer, and asked for again: the data is another now.
+    counting.refuse(true);
+    counting.cut();
+    let release = tokio::spawn(guard.release());
+    settled().await;
+    counting.refuse(false);
+    release.await.unwrap().unwrap();
+    assert_clean(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
+    for make in HERDS {
+        let server = server().await;
+        let (holder, waiter) = (connect(&server).await, connect(&server).await);
+        for polls in 0..12 {
+            for is_held in [false, true] {
+                let guard = match is_held {
+                    true => Some(make(&holder).acquire().await.unwrap()),
+                    false => None,
+                };
+                let lock = make(&waiter);
+                let task = tokio::spawn(async move {
+                    let mut acquire = lock.acquire();
+                    for _ in 0..polls {
+                        let poll = std::future::poll_fn(|context| {
+                            std::task::Poll::Ready(acquire.as_mut().poll(context).is_ready())
+                        });
+                        if poll.await {
+                            break;
+                        }
+                        tokio::task::yield_now().await;
+                    }
+                });
+                task.await.unwrap();
+                if let Some(guard) = guard {
+                    guard.release().await.unwrap();
+                }
+                assert_clean(&server).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_acquire_while_its_answers_are_lost_leaves_nothing() {
+    for make in HERDS {
+        let server = server().await;
+        for answers in 0..6 {
+            let (client, counting) = counted(&server).await;
+            let lock = make(&client);
+            counting.cut_after(answers);
+            let task = tokio::spawn(async move {
+                let _ = tokio::time::timeout(Duration::from_millis(1), lock.acquire()).await;
+            });
+            task.await.unwrap();
+            counting.cut_after(-1);
+            client.sync("/").await.unwrap();
+            tokio::time::sleep(SECOND).await;
+            assert_clean(&server).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_children_watching_lock_and_the_mutex_stand_in_one_line() {
+    let server = server().await;
+    let inside = Arc::new(AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for number in 0..8 {
+        let client = connect(&server).await;
+        let lock = if number % 2 == 0 { ALL_CHILDREN(&client) } else { MUTEX(&client) };
+        let inside = Arc::clone(&inside);
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..10 {
+                let guard = lock.acquire().await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_clean(&server).await;
+}
