@@ -45,6 +45,9 @@ pub use zoolet_server::{
     Server, Settings, StartError, WallTime, limits, storage,
 };
 
+#[cfg(feature = "testing")]
+pub mod testing;
+
 pub mod blocking {
     //! The server, the client and the recipes for code without async: each call returns when it is
     //! done. Within async code the calls panic.

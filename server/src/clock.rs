@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
+use crate::faults::TimeShift;
+
 /// Where the times in a Stat come from.
 ///
 /// ```
@@ -27,16 +29,39 @@ pub enum WallTime {
     },
 }
 
+impl WallTime {
+    /// Starts at the machine's present time, and goes on with tokio's clock.
+    #[must_use]
+    pub fn starting_now() -> Self {
+        Self::Virtual { start_ms: machine_ms() }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
     wall: WallTime,
+    /// What a test moves time by.
+    shift: TimeShift,
 }
 
+/// The present moment.
 #[expect(clippy::disallowed_methods, reason = "this is where time enters")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Milliseconds since 1970, as the machine has them.
+#[expect(clippy::disallowed_methods, reason = "this is where time enters")]
+fn machine_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
 impl Clock {
-    pub(crate) fn new(wall: WallTime) -> Self {
-        Self { start: Instant::now(), wall }
+    pub(crate) fn new(wall: WallTime, shift: TimeShift) -> Self {
+        Self { start: now(), wall, shift }
     }
 
     /// Milliseconds since the server was started.
@@ -46,21 +71,23 @@ impl Clock {
 
     /// The time since the server was started.
     pub(crate) fn since_start(&self) -> Duration {
-        Instant::now().saturating_duration_since(self.start)
+        now().saturating_duration_since(self.start) + self.shift.advanced()
     }
 
     /// The moment `ms` milliseconds after the start.
     pub(crate) fn at_ms(&self, ms: u64) -> Instant {
-        self.start + Duration::from_millis(ms)
+        self.start + Duration::from_millis(ms).saturating_sub(self.shift.advanced())
     }
 
     /// Milliseconds since 1970, for times in a Stat.
     pub(crate) fn wall_ms(&self) -> i64 {
-        match self.wall {
-            WallTime::Machine => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
-            WallTime::Virtual { start_ms } => start_ms.saturating_add(self.now_ms() as i64),
-        }
+        let unmoved_ms = match self.wall {
+            WallTime::Machine => machine_ms(),
+            WallTime::Virtual { start_ms } => {
+                let since = now().saturating_duration_since(self.shift.origin(self.start));
+                start_ms.saturating_add(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+            }
+        };
+        unmoved_ms.saturating_add(self.shift.wall_ms())
     }
 }

@@ -19,6 +19,7 @@ use zoolet_protocol::{
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::durable::Durable;
+use crate::faults::Faults;
 use crate::journal::Journal;
 use crate::limits::FORGET_WATCHES_PER_TURN;
 use crate::outbox::{Message, Outgoing};
@@ -32,6 +33,7 @@ pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     pub(crate) stats: Arc<ServerStats>,
+    pub(crate) faults: Faults,
     durable: Durable,
     state: RwLock<State>,
     /// The last session id that was given.
@@ -78,9 +80,9 @@ impl Engine {
     /// # Panics
     ///
     /// If the configuration contradicts itself; it is checked before.
-    pub(crate) fn new(config: Config, journal: Journal, core: Core) -> Self {
+    pub(crate) fn new(config: Config, faults: Faults, journal: Journal, core: Core) -> Self {
         let timeouts_ms = config.session_timeouts_ms().expect("the configuration was checked");
-        let clock = Clock::new(config.wall_time);
+        let clock = Clock::new(config.wall_time, faults.time());
         let sessions = core.sessions();
         let first = first_session(clock.wall_ms());
         // The clock may have gone back since the last of them began.
@@ -95,6 +97,7 @@ impl Engine {
             state: RwLock::new(State { core, journal }),
             registry,
             stats: Arc::default(),
+            faults,
             last_session,
             shut_down: AtomicBool::new(false),
             local_addr: OnceLock::new(),
@@ -341,10 +344,19 @@ impl Engine {
     /// Ends a session if it was not heard of in time.
     pub(crate) fn expire_if_due(&self, liveness: &Liveness, now_ms: u64) {
         let tick_ms = u64::from(self.config.tick_time_ms);
+        self.expire_if(liveness, || liveness.expires_ms(tick_ms) <= now_ms);
+    }
+
+    /// Ends a session as if it was not heard of in time.
+    #[cfg(feature = "testing")]
+    pub(crate) fn expire(&self, liveness: &Liveness) {
+        self.expire_if(liveness, || true);
+    }
+
+    fn expire_if(&self, liveness: &Liveness, is_due: impl FnOnce() -> bool) {
         let mut wakers = Wakers::default();
         let state = self.state.upgradable_read();
-        let is_due = liveness.expires_ms(tick_ms) <= now_ms;
-        if !is_due || !state.core.has_session(liveness.session) {
+        if !is_due() || !state.core.has_session(liveness.session) {
             return;
         }
         tracing::info!(

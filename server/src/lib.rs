@@ -12,6 +12,7 @@
 //! - `engine` holds the lock around [`zoolet_core::Core`] and delivers what comes of a request.
 //! - `registry` knows who is connected and which sessions live; `ticker` ends those that do not.
 //! - `journal` keeps what was decided, by [`storage`], ZooKeeper's own files; `durable` tells how far.
+//! - `faults`, with the feature `testing`, is what a test does to all of them.
 //! - `four_letter` answers the administrator's words.
 //!
 //! Invariants that this crate upholds:
@@ -38,6 +39,11 @@ mod tcp;
 mod ticker;
 
 pub mod blocking;
+#[cfg(feature = "testing")]
+pub mod faults;
+#[cfg(not(feature = "testing"))]
+#[path = "no_faults.rs"]
+mod faults;
 pub mod limits;
 pub mod storage;
 

@@ -12,6 +12,7 @@ use zoolet_core::{Core, Totals};
 use crate::config::{Config, ConfigError};
 use crate::durable::Durable;
 use crate::engine::Engine;
+use crate::faults::Faults;
 use crate::journal::Journal;
 use crate::limits::SHUTDOWN_TIMEOUT;
 use crate::local::Dialer;
@@ -119,12 +120,20 @@ impl Drop for Server {
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     config: Config,
+    faults: Faults,
 }
 
 impl Builder {
     /// Chooses everything that may be chosen.
     pub fn config(self, config: Config) -> Self {
-        Self { config }
+        Self { config, ..self }
+    }
+
+    /// Lets a test do what it wants to the server.
+    #[cfg(feature = "testing")]
+    pub fn faults(mut self, faults: &Faults) -> Self {
+        self.faults = faults.clone();
+        self
     }
 
     /// Keeps the data in a directory, in ZooKeeper's format: acknowledged writes, and the sessions with
@@ -158,7 +167,8 @@ impl Builder {
         };
         let local_addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let (journal, core) = open_journal(&self.config).await?;
-        let engine = Arc::new(Engine::new(self.config, journal, core));
+        let engine = Arc::new(Engine::new(self.config, self.faults, journal, core));
+        engine.faults.attach(&engine);
         let tasks = TaskTracker::new();
         let cancelled = CancellationToken::new();
         tasks.spawn(ticker::run(Arc::downgrade(&engine), cancelled.clone()));
@@ -178,6 +188,9 @@ async fn open_journal(config: &Config) -> Result<(Journal, Core), StorageError> 
         return Ok((Journal::in_memory(), Core::new(config.settings.clone())));
     };
     let settings = config.settings.clone();
+    if storage.disk.is_immediate() {
+        return Journal::open(&storage, &settings);
+    }
     let opened = tokio::task::spawn_blocking(move || Journal::open(&storage, &settings)).await;
     match opened {
         Ok(opened) => opened,

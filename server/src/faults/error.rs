@@ -1,0 +1,65 @@
+//! Why a fault cannot be.
+
+use zoolet_core::ConnectionId;
+use zoolet_protocol::SessionId;
+
+/// Why a fault cannot be.
+///
+/// ```
+/// use zoolet_protocol::SessionId;
+/// use zoolet_server::Server;
+/// use zoolet_server::faults::{FaultError, Faults};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let faults = Faults::default();
+/// assert!(matches!(faults.connections(), Err(FaultError::Stopped)));
+/// let server = Server::builder().faults(&faults).start().await?;
+/// let error = faults.at(SessionId(7)).expire().unwrap_err();
+/// assert!(error.to_string().starts_with("no session 0x7 lives; none does"), "{error}");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FaultError {
+    /// No server runs with these faults.
+    #[error("no server runs with these faults; start one, or start the stopped one again")]
+    Stopped,
+    /// There is no such session.
+    #[error(
+        "no session {session} lives; {} (ask a connected client for its session id; a session that \
+         has ended does not come back)",
+        listed(live, "none does", "these do: ")
+    )]
+    UnknownSession {
+        /// The one that was asked for.
+        session: SessionId,
+        /// Those that there are.
+        live: Vec<SessionId>,
+    },
+    /// There is no such connection.
+    #[error(
+        "no connection {} is open; {} (Faults::connections lists them; a client that comes back has \
+         another, so aim at its session)",
+        connection.0,
+        listed(&open.iter().map(|open| open.0).collect::<Vec<_>>(), "none is", "these are: ")
+    )]
+    UnknownConnection {
+        /// The one that was asked for.
+        connection: ConnectionId,
+        /// Those that there are.
+        open: Vec<ConnectionId>,
+    },
+}
+
+/// Names the first of those that there are.
+fn listed<T: ToString>(all: &[T], none: &str, some: &str) -> String {
+    const SHOWN_MAX: usize = 8;
+    if all.is_empty() {
+        return none.to_owned();
+    }
+    let shown: Vec<_> = all.iter().take(SHOWN_MAX).map(ToString::to_string).collect();
+    let more = if all.len() > SHOWN_MAX { ", and more" } else { "" };
+    format!("{some}{}{more}", shown.join(", "))
+}

@@ -1,0 +1,38 @@
+//! What time is moved by.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What a server's time is moved by. Clones move the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TimeShift(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    advanced_ms: AtomicU64,
+    skew_ms: AtomicI64,
+    /// When the first server was started, from which the wall time goes on.
+    origin: OnceLock<Instant>,
+}
+
+impl TimeShift {
+    /// What was added to the server's clock.
+    pub(crate) fn advanced(&self) -> Duration {
+        Duration::from_millis(self.0.advanced_ms.load(Ordering::SeqCst))
+    }
+
+    /// What was added to the wall time, in milliseconds.
+    pub(crate) fn wall_ms(&self) -> i64 {
+        let advanced_ms = self.0.advanced_ms.load(Ordering::SeqCst);
+        let skew_ms = self.0.skew_ms.load(Ordering::SeqCst);
+        skew_ms.saturating_add(i64::try_from(advanced_ms).unwrap_or(i64::MAX))
+    }
+
+    /// From when a virtual wall time is reckoned: the start of the first of several servers.
+    pub(crate) fn origin(&self, start: Instant) -> Instant {
+        *self.0.origin.get_or_init(|| start)
+    }
+}

@@ -1,0 +1,4 @@
+//! The test kit: servers for tests, and each of the faults.
+
+#[path = "testing/lifecycle.rs"]
+mod lifecycle;
