@@ -20,7 +20,7 @@ use crate::config::EnforceAuth;
 use crate::engine::{Engine, SessionOver};
 use crate::outbox::{Message, Outbox, Outgoing};
 use crate::registry::{Full, Liveness, Peer};
-use crate::stats::{ConnectionStats, LastRequest, four_letters};
+use crate::stats::{ConnectionStats, LastRequest};
 
 /// One client's conversation.
 #[derive(Debug)]
@@ -323,13 +323,13 @@ impl Connection {
     fn count_answer(&self, header: RequestHeader, zxid: Zxid, received_ms: u64) {
         let answered_ms = self.engine.clock.now_ms();
         let last = LastRequest {
-            operation: four_letters(header.op),
+            op: header.op,
             xid: header.xid,
             zxid,
             answered_ms,
             latency_ms: answered_ms.saturating_sub(received_ms),
         };
-        self.peer.stats.answered(header.op, last);
+        self.peer.stats.answered(&last);
     }
 }
 

@@ -4,9 +4,8 @@
 //! listing may show a request that is counted in one and not yet in the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use zoolet_protocol::{OpCode, SessionId, Xid, Zxid};
 
 /// A counter.
@@ -50,9 +49,16 @@ impl Default for Latency {
 impl Latency {
     pub(crate) fn record(&self, ms: u64) {
         self.count.add(1);
-        self.sum_ms.add(ms);
-        self.min_ms.fetch_min(ms, Ordering::Relaxed);
-        self.max_ms.fetch_max(ms, Ordering::Relaxed);
+        // Mostly nothing changes, and to look is cheaper than to write what other cores have.
+        if ms > 0 {
+            self.sum_ms.add(ms);
+        }
+        if ms < self.min_ms.load(Ordering::Relaxed) {
+            self.min_ms.fetch_min(ms, Ordering::Relaxed);
+        }
+        if ms > self.max_ms.load(Ordering::Relaxed) {
+            self.max_ms.fetch_max(ms, Ordering::Relaxed);
+        }
     }
 
     /// Least, average and greatest; all 0 when nothing was recorded.
@@ -105,6 +111,32 @@ pub(crate) const COUNTED_OPERATIONS: [(&str, &[OpCode]); 23] = [
     ("who_am_i", &[OpCode::WHO_AM_I]),
 ];
 
+/// Where each operation is counted, by its code.
+const COUNTED_AT: [Option<u8>; 128] = {
+    let mut counted_at = [None; 128];
+    let mut index = 0;
+    while index < COUNTED_OPERATIONS.len() {
+        let ops = COUNTED_OPERATIONS[index].1;
+        let mut of = 0;
+        while of < ops.len() {
+            if ops[of].0 >= 0 {
+                counted_at[ops[of].0 as usize] = Some(index as u8);
+            }
+            of += 1;
+        }
+        index += 1;
+    }
+    counted_at
+};
+
+/// Where an operation is counted. Those that begin and end a session have codes below zero.
+fn counted_at(op: OpCode) -> Option<usize> {
+    match usize::try_from(op.0) {
+        Ok(code) => COUNTED_AT.get(code).copied().flatten().map(usize::from),
+        Err(_) => COUNTED_OPERATIONS.iter().position(|(_, ops)| ops.contains(&op)),
+    }
+}
+
 /// What the server counts.
 #[derive(Debug, Default)]
 pub(crate) struct ServerStats {
@@ -131,7 +163,7 @@ pub(crate) struct ServerStats {
 impl ServerStats {
     /// Counts a request by its operation.
     pub(crate) fn count(&self, op: OpCode) {
-        if let Some(index) = COUNTED_OPERATIONS.iter().position(|(_, ops)| ops.contains(&op)) {
+        if let Some(index) = counted_at(op) {
             self.operations[index].add(1);
         }
     }
@@ -160,7 +192,7 @@ pub(crate) struct ConnectionStats {
     pub(crate) latency: Latency,
     session: AtomicI64,
     timeout_ms: AtomicU64,
-    last: Mutex<LastRequest>,
+    last: Last,
     /// The server's counters, into which everything is counted as well.
     pub(crate) server: Arc<ServerStats>,
 }
@@ -168,7 +200,7 @@ pub(crate) struct ConnectionStats {
 /// The last request of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LastRequest {
-    pub(crate) operation: &'static str,
+    pub(crate) op: OpCode,
     pub(crate) xid: Xid,
     pub(crate) zxid: Zxid,
     /// When it was answered, in milliseconds since the server's start.
@@ -176,15 +208,51 @@ pub(crate) struct LastRequest {
     pub(crate) latency_ms: u64,
 }
 
+/// A [`LastRequest`], written with each request: field by field, so that whoever lists it may see
+/// some of one request and some of the next.
+#[derive(Debug)]
+struct Last {
+    op: AtomicI32,
+    xid: AtomicI32,
+    zxid: AtomicI64,
+    answered_ms: AtomicU64,
+    latency_ms: AtomicU64,
+}
+
+impl Default for Last {
+    fn default() -> Self {
+        Self {
+            op: AtomicI32::new(OpCode::NOTIFICATION.0),
+            xid: AtomicI32::new(-1),
+            zxid: AtomicI64::new(-1),
+            answered_ms: AtomicU64::new(0),
+            latency_ms: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Last {
+    fn store(&self, last: &LastRequest) {
+        self.op.store(last.op.0, Ordering::Relaxed);
+        self.xid.store(last.xid.0, Ordering::Relaxed);
+        self.zxid.store(last.zxid.0, Ordering::Relaxed);
+        self.answered_ms.store(last.answered_ms, Ordering::Relaxed);
+        self.latency_ms.store(last.latency_ms, Ordering::Relaxed);
+    }
+
+    fn load(&self) -> LastRequest {
+        LastRequest {
+            op: OpCode(self.op.load(Ordering::Relaxed)),
+            xid: Xid(self.xid.load(Ordering::Relaxed)),
+            zxid: Zxid(self.zxid.load(Ordering::Relaxed)),
+            answered_ms: self.answered_ms.load(Ordering::Relaxed),
+            latency_ms: self.latency_ms.load(Ordering::Relaxed),
+        }
+    }
+}
+
 impl ConnectionStats {
     pub(crate) fn new(server: Arc<ServerStats>, established_ms: i64) -> Self {
-        let last = LastRequest {
-            operation: "NA",
-            xid: Xid(-1),
-            zxid: Zxid(-1),
-            answered_ms: 0,
-            latency_ms: 0,
-        };
         Self {
             established_ms,
             received: Counter::default(),
@@ -192,7 +260,7 @@ impl ConnectionStats {
             latency: Latency::default(),
             session: AtomicI64::new(0),
             timeout_ms: AtomicU64::new(0),
-            last: Mutex::new(last),
+            last: Last::default(),
             server,
         }
     }
@@ -211,15 +279,15 @@ impl ConnectionStats {
     }
 
     /// A request was answered.
-    pub(crate) fn answered(&self, op: OpCode, last: LastRequest) {
+    pub(crate) fn answered(&self, last: &LastRequest) {
         self.latency.record(last.latency_ms);
         self.server.latency.record(last.latency_ms);
-        if is_update(op) {
+        if is_update(last.op) {
             self.server.update_latency.record(last.latency_ms);
         } else {
             self.server.read_latency.record(last.latency_ms);
         }
-        *self.last.lock() = last;
+        self.last.store(last);
     }
 
     pub(crate) fn established(&self, session: SessionId, timeout_ms: i32) {
@@ -237,7 +305,7 @@ impl ConnectionStats {
     }
 
     pub(crate) fn last(&self) -> LastRequest {
-        *self.last.lock()
+        self.last.load()
     }
 
     /// What `crst` resets.

@@ -6,6 +6,7 @@ use zoolet_core::ConnectionId;
 
 use crate::engine::Engine;
 use crate::registry::Peer;
+use crate::stats::four_letters;
 
 /// The bits of a selector's interest: read, and write while something waits.
 const INTEREST_READ: u8 = 1;
@@ -29,7 +30,7 @@ pub(super) fn full(engine: &Engine, asker: ConnectionId) -> String {
             line,
             ",sid={},lop={},est={},to={}",
             stats.session(),
-            last.operation,
+            four_letters(last.op),
             stats.established_ms,
             stats.timeout_ms(),
         );
