@@ -11,7 +11,7 @@ mod line;
 mod locks;
 mod multi;
 mod output;
-mod tree;
+pub(crate) mod tree;
 mod watches;
 
 use std::io::IsTerminal;

@@ -1,5 +1,6 @@
 //! The `zoolet` command: one sub-command a file, and what they share.
 
+mod bench;
 mod choices;
 mod cli;
 mod data;
@@ -9,6 +10,7 @@ mod lock_names;
 mod logging;
 mod serve;
 mod server_choice;
+mod signals;
 mod zoo_cfg;
 
 use std::ffi::OsString;
@@ -54,6 +56,12 @@ enum Command {
     ///
     /// It may be that of an Apache ZooKeeper server: the files are the same.
     Data(data::Data),
+
+    /// Measure what servers and locks cost
+    ///
+    /// On a server of its own that is started for the time of the run, or on any others, side by
+    /// side.
+    Bench(Box<bench::Bench>),
 }
 
 fn main() -> ExitCode {
@@ -74,6 +82,7 @@ fn main() -> ExitCode {
         (Command::Lock(lock), _) => lock.run(),
         (Command::Cli(cli), _) => cli.run(),
         (Command::Data(data), _) => data.run(),
+        (Command::Bench(bench), _) => bench.run(),
         (Command::Serve(_), None) => unreachable!("a sub-command is required"),
     }
 }

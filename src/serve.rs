@@ -15,6 +15,7 @@ use zoolet_server::storage::{Durability, StorageConfig, StorageError};
 use self::listen::ListenError;
 use crate::choices::{Choices, Contradiction};
 use crate::logging::{self, LogLevel};
+use crate::signals::Signals;
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
 
 /// The options; what the command does is said where it is listed.
@@ -119,50 +120,10 @@ fn announce(address: SocketAddr, storage: Option<&StorageConfig>) {
 
 /// Each client takes a descriptor, and the usual limit of 1,024 is kept low only for programs that
 /// use `select`. The Java machine raises it likewise.
-fn raise_descriptor_limit() {
+pub(crate) fn raise_descriptor_limit() {
     match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(limit) => tracing::debug!("up to {limit} files and connections may be open"),
         Err(error) => tracing::warn!("cannot raise the limit of open connections: {error}"),
-    }
-}
-
-/// The signals that end a server.
-struct Signals {
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-
-        let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-        }
-    }
-}
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    async fn next(&mut self) -> &'static str {
-        if let Err(error) = tokio::signal::ctrl_c().await {
-            tracing::warn!("Ctrl-C cannot be waited for: {error}");
-            std::future::pending::<()>().await;
-        }
-        "Ctrl-C"
     }
 }
 

@@ -225,6 +225,11 @@ pub(crate) fn some_time(text: &str) -> Result<Duration, BadValue> {
     }
 }
 
+/// How many, and not none.
+pub(crate) fn some(text: &str) -> Result<usize, BadValue> {
+    Ok(whole(text, 1..=INT_MAX)? as usize)
+}
+
 pub(super) const INT_MIN: i64 = i32::MIN as i64;
 pub(super) const INT_MAX: i64 = i32::MAX as i64;
 

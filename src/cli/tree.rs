@@ -46,7 +46,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Deletes a znode and all that is below. What goes away meanwhile is what was wanted.
-pub(super) async fn delete_all(client: &Client, path: &str) -> Result<(), Error> {
+pub(crate) async fn delete_all(client: &Client, path: &str) -> Result<(), Error> {
     let mut walk = Walk::new(client, path);
     let mut found = Vec::new();
     while let Some(path) = walk.next().await? {

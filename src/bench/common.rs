@@ -1,0 +1,156 @@
+//! The options that all benches share.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use zoolet_protocol::ZPath;
+use zoolet_recipes::client::Hosts;
+
+use crate::choices::values;
+use crate::logging::LogLevel;
+
+/// On what to measure, how often, and what to make of it.
+#[derive(Debug, Args)]
+pub(super) struct Common {
+    /// A server to measure; given several times, they take turns. `embedded` is one in this process
+    /// that is reached by TCP [the default], `in-process` one that is reached by calls
+    #[arg(short, long = "server", value_name = "[NAME=]HOST:PORT", help_heading = SERVERS)]
+    pub(super) servers: Vec<Target>,
+
+    /// Measure a server in this process that is reached by calls, without TCP
+    #[arg(long, conflicts_with = "servers", help_heading = SERVERS)]
+    pub(super) in_process: bool,
+
+    /// The process of a server on this machine, for its CPU time and memory; given several times, in
+    /// the order of --server. Of an embedded server it is known
+    #[arg(long = "pid", value_name = "PID", help_heading = SERVERS)]
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    pub(super) pids: Vec<u32>,
+
+    /// The znode below which everything is done. It must not be there yet, and is deleted at the end
+    /// [default: /zoolet-bench-SESSION]
+    #[arg(long, value_name = "PATH", value_parser = znode, help_heading = SERVERS)]
+    pub(super) path: Option<String>,
+
+    /// For how long a server keeps a session without hearing of it
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::some_time)]
+    #[arg(help_heading = SERVERS)]
+    pub(super) session_timeout: Duration,
+
+    /// How often everything is measured, the servers by turns; what is told is the median
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = value_parser!(u32).range(1..))]
+    pub(super) rounds: u32,
+
+    /// Print JSON instead of a table, with the numbers of each round
+    #[arg(long, help_heading = RESULTS)]
+    pub(super) json: bool,
+
+    /// How much to log [default: error, or what the variable RUST_LOG says]
+    #[arg(long, value_name = "LEVEL")]
+    pub(super) log_level: Option<LogLevel>,
+}
+
+impl Common {
+    /// The servers that are to be measured.
+    pub(super) fn targets(&self) -> Vec<Target> {
+        match self.servers.as_slice() {
+            [] if self.in_process => vec![Target { name: None, way: Way::InProcess }],
+            [] => vec![Target { name: None, way: Way::Embedded }],
+            servers => servers.to_vec(),
+        }
+    }
+}
+
+/// A server, and what it is called in tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) name: Option<String>,
+    pub(crate) way: Way,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// A server of this process, by TCP.
+    Embedded,
+    /// A server of this process, by calls.
+    InProcess,
+    /// A server that somebody else runs.
+    Hosts(String),
+}
+
+impl Target {
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        match (&self.name, &self.way) {
+            (Some(name), _) => name,
+            (None, Way::Embedded) => EMBEDDED,
+            (None, Way::InProcess) => IN_PROCESS,
+            (None, Way::Hosts(hosts)) => hosts,
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = zoolet_recipes::client::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, server) = match text.split_once('=') {
+            Some((name, server)) => (Some(name.to_owned()), server),
+            None => (None, text),
+        };
+        let way = match server {
+            EMBEDDED => Way::Embedded,
+            IN_PROCESS => Way::InProcess,
+            hosts => {
+                hosts.parse::<Hosts>()?;
+                Way::Hosts(hosts.to_owned())
+            }
+        };
+        Ok(Self { name: name.filter(|name| !name.is_empty()), way })
+    }
+}
+
+fn znode(path: &str) -> Result<String, BadPath> {
+    ZPath::check(path)?;
+    if path == "/" { Err(BadPath::Root) } else { Ok(path.to_owned()) }
+}
+
+/// A path that nothing can be done below.
+#[derive(Debug, thiserror::Error)]
+enum BadPath {
+    #[error(transparent)]
+    Path(#[from] zoolet_protocol::PathError),
+    #[error("the root is there already; name a znode that is not, such as /bench")]
+    Root,
+}
+
+const EMBEDDED: &str = "embedded";
+const IN_PROCESS: &str = "in-process";
+
+const SERVERS: &str = "Servers";
+const RESULTS: &str = "Results";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_may_have_names() {
+        for (text, name, way) in [
+            ("embedded", "embedded", Way::Embedded),
+            ("in-process", "in-process", Way::InProcess),
+            ("zk:1", "zk:1", Way::Hosts("zk:1".to_owned())),
+            ("apache=zk:1/a", "apache", Way::Hosts("zk:1/a".to_owned())),
+            ("ours=embedded", "ours", Way::Embedded),
+            ("=zk", "zk", Way::Hosts("zk".to_owned())),
+        ] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!((target.name(), &target.way), (name, &way), "{text}");
+        }
+        for text in ["", "zk:x", "a=", "a=zk:x"] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Why nothing was measured, and the exit status for it.
+
+use std::io;
+use std::process::ExitCode;
+
+use zoolet_protocol::ErrorCode;
+use zoolet_recipes::LockError;
+use zoolet_recipes::client::Error;
+
+/// Why not.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Usage(String),
+    #[error(
+        "no server at {0} could be connected to in time; is one running there? Without --server \
+         one is started for the run"
+    )]
+    NoServer(String),
+    #[error("{0} is there already; name a znode that is not: it is deleted at the end")]
+    Exists(String),
+    #[error("the znode above {0} is not there; create it, or name another --path")]
+    NoParent(String),
+    #[error("the server refused: {0}")]
+    Refused(LockError),
+    #[error("two held the lock at once: {times} times. This must never happen")]
+    Violated { times: usize },
+    #[error("{server} has not answered for {seconds} s; its log may say why")]
+    Silent { server: String, seconds: u64 },
+    #[error("the system refuses what this needs: {0}")]
+    System(io::Error),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Failure {
+    /// As `sysexits.h` has them.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Violated { .. } => 1,
+            Self::Usage(_) | Self::Exists(_) | Self::NoParent(_) => 2,
+            Self::NoServer(_) => 69,
+            Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,
+            Self::Refused(_) | Self::Silent { .. } => 70,
+            Self::System(_) => 71,
+            Self::Interrupted => 130,
+        })
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused(error.into())
+    }
+}

@@ -1,0 +1,131 @@
+//! `zoolet bench watch-fanout`: how long until all who watch a znode have heard of a change.
+
+use std::time::Duration;
+
+use clap::Args;
+use tokio::task::JoinSet;
+use zoolet_recipes::client::{Client, Watcher};
+
+use super::clock::{Instant, now};
+use super::common::Common;
+use super::failure::Failure;
+use super::latency::Latencies;
+use super::metrics::CPU;
+use super::run::Workload;
+use super::stage::{Stage, unpanicked};
+use super::values::{Label, Metric, Part, Unit};
+use crate::choices::values;
+
+/// The options; what the command does is said where it is listed.
+#[derive(Debug, Args)]
+pub(super) struct FanOut {
+    /// How many watch, each a client with a session of its own
+    #[arg(long, value_name = "COUNT,..", default_value = "1,10,100,1000", value_delimiter = ',')]
+    #[arg(value_parser = values::some)]
+    watchers: Vec<usize>,
+
+    /// How often the znode changes, each time it is measured
+    #[arg(long, value_name = "COUNT", default_value = "20", value_parser = values::some)]
+    changes: usize,
+
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+const LAST: Metric =
+    Metric { key: "last_event_us", heading: "last event", unit: Unit::Microseconds };
+const EACH: Metric = Metric { key: "event_us", heading: "per event", unit: Unit::Microseconds };
+
+const MICROSECONDS: f64 = 1e6;
+
+impl Workload for FanOut {
+    const NAME: &'static str = "watch-fanout";
+    type Point = usize;
+
+    fn points(&self) -> Vec<usize> {
+        let mut watchers = self.watchers.clone();
+        watchers.sort_unstable();
+        watchers.dedup();
+        watchers
+    }
+
+    fn describe(&self, watchers: &usize) -> String {
+        format!("{watchers} watchers")
+    }
+
+    async fn measure(&self, stage: &mut Stage, &watchers: &usize) -> Result<Vec<Part>, Failure> {
+        let clients = stage.clients(watchers + 1).await?;
+        let path = stage.new_path();
+        let (setter, clients) = clients.split_first().expect("there is one more");
+        setter.create(&path).await?;
+        let (mut heard, mut last_times) = (Latencies::new(), Vec::new());
+        let mut cpu = Some(Duration::ZERO);
+        // The first change is not measured: by then everything has been done once.
+        for change in 0..=self.changes {
+            let watches = watch(stage, clients, &path).await?;
+            stage.rest().await?;
+            let cpu_before = stage.process.cpu_time();
+            let (begin, times) = change_once(stage, setter, &path, watches).await?;
+            if change > 0 {
+                times.iter().for_each(|&at| heard.record(at.saturating_duration_since(begin)));
+                last_times.extend(times.iter().max().map(|&at| at - begin));
+                let used = stage.process.cpu_time().zip(cpu_before);
+                cpu = cpu.zip(used).map(|(sum, (after, before))| sum + (after - before));
+            }
+        }
+        let changes = self.changes as f64;
+        let last: Duration = last_times.iter().sum();
+        let last = last.as_secs_f64() * MICROSECONDS / changes;
+        let each = watchers as f64;
+        let mut values = vec![(LAST, Some(last)), (EACH, Some(last / each))];
+        values.extend(heard.values());
+        let cpu = cpu.map(|cpu| cpu.as_secs_f64() * MICROSECONDS / changes / each);
+        values.push((CPU, cpu));
+        Ok(vec![Part { labels: vec![("watchers", Label::Number(watchers))], values }])
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![
+            "From the call to set the znode until the last who watches it has heard (\"last \
+             event\", the mean of all changes), and that over the number of those who watch (\"per \
+             event\"); p50 and the others are of all events."
+                .to_owned(),
+        ]
+    }
+}
+
+/// Leaves a watch for each, all at once.
+async fn watch(stage: &Stage, clients: &[Client], path: &str) -> Result<Vec<Watcher>, Failure> {
+    let mut looking = JoinSet::new();
+    for client in clients {
+        let look = client.get(path).and_watch();
+        looking.spawn(async move { look.await.map(|watched| watched.watcher) });
+    }
+    let mut watches = Vec::with_capacity(clients.len());
+    while let Some(watched) = stage.in_time(looking.join_next()).await? {
+        watches.push(unpanicked(watched)?);
+    }
+    Ok(watches)
+}
+
+/// Changes the znode; when that began, and when each heard of it.
+async fn change_once(
+    stage: &Stage,
+    setter: &Client,
+    path: &str,
+    watches: Vec<Watcher>,
+) -> Result<(Instant, Vec<Instant>), Failure> {
+    let mut listening = JoinSet::new();
+    for watch in watches {
+        listening.spawn(async move { watch.await.map(|_event| now()) });
+    }
+    // Each listens before there is something to hear.
+    tokio::task::yield_now().await;
+    let begin = now();
+    setter.set(path, "changed").await?;
+    let mut times = Vec::new();
+    while let Some(heard) = stage.in_time(listening.join_next()).await? {
+        times.push(unpanicked(heard)?);
+    }
+    Ok((begin, times))
+}

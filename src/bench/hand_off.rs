@@ -1,0 +1,123 @@
+//! A line of those who wait for a lock, and how it goes from one to the next.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use zoolet_recipes::client::Client;
+use zoolet_recipes::{InterProcessLock, LockGuard};
+
+use super::clock::{Instant, now};
+use super::exclusion::Exclusion;
+use super::failure::Failure;
+use super::kind::LockKind;
+use super::stage::Stage;
+
+/// How many enter the line at once: the list that each reads is as long as the line.
+const ENTER_TOGETHER: usize = 32;
+
+/// One who holds the lock.
+struct Held {
+    member: usize,
+    guard: Box<dyn LockGuard>,
+    at: Instant,
+}
+
+/// All who hold the lock in turn.
+pub(super) struct Line<'a> {
+    stage: &'a Stage,
+    exclusion: Exclusion,
+    holders: mpsc::UnboundedReceiver<Result<Held, Failure>>,
+    holder: Held,
+    /// Tells each to stand in line again.
+    members: Vec<mpsc::UnboundedSender<()>>,
+    tasks: JoinSet<()>,
+}
+
+impl<'a> Line<'a> {
+    /// The first client holds the lock, and the others wait for it when this returns.
+    pub(super) async fn start(
+        stage: &'a Stage,
+        kind: LockKind,
+        path: &str,
+        clients: &[Client],
+    ) -> Result<Self, Failure> {
+        let (held, mut holders) = mpsc::unbounded_channel();
+        let exclusion = Exclusion::default();
+        let (mut members, mut tasks) = (Vec::new(), JoinSet::new());
+        let mut enter = |client: &Client| -> Result<(), Failure> {
+            let lock = kind.lock(client, path)?;
+            let (go_on, may_go_on) = mpsc::unbounded_channel();
+            let (member, held, exclusion) = (members.len(), held.clone(), exclusion.clone());
+            members.push(go_on);
+            tasks.spawn(take_turns(lock, member, held, may_go_on, exclusion));
+            Ok(())
+        };
+        let (first, others) = clients.split_first().expect("somebody holds the lock");
+        enter(first)?;
+        let holder = stage.in_time(next(&mut holders)).await??;
+        for together in others.chunks(ENTER_TOGETHER) {
+            let before = stage.carried();
+            together.iter().try_for_each(&mut enter)?;
+            stage.asked_since(before).await?;
+            stage.rest().await?;
+        }
+        Ok(Self { stage, exclusion, holders, holder, members, tasks })
+    }
+
+    /// The holder releases, the next acquires, and who released stands in line again. The time is
+    /// that from the call to release to the next one's knowledge that it has the lock.
+    pub(super) async fn hand_off(mut self) -> Result<(Self, Duration), Failure> {
+        let Held { member, guard, .. } = self.holder;
+        self.exclusion.leave();
+        let start = now();
+        let next = async { tokio::join!(guard.release(), next(&mut self.holders)) };
+        let (released, next) = self.stage.in_time(next).await?;
+        released?;
+        self.holder = next?;
+        let time = self.holder.at.saturating_duration_since(start);
+        self.stage.rest().await?;
+        let before = self.stage.carried();
+        // It listens while it does not wait for the lock.
+        let _ = self.members[member].send(());
+        self.stage.asked_since(before).await?;
+        self.stage.rest().await?;
+        Ok((self, time))
+    }
+
+    /// All leave.
+    pub(super) async fn end(mut self) -> Result<(), Failure> {
+        self.tasks.shutdown().await;
+        drop(self.holder);
+        self.stage.settle().await?;
+        self.exclusion.check()
+    }
+}
+
+async fn next(
+    holders: &mut mpsc::UnboundedReceiver<Result<Held, Failure>>,
+) -> Result<Held, Failure> {
+    holders.recv().await.expect("those who wait can tell of it")
+}
+
+/// Holds the lock, tells of it, and begins anew when it is told to.
+async fn take_turns(
+    lock: Box<dyn InterProcessLock>,
+    member: usize,
+    holders: mpsc::UnboundedSender<Result<Held, Failure>>,
+    mut may_go_on: mpsc::UnboundedReceiver<()>,
+    exclusion: Exclusion,
+) {
+    loop {
+        let held = lock.acquire().await.map(|guard| {
+            let at = now();
+            exclusion.enter(&*guard);
+            Held { member, guard, at }
+        });
+        let is_over = held.is_err();
+        let is_told = holders.send(held.map_err(Failure::from)).is_ok();
+        if is_over || !is_told || may_go_on.recv().await.is_none() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `zoolet bench herd`: what a hand-off costs, by how many wait.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::clock::now;
+use super::common::Common;
+use super::failure::Failure;
+use super::hand_off::Line;
+use super::kind::LockKind;
+use super::latency::Latencies;
+use super::metrics::{BYTES, CPU, EVENTS, HAND_OFFS, REQUESTS};
+use super::run::Workload;
+use super::stage::Stage;
+use super::values::{Label, Named, Part};
+use crate::choices::values;
+
+/// The options; what the command does is said where it is listed.
+#[derive(Debug, Args)]
+pub(super) struct Herd {
+    /// How many wait for the lock
+    #[arg(long, value_name = "COUNT,..", default_value = "1,10,100,500", value_delimiter = ',')]
+    #[arg(value_parser = values::some)]
+    waiters: Vec<usize>,
+
+    /// Which locks
+    #[arg(long = "lock", value_name = "KIND,..", value_enum, value_delimiter = ',')]
+    #[arg(default_values_t = LockKind::ALL)]
+    locks: Vec<LockKind>,
+
+    /// How often the lock goes from one to the next, each time it is measured
+    #[arg(long, value_name = "COUNT", default_value = "100", value_parser = values::some)]
+    hand_offs: usize,
+
+    /// For how long that may go on; ten hand-offs are made in any case
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::some_time)]
+    time_limit: Duration,
+
+    /// The most who wait for the two locks that wake them all: each hand-off costs them a request
+    /// and more apiece
+    #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = values::some)]
+    herd_waiters_max: usize,
+
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// Hand-offs that are made before any is measured: by then all who hold the lock have waited.
+const WARM_UP: usize = 3;
+
+/// So many hand-offs are measured in any case.
+const HAND_OFFS_MIN: usize = 10;
+
+/// One lock, and how many wait for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    kind: LockKind,
+    waiters: usize,
+}
+
+impl Workload for Herd {
+    const NAME: &'static str = "herd";
+    type Point = Point;
+
+    fn points(&self) -> Vec<Point> {
+        let mut waiters = self.waiters.clone();
+        waiters.sort_unstable();
+        waiters.dedup();
+        let each = |waiters| self.locks.iter().map(move |&kind| Point { kind, waiters });
+        let is_left_out =
+            |point: &Point| point.kind.is_herd() && point.waiters > self.herd_waiters_max;
+        waiters.into_iter().flat_map(each).filter(|point| !is_left_out(point)).collect()
+    }
+
+    fn describe(&self, point: &Point) -> String {
+        format!("{} waiters, {}", point.waiters, point.kind.name())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let is_cut = self.waiters.iter().any(|&waiters| waiters > self.herd_waiters_max);
+        let has_herd = self.locks.iter().any(|kind| kind.is_herd());
+        let note = || {
+            format!(
+                "The two herd locks were not measured with more than {} waiters \
+                 (--herd-waiters-max).",
+                self.herd_waiters_max
+            )
+        };
+        (is_cut && has_herd).then(note).into_iter().collect()
+    }
+
+    async fn measure(&self, stage: &mut Stage, point: &Point) -> Result<Vec<Part>, Failure> {
+        let clients = stage.clients(point.waiters + 1).await?;
+        let path = stage.new_path();
+        let stage = &*stage;
+        let mut line = Line::start(stage, point.kind, &path, &clients).await?;
+        for _ in 0..WARM_UP {
+            line = line.hand_off().await?.0;
+        }
+        stage.settle().await?;
+        let (before, cpu_before) = (stage.carried(), stage.process.cpu_time());
+        let mut latencies = Latencies::new();
+        let begin = now();
+        for hand_off in 0..self.hand_offs {
+            if hand_off >= HAND_OFFS_MIN && begin.elapsed() > self.time_limit {
+                break;
+            }
+            let time;
+            (line, time) = line.hand_off().await?;
+            latencies.record(time);
+        }
+        stage.settle().await?;
+        let carried = stage.carried().since(before);
+        let cpu = stage.process.cpu_time().zip(cpu_before).map(|(after, before)| after - before);
+        line.end().await?;
+        let count = latencies.count() as f64;
+        let each = |number: u64| Some(number as f64 / count);
+        let mut values = vec![(HAND_OFFS, Some(count))];
+        values.extend(latencies.values());
+        values.extend([
+            (REQUESTS, each(carried.requests)),
+            (EVENTS, each(carried.events)),
+            (BYTES, each(carried.bytes)),
+            (CPU, cpu.map(|cpu| cpu.as_secs_f64() * MICROSECONDS / count)),
+        ]);
+        Ok(vec![Part { labels: labels(point), values }])
+    }
+}
+
+fn labels(point: &Point) -> Vec<Named> {
+    vec![
+        (WAITERS, Label::Number(point.waiters)),
+        (super::kind::LOCK, Label::Text(point.kind.name())),
+    ]
+}
+
+const MICROSECONDS: f64 = 1e6;
+
+pub(super) const WAITERS: &str = "waiters";

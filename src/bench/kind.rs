@@ -1,0 +1,49 @@
+//! The locks that are compared.
+
+use clap::ValueEnum;
+use zoolet_recipes::client::Client;
+use zoolet_recipes::{HerdLock, InterProcessLock, InterProcessMutex, LockError};
+
+/// The name of the label.
+pub(crate) const LOCK: &str = "lock";
+
+/// A lock, by what those who wait watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum LockKind {
+    /// Everybody watches the one znode of the holder, and all are woken when it goes
+    ExistsHerd,
+    /// Everybody watches the list of those who wait, and all are woken when it changes
+    ChildrenHerd,
+    /// Everybody watches the one before, and one is woken: InterProcessMutex
+    Predecessor,
+}
+
+impl LockKind {
+    pub(crate) const ALL: [Self; 3] = [Self::ExistsHerd, Self::ChildrenHerd, Self::Predecessor];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ExistsHerd => "exists-herd",
+            Self::ChildrenHerd => "children-herd",
+            Self::Predecessor => "predecessor",
+        }
+    }
+
+    /// Whether all who wait are woken by each release.
+    pub(crate) fn is_herd(self) -> bool {
+        self != Self::Predecessor
+    }
+
+    /// The lock of a path.
+    pub(crate) fn lock(
+        self,
+        client: &Client,
+        path: &str,
+    ) -> Result<Box<dyn InterProcessLock>, LockError> {
+        Ok(match self {
+            Self::ExistsHerd => Box::new(HerdLock::watching_one_znode(client, path)?),
+            Self::ChildrenHerd => Box::new(HerdLock::watching_all_children(client, path)?),
+            Self::Predecessor => Box::new(InterProcessMutex::new(client, path)?),
+        })
+    }
+}

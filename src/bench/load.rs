@@ -1,0 +1,158 @@
+//! `zoolet bench load`: operations in the mixture that one asks for.
+
+mod choices;
+mod mix;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use clap::Args;
+use tokio::task::JoinSet;
+
+use self::choices::LoadChoices;
+use self::mix::{Mix, Op};
+use self::worker::{Tally, Worker};
+use super::clock::now;
+use super::common::Common;
+use super::failure::Failure;
+use super::latency::Latencies;
+use super::metrics::{BYTES, CPU, MEMORY, PER_SECOND};
+use super::run::Workload;
+use super::stage::{Stage, unpanicked};
+use super::values::{Label, Metric, Part, Unit, Value};
+
+/// The options; what the command does is said where it is listed.
+#[derive(Debug, Args)]
+pub(super) struct Load {
+    #[command(flatten)]
+    choices: LoadChoices,
+
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct Plan {
+    mix: Mix,
+    sessions: usize,
+    depth: usize,
+    duration: std::time::Duration,
+    warm_up: std::time::Duration,
+    data_size: usize,
+    znodes: usize,
+}
+
+impl Load {
+    /// What the options and the file say.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Usage`] if the file cannot be read or says what nobody understands.
+    pub(super) fn plan(&self) -> Result<Plan, Failure> {
+        self.choices.plan()
+    }
+}
+
+/// How many znodes are created at once before the run.
+const CREATE_TOGETHER: usize = 256;
+
+impl Workload for Plan {
+    const NAME: &'static str = "load";
+    type Point = ();
+
+    fn points(&self) -> Vec<()> {
+        vec![()]
+    }
+
+    fn describe(&self, (): &()) -> String {
+        format!("{} sessions with {} requests under way", self.sessions, self.depth)
+    }
+
+    async fn measure(&self, stage: &mut Stage, (): &()) -> Result<Vec<Part>, Failure> {
+        let clients = stage.clients(self.sessions).await?;
+        let path = stage.new_path();
+        self.populate(stage, &path).await?;
+        let phase = Arc::new(AtomicU8::new(WARM_UP));
+        let mut tasks = JoinSet::new();
+        for (session, client) in clients.iter().enumerate() {
+            for slot in 0..self.depth {
+                let name = format!("{session}-{slot}");
+                let worker = Worker::new(client.clone(), &path, name, self);
+                tasks.spawn(worker.run(Arc::clone(&phase)));
+            }
+        }
+        tokio::time::sleep(self.warm_up).await;
+        let (before, cpu_before) = (stage.carried(), stage.process.cpu_time());
+        phase.store(MEASURED, Ordering::SeqCst);
+        let begin = now();
+        tokio::time::sleep(self.duration).await;
+        phase.store(OVER, Ordering::SeqCst);
+        let (carried, seconds) = (stage.carried().since(before), begin.elapsed().as_secs_f64());
+        let cpu = stage.process.cpu_time().zip(cpu_before).map(|(after, before)| after - before);
+        let mut tally = Tally::default();
+        while let Some(joined) = stage.in_time(tasks.join_next()).await? {
+            tally.add(&unpanicked(joined)?);
+        }
+        let mut all = Latencies::new();
+        tally.latencies.values().for_each(|latencies| all.add(latencies));
+        let count = all.count() as f64;
+        let each = |number: f64| (count > 0.0).then(|| number / count);
+        let mut parts = vec![part("all", &all, seconds)];
+        parts[0].values.extend([
+            (BYTES, each(carried.bytes as f64)),
+            (CPU, cpu.and_then(|cpu| each(cpu.as_secs_f64() * MICROSECONDS))),
+            (MEMORY, stage.process.resident_bytes()),
+        ]);
+        let of_op = |(op, latencies): (&Op, &Latencies)| part(op.name(), latencies, seconds);
+        parts.extend(tally.latencies.iter().map(of_op));
+        Ok(parts)
+    }
+}
+
+const MICROSECONDS: f64 = 1e6;
+
+/// The phases of a run.
+pub(super) const WARM_UP: u8 = 0;
+pub(super) const MEASURED: u8 = 1;
+pub(super) const OVER: u8 = 2;
+
+const COUNT: Metric = Metric { key: "operations", heading: "operations", unit: Unit::Count };
+
+fn part(name: &'static str, latencies: &Latencies, seconds: f64) -> Part {
+    let count = latencies.count() as f64;
+    let mut values: Vec<Value> = vec![(COUNT, Some(count)), (PER_SECOND, Some(count / seconds))];
+    values.extend(latencies.values());
+    Part { labels: vec![("operation", Label::Text(name))], values }
+}
+
+impl Plan {
+    /// Creates what is read and written.
+    async fn populate(&self, stage: &Stage, path: &str) -> Result<(), Failure> {
+        let observer = &stage.observer;
+        observer.create(path).await?;
+        observer.create(&format!("{path}/{KEPT}")).await?;
+        observer.create(&format!("{path}/{CREATED}")).await?;
+        let data = bytes::Bytes::from(vec![b'z'; self.data_size]);
+        let znodes: Vec<usize> = (0..self.znodes).collect();
+        for together in znodes.chunks(CREATE_TOGETHER) {
+            let create = |number: &usize| {
+                let path = format!("{path}/{KEPT}/{number}");
+                observer.create(&path).data(data.clone()).send()
+            };
+            // Sent together, and then waited for.
+            let sent: Vec<_> = together.iter().map(create).collect();
+            for created in sent {
+                created.await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Below it are the znodes that are read and written.
+const KEPT: &str = "kept";
+
+/// Below it are those that are created and deleted.
+const CREATED: &str = "created";

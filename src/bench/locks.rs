@@ -1,0 +1,173 @@
+//! `zoolet bench lock`: how many acquisitions there are in a second, and how long each takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tokio::task::JoinSet;
+use zoolet_recipes::InterProcessLock;
+
+use super::clock::now;
+use super::common::Common;
+use super::exclusion::Exclusion;
+use super::failure::Failure;
+use super::kind::{LOCK, LockKind};
+use super::latency::Latencies;
+use super::metrics::{BYTES, CPU, EVENTS, PER_SECOND, REQUESTS};
+use super::run::Workload;
+use super::stage::{Stage, unpanicked};
+use super::values::{Label, Part};
+use crate::choices::values;
+
+/// The options; what the command does is said where it is listed.
+#[derive(Debug, Args)]
+pub(super) struct Locks {
+    /// How many clients acquire and release without a pause, each with a session of its own
+    #[arg(long, value_name = "COUNT,..", default_value = "1,8,32", value_delimiter = ',')]
+    #[arg(value_parser = values::some)]
+    clients: Vec<usize>,
+
+    /// Whether they contend for one path, or have one each
+    #[arg(long, value_name = "WHICH,..", value_enum, value_delimiter = ',')]
+    #[arg(default_values_t = [Paths::Own, Paths::One])]
+    paths: Vec<Paths>,
+
+    /// Which locks
+    #[arg(long = "lock", value_name = "KIND,..", value_enum, value_delimiter = ',')]
+    #[arg(default_values_t = LockKind::ALL)]
+    locks: Vec<LockKind>,
+
+    /// For how long, each time it is measured
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::some_time)]
+    duration: Duration,
+
+    /// For how long before that nothing is measured
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = values::time)]
+    warm_up: Duration,
+
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// For what clients contend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Paths {
+    /// Each client has a path of its own: nobody waits
+    Own,
+    /// All contend for one path
+    One,
+}
+
+impl Paths {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::One => "one",
+        }
+    }
+}
+
+/// One lock, how many want it, and whether it is the same.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    kind: LockKind,
+    clients: usize,
+    paths: Paths,
+}
+
+impl Workload for Locks {
+    const NAME: &'static str = "lock";
+    type Point = Point;
+
+    fn points(&self) -> Vec<Point> {
+        let mut points = Vec::new();
+        for &paths in &self.paths {
+            for &clients in &self.clients {
+                // Who is alone has nobody to contend with.
+                if clients == 1 && paths == Paths::One && self.paths.contains(&Paths::Own) {
+                    continue;
+                }
+                points.extend(self.locks.iter().map(|&kind| Point { kind, clients, paths }));
+            }
+        }
+        points
+    }
+
+    fn describe(&self, Point { kind, clients, paths }: &Point) -> String {
+        format!("{clients} clients, {} path, {}", paths.name(), kind.name())
+    }
+
+    async fn measure(&self, stage: &mut Stage, point: &Point) -> Result<Vec<Part>, Failure> {
+        let clients = stage.clients(point.clients).await?;
+        let shared = (stage.new_path(), Exclusion::default());
+        let phase = Arc::new(Phase::default());
+        let mut tasks = JoinSet::new();
+        for client in &clients {
+            let (path, exclusion) = match point.paths {
+                Paths::One => shared.clone(),
+                Paths::Own => (stage.new_path(), Exclusion::default()),
+            };
+            let lock = point.kind.lock(client, &path)?;
+            tasks.spawn(in_turns(lock, exclusion, Arc::clone(&phase)));
+        }
+        tokio::time::sleep(self.warm_up).await;
+        let (before, cpu_before) = (stage.carried(), stage.process.cpu_time());
+        phase.is_measured.store(true, Ordering::SeqCst);
+        let begin = now();
+        tokio::time::sleep(self.duration).await;
+        phase.is_measured.store(false, Ordering::SeqCst);
+        let (carried, seconds) = (stage.carried().since(before), begin.elapsed().as_secs_f64());
+        let cpu = stage.process.cpu_time().zip(cpu_before).map(|(after, before)| after - before);
+        phase.is_over.store(true, Ordering::SeqCst);
+        let mut latencies = Latencies::new();
+        while let Some(joined) = stage.in_time(tasks.join_next()).await? {
+            latencies.add(&unpanicked(joined)?);
+        }
+        stage.rest().await?;
+        let count = latencies.count() as f64;
+        let each = |number: u64| (count > 0.0).then(|| number as f64 / count);
+        let mut values = vec![(PER_SECOND, Some(count / seconds))];
+        values.extend(latencies.values());
+        values.extend([
+            (REQUESTS, each(carried.requests)),
+            (EVENTS, each(carried.events)),
+            (BYTES, each(carried.bytes)),
+            (CPU, cpu.and_then(|cpu| each(cpu.as_micros() as u64))),
+        ]);
+        let labels = vec![
+            ("path", Label::Text(point.paths.name())),
+            ("clients", Label::Number(point.clients)),
+            (LOCK, Label::Text(point.kind.name())),
+        ];
+        Ok(vec![Part { labels, values }])
+    }
+}
+
+/// What is done with what is done.
+#[derive(Debug, Default)]
+struct Phase {
+    is_measured: AtomicBool,
+    is_over: AtomicBool,
+}
+
+/// Acquires and releases until it is over; how long each acquisition took.
+async fn in_turns(
+    lock: Box<dyn InterProcessLock>,
+    exclusion: Exclusion,
+    phase: Arc<Phase>,
+) -> Result<Latencies, Failure> {
+    let mut latencies = Latencies::new();
+    while !phase.is_over.load(Ordering::SeqCst) {
+        let begin = now();
+        let guard = lock.acquire().await?;
+        let time = begin.elapsed();
+        exclusion.enter(&*guard);
+        if phase.is_measured.load(Ordering::SeqCst) {
+            latencies.record(time);
+        }
+        exclusion.leave();
+        guard.release().await?;
+    }
+    exclusion.check().map(|()| latencies)
+}

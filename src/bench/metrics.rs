@@ -1,0 +1,17 @@
+//! What several benches measure.
+
+use super::values::{Metric, Unit};
+
+pub(super) const HAND_OFFS: Metric =
+    Metric { key: "hand_offs", heading: "hand-offs", unit: Unit::Count };
+pub(super) const PER_SECOND: Metric =
+    Metric { key: "per_second", heading: "rate", unit: Unit::PerSecond };
+pub(super) const REQUESTS: Metric =
+    Metric { key: "requests_each", heading: "requests", unit: Unit::Count };
+pub(super) const EVENTS: Metric =
+    Metric { key: "events_each", heading: "events", unit: Unit::Count };
+pub(super) const BYTES: Metric = Metric { key: "bytes_each", heading: "bytes", unit: Unit::Bytes };
+pub(super) const CPU: Metric =
+    Metric { key: "server_cpu_us_each", heading: "server CPU", unit: Unit::Microseconds };
+pub(super) const MEMORY: Metric =
+    Metric { key: "server_memory_bytes", heading: "server memory", unit: Unit::Bytes };

@@ -1,0 +1,108 @@
+//! `zoolet bench sessions`: how fast sessions open, and what many of them cost that do nothing.
+
+use std::time::Duration;
+
+use clap::Args;
+use tokio::task::JoinSet;
+
+use super::clock::now;
+use super::common::Common;
+use super::failure::Failure;
+use super::latency::Latencies;
+use super::metrics::{MEMORY, PER_SECOND};
+use super::run::Workload;
+use super::stage::{Stage, close, unpanicked};
+use super::values::{Label, Metric, Part, Unit};
+use crate::choices::values;
+
+/// The options; what the command does is said where it is listed.
+#[derive(Debug, Args)]
+pub(super) struct Sessions {
+    /// How many sessions
+    #[arg(long, value_name = "COUNT,..", default_value = "100,1000", value_delimiter = ',')]
+    #[arg(value_parser = values::some)]
+    sessions: Vec<usize>,
+
+    /// How many connect at the same time
+    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = values::some)]
+    together: usize,
+
+    /// For how long they do nothing but ping, as often as --session-timeout makes them
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::some_time)]
+    idle: Duration,
+
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+const PINGS: Metric = Metric { key: "pings_per_second", heading: "pings", unit: Unit::PerSecond };
+const IDLE_CPU: Metric = Metric {
+    key: "idle_server_cpu_us_per_second",
+    heading: "idle CPU per second",
+    unit: Unit::Microseconds,
+};
+const MEMORY_EACH: Metric =
+    Metric { key: "memory_bytes_each", heading: "memory each", unit: Unit::Bytes };
+
+const MICROSECONDS: f64 = 1e6;
+
+impl Workload for Sessions {
+    const NAME: &'static str = "sessions";
+    type Point = usize;
+
+    fn points(&self) -> Vec<usize> {
+        self.sessions.clone()
+    }
+
+    fn describe(&self, sessions: &usize) -> String {
+        format!("{sessions} sessions")
+    }
+
+    async fn measure(&self, stage: &mut Stage, &sessions: &usize) -> Result<Vec<Part>, Failure> {
+        let mut latencies = Latencies::new();
+        let (mut clients, mut connecting) = (Vec::new(), JoinSet::new());
+        let begin = now();
+        let mut left = sessions;
+        while clients.len() < sessions {
+            while left > 0 && connecting.len() < self.together {
+                let (begin, connect) = (now(), stage.connect());
+                connecting
+                    .spawn(async move { connect.await.map(|client| (client, now() - begin)) });
+                left -= 1;
+            }
+            let connected = stage.in_time(connecting.join_next()).await?.expect("some connect");
+            let (client, time) = unpanicked(connected)?;
+            latencies.record(time);
+            clients.push(client);
+        }
+        let connecting_seconds = begin.elapsed().as_secs_f64();
+        let (before, cpu_before) = (stage.carried(), stage.process.cpu_time());
+        let begin = now();
+        tokio::time::sleep(self.idle).await;
+        let pings = stage.carried().since(before).pings as f64;
+        let used = stage.process.cpu_time().zip(cpu_before).map(|(after, before)| after - before);
+        let seconds = begin.elapsed().as_secs_f64();
+        let memory = stage.process.resident_bytes();
+        close(clients).await;
+        let grown =
+            memory.zip(stage.memory_at_first).map(|(after, before)| (after - before).max(0.0));
+        let mut values = vec![(PER_SECOND, Some(sessions as f64 / connecting_seconds))];
+        values.extend(latencies.values());
+        values.extend([
+            (PINGS, Some(pings / seconds)),
+            (IDLE_CPU, used.map(|used| used.as_secs_f64() * MICROSECONDS / seconds)),
+            (MEMORY, memory),
+            (MEMORY_EACH, grown.map(|bytes| bytes / sessions as f64)),
+        ]);
+        Ok(vec![Part { labels: vec![("sessions", Label::Number(sessions))], values }])
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![
+            "The rate and the times are those of connecting. \"Memory each\" is by how much the \
+             process has grown since the begin of the run, over the number of sessions; that of an \
+             embedded server has the clients in it."
+                .to_owned(),
+        ]
+    }
+}

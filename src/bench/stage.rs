@@ -1,0 +1,295 @@
+//! A server that is measured, the clients of it, and what is left there at the end: nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zoolet_protocol::{Dial, ErrorCode};
+use zoolet_recipes::client::{Client, Error, Hosts};
+
+use super::common::{Common, Target, Way};
+use super::counted::{Carried, Counted, Counts};
+use super::embedded::Embedded;
+use super::environment::{self, ZOOLET};
+use super::failure::Failure;
+use super::process::Process;
+use crate::cli::tree;
+
+/// How many clients connect at once: no more than any server lets wait to be accepted.
+const CONNECT_TOGETHER: usize = 32;
+
+/// How long to wait for a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long to wait for the server to have ended a session.
+const GOODBYE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often to look whether the wire is at rest, and how often in a row it must be.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+const LOOKS: u32 = 2;
+const LOOKS_AT_THE_END: u32 = 20;
+
+/// How long a server may leave something unanswered.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(120);
+
+/// What is deleted at the end fails so often because somebody is still at work there.
+const CLEAN_UP_TRIES: u32 = 5;
+
+/// A server, started if it is ours.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    way: Way,
+    embedded: Option<Embedded>,
+    process: Process,
+}
+
+impl Place {
+    /// Finds a server of this process, or starts it. Not to be called within async code.
+    pub(crate) fn new(target: &Target, pid: Option<u32>) -> Result<Self, Failure> {
+        let (embedded, process) = match (&target.way, pid) {
+            (Way::Embedded, _) => (Some(Embedded::start(true)?), Process::Embedded),
+            (Way::InProcess, _) => (Some(Embedded::start(false)?), Process::Unknown),
+            (Way::Hosts(_), Some(pid)) => (None, Process::Of(pid)),
+            (Way::Hosts(_), None) => (None, Process::Unknown),
+        };
+        Ok(Self { name: target.name().to_owned(), way: target.way.clone(), embedded, process })
+    }
+
+    /// The servers of the options.
+    pub(crate) fn all(common: &Common) -> Result<Vec<Self>, Failure> {
+        let targets = common.targets();
+        if common.pids.len() > targets.len() {
+            return Err(Failure::Usage(format!(
+                "there are {} --pid for {} --server; give one for each, in the same order",
+                common.pids.len(),
+                targets.len()
+            )));
+        }
+        let pids = common.pids.iter().copied().map(Some).chain(std::iter::repeat(None));
+        targets.iter().zip(pids).map(|(target, pid)| Self::new(target, pid)).collect()
+    }
+
+    /// How it is dialled.
+    fn dialing(&self) -> Result<Dialled, Failure> {
+        let gone = || Failure::NoServer(self.name.clone());
+        let embedded = || self.embedded.as_ref().ok_or_else(gone);
+        let text = match &self.way {
+            Way::InProcess => {
+                let dialer = embedded()?.dialer().ok_or_else(gone)?;
+                let (dialer, chroot) = (Arc::new(dialer), String::new());
+                return Ok(Dialled { address: None, dialer, chroot });
+            }
+            Way::Embedded => embedded()?.address().ok_or_else(gone)?.to_string(),
+            Way::Hosts(hosts) => hosts.clone(),
+        };
+        let hosts: Hosts = text.parse()?;
+        let chroot = hosts.chroot().to_owned();
+        let address = hosts.addresses().first().cloned();
+        Ok(Dialled { address, dialer: Arc::new(hosts), chroot })
+    }
+}
+
+struct Dialled {
+    address: Option<String>,
+    dialer: Arc<dyn Dial>,
+    /// What stands before every path.
+    chroot: String,
+}
+
+/// How clients are to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Manner {
+    pub(crate) session_timeout: Duration,
+    pub(crate) path: Option<String>,
+}
+
+/// A server that is measured.
+pub(crate) struct Stage {
+    pub(crate) name: String,
+    pub(crate) address: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) process: Process,
+    /// What the process had before there was a client.
+    pub(crate) memory_at_first: Option<f64>,
+    /// What it is all below.
+    pub(crate) base: String,
+    /// Its requests are not counted.
+    pub(crate) observer: Client,
+    dialer: Arc<dyn Dial>,
+    chroot: String,
+    manner: Manner,
+    clients: Vec<Client>,
+    paths: usize,
+    // The last to go.
+    _place: Place,
+}
+
+impl Stage {
+    /// Connects, and creates the znode that everything is to be below.
+    pub(crate) async fn open(place: Place, manner: Manner) -> Result<Self, Failure> {
+        let Dialled { address, dialer, chroot } = place.dialing()?;
+        let memory_at_first = place.process.resident_bytes();
+        let counts = Arc::new(Counts::default());
+        let uncounted = Arc::new(Counts::default());
+        let observer = connect(Counted::new(&dialer, &uncounted), &manner, &chroot)
+            .await
+            .map_err(|error| no_server(error, &place.name))?;
+        let version = match (&address, &place.way) {
+            (Some(address), _) => {
+                tokio::time::timeout(CONNECT_WITHIN, environment::version(address)).await
+            }
+            (None, _) => Ok(Some(ZOOLET.to_owned())),
+        };
+        let own = format!("/zoolet-bench-{:x}", observer.session_id().0);
+        let base = manner.path.clone().unwrap_or(own);
+        observer.create(&base).await.map_err(|error| not_created(error, &base))?;
+        Ok(Self {
+            name: place.name.clone(),
+            address,
+            version: version.ok().flatten(),
+            counts,
+            process: place.process.clone(),
+            memory_at_first,
+            base,
+            observer,
+            dialer,
+            chroot,
+            manner,
+            clients: Vec::new(),
+            paths: 0,
+            _place: place,
+        })
+    }
+
+    /// A path that nobody has used.
+    pub(crate) fn new_path(&mut self) -> String {
+        self.paths += 1;
+        format!("{}/{}", self.base, self.paths)
+    }
+
+    /// The first of its clients, as many as are asked for; those that are not there yet connect.
+    pub(crate) async fn clients(&mut self, count: usize) -> Result<Vec<Client>, Failure> {
+        while self.clients.len() < count {
+            let missing = (count - self.clients.len()).min(CONNECT_TOGETHER);
+            let mut connecting = JoinSet::new();
+            for _ in 0..missing {
+                connecting.spawn(self.connect());
+            }
+            while let Some(connected) = connecting.join_next().await {
+                self.clients.push(unpanicked(connected)?);
+            }
+        }
+        Ok(self.clients[..count].to_vec())
+    }
+
+    /// A client more, that is counted and not kept.
+    pub(crate) fn connect(
+        &self,
+    ) -> impl Future<Output = Result<Client, Failure>> + Send + use<> + 'static {
+        let dialer = Counted::new(&self.dialer, &self.counts);
+        let (manner, chroot, name) = (self.manner.clone(), self.chroot.clone(), self.name.clone());
+        async move { connect(dialer, &manner, &chroot).await.map_err(|error| no_server(error, &name)) }
+    }
+
+    pub(crate) fn carried(&self) -> Carried {
+        self.counts.carried()
+    }
+
+    /// Waits until everything is answered and nothing happens any more.
+    pub(crate) async fn rest(&self) -> Result<(), Failure> {
+        self.rest_for(LOOKS).await
+    }
+
+    /// As [`Stage::rest`], for longer: nothing that was sent may be counted later.
+    pub(crate) async fn settle(&self) -> Result<(), Failure> {
+        self.rest_for(LOOKS_AT_THE_END).await
+    }
+
+    async fn rest_for(&self, looks: u32) -> Result<(), Failure> {
+        let resting = async {
+            let (mut last, mut at_rest) = (self.carried(), 0);
+            while at_rest < looks {
+                tokio::time::sleep(LOOK_INTERVAL).await;
+                let now = Carried { pings: 0, ..self.carried() };
+                at_rest = if now.is_answered() && now == last { at_rest + 1 } else { 0 };
+                last = now;
+            }
+        };
+        self.in_time(resting).await
+    }
+
+    /// Waits until something was asked since then.
+    pub(crate) async fn asked_since(&self, before: Carried) -> Result<(), Failure> {
+        let asked = async {
+            while self.carried().requests == before.requests {
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        };
+        self.in_time(asked).await
+    }
+
+    /// Does not wait for ever.
+    pub(crate) async fn in_time<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
+        let silent =
+            |_| Failure::Silent { server: self.name.clone(), seconds: SILENCE_MAX.as_secs() };
+        tokio::time::timeout(SILENCE_MAX, future).await.map_err(silent)
+    }
+
+    /// Ends all sessions and deletes what was created.
+    pub(crate) async fn clean_up(mut self) -> Result<(), Failure> {
+        close(std::mem::take(&mut self.clients)).await;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match tree::delete_all(&self.observer, &self.base).await {
+                Err(error) if error.is(ErrorCode::NOT_EMPTY) && tries < CLEAN_UP_TRIES => {}
+                Err(error) if error.is(ErrorCode::NO_NODE) => break,
+                result => break result?,
+            }
+        }
+        let _ = tokio::time::timeout(GOODBYE_WITHIN, self.observer.close()).await;
+        Ok(())
+    }
+}
+
+/// Ends sessions, all at once.
+pub(crate) async fn close(clients: Vec<Client>) {
+    let mut closing = JoinSet::new();
+    for client in clients {
+        closing.spawn(tokio::time::timeout(GOODBYE_WITHIN, client.close()));
+    }
+    while closing.join_next().await.is_some() {}
+}
+
+/// What a task came to; its panic goes on.
+pub(crate) fn unpanicked<T>(joined: Result<T, tokio::task::JoinError>) -> T {
+    match joined {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+async fn connect(dialer: Counted, manner: &Manner, chroot: &str) -> Result<Client, Error> {
+    let builder = Client::builder()
+        .session_timeout(manner.session_timeout)
+        .connection_timeout(CONNECT_WITHIN);
+    let client = builder.connect(dialer).await?;
+    if chroot.is_empty() { Ok(client) } else { client.namespace(chroot) }
+}
+
+fn no_server(error: Error, name: &str) -> Failure {
+    match error {
+        Error::Unreachable(_) => Failure::NoServer(name.to_owned()),
+        error => error.into(),
+    }
+}
+
+fn not_created(error: Error, path: &str) -> Failure {
+    match error.code() {
+        Some(ErrorCode::NODE_EXISTS) => Failure::Exists(path.to_owned()),
+        Some(ErrorCode::NO_NODE) => Failure::NoParent(path.to_owned()),
+        _ => error.into(),
+    }
+}
