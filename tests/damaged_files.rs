@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use zoolet::client::Client;
 use zoolet::core::TxnOp;
 use zoolet::storage::{
     Disk, LogError, LogReader, SimDisk, SnapshotFault, StorageConfig, StorageError,
     encode_log_record,
 };
-use zoolet::{Config, Server, StartError};
+use zoolet::{Config, FourLetterWhitelist, Server, StartError};
 
 const SNAPSHOT: &str = "snapshot.0";
 const LOG: &str = "log.1";
@@ -95,6 +97,27 @@ async fn a_torn_record_is_cut_and_the_server_goes_on() {
         assert!(mended[last..].is_empty(), "it was cut off");
         let server = start(&disk).await.expect("it was mended");
         assert_eq!(names(&server).await.len(), 9);
+    }
+}
+
+#[tokio::test]
+async fn a_tail_that_is_cut_is_counted() {
+    let disk = written().await;
+    let mut torn = disk.content(&path(LOG)).unwrap();
+    let end = *offsets(&torn).last().unwrap();
+    torn[end - 1..].fill(0);
+    disk.put(&path(LOG), torn);
+    for cut in [1, 0] {
+        let words = FourLetterWhitelist::all();
+        let config = Config { four_letter_words: words, ..config(&disk) };
+        let listen = ([127, 0, 0, 1], 0).into();
+        let server = Server::builder().config(config).listen(listen).start().await.unwrap();
+        let mut stream = TcpStream::connect(server.local_addr().unwrap()).await.unwrap();
+        stream.write_all(b"mntr").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains(&format!("zk_log_tails_cut\t{cut}\n")), "{answer}");
+        server.shutdown().await;
     }
 }
 

@@ -92,11 +92,13 @@ impl Engine {
         for (session, timeout_ms) in sessions {
             registry.insert_session(Arc::new(Liveness::new(session, timeout_ms, clock.now_ms())));
         }
+        let stats = Arc::<ServerStats>::default();
+        stats.log_tails_cut.add(journal.tails_cut());
         Self {
             durable: journal.durable(),
             state: RwLock::new(State { core, journal }),
             registry,
-            stats: Arc::default(),
+            stats,
             faults,
             last_session,
             shut_down: AtomicBool::new(false),

@@ -17,6 +17,8 @@ pub(crate) struct Journal {
     durable: Durable,
     /// The last transaction that was appended.
     last: Zxid,
+    /// How many logs ended with what a crash had left when this was opened.
+    tails_cut: u64,
     /// Nothing if nothing is kept, or no more.
     log: Option<Log>,
 }
@@ -38,7 +40,7 @@ struct Log {
 impl Journal {
     /// A journal that keeps nothing.
     pub(crate) fn in_memory() -> Self {
-        Self { durable: Durable::always(), last: Zxid::ZERO, log: None }
+        Self { durable: Durable::always(), last: Zxid::ZERO, tails_cut: 0, log: None }
     }
 
     /// Reads what is kept, and keeps what comes.
@@ -62,7 +64,7 @@ impl Journal {
         let locks = directory.lock()?;
         let recovered = recovery::recover(&directory, settings, config.trust_empty_snapshot)?;
         recovered.mend(&directory)?;
-        let Recovered { core, replayed, needs_snapshot, snapshot, .. } = recovered;
+        let Recovered { core, replayed, needs_snapshot, snapshot, torn, .. } = recovered;
         let last = core.last_zxid();
         let mut txns = replayed;
         if needs_snapshot {
@@ -94,7 +96,11 @@ impl Journal {
             bytes: 0,
             bytes_of_log: 0,
         };
-        Ok((Self { durable, last, log: Some(log) }, core))
+        Ok((Self { durable, last, tails_cut: torn.len() as u64, log: Some(log) }, core))
+    }
+
+    pub(crate) fn tails_cut(&self) -> u64 {
+        self.tails_cut
     }
 
     pub(crate) fn durable(&self) -> Durable {

@@ -157,6 +157,8 @@ pub(crate) struct ServerStats {
     pub(crate) stale_requests_dropped: Counter,
     pub(crate) watches_fired: [Counter; 4],
     pub(crate) containers_swept: Counter,
+    /// Logs whose end a crash had left unfinished, and which were cut at the start.
+    pub(crate) log_tails_cut: Counter,
     operations: [Counter; COUNTED_OPERATIONS.len()],
 }
 

@@ -88,6 +88,8 @@ fn counters(lines: &mut Lines, engine: &Engine) {
         lines.put(&format!("sum_node_{kind}_watch_count"), counter.value());
     }
     lines.put("container_deleted_count", stats.containers_swept.value());
+    // Of this server alone: the original cuts without a word.
+    lines.put("log_tails_cut", stats.log_tails_cut.value());
 }
 
 fn operations(lines: &mut Lines, engine: &Engine) {
