@@ -12,7 +12,7 @@ use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::tree::{FrozenTree, Tree, Znode};
 use crate::txn::{Txn, TxnOp};
-use crate::watches::{ConnectionId, Watches};
+use crate::watches::{ConnectionId, WatchersByPath, Watches};
 
 /// The state of one server: tree, sessions, watches.
 ///
@@ -145,6 +145,18 @@ impl Core {
     #[must_use]
     pub fn data_watchers(&self) -> Vec<(Arc<str>, Vec<ConnectionId>)> {
         self.watches.data_watchers()
+    }
+
+    /// Every path that is watched, by whom and how, ordered by path and connection.
+    #[must_use]
+    pub fn watchers(&self) -> WatchersByPath {
+        self.watches.watchers()
+    }
+
+    /// Whether there is a znode at `path`, whoever may know of it.
+    #[must_use]
+    pub fn has_znode(&self, path: &str) -> bool {
+        self.tree.get(path).is_some()
     }
 
     /// Numbers for monitoring.

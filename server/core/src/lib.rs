@@ -63,4 +63,4 @@ pub use self::restore::{Restore, RestoreError, Restored};
 pub use self::settings::{DigestAlgorithm, Settings};
 pub use self::tree::{Persisted, Znode};
 pub use self::txn::{CreateTxn, Txn, TxnOp};
-pub use self::watches::{ConnectionId, Watched};
+pub use self::watches::{ConnectionId, WatchKinds, Watched, WatchersByPath};

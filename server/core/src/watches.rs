@@ -114,6 +114,51 @@ impl Watcher {
     }
 }
 
+/// How one connection watches one path, in the terms of ZooKeeper's two tables.
+///
+/// ```
+/// use zoolet_core::{ConnectionId, Core, Requester, Settings, WatchKinds};
+/// use zoolet_protocol::{Lookup, SessionId, Watch, Xid};
+///
+/// let mut core = Core::new(Settings::default());
+/// let requester = Requester::new(SessionId(1), ConnectionId(1), Xid(1));
+/// core.watch(&Watch::Lookup(Lookup::GetChildren("/".into())), &requester);
+/// let kinds = WatchKinds { child: true, ..WatchKinds::default() };
+/// assert_eq!(core.watchers(), [("/".into(), vec![(ConnectionId(1), kinds)])]);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchKinds {
+    /// A one-shot watch among the data watches: of `getData` and of `exists`, which look alike here.
+    pub data: bool,
+    /// A one-shot watch among the child watches.
+    pub child: bool,
+    /// A persistent watch, which is in both tables.
+    pub persistent: bool,
+    /// A persistent recursive watch, which is among the data watches.
+    pub recursive: bool,
+}
+
+/// Paths, and the connections that watch each of them.
+pub type WatchersByPath = Vec<(Arc<str>, Vec<(ConnectionId, WatchKinds)>)>;
+
+impl WatchKinds {
+    fn of(watcher: &Watcher) -> Self {
+        Self {
+            data: watcher.data.has(Modes::STANDARD),
+            child: watcher.child.has(Modes::STANDARD),
+            persistent: watcher.data.has(Modes::PERSISTENT) || watcher.child.has(Modes::PERSISTENT),
+            recursive: watcher.data.has(Modes::RECURSIVE),
+        }
+    }
+
+    /// How many entries this is in both tables: what [`Totals::watches`](crate::Totals::watches) counts.
+    #[must_use]
+    pub fn count(self) -> usize {
+        usize::from(self.data || self.persistent || self.recursive)
+            + usize::from(self.child || self.persistent)
+    }
+}
+
 /// All watches.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
@@ -303,6 +348,20 @@ impl Watches {
     /// How many entries there are in both tables: `watch_count`.
     pub(crate) fn count(&self) -> usize {
         self.totals.iter().sum()
+    }
+
+    /// Every path with all its watchers, ordered by path and connection.
+    pub(crate) fn watchers(&self) -> WatchersByPath {
+        let kinds = |watchers: &Vec<Watcher>| {
+            watchers.iter().map(|watcher| (watcher.connection, WatchKinds::of(watcher))).collect()
+        };
+        let mut list: Vec<_> = self
+            .by_path
+            .iter()
+            .map(|(path, watchers)| (Arc::clone(path), kinds(watchers)))
+            .collect();
+        list.sort();
+        list
     }
 
     /// Every path with its watchers among the data watches: what `wchs`, `wchc` and `wchp` list.
