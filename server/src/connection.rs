@@ -85,10 +85,20 @@ impl Connection {
     /// Handles the payload of one frame. After a [`Hangup`] the conversation is over: what waits
     /// in the outbox still leaves where ZooKeeper sends it.
     pub(crate) fn handle_frame(&self, frame: Bytes) -> Result<(), Hangup> {
+        let handled = self.handle_next(frame);
+        self.engine.tell_observers();
+        handled
+    }
+
+    fn handle_next(&self, frame: Bytes) -> Result<(), Hangup> {
         if !self.peer.outbox.is_open() {
             return Err(Hangup::SessionOver);
         }
         self.peer.stats.frame_received(frame.len());
+        #[cfg(feature = "testing")]
+        if let Some(observations) = self.engine.stats.observations.get() {
+            observations.frame_received(&self.peer, &frame);
+        }
         let mut session = self.session.lock();
         let handled = match &*session {
             Some(liveness) => self.handle_request(liveness, &frame),
@@ -151,6 +161,10 @@ impl Connection {
 
     fn handle_request(&self, liveness: &Arc<Liveness>, frame: &Bytes) -> Result<(), Hangup> {
         let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
+        #[cfg(feature = "testing")]
+        if let Some(observations) = self.engine.stats.observations.get() {
+            observations.asked(&self.peer, header, request.as_ref().ok());
+        }
         let received_ms = self.engine.clock.now_ms();
         self.engine.stats.count(header.op);
         let is_auth = matches!(header.op, OpCode::AUTH | OpCode::SASL);

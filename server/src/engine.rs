@@ -372,6 +372,7 @@ impl Engine {
         self.commit(&mut state, &txn, &mut wakers);
         drop(state);
         self.bury(liveness.session);
+        self.tell_observers();
     }
 
     /// Takes an ended session out of the registry; its connection ends once it has been sent
@@ -396,6 +397,18 @@ impl Engine {
             self.commit(&mut state, &txn, &mut wakers);
             drop(state);
             self.stats.containers_swept.add(1);
+            drop(wakers);
+            self.tell_observers();
+        }
+    }
+
+    /// Has those look who wait for something to happen. Called when no lock is held, since one of them
+    /// may come back for it.
+    #[inline]
+    pub(crate) fn tell_observers(&self) {
+        #[cfg(feature = "testing")]
+        if let Some(observations) = self.stats.observations.get() {
+            observations.changed();
         }
     }
 
@@ -408,6 +421,11 @@ impl Engine {
         if let Some(liveness) = self.registry.session(peer.stats.session()) {
             liveness.detach_if(peer.id);
         }
+        #[cfg(feature = "testing")]
+        if let Some(observations) = self.stats.observations.get() {
+            observations.gone(peer);
+        }
+        self.tell_observers();
     }
 }
 

@@ -31,6 +31,8 @@ mod engine;
 mod four_letter;
 mod journal;
 mod local;
+#[cfg(feature = "testing")]
+pub mod observe;
 mod outbox;
 mod registry;
 mod server;

@@ -33,7 +33,7 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Connected(response) => response.encoded_len(),
             Self::Reply(header, response) => header.encoded_len() + response.encoded_len(),

@@ -55,6 +55,12 @@ impl Peer {
 
     /// Adds a message to what waits for the client. The caller wakes whoever is returned.
     pub(crate) fn push(&self, outgoing: Outgoing) -> Option<Waker> {
+        #[cfg(feature = "testing")]
+        if let Some(observations) = self.stats.server.observations.get()
+            && self.outbox.is_open()
+        {
+            observations.told(self, &outgoing.message);
+        }
         match self.outbox.push(outgoing) {
             Ok(taker) => taker,
             Err(overflow) => {

@@ -65,6 +65,15 @@ impl Server {
         self.engine.look(Core::totals)
     }
 
+    /// Looks at what happens in it from now on: requests and events by session and by path, watches, and
+    /// the trace of a run.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn observe(&self) -> crate::observe::Observer {
+        let observations = self.engine.stats.observations.get_or_init(Arc::default);
+        crate::observe::Observer::new(Arc::clone(observations), &self.engine)
+    }
+
     /// Ends the server: no connection is accepted any more, every client gets what waits for it,
     /// and its connection is closed. A client that does not take it is waited for no longer than
     /// [`SHUTDOWN_TIMEOUT`].

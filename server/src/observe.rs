@@ -1,0 +1,274 @@
+//! What a test wants to know of a server: who asked what, who watches what, and the exact trace of a
+//! run. With the feature `testing`.
+//!
+//! [`Server::observe`](crate::Server::observe) switches it on; before that each request costs one
+//! branch more. Counting is done where frames come in and where messages enter the outboxes, under
+//! the engine's lock where a message is produced there, so that what is read is what happened.
+//!
+//! ```
+//! use zoolet_protocol::{ConnectRequest, Dial, Encode, OpCode, Request, Session, Xid};
+//! use zoolet_server::Server;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::builder().start().await?;
+//! let observer = server.observe();
+//! let connection = server.dialer().dial().await?;
+//! let mut hello = bytes::BytesMut::new();
+//! ConnectRequest::new(30_000).encode(&mut hello);
+//! connection.send(hello.freeze())?;
+//!
+//! let before = observer.totals();
+//! let who_am_i = Request::Session(Session::WhoAmI);
+//! connection.send(zoolet_protocol::encode_request(Xid(1), &who_am_i))?;
+//! let between = observer.totals() - before;
+//! assert_eq!(between.requests.to_string(), "1 whoAmI");
+//! assert_eq!(between.replies, 1);
+//! # Ok(())
+//! # }
+//! ```
+
+mod graph;
+mod paths;
+mod stats;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+use zoolet_core::{ConnectionId, Core};
+use zoolet_protocol::{Incoming, Request, RequestHeader, SessionId, decode_incoming};
+
+pub use self::graph::{Place, WatchGraph, WatchedPath, Watcher};
+pub use self::stats::{PathStats, Requests, SessionStats, Stats};
+use crate::engine::Engine;
+use crate::outbox::Message;
+use crate::registry::Peer;
+
+/// The bytes of the length before a frame.
+const PREFIX_BYTES: u64 = 4;
+
+/// What the server tells its observers.
+#[derive(Debug, Default)]
+pub(crate) struct Observations {
+    counted: Mutex<Counted>,
+    changed: Notify,
+    /// How often something may have changed, for those who wait on a thread.
+    changes: Mutex<u64>,
+    changed_for_threads: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    sessions: BTreeMap<SessionId, SessionStats>,
+    paths: BTreeMap<String, PathStats>,
+    /// The bytes that came before a connection had its session.
+    early_bytes: HashMap<ConnectionId, u64>,
+}
+
+impl Counted {
+    fn session(&mut self, session: SessionId) -> &mut SessionStats {
+        self.sessions.entry(session).or_default()
+    }
+
+    fn path(&mut self, path: &str) -> &mut PathStats {
+        if !self.paths.contains_key(path) {
+            self.paths.insert(path.to_owned(), PathStats::default());
+        }
+        self.paths.get_mut(path).expect("it was just inserted")
+    }
+}
+
+impl Observations {
+    /// A frame came in.
+    pub(crate) fn frame_received(&self, peer: &Peer, frame: &Bytes) {
+        let bytes = PREFIX_BYTES + frame.len() as u64;
+        let mut counted = self.counted.lock();
+        match peer.stats.session() {
+            SessionId::NONE => *counted.early_bytes.entry(peer.id).or_default() += bytes,
+            session => counted.session(session).bytes_received += bytes,
+        }
+    }
+
+    /// A frame is a request, which may have a body that cannot be read.
+    pub(crate) fn asked(&self, peer: &Peer, header: RequestHeader, request: Option<&Request>) {
+        let mut counted = self.counted.lock();
+        counted.session(peer.stats.session()).requests.add(header.op);
+        if let Some(request) = request {
+            paths::each(request, |op, path| counted.path(path).requests.add(op));
+        }
+    }
+
+    /// A message enters the outbox of a connection.
+    pub(crate) fn told(&self, peer: &Peer, message: &Message) {
+        let mut counted = self.counted.lock();
+        let session = peer.stats.session();
+        let early_bytes = match message {
+            Message::Connected(_) => counted.early_bytes.remove(&peer.id).unwrap_or(0),
+            _ => 0,
+        };
+        let stats = counted.session(session);
+        stats.bytes_received += early_bytes;
+        stats.bytes_sent += PREFIX_BYTES + message.len() as u64;
+        match message {
+            Message::Connected(_) => stats.connections += 1,
+            Message::Reply(header, _) => {
+                stats.replies += 1;
+                stats.refusals += u64::from(!header.err.is_ok());
+            }
+            Message::Event(frame) => {
+                stats.events += 1;
+                if let Ok(Incoming::Event { event, .. }) = decode_incoming(frame)
+                    && let Some(path) = event.path.text()
+                {
+                    counted.path(path).events += 1;
+                }
+            }
+        }
+    }
+
+    /// A connection is gone.
+    pub(crate) fn gone(&self, peer: &Peer) {
+        self.counted.lock().early_bytes.remove(&peer.id);
+    }
+
+    /// Something may have changed. Called when no lock is held, since whoever waits may look at once.
+    pub(crate) fn changed(&self) {
+        *self.changes.lock() += 1;
+        self.changed_for_threads.notify_all();
+        self.changed.notify_waiters();
+    }
+}
+
+/// Looks at what happens in a server. Clones look at the same one, and do not keep it alive.
+///
+/// ```
+/// use zoolet_server::Server;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::builder().start().await?;
+/// let observer = server.observe();
+/// let nobody_watches = observer.wait_until(|stats| stats.totals().watches == 0).await;
+/// assert_eq!(nobody_watches.totals().connections, 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Observer {
+    observations: Arc<Observations>,
+    engine: Weak<Engine>,
+}
+
+impl Observer {
+    pub(crate) fn new(observations: Arc<Observations>, engine: &Arc<Engine>) -> Self {
+        Self { observations, engine: Arc::downgrade(engine) }
+    }
+
+    /// All that was counted up to now, and the watches that are held.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let copy = || {
+            let counted = self.observations.counted.lock();
+            Stats { sessions: counted.sessions.clone(), paths: counted.paths.clone() }
+        };
+        let Some(engine) = self.engine.upgrade() else { return copy() };
+        engine.look(|core| {
+            let mut stats = copy();
+            count_watches(&engine, core, &mut stats);
+            stats
+        })
+    }
+
+    /// What was counted for a session, also when it has ended.
+    #[must_use]
+    pub fn session_stats(&self, session: SessionId) -> SessionStats {
+        self.stats().session(session)
+    }
+
+    /// What was counted for exactly this path.
+    #[must_use]
+    pub fn path_stats(&self, path: &str) -> PathStats {
+        self.stats().path(path)
+    }
+
+    /// The sum over a path and all paths below it.
+    #[must_use]
+    pub fn subtree_stats(&self, path: &str) -> PathStats {
+        self.stats().subtree(path)
+    }
+
+    /// The sum over all sessions, those that have ended included.
+    #[must_use]
+    pub fn totals(&self) -> SessionStats {
+        self.stats().totals()
+    }
+
+    /// Who watches what, and which session each ephemeral belongs to.
+    #[must_use]
+    pub fn watch_graph(&self) -> WatchGraph {
+        let engine = self.engine.upgrade();
+        engine.map_or_else(WatchGraph::default, |engine| WatchGraph::of(&engine))
+    }
+
+    /// Waits until something holds, and returns the numbers for which it did. Nothing is polled: it
+    /// looks again whenever something has changed. For ever, if it never holds.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: it leaves nothing behind.
+    pub async fn wait_until(&self, mut holds: impl FnMut(&Stats) -> bool) -> Stats {
+        loop {
+            let changed = self.observations.changed.notified();
+            tokio::pin!(changed);
+            // What changes from here on is heard of.
+            changed.as_mut().enable();
+            let stats = self.stats();
+            if holds(&stats) {
+                return stats;
+            }
+            changed.await;
+        }
+    }
+
+    /// As [`Observer::wait_until`], on the thread that calls it, and for no longer than `within`:
+    /// returns nothing if it does not hold by then.
+    #[must_use]
+    pub fn blocking_wait_until(
+        &self,
+        within: Duration,
+        mut holds: impl FnMut(&Stats) -> bool,
+    ) -> Option<Stats> {
+        let engine = self.engine.upgrade();
+        let now = || engine.as_ref().map_or(Duration::MAX, |engine| engine.clock.since_start());
+        let until = engine.as_ref().map_or(Duration::ZERO, |_| now().saturating_add(within));
+        loop {
+            let seen = *self.observations.changes.lock();
+            let stats = self.stats();
+            if holds(&stats) {
+                return Some(stats);
+            }
+            let mut changes = self.observations.changes.lock();
+            while *changes == seen {
+                let left = until.checked_sub(now()).filter(|left| !left.is_zero())?;
+                self.observations.changed_for_threads.wait_for(&mut changes, left);
+            }
+        }
+    }
+}
+
+/// Adds the watches that are held.
+fn count_watches(engine: &Engine, core: &Core, stats: &mut Stats) {
+    for (path, watchers) in core.watchers() {
+        for (connection, kinds) in watchers {
+            let Some(peer) = engine.registry.peer(connection) else { continue };
+            let count = i64::try_from(kinds.count()).expect("there are two tables");
+            stats.sessions.entry(peer.stats.session()).or_default().watches += count;
+            stats.paths.entry(path.to_string()).or_default().watches += count;
+        }
+    }
+}
