@@ -26,11 +26,15 @@
 mod builder;
 mod dialer;
 mod error;
+mod observation;
 mod port;
 mod server;
 
 pub use zoolet_core::ConnectionId;
 pub use zoolet_server::faults::{Aim, ConnectionInfo, FaultError, Faults, Scope};
+pub use zoolet_server::observe::{
+    Observer, PathStats, Place, Requests, SessionStats, Stats, WatchGraph, WatchedPath, Watcher,
+};
 
 pub use self::builder::TestServerBuilder;
 pub use self::dialer::TestDialer;

@@ -1,21 +1,24 @@
 //! What a test sees of a server: what was asked and told, by session and by path, who watches what,
 //! and a wait for it.
 
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
+
 #[path = "observation/graph.rs"]
 mod graph;
 #[path = "observation/stats.rs"]
 mod stats;
 
-use zoolet::{Client, InterProcessMutex, Server};
+use zoolet::testing::TestServer;
+use zoolet::{Client, InterProcessMutex};
 
 const LOCK: &str = "/locks/stock";
 
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
+async fn server() -> TestServer {
+    TestServer::start().await.expect("a server in memory starts")
 }
 
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
+async fn connect(server: &TestServer) -> Client {
+    server.connect().await.expect("the server is there")
 }
 
 fn mutex(client: &Client) -> InterProcessMutex {

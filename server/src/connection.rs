@@ -96,8 +96,8 @@ impl Connection {
         }
         self.peer.stats.frame_received(frame.len());
         #[cfg(feature = "testing")]
-        if let Some(observations) = self.engine.stats.observations.get() {
-            observations.frame_received(&self.peer, &frame);
+        if let Some(observer) = self.engine.stats.observer.get() {
+            observer.0.frame_received(&self.peer, &frame);
         }
         let mut session = self.session.lock();
         let handled = match &*session {
@@ -162,8 +162,8 @@ impl Connection {
     fn handle_request(&self, liveness: &Arc<Liveness>, frame: &Bytes) -> Result<(), Hangup> {
         let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
         #[cfg(feature = "testing")]
-        if let Some(observations) = self.engine.stats.observations.get() {
-            observations.asked(&self.peer, header, request.as_ref().ok());
+        if let Some(observer) = self.engine.stats.observer.get() {
+            observer.0.asked(&self.peer, header, request.as_ref().ok());
         }
         let received_ms = self.engine.clock.now_ms();
         self.engine.stats.count(header.op);

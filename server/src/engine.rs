@@ -407,8 +407,8 @@ impl Engine {
     #[inline]
     pub(crate) fn tell_observers(&self) {
         #[cfg(feature = "testing")]
-        if let Some(observations) = self.stats.observations.get() {
-            observations.changed();
+        if let Some(observer) = self.stats.observer.get() {
+            observer.0.changed();
         }
     }
 
@@ -422,8 +422,8 @@ impl Engine {
             liveness.detach_if(peer.id);
         }
         #[cfg(feature = "testing")]
-        if let Some(observations) = self.stats.observations.get() {
-            observations.gone(peer);
+        if let Some(observer) = self.stats.observer.get() {
+            observer.0.gone(peer);
         }
         self.tell_observers();
     }

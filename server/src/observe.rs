@@ -60,6 +60,8 @@ pub(crate) struct Observations {
     /// How often something may have changed, for those who wait on a thread.
     changes: Mutex<u64>,
     changed_for_threads: Condvar,
+    /// The server that is observed, if it runs.
+    engine: Mutex<Weak<Engine>>,
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +86,16 @@ impl Counted {
 }
 
 impl Observations {
+    /// The server that is observed from now on.
+    pub(crate) fn attach(&self, engine: &Arc<Engine>) {
+        *self.engine.lock() = Arc::downgrade(engine);
+        self.counted.lock().early_bytes.clear();
+    }
+
+    fn engine(&self) -> Option<Arc<Engine>> {
+        self.engine.lock().upgrade()
+    }
+
     /// A frame came in.
     pub(crate) fn frame_received(&self, peer: &Peer, frame: &Bytes) {
         let bytes = PREFIX_BYTES + frame.len() as u64;
@@ -144,7 +156,8 @@ impl Observations {
     }
 }
 
-/// Looks at what happens in a server. Clones look at the same one, and do not keep it alive.
+/// Looks at what happens in a server. Clones look at the same one, and do not keep it alive. Given to
+/// [`Builder::observer`](crate::Builder::observer), it goes on counting when the server is started again.
 ///
 /// ```
 /// use zoolet_server::Server;
@@ -158,25 +171,18 @@ impl Observations {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
-pub struct Observer {
-    observations: Arc<Observations>,
-    engine: Weak<Engine>,
-}
+#[derive(Debug, Clone, Default)]
+pub struct Observer(pub(crate) Arc<Observations>);
 
 impl Observer {
-    pub(crate) fn new(observations: Arc<Observations>, engine: &Arc<Engine>) -> Self {
-        Self { observations, engine: Arc::downgrade(engine) }
-    }
-
     /// All that was counted up to now, and the watches that are held.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let copy = || {
-            let counted = self.observations.counted.lock();
+            let counted = self.0.counted.lock();
             Stats { sessions: counted.sessions.clone(), paths: counted.paths.clone() }
         };
-        let Some(engine) = self.engine.upgrade() else { return copy() };
+        let Some(engine) = self.0.engine() else { return copy() };
         engine.look(|core| {
             let mut stats = copy();
             count_watches(&engine, core, &mut stats);
@@ -211,7 +217,7 @@ impl Observer {
     /// Who watches what, and which session each ephemeral belongs to.
     #[must_use]
     pub fn watch_graph(&self) -> WatchGraph {
-        let engine = self.engine.upgrade();
+        let engine = self.0.engine();
         engine.map_or_else(WatchGraph::default, |engine| WatchGraph::of(&engine))
     }
 
@@ -223,7 +229,7 @@ impl Observer {
     /// Safe: it leaves nothing behind.
     pub async fn wait_until(&self, mut holds: impl FnMut(&Stats) -> bool) -> Stats {
         loop {
-            let changed = self.observations.changed.notified();
+            let changed = self.0.changed.notified();
             tokio::pin!(changed);
             // What changes from here on is heard of.
             changed.as_mut().enable();
@@ -243,19 +249,19 @@ impl Observer {
         within: Duration,
         mut holds: impl FnMut(&Stats) -> bool,
     ) -> Option<Stats> {
-        let engine = self.engine.upgrade();
+        let engine = self.0.engine();
         let now = || engine.as_ref().map_or(Duration::MAX, |engine| engine.clock.since_start());
         let until = engine.as_ref().map_or(Duration::ZERO, |_| now().saturating_add(within));
         loop {
-            let seen = *self.observations.changes.lock();
+            let seen = *self.0.changes.lock();
             let stats = self.stats();
             if holds(&stats) {
                 return Some(stats);
             }
-            let mut changes = self.observations.changes.lock();
+            let mut changes = self.0.changes.lock();
             while *changes == seen {
                 let left = until.checked_sub(now()).filter(|left| !left.is_zero())?;
-                self.observations.changed_for_threads.wait_for(&mut changes, left);
+                self.0.changed_for_threads.wait_for(&mut changes, left);
             }
         }
     }

@@ -56,10 +56,10 @@ impl Peer {
     /// Adds a message to what waits for the client. The caller wakes whoever is returned.
     pub(crate) fn push(&self, outgoing: Outgoing) -> Option<Waker> {
         #[cfg(feature = "testing")]
-        if let Some(observations) = self.stats.server.observations.get()
+        if let Some(observer) = self.stats.server.observer.get()
             && self.outbox.is_open()
         {
-            observations.told(self, &outgoing.message);
+            observer.0.told(self, &outgoing.message);
         }
         match self.outbox.push(outgoing) {
             Ok(taker) => taker,

@@ -70,8 +70,12 @@ impl Server {
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn observe(&self) -> crate::observe::Observer {
-        let observations = self.engine.stats.observations.get_or_init(Arc::default);
-        crate::observe::Observer::new(Arc::clone(observations), &self.engine)
+        let observe = || {
+            let observer = crate::observe::Observer::default();
+            observer.0.attach(&self.engine);
+            observer
+        };
+        self.engine.stats.observer.get_or_init(observe).clone()
     }
 
     /// Ends the server: no connection is accepted any more, every client gets what waits for it,
@@ -130,6 +134,8 @@ impl Drop for Server {
 pub struct Builder {
     config: Config,
     faults: Faults,
+    #[cfg(feature = "testing")]
+    observer: Option<crate::observe::Observer>,
 }
 
 impl Builder {
@@ -142,6 +148,13 @@ impl Builder {
     #[cfg(feature = "testing")]
     pub fn faults(mut self, faults: &Faults) -> Self {
         self.faults = faults.clone();
+        self
+    }
+
+    /// Lets a test look at what happens in the server, from its start on.
+    #[cfg(feature = "testing")]
+    pub fn observer(mut self, observer: &crate::observe::Observer) -> Self {
+        self.observer = Some(observer.clone());
         self
     }
 
@@ -178,6 +191,11 @@ impl Builder {
         let (journal, core) = open_journal(&self.config).await?;
         let engine = Arc::new(Engine::new(self.config, self.faults, journal, core));
         engine.faults.attach(&engine);
+        #[cfg(feature = "testing")]
+        if let Some(observer) = self.observer {
+            observer.0.attach(&engine);
+            engine.stats.observer.get_or_init(|| observer);
+        }
         let tasks = TaskTracker::new();
         let cancelled = CancellationToken::new();
         tasks.spawn(ticker::run(Arc::downgrade(&engine), cancelled.clone()));

@@ -162,7 +162,7 @@ pub(crate) struct ServerStats {
     operations: [Counter; COUNTED_OPERATIONS.len()],
     /// Who observes the server, if someone does.
     #[cfg(feature = "testing")]
-    pub(crate) observations: std::sync::OnceLock<Arc<crate::observe::Observations>>,
+    pub(crate) observer: std::sync::OnceLock<crate::observe::Observer>,
 }
 
 impl ServerStats {

@@ -14,7 +14,9 @@ use zoolet_server::{Config, Server};
 use super::builder::TestServerBuilder;
 use super::dialer::TestDialer;
 use super::port::Port;
-use super::{Aim, ConnectionId, ConnectionInfo, FaultError, Faults, Scope, TestServerError};
+use super::{
+    Aim, ConnectionId, ConnectionInfo, FaultError, Faults, Observer, Scope, TestServerError,
+};
 
 /// A server for tests. Clones are the same server, which ends with the last of them, and takes with it
 /// what it has made.
@@ -40,6 +42,7 @@ struct Inner {
     running: Mutex<Option<Server>>,
     config: Config,
     faults: Faults,
+    observer: Observer,
     dialer: TestDialer,
     belongings: Belongings,
 }
@@ -75,13 +78,14 @@ impl TestServer {
         faults: Faults,
         belongings: Belongings,
     ) -> Result<Self, TestServerError> {
-        let builder = Server::builder().config(config.clone()).faults(&faults);
+        let observer = Observer::default();
+        let builder = Server::builder().config(config.clone()).faults(&faults).observer(&observer);
         let server = builder.start().await?;
         // The port that was picked is the one to come back to.
         config.listen = server.local_addr();
         let dialer = TestDialer::new(server.dialer());
         let running = Mutex::new(Some(server));
-        Ok(Self(Arc::new(Inner { running, config, faults, dialer, belongings })))
+        Ok(Self(Arc::new(Inner { running, config, faults, observer, dialer, belongings })))
     }
 
     /// A new client of it, in this process, with the client's defaults.
@@ -121,6 +125,12 @@ impl TestServer {
     #[must_use]
     pub fn sim_disk(&self) -> Option<&SimDisk> {
         self.0.belongings.sim_disk.as_ref()
+    }
+
+    /// What was seen of it since it was started first.
+    #[must_use]
+    pub fn observer(&self) -> &Observer {
+        &self.0.observer
     }
 
     /// All that can be done to it.
@@ -192,8 +202,8 @@ impl TestServer {
     }
 
     async fn start_again(&self) -> Result<Server, TestServerError> {
-        let builder = Server::builder().config(self.0.config.clone()).faults(&self.0.faults);
-        let server = builder.start().await?;
+        let builder = Server::builder().config(self.0.config.clone());
+        let server = builder.faults(&self.0.faults).observer(&self.0.observer).start().await?;
         self.0.dialer.follow(server.dialer());
         Ok(server)
     }

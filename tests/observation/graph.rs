@@ -5,7 +5,6 @@ use super::{LOCK, connect, mutex, server};
 #[tokio::test(start_paused = true)]
 async fn a_line_shows_as_a_chain_in_which_each_is_waited_for_by_one() {
     let server = server().await;
-    let observer = server.observe();
     let mut clients = Vec::new();
     let mut held = Vec::new();
     for index in 0..4 {
@@ -18,9 +17,9 @@ async fn a_line_shows_as_a_chain_in_which_each_is_waited_for_by_one() {
             continue;
         }
         tokio::spawn(async move { mutex.acquire().await });
-        observer.wait_until(|stats| stats.session(session).watches > 0).await;
+        server.wait_until(|stats| stats.session(session).watches > 0).await;
     }
-    let graph = observer.watch_graph();
+    let graph = server.watch_graph();
     let line = graph.line(LOCK);
     let sessions: Vec<SessionId> = clients.iter().map(|client| client.session_id()).collect();
     let owners: Vec<_> = line.iter().map(|place| place.owner).collect();
@@ -44,14 +43,13 @@ async fn a_line_shows_as_a_chain_in_which_each_is_waited_for_by_one() {
 #[tokio::test(start_paused = true)]
 async fn a_herd_shows_as_many_watchers_on_one_path() {
     let server = server().await;
-    let observer = server.observe();
     let mut watched = Vec::new();
     for _ in 0..5 {
         let client = connect(&server).await;
         let watching = client.exists("/gone").and_watch().await.unwrap();
         watched.push((client, watching));
     }
-    let graph = observer.watch_graph();
+    let graph = server.watch_graph();
     assert_eq!(graph.most_watched(), Some(("/gone", 5)));
     let text = graph.to_string();
     assert!(text.starts_with("5 watches on 1 paths, at most 5 watchers on one: /gone\n"), "{text}");

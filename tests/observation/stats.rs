@@ -8,20 +8,19 @@ use super::{LOCK, connect, mutex, server};
 #[tokio::test(start_paused = true)]
 async fn a_contended_acquisition_costs_four_requests() {
     let server = server().await;
-    let observer = server.observe();
     let (one, other) = (connect(&server).await, connect(&server).await);
     let guard = mutex(&one).acquire().await.unwrap();
 
-    let before = observer.session_stats(other.session_id());
+    let before = server.session_stats(other.session_id());
     let waiting = {
         let mutex = mutex(&other);
         tokio::spawn(async move { mutex.acquire().await })
     };
-    observer.wait_until(|stats| stats.session(other.session_id()).watches > 0).await;
+    server.wait_until(|stats| stats.session(other.session_id()).watches > 0).await;
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
 
-    let cost = observer.session_stats(other.session_id()) - before;
+    let cost = server.session_stats(other.session_id()) - before;
     assert_eq!(cost.requests.total(), 4, "{}", cost.requests);
     assert_eq!(cost.requests.of(OpCode::CREATE) + cost.requests.of(OpCode::CREATE2), 1);
     assert_eq!(cost.requests.of(OpCode::GET_CHILDREN), 1);
@@ -33,30 +32,28 @@ async fn a_contended_acquisition_costs_four_requests() {
 #[tokio::test(start_paused = true)]
 async fn what_is_counted_by_session_adds_up_to_the_totals() {
     let server = server().await;
-    let observer = server.observe();
     let (one, other) = (connect(&server).await, connect(&server).await);
     one.create("/a").await.unwrap();
     let error = other.create("/a").await.unwrap_err();
     assert!(error.is(ErrorCode::NODE_EXISTS));
 
     let (first, second) =
-        (observer.session_stats(one.session_id()), observer.session_stats(other.session_id()));
+        (server.session_stats(one.session_id()), server.session_stats(other.session_id()));
     assert_eq!((first.refusals, second.refusals), (0, 1));
     assert_eq!((first.connections, first.replies), (1, 1));
     assert_eq!(first.requests, second.requests);
     assert_eq!(first.bytes_received, second.bytes_received);
     assert!(first.bytes_sent > second.bytes_sent, "a refusal has no body");
-    let totals = observer.totals();
+    let totals = server.totals();
     assert_eq!(totals.requests.total(), 2);
     assert_eq!(totals.bytes_received, first.bytes_received + second.bytes_received);
     assert_eq!(totals.bytes_sent, first.bytes_sent + second.bytes_sent);
-    assert_eq!(observer.session_stats(SessionId(1)), SessionStats::default());
+    assert_eq!(server.session_stats(SessionId(1)), SessionStats::default());
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_events_and_watches_are_counted_by_path() {
     let server = server().await;
-    let observer = server.observe();
     let client = connect(&server).await;
     client.create("/a").await.unwrap();
     let mut watcher = client.watch("/a", WatchMode::PERSISTENT_RECURSIVE).await.unwrap();
@@ -64,29 +61,25 @@ async fn requests_events_and_watches_are_counted_by_path() {
     client.set("/a/b", "x").await.unwrap();
     watcher.next().await.unwrap();
 
-    let (parent, child) = (observer.path_stats("/a"), observer.path_stats("/a/b"));
+    let (parent, child) = (server.path_stats("/a"), server.path_stats("/a/b"));
     assert_eq!(parent.requests.of(OpCode::ADD_WATCH), 1);
     assert_eq!((parent.watches, parent.events), (1, 0));
     assert_eq!((child.watches, child.events), (0, 2));
     assert_eq!(child.requests.of(OpCode::SET_DATA), 1);
-    let subtree = observer.subtree_stats("/a");
+    let subtree = server.subtree_stats("/a");
     assert_eq!(subtree.requests.total(), parent.requests.total() + child.requests.total());
     assert_eq!((subtree.watches, subtree.events), (1, 2));
-    assert_eq!(
-        observer.subtree_stats("/").watches,
-        i64::try_from(server.totals().watches).unwrap()
-    );
+    assert_eq!(server.subtree_stats("/").watches, server.totals().watches);
 
     client.close().await.unwrap();
-    assert_eq!(observer.path_stats("/a").watches, 0);
+    assert_eq!(server.path_stats("/a").watches, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_operation_of_a_multi_counts_for_its_path_and_the_multi_for_its_session() {
     let server = server().await;
-    let observer = server.observe();
     let client = connect(&server).await;
-    let before = observer.stats();
+    let before = server.stats();
     let set = |path: &str| {
         zoolet::protocol::MultiOp::SetData(zoolet::protocol::SetData {
             path: path.into(),
@@ -97,16 +90,15 @@ async fn each_operation_of_a_multi_counts_for_its_path_and_the_multi_for_its_ses
     client.create("/a").await.unwrap();
     client.multi(vec![set("/a"), set("/a")]).await.unwrap();
     let session = client.session_id();
-    let cost = observer.session_stats(session) - before.session(session);
+    let cost = server.session_stats(session) - before.session(session);
     assert_eq!(cost.requests.of(OpCode::MULTI), 1);
     assert_eq!(cost.requests.of(OpCode::SET_DATA), 0);
-    assert_eq!(observer.path_stats("/a").requests.of(OpCode::SET_DATA), 2);
+    assert_eq!(server.path_stats("/a").requests.of(OpCode::SET_DATA), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_returns_at_the_change_and_lets_no_time_pass() {
     let server = server().await;
-    let observer = server.observe();
     let holder = connect(&server).await;
     let _guard = mutex(&holder).acquire().await.unwrap();
     let began = tokio::time::Instant::now();
@@ -119,7 +111,7 @@ async fn a_wait_returns_at_the_change_and_lets_no_time_pass() {
     let each_waits = |stats: &zoolet::testing::Stats| {
         waiting.iter().all(|(client, _)| stats.session(client.session_id()).watches >= 1)
     };
-    let stats = observer.wait_until(each_waits).await;
+    let stats = server.wait_until(each_waits).await;
     assert!(stats.subtree(LOCK).watches >= 10);
     assert_eq!(began.elapsed(), Duration::ZERO);
     for (_, task) in waiting {
@@ -130,11 +122,10 @@ async fn a_wait_returns_at_the_change_and_lets_no_time_pass() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_given_up_leaves_nothing_and_another_goes_on() {
     let server = server().await;
-    let observer = server.observe();
     let client = connect(&server).await;
     let waits = |count| {
-        let observer = observer.clone();
-        async move { observer.wait_until(|stats| stats.path("/a").requests.total() >= count).await }
+        let server = server.clone();
+        async move { server.wait_until(|stats| stats.path("/a").requests.total() >= count).await }
     };
     let patience = Duration::from_secs(1);
     assert!(tokio::time::timeout(patience, waits(1)).await.is_err());
@@ -146,13 +137,29 @@ async fn a_wait_that_is_given_up_leaves_nothing_and_another_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_session_and_of_a_connection_end_a_wait() {
     let server = server().await;
-    let observer = server.observe();
     let client = connect(&server).await;
     let session = client.session_id();
     let watched = client.exists("/a").and_watch().await.unwrap();
-    observer.wait_until(|stats| stats.session(session).watches == 1).await;
+    server.wait_until(|stats| stats.session(session).watches == 1).await;
     drop((client, watched));
-    observer.wait_until(|stats| stats.session(session).watches == 0).await;
+    server.wait_until(|stats| stats.session(session).watches == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn counting_goes_on_after_a_restart() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.create("/a").await.unwrap();
+    let watched = client.exists("/a").and_watch().await.unwrap();
+    server.restart().await.unwrap();
+    let session = client.session_id();
+    server.wait_until(|stats| stats.session(session).connections == 2).await;
+    client.sync("/").await.unwrap();
+    let stats = server.stats();
+    assert_eq!(stats.path("/a").requests.of(OpCode::CREATE2), 1);
+    assert_eq!(stats.path("/a").requests.of(OpCode::SET_WATCHES), 1, "it watches again");
+    assert_eq!(stats.session(session).watches, 1);
+    drop(watched);
 }
 
 #[test]
