@@ -1,6 +1,5 @@
 //! What durability costs: synced writes of 1, 8 and 64 clients beside what the disk does with batches
-//! of the same size; how long a write takes while a large tree is written to a snapshot; how long
-//! recovery takes; and the memory of a znode.
+//! of the same size; and how long a write takes while a large tree is written to a snapshot.
 //!
 //! ```text
 //! cargo bench --bench durable
@@ -11,6 +10,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
+mod common;
+
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -18,16 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
+use common::filled::{count_snapshots, directory, fill, start};
+use common::requests::DATA;
+use common::tell;
 use tokio::runtime::Runtime;
 use zoolet::client::Client;
 use zoolet::storage::{
     DirectoryLock, Disk, DiskFile, Durability, FsDisk, LockError, StorageConfig,
 };
-use zoolet::{Config, Server};
-
-/// The data of a znode.
-const DATA: &[u8] = &[7; 100];
 
 /// How much is done.
 struct Sizes {
@@ -39,7 +38,7 @@ struct Sizes {
 }
 
 fn sizes() -> Sizes {
-    if std::env::args().any(|argument| argument == "--bench") {
+    if common::is_measured() {
         let each = Duration::from_secs(2);
         Sizes { znodes: 1_000_000, clients: &[1, 8, 64], rounds: 3, each, writes: 3_000 }
     } else {
@@ -55,22 +54,13 @@ fn main() {
     runtime.block_on(large_tree(&sizes));
 }
 
-fn directory() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory below target")
-}
-
-async fn start(storage: StorageConfig) -> Server {
-    let config = Config { storage: Some(storage), ..Config::default() };
-    Server::builder().config(config).start().await.expect("the server starts")
-}
-
 /// Writes a second, and a share of what the disk can do, in turn with the disk alone.
 async fn synced_writes(sizes: &Sizes) {
     println!(
         "synced writes of 100 bytes, beside batches of the same size that are written and synced"
     );
     for &clients in sizes.clients {
-        let mut shares = Vec::new();
+        let (mut shares, mut rates) = (Vec::new(), Vec::new());
         for _ in 0..sizes.rounds {
             let ours = writes_per_second(clients, sizes.each).await;
             let floor = disk_per_second(ours.batch, ours.record_bytes, sizes.each);
@@ -83,8 +73,15 @@ async fn synced_writes(sizes: &Sizes) {
                 share * 100.0
             );
             shares.push(share);
+            rates.push(ours.per_second);
         }
-        println!("  {clients:>3} clients: median share {:.0} %", median(&mut shares) * 100.0);
+        tell(&format!(
+            "{clients} clients write and sync {:.0} times a second together, {:.0} % of what the disk \
+             does with batches as large (medians of {})",
+            median(&mut rates),
+            median(&mut shares) * 100.0,
+            sizes.rounds
+        ));
     }
 }
 
@@ -158,7 +155,7 @@ fn disk_per_second(batch: f64, record_bytes: usize, time: Duration) -> f64 {
     batches as f64 * batch / begin.elapsed().as_secs_f64()
 }
 
-/// Recovery, memory, and writes beside a snapshot, on one tree.
+/// Writes beside a snapshot of a large tree.
 async fn large_tree(sizes: &Sizes) {
     let directory = directory();
     let znodes = sizes.znodes;
@@ -172,15 +169,7 @@ async fn large_tree(sizes: &Sizes) {
     server.shutdown().await;
     drop(client);
 
-    let before = resident_bytes();
-    let begin = Instant::now();
     let server = start(storage).await;
-    let elapsed = begin.elapsed().as_secs_f64();
-    let each = (resident_bytes().saturating_sub(before)) / znodes as u64;
-    let million = elapsed * 1e6 / znodes as f64;
-    println!("{znodes} creates: recovered in {elapsed:.2} s, {million:.2} s a million");
-    println!("memory: {each} bytes resident more for each znode with 100 bytes of data");
-
     let client = Client::connect(server.dialer()).await.expect("it is there");
     let snapshots = || count_snapshots(directory.path());
     let quiet = latencies(&client, |done| done < sizes.writes).await;
@@ -189,29 +178,18 @@ async fn large_tree(sizes: &Sizes) {
     let _ = latencies(&client, |done| done < sizes.writes).await;
     let busy = latencies(&client, |_| snapshots() < 2).await;
     let (quiet_p99, busy_p99) = (percentile(&quiet, 99), percentile(&busy, 99));
-    println!(
-        "synced writes, p50 and p99: {:?} and {quiet_p99:?}; {} beside a snapshot of {znodes} \
-         znodes: {:?} and {busy_p99:?}, longest {:?}; p99 ratio {:.1}",
-        percentile(&quiet, 50),
+    let told = |latencies: &[Duration]| {
+        let [p50, p99, longest] = [50, 99, 100].map(|percent| percentile(latencies, percent));
+        format!("p50 {p50:.0?}, p99 {p99:.0?}, longest {longest:.0?}")
+    };
+    tell(&format!("one client, synced writes one after the other: {}", told(&quiet)));
+    tell(&format!(
+        "the same while a snapshot of {znodes} znodes is written, {} writes: {}; p99 {:.1} times as long",
         busy.len(),
-        percentile(&busy, 50),
-        percentile(&busy, 100),
+        told(&busy),
         busy_p99.as_secs_f64() / quiet_p99.as_secs_f64()
-    );
+    ));
     server.shutdown().await;
-}
-
-async fn fill(client: &Client, znodes: usize) {
-    for parent in 0..znodes.div_ceil(1_000) {
-        client.create(&format!("/{parent}")).await.expect("it is new");
-        let children = (parent * 1_000..znodes.min((parent + 1) * 1_000)).skip(1);
-        let path = |number: usize| format!("/{parent}/{number:07}");
-        let sent: Vec<_> =
-            children.map(|number| client.create(&path(number)).data(DATA).send()).collect();
-        for sent in sent {
-            sent.await.expect("it is new");
-        }
-    }
 }
 
 /// How long writes take, one after the other, while a condition holds; one at least.
@@ -231,19 +209,6 @@ fn percentile(latencies: &[Duration], percent: usize) -> Duration {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
     sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
-}
-
-fn count_snapshots(directory: &Path) -> usize {
-    let names = FsDisk.list(&directory.join("version-2")).expect("it is there");
-    names.iter().filter(|name| name.starts_with("snapshot.")).count()
-}
-
-/// The memory of this process that is in use, where the system tells.
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kb.unwrap_or(0) * 1024
 }
 
 /// The machine's disk, with the syncs and bytes of its files counted.

@@ -1,195 +1,126 @@
-//! What a lock costs: uncontended acquire and release, and the hand-over to the next of 2 to 1,000
-//! who wait, in process and over TCP, beside the floors of the machine: a wake-up of a tokio task,
-//! and a ping-pong over loopback.
+//! What a lock costs: to acquire and release it while nobody wants it, and to hand it to the next of
+//! 2 to 10,000 who wait, in process and over TCP, beside the floors of the machine.
 //!
-//! Numbers of different rows of one run may be compared; those of different machines may not.
+//! ```text
+//! cargo bench --bench handoff
+//! ```
+//!
+//! A hand-over takes from the beginning of the release until the next one knows that it holds the lock.
+//! Who has held it goes to the end of the line, which is not part of that. Each who waits has a client
+//! of its own, but for 10,000 over TCP, of whom ten share one. Server and clients are on one thread.
+//!
+//! In the line of the read-write lock writers and readers alternate. The semaphore has one permit.
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
-use std::time::{Duration, Instant};
+mod common;
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
-use zoolet::{Client, Config, InterProcessMutex, Server};
+use std::sync::Arc;
+use std::time::Instant;
 
-/// The lengths of line: short ones where the bench only has to run, under `cargo test`.
-fn lengths() -> &'static [usize] {
-    if std::env::args().any(|argument| argument == "--test") {
-        &[1, 10]
-    } else {
-        &[1, 10, 100, 1_000]
-    }
+use common::contest::{Contest, Make, PATH, Setting};
+use common::{Way, connect, floors, runtime, server, sizes};
+use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
+use zoolet::client::Parents;
+use zoolet::{
+    Client, InterProcessLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex,
+};
+
+/// How many connections there are over TCP: two descriptors each.
+const CONNECTIONS_MAX: usize = 1_001;
+const DESCRIPTORS: u64 = 4 * CONNECTIONS_MAX as u64;
+
+fn mutex(client: &Client, _: usize) -> Arc<dyn InterProcessLock> {
+    Arc::new(InterProcessMutex::new(client, PATH).expect("a path"))
 }
 
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+fn read_or_write(client: &Client, number: usize) -> Arc<dyn InterProcessLock> {
+    let lock = InterProcessReadWriteLock::new(client, PATH).expect("a path");
+    if number.is_multiple_of(2) { Arc::new(lock.write_lock()) } else { Arc::new(lock.read_lock()) }
 }
 
-fn floors(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("floor");
-    group.bench_function("tokio task wake-up", |b| {
-        b.iter_custom(|count| {
-            runtime().block_on(async {
-                // Two tasks that wake each other in turn: two wake-ups a round.
-                let (to, mut from) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-                let (mut ping, pong) = (to.1, from.0);
-                tokio::spawn(async move {
-                    while ping.recv().await.is_some() && pong.send(()).is_ok() {}
-                });
-                let start = Instant::now();
-                for _ in 0..count / 2 + 1 {
-                    let _ = to.0.send(());
-                    from.1.recv().await;
-                }
-                start.elapsed()
-            })
-        });
-    });
-    group.bench_function("loopback ping-pong", |b| {
-        b.iter_custom(|count| {
-            runtime().block_on(async {
-                let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-                let address = listener.local_addr().expect("it listens");
-                tokio::spawn(async move {
-                    let (mut stream, _) = listener.accept().await.expect("a client");
-                    stream.set_nodelay(true).expect("an option of TCP");
-                    let mut byte = [0];
-                    while stream.read_exact(&mut byte).await.is_ok() {
-                        if stream.write_all(&byte).await.is_err() {
-                            break;
-                        }
-                    }
-                });
-                let mut stream = TcpStream::connect(address).await.expect("it listens");
-                stream.set_nodelay(true).expect("an option of TCP");
-                let mut byte = [0];
-                let start = Instant::now();
-                for _ in 0..count {
-                    stream.write_all(&byte).await.expect("it reads");
-                    stream.read_exact(&mut byte).await.expect("it writes");
-                }
-                start.elapsed()
-            })
-        });
-    });
-    group.finish();
-}
-
-/// How clients reach the server.
-#[derive(Debug, Clone, Copy)]
-enum Way {
-    InProcess,
-    Tcp,
-}
-
-async fn server() -> Server {
-    let config = Config { max_client_connections: 0, ..Config::default() };
-    let server = Server::builder().config(config).listen(([127, 0, 0, 1], 0).into());
-    server.start().await.expect("a free port")
-}
-
-async fn connect(server: &Server, way: Way) -> Client {
-    let connected = match way {
-        Way::InProcess => Client::connect(server.dialer()).await,
-        Way::Tcp => {
-            let address = server.local_addr().expect("it listens").to_string();
-            Client::connect(address.as_str()).await
-        }
-    };
-    connected.expect("the server is there")
+fn semaphore(client: &Client, _: usize) -> Arc<dyn InterProcessLock> {
+    Arc::new(InterProcessSemaphoreMutex::new(client, PATH).expect("a path"))
 }
 
 fn uncontended(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("acquire and release");
-    for way in [Way::InProcess, Way::Tcp] {
-        let runtime = runtime();
-        let server = runtime.block_on(server());
-        let client = runtime.block_on(connect(&server, way));
-        let mutex = InterProcessMutex::new(&client, "/locks/a").expect("a path");
-        // So that the directory stays.
-        runtime
-            .block_on(async {
-                client.create("/locks/a/stays").parents(zoolet::client::Parents::Persistent).await
-            })
-            .expect("a new znode");
-        group.bench_function(format!("{way:?}"), |b| {
-            b.iter_custom(|count| {
-                runtime.block_on(async {
-                    let start = Instant::now();
-                    for _ in 0..count {
-                        let guard = mutex.acquire().await.expect("it is free");
-                        guard.release().await.expect("it is held");
-                    }
-                    start.elapsed()
-                })
-            });
-        });
-    }
-    group.finish();
-}
-
-/// The time of `count` hand-overs in a line of `waiters`: each who has held the lock goes to the end
-/// of the line. From the start of a release until the next knows that it holds the lock.
-async fn hand_over(way: Way, waiters: usize, count: u64) -> Duration {
-    let server = server().await;
-    let (held, mut holders) = mpsc::unbounded_channel();
-    let mut clients = Vec::new();
-    let first = connect(&server, way).await;
-    for _ in 0..=waiters {
-        let client = connect(&server, way).await;
-        let mutex = InterProcessMutex::new(&client, "/locks/a").expect("a path");
-        let held = held.clone();
-        let (go_on, mut may_go_on) = mpsc::unbounded_channel::<()>();
-        let task = tokio::spawn(async move {
-            while let Ok(guard) = mutex.acquire().await {
-                if held.send((Instant::now(), guard)).is_err() || may_go_on.recv().await.is_none() {
-                    return;
-                }
+    const KINDS: [(&str, usize, Make); 4] = [
+        ("mutex", 0, mutex),
+        ("to write", 0, read_or_write),
+        ("to read", 1, read_or_write),
+        ("semaphore", 0, semaphore),
+    ];
+    let mut group = criterion.benchmark_group("handoff: acquire and release");
+    for (kind, number, make) in KINDS {
+        for way in Way::BOTH {
+            let runtime = runtime();
+            let server = runtime.block_on(server());
+            let client = runtime.block_on(connect(&server, way));
+            let lock = make(&client, number);
+            // The directories stay between two times.
+            let stays = ["/stays", "/locks/stays", "/leases/stays"];
+            for name in stays {
+                let path = format!("{PATH}{name}");
+                let create = async { client.create(&path).parents(Parents::Persistent).await };
+                runtime.block_on(create).expect("it is new");
             }
-        });
-        clients.push((client, task, go_on));
-        while first.children("/locks/a").await.map_or(0, |names| names.len()) < clients.len() {
-            tokio::task::yield_now().await;
-        }
-    }
-    let mut total = Duration::ZERO;
-    let mut next = 0;
-    let (_, mut guard) = holders.recv().await.expect("the first holds it");
-    for _ in 0..count {
-        let start = Instant::now();
-        drop(guard);
-        let (at, held) = holders.recv().await.expect("the next holds it");
-        total += at - start;
-        guard = held;
-        let _ = clients[next].2.send(());
-        next = (next + 1) % clients.len();
-        // It stands in line again before the next hand-over.
-        while first.children("/locks/a").await.map_or(0, |names| names.len()) < clients.len() {
-            tokio::task::yield_now().await;
-        }
-    }
-    for (_, task, _) in &clients {
-        task.abort();
-    }
-    total
-}
-
-fn contended(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("hand-over");
-    group.sample_size(10);
-    for way in [Way::InProcess, Way::Tcp] {
-        for &waiters in lengths() {
-            group.bench_function(BenchmarkId::new(format!("{way:?}"), waiters), |b| {
-                b.iter_custom(|count| runtime().block_on(hand_over(way, waiters, count)));
+            group.bench_function(BenchmarkId::new(kind, way.name()), |b| {
+                b.iter_custom(|count| {
+                    runtime.block_on(async {
+                        let start = Instant::now();
+                        for _ in 0..count {
+                            let guard = lock.acquire().await.expect("it is free");
+                            guard.release().await.expect("it is held");
+                        }
+                        start.elapsed()
+                    })
+                });
             });
         }
     }
     group.finish();
 }
 
-criterion_group!(benches, floors, uncontended, contended);
+/// How many hand-overs are measured where more are asked for: between two, somebody goes to the end
+/// of a line, which takes the longer the longer that is.
+fn turns_max(waiters: usize) -> u64 {
+    match waiters {
+        ..=100 => 2_000,
+        101..=1_000 => 200,
+        _ => 20,
+    }
+}
+
+fn hand_over(criterion: &mut Criterion) {
+    const KINDS: [(&str, Make); 3] =
+        [("mutex", mutex), ("read-write", read_or_write), ("semaphore", semaphore)];
+    // Else TCP with a thousand waiters may be more than is allowed at first.
+    let _ = rlimit::increase_nofile_limit(DESCRIPTORS);
+    for way in Way::BOTH {
+        let mut group = criterion.benchmark_group(format!("handoff: to the next, {}", way.name()));
+        group.sample_size(10).sampling_mode(SamplingMode::Flat);
+        for (kind, make) in KINDS {
+            for waiters in sizes(&[2, 10, 100, 1_000, 10_000], 10) {
+                let clients_max = if way == Way::Tcp { CONNECTIONS_MAX } else { usize::MAX };
+                let setting = Setting { way, waiters, clients_max, make };
+                let mut contest = None;
+                group.bench_function(BenchmarkId::new(kind, waiters), |b| {
+                    let contest = contest.get_or_insert_with(|| Contest::new(setting));
+                    b.iter_custom(|count| {
+                        contest.time(count, turns_max(waiters), |turn| turn.next)
+                    });
+                });
+            }
+        }
+        group.finish();
+    }
+}
+
+fn floor(criterion: &mut Criterion) {
+    floors::floors(criterion, "handoff");
+}
+
+criterion_group!(benches, floor, uncontended, hand_over);
 criterion_main!(benches);

@@ -1,0 +1,178 @@
+//! Those who contend for one lock. Each goes to the end of the line when it has had it, so that
+//! their number stays.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use zoolet::{Client, InterProcessLock, LockGuard, Server};
+
+use super::{Way, connect, runtime, server};
+
+/// The directory of the lock.
+pub(crate) const PATH: &str = "/locks/a";
+
+/// How long everybody may take to wait again.
+const TURN_MAX: Duration = Duration::from_secs(30);
+
+/// The lock of one who contends, by its number.
+pub(crate) type Make = fn(&Client, usize) -> Arc<dyn InterProcessLock>;
+
+/// Who contends, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setting {
+    pub(crate) way: Way,
+    /// How many wait beside the one who holds the lock.
+    pub(crate) waiters: usize,
+    /// How many clients they have at most; beyond that they share them.
+    pub(crate) clients_max: usize,
+    pub(crate) make: Make,
+}
+
+/// How long a turn took, from the beginning of the release.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    /// Until the next one knew that it holds the lock.
+    pub(crate) next: Duration,
+    /// Until all others, the last holder among them, waited again.
+    pub(crate) all: Duration,
+}
+
+struct Held {
+    member: usize,
+    at: Instant,
+    guard: Box<dyn LockGuard>,
+}
+
+/// A lock with all who contend for it, on a runtime of its own.
+pub(crate) struct Contest {
+    runtime: Option<Runtime>,
+    line: Option<Line>,
+}
+
+impl Contest {
+    /// Lets all come, one after the other.
+    pub(crate) fn new(setting: Setting) -> Self {
+        let runtime = runtime();
+        let line = runtime.block_on(async {
+            let mut line = Line::new(setting).await;
+            // Who came first has not waited, and leaves fewer watches.
+            line.turn().await;
+            line.settle().await;
+            line
+        });
+        Self { runtime: Some(runtime), line: Some(line) }
+    }
+
+    /// The time of `count` turns, from no more than `most` of them.
+    pub(crate) fn time(
+        &mut self,
+        count: u64,
+        most: u64,
+        part: impl Fn(Turn) -> Duration,
+    ) -> Duration {
+        let (Some(runtime), Some(line)) = (&self.runtime, &mut self.line) else {
+            unreachable!("both are there until it is dropped")
+        };
+        runtime.block_on(super::extrapolated(count, most, async || part(line.turn().await)))
+    }
+}
+
+impl Drop for Contest {
+    fn drop(&mut self) {
+        let (Some(runtime), Some(line)) = (self.runtime.take(), self.line.take()) else { return };
+        // Without a server nobody hears of those who go, one after the other.
+        let Line { server, .. } = line;
+        runtime.block_on(server.shutdown());
+        runtime.shutdown_background();
+    }
+}
+
+struct Line {
+    server: Server,
+    /// Those that several share.
+    shared: Vec<Client>,
+    members: Vec<mpsc::UnboundedSender<()>>,
+    holders: mpsc::UnboundedReceiver<Held>,
+    held: Option<Held>,
+    /// How many watches there are when all wait.
+    watches: usize,
+}
+
+impl Line {
+    async fn new(setting: Setting) -> Self {
+        let Setting { way, waiters, clients_max, make } = setting;
+        let server = server().await;
+        let (held, mut holders) = mpsc::unbounded_channel();
+        let (mut clients, mut members): (Vec<Client>, Vec<_>) = (Vec::new(), Vec::new());
+        let mut first = None;
+        for member in 0..=waiters {
+            let client = match clients.get(member % clients_max) {
+                Some(client) => client.clone(),
+                None => connect(&server, way).await,
+            };
+            if clients.len() < clients_max {
+                clients.push(client.clone());
+            }
+            let (go_on, mut may_go_on) = mpsc::unbounded_channel();
+            members.push(go_on);
+            let (lock, held) = (make(&client, member), held.clone());
+            let watches = |client: &Client| server.totals().watches + client.watcher_count();
+            let before = watches(&client);
+            tokio::spawn(async move {
+                while let Ok(guard) = lock.acquire().await {
+                    let now_held = Held { member, at: Instant::now(), guard };
+                    if held.send(now_held).is_err() || may_go_on.recv().await.is_none() {
+                        return;
+                    }
+                }
+            });
+            if first.is_none() {
+                first = holders.recv().await;
+            } else {
+                while watches(&client) <= before {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        let shared = if clients.len() < members.len() { clients } else { Vec::new() };
+        Self { server, shared, members, holders, held: first, watches: 0 }
+    }
+
+    /// How many wait, as the server knows, and as clients know for whom it is one.
+    fn watches(&self) -> usize {
+        self.server.totals().watches + self.shared.iter().map(Client::watcher_count).sum::<usize>()
+    }
+
+    /// Waits until nothing more happens, and takes that for the state in which all wait.
+    async fn settle(&mut self) {
+        const LOOKS: u32 = 3;
+        let mut same = 0;
+        while same < LOOKS {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let watches = self.watches();
+            same = if watches == self.watches { same + 1 } else { 0 };
+            self.watches = watches;
+        }
+    }
+
+    async fn turn(&mut self) -> Turn {
+        let Some(Held { member, guard, .. }) = self.held.take() else {
+            unreachable!("somebody holds it between turns")
+        };
+        let start = Instant::now();
+        drop(guard);
+        let held = self.holders.recv().await.expect("the next holds it");
+        let next = held.at - start;
+        self.held = Some(held);
+        self.members[member].send(()).expect("it contends");
+        let all_wait = async {
+            while self.watches() < self.watches {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(TURN_MAX, all_wait).await.expect("all wait again");
+        Turn { next, all: start.elapsed() }
+    }
+}

@@ -1,0 +1,86 @@
+//! What the machine and tokio take for the least that can be done: measured in each run, so that what
+//! is built on it can be told as a multiple.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc};
+
+use super::runtime;
+
+/// Adds the floors to a suite.
+pub(crate) fn floors(criterion: &mut Criterion, suite: &str) {
+    let mut group = criterion.benchmark_group(format!("{suite}: floor"));
+    group.bench_function("wake-up of a task", |b| {
+        b.iter_custom(|count| runtime().block_on(wake_ups(count)));
+    });
+    group.bench_function("Notify ping-pong", |b| {
+        b.iter_custom(|count| runtime().block_on(notifications(count)));
+    });
+    group.bench_function("loopback TCP ping-pong", |b| {
+        b.iter_custom(|count| runtime().block_on(ping_pong(count)));
+    });
+    group.finish();
+}
+
+/// Two tasks that wake each other in turn: two wake-ups a round.
+async fn wake_ups(count: u64) -> Duration {
+    let (to, mut from) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let (mut ping, pong) = (to.1, from.0);
+    tokio::spawn(async move { while ping.recv().await.is_some() && pong.send(()).is_ok() {} });
+    let rounds = count.div_ceil(2);
+    let start = Instant::now();
+    for _ in 0..rounds {
+        let _ = to.0.send(());
+        from.1.recv().await;
+    }
+    start.elapsed().mul_f64(count as f64 / (2 * rounds) as f64)
+}
+
+/// There and back.
+async fn notifications(count: u64) -> Duration {
+    let (ping, pong) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (theirs, answers) = (Arc::clone(&ping), Arc::clone(&pong));
+    let other = tokio::spawn(async move {
+        loop {
+            theirs.notified().await;
+            answers.notify_one();
+        }
+    });
+    let start = Instant::now();
+    for _ in 0..count {
+        ping.notify_one();
+        pong.notified().await;
+    }
+    let elapsed = start.elapsed();
+    other.abort();
+    elapsed
+}
+
+/// A byte there and back, both ends on this thread.
+async fn ping_pong(count: u64) -> Duration {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it listens");
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a client");
+        stream.set_nodelay(true).expect("an option of TCP");
+        let mut byte = [0];
+        while stream.read_exact(&mut byte).await.is_ok() {
+            if stream.write_all(&byte).await.is_err() {
+                break;
+            }
+        }
+    });
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.set_nodelay(true).expect("an option of TCP");
+    let mut byte = [0];
+    let start = Instant::now();
+    for _ in 0..count {
+        stream.write_all(&byte).await.expect("it reads");
+        stream.read_exact(&mut byte).await.expect("it writes");
+    }
+    start.elapsed()
+}

@@ -1,0 +1,78 @@
+//! What it costs that a release wakes everybody: a hand-over while 10, 100 and 1,000 wait, by the two
+//! locks with the herd effect and by the mutex, whose waiters each watch the one ahead.
+//!
+//! ```text
+//! cargo bench --bench herd
+//! ```
+//!
+//! *To the next* is the time from the beginning of a release until the next one knows that it holds the
+//! lock. *A full turn* is the time until all others wait again, who has released it among them: what
+//! the machine pays. Each who waits has a client of its own, but for the last row.
+
+#![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::contest::{Contest, Make, PATH, Setting, Turn};
+use common::{Way, floors, sizes};
+use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
+use zoolet::{Client, HerdLock, InterProcessLock, InterProcessMutex};
+
+fn one_znode(client: &Client, _: usize) -> Arc<dyn InterProcessLock> {
+    Arc::new(HerdLock::watching_one_znode(client, PATH).expect("a path"))
+}
+
+fn all_children(client: &Client, _: usize) -> Arc<dyn InterProcessLock> {
+    Arc::new(HerdLock::watching_all_children(client, PATH).expect("a path"))
+}
+
+fn mutex(client: &Client, _: usize) -> Arc<dyn InterProcessLock> {
+    Arc::new(InterProcessMutex::new(client, PATH).expect("a path"))
+}
+
+const KINDS: [(&str, usize, Make); 4] = [
+    ("all watch one znode", usize::MAX, one_znode),
+    ("all watch the children", usize::MAX, all_children),
+    ("each watches the one ahead", usize::MAX, mutex),
+    ("the same, all with one client", 1, mutex),
+];
+
+/// How many turns are measured where more are asked for: most of a turn is not "to the next".
+fn turns_max(waiters: usize) -> u64 {
+    (20_000 / waiters as u64).clamp(10, 1_000)
+}
+
+fn herd(criterion: &mut Criterion) {
+    let _ = rlimit::increase_nofile_limit(4_096);
+    for way in Way::BOTH {
+        for (what, part) in [
+            ("to the next", (|turn| turn.next) as fn(Turn) -> Duration),
+            ("a full turn", |turn| turn.all),
+        ] {
+            let name = format!("herd: {what}, {}", way.name());
+            let mut group = criterion.benchmark_group(name);
+            group.sample_size(10).sampling_mode(SamplingMode::Flat);
+            for (kind, clients_max, make) in KINDS {
+                for waiters in sizes(&[10, 100, 1_000], 10) {
+                    let setting = Setting { way, waiters, clients_max, make };
+                    let mut contest = None;
+                    group.bench_function(BenchmarkId::new(kind, waiters), |b| {
+                        let contest = contest.get_or_insert_with(|| Contest::new(setting));
+                        b.iter_custom(|count| contest.time(count, turns_max(waiters), part));
+                    });
+                }
+            }
+            group.finish();
+        }
+    }
+}
+
+fn floor(criterion: &mut Criterion) {
+    floors::floors(criterion, "herd");
+}
+
+criterion_group!(benches, floor, herd);
+criterion_main!(benches);

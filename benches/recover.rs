@@ -1,0 +1,106 @@
+//! How long a server takes to be there again: with a log of many creates, with a snapshot of the same
+//! znodes, and with a snapshot that is compressed; and how much memory each of them takes.
+//!
+//! ```text
+//! cargo bench --bench recover
+//! ```
+//!
+//! The files are below `target`, and in the system's cache: what is measured is the reading, not the
+//! disk.
+
+#![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
+#![allow(clippy::disallowed_methods, reason = "a bench measures time")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::filled::{count_snapshots, directory, fill, resident_bytes, start};
+use common::{runtime, tell};
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use zoolet::client::Client;
+use zoolet::storage::{Compression, Durability, StorageConfig};
+
+fn znodes() -> usize {
+    if common::is_measured() { 200_000 } else { 1_000 }
+}
+
+/// A data directory with so many znodes, in a log or in a snapshot.
+fn filled(runtime: &Runtime, znodes: usize, snapshot: Option<Compression>) -> TempDir {
+    let directory = directory();
+    runtime.block_on(async {
+        // With a snapshot when all znodes are there, or never.
+        let snap_count = if snapshot.is_some() { znodes as u64 } else { u64::MAX };
+        let storage = StorageConfig {
+            durability: Durability::Buffered,
+            snap_count,
+            snapshot_compression: snapshot.unwrap_or_default(),
+            ..StorageConfig::at(directory.path())
+        };
+        let server = start(storage).await;
+        let client = Client::connect(server.dialer()).await.expect("it is there");
+        fill(&client, znodes).await;
+        while snapshot.is_some() && count_snapshots(directory.path()) < 2 {
+            client.set("/0", "again").await.expect("it is there");
+        }
+        server.shutdown().await;
+    });
+    directory
+}
+
+/// The same directory, in which nothing is written again.
+fn as_it_is(directory: &TempDir) -> StorageConfig {
+    StorageConfig { snap_count: u64::MAX, ..StorageConfig::at(directory.path()) }
+}
+
+fn recover(criterion: &mut Criterion) {
+    let znodes = znodes();
+    let mut group = criterion.benchmark_group("recover: each znode");
+    group.sample_size(10).sampling_mode(SamplingMode::Flat);
+    group.throughput(Throughput::Elements(znodes as u64));
+    for (name, snapshot) in [
+        ("from a log", None),
+        ("from a snapshot", Some(Compression::None)),
+        ("from a snapshot, gzip", Some(Compression::Gzip)),
+        ("from a snapshot, snappy", Some(Compression::Snappy)),
+    ] {
+        let runtime = runtime();
+        let mut made = None;
+        group.bench_function(name, |b| {
+            let directory = made.get_or_insert_with(|| filled(&runtime, znodes, snapshot));
+            b.iter_custom(|count| {
+                let mut total = Duration::ZERO;
+                for _ in 0..count {
+                    total += runtime.block_on(async {
+                        let start_of_all = Instant::now();
+                        let server = start(as_it_is(directory)).await;
+                        let elapsed = start_of_all.elapsed();
+                        assert!(server.totals().znodes >= znodes, "all are there");
+                        server.shutdown().await;
+                        elapsed
+                    });
+                }
+                total
+            });
+        });
+    }
+    group.finish();
+}
+
+/// How much more memory is in use with the znodes than without.
+fn memory(_: &mut Criterion) {
+    let (runtime, znodes) = (runtime(), znodes());
+    let directory = filled(&runtime, znodes, None);
+    runtime.block_on(async {
+        let before = resident_bytes();
+        let server = start(as_it_is(&directory)).await;
+        let each = resident_bytes().saturating_sub(before) / znodes as u64;
+        tell(&format!("{each} bytes resident more for each znode with 100 bytes of data"));
+        server.shutdown().await;
+    });
+}
+
+criterion_group!(benches, memory, recover);
+criterion_main!(benches);
