@@ -40,33 +40,36 @@ const KINDS: [(&str, usize, Make); 4] = [
     ("the same, all with one client", 1, mutex),
 ];
 
+/// What is measured of a turn.
+type Part = fn(Turn) -> Duration;
+
+const PARTS: [(&str, Part); 2] =
+    [("to the next", |turn| turn.next), ("a full turn", |turn| turn.all)];
+
 /// How many turns are measured where more are asked for: most of a turn is not "to the next".
 fn turns_max(waiters: usize) -> u64 {
-    (20_000 / waiters as u64).clamp(10, 1_000)
+    (3_000 / waiters as u64).clamp(3, 300)
 }
 
 fn herd(criterion: &mut Criterion) {
     let _ = rlimit::increase_nofile_limit(4_096);
     for way in Way::BOTH {
-        for (what, part) in [
-            ("to the next", (|turn| turn.next) as fn(Turn) -> Duration),
-            ("a full turn", |turn| turn.all),
-        ] {
-            let name = format!("herd: {what}, {}", way.name());
-            let mut group = criterion.benchmark_group(name);
-            group.sample_size(10).sampling_mode(SamplingMode::Flat);
-            for (kind, clients_max, make) in KINDS {
-                for waiters in sizes(&[10, 100, 1_000], 10) {
-                    let setting = Setting { way, waiters, clients_max, make };
-                    let mut contest = None;
-                    group.bench_function(BenchmarkId::new(kind, waiters), |b| {
+        let mut group = criterion.benchmark_group(format!("herd: {}", way.name()));
+        group.sample_size(10).sampling_mode(SamplingMode::Flat);
+        for (kind, clients_max, make) in KINDS {
+            for waiters in sizes(&[10, 100, 1_000], 10) {
+                let setting = Setting { way, waiters, clients_max, make };
+                let mut contest = None;
+                for (what, part) in PARTS {
+                    let id = BenchmarkId::new(format!("{kind}: {what}"), waiters);
+                    group.bench_function(id, |b| {
                         let contest = contest.get_or_insert_with(|| Contest::new(setting));
                         b.iter_custom(|count| contest.time(count, turns_max(waiters), part));
                     });
                 }
             }
-            group.finish();
         }
+        group.finish();
     }
 }
 

@@ -52,11 +52,12 @@ pub(crate) struct Contest {
 }
 
 impl Contest {
-    /// Lets all come, one after the other.
+    /// Lets all come.
     pub(crate) fn new(setting: Setting) -> Self {
         let runtime = runtime();
         let line = runtime.block_on(async {
             let mut line = Line::new(setting).await;
+            line.settle().await;
             // Who came first has not waited, and leaves fewer watches.
             line.turn().await;
             line.settle().await;
@@ -104,22 +105,17 @@ impl Line {
     async fn new(setting: Setting) -> Self {
         let Setting { way, waiters, clients_max, make } = setting;
         let server = server().await;
+        let mut clients = Vec::new();
+        while clients.len() < clients_max.min(waiters + 1) {
+            clients.push(connect(&server, way).await);
+        }
         let (held, mut holders) = mpsc::unbounded_channel();
-        let (mut clients, mut members): (Vec<Client>, Vec<_>) = (Vec::new(), Vec::new());
-        let mut first = None;
+        let mut members = Vec::new();
+        // All at once: one after the other, a herd would be woken by each who comes.
         for member in 0..=waiters {
-            let client = match clients.get(member % clients_max) {
-                Some(client) => client.clone(),
-                None => connect(&server, way).await,
-            };
-            if clients.len() < clients_max {
-                clients.push(client.clone());
-            }
             let (go_on, mut may_go_on) = mpsc::unbounded_channel();
             members.push(go_on);
-            let (lock, held) = (make(&client, member), held.clone());
-            let watches = |client: &Client| server.totals().watches + client.watcher_count();
-            let before = watches(&client);
+            let (lock, held) = (make(&clients[member % clients.len()], member), held.clone());
             tokio::spawn(async move {
                 while let Ok(guard) = lock.acquire().await {
                     let now_held = Held { member, at: Instant::now(), guard };
@@ -128,14 +124,8 @@ impl Line {
                     }
                 }
             });
-            if first.is_none() {
-                first = holders.recv().await;
-            } else {
-                while watches(&client) <= before {
-                    tokio::task::yield_now().await;
-                }
-            }
         }
+        let first = holders.recv().await;
         let shared = if clients.len() < members.len() { clients } else { Vec::new() };
         Self { server, shared, members, holders, held: first, watches: 0 }
     }
