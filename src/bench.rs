@@ -1,16 +1,16 @@
 //! `zoolet bench`: what servers and locks cost.
 
-mod clock;
-mod common;
+pub(crate) mod clock;
+pub(crate) mod common;
 mod counted;
 mod embedded;
 mod environment;
-mod exclusion;
-mod failure;
+pub(crate) mod exclusion;
+pub(crate) mod failure;
 mod fan_out;
 mod hand_off;
 mod herd;
-mod kind;
+pub(crate) mod kind;
 mod latency;
 mod load;
 mod locks;
@@ -19,9 +19,9 @@ mod outcome;
 mod process;
 mod run;
 mod sessions;
-mod stage;
-mod table;
-mod values;
+pub(crate) mod stage;
+pub(crate) mod table;
+pub(crate) mod values;
 
 use std::process::ExitCode;
 

@@ -4,6 +4,7 @@ mod bench;
 mod choices;
 mod cli;
 mod data;
+mod demo;
 #[cfg(unix)]
 mod lock;
 mod lock_names;
@@ -62,6 +63,12 @@ enum Command {
     /// On a server of its own that is started for the time of the run, or on any others, side by
     /// side.
     Bench(Box<bench::Bench>),
+
+    /// See a sale go wrong without a lock, and right with one
+    ///
+    /// Many buyers share a stock that is a znode: without a lock more is sold than there is, with the
+    /// wrong lock everything is slow, with the right one it is not.
+    Demo(demo::Demo),
 }
 
 fn main() -> ExitCode {
@@ -83,6 +90,7 @@ fn main() -> ExitCode {
         (Command::Cli(cli), _) => cli.run(),
         (Command::Data(data), _) => data.run(),
         (Command::Bench(bench), _) => bench.run(),
+        (Command::Demo(demo), _) => demo.run(),
         (Command::Serve(_), None) => unreachable!("a sub-command is required"),
     }
 }

@@ -56,7 +56,7 @@ impl Common {
     pub(super) fn targets(&self) -> Vec<Target> {
         match self.servers.as_slice() {
             [] if self.in_process => vec![Target { name: None, way: Way::InProcess }],
-            [] => vec![Target { name: None, way: Way::Embedded }],
+            [] => vec![Target::EMBEDDED],
             servers => servers.to_vec(),
         }
     }
@@ -81,6 +81,9 @@ pub(crate) enum Way {
 }
 
 impl Target {
+    /// A server of this process, by TCP.
+    pub(crate) const EMBEDDED: Self = Self { name: None, way: Way::Embedded };
+
     /// What it is called.
     pub(crate) fn name(&self) -> &str {
         match (&self.name, &self.way) {

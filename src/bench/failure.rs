@@ -25,6 +25,8 @@ pub(crate) enum Failure {
     Refused(LockError),
     #[error("two held the lock at once: {times} times. This must never happen")]
     Violated { times: usize },
+    #[error("{sold} were sold of {items} under a lock. This must never happen")]
+    Oversold { sold: usize, items: usize },
     #[error("{server} has not answered for {seconds} s; its log may say why")]
     Silent { server: String, seconds: u64 },
     #[error("the system refuses what this needs: {0}")]
@@ -37,7 +39,7 @@ impl Failure {
     /// As `sysexits.h` has them.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Violated { .. } => 1,
+            Self::Violated { .. } | Self::Oversold { .. } => 1,
             Self::Usage(_) | Self::Exists(_) | Self::NoParent(_) => 2,
             Self::NoServer(_) => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,

@@ -57,7 +57,7 @@ impl Place {
     }
 
     /// The servers of the options.
-    pub(crate) fn all(common: &Common) -> Result<Vec<Self>, Failure> {
+    pub(in crate::bench) fn all(common: &Common) -> Result<Vec<Self>, Failure> {
         let targets = common.targets();
         if common.pids.len() > targets.len() {
             return Err(Failure::Usage(format!(

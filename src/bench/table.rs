@@ -8,7 +8,8 @@ use super::outcome::{Outcome, Row};
 use super::values::Label;
 
 /// A line below the headings, and no others.
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
+pub(crate) const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
 /// Prints the results.
 pub(super) fn tell(outcome: &Outcome, json: bool) {
