@@ -31,7 +31,9 @@ mod port;
 mod server;
 
 pub use zoolet_core::ConnectionId;
-pub use zoolet_server::faults::{Aim, ConnectionInfo, FaultError, Faults, Scope};
+pub use zoolet_server::faults::{
+    Aim, ConnectionInfo, Fault, FaultError, Faults, RequestFilter, Scope,
+};
 pub use zoolet_server::observe::{
     Observer, PathStats, Place, Requests, SessionStats, Stats, WatchGraph, WatchedPath, Watcher,
 };

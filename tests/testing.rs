@@ -1,4 +1,76 @@
 //! The test kit: servers for tests, and each of the faults.
 
+#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
+
+#[path = "testing/connections.rs"]
+mod connections;
+#[path = "testing/freezes.rs"]
+mod freezes;
 #[path = "testing/lifecycle.rs"]
 mod lifecycle;
+#[path = "testing/messages.rs"]
+mod messages;
+#[path = "testing/recipes.rs"]
+mod recipes;
+#[path = "testing/scale.rs"]
+mod scale;
+#[path = "testing/time.rs"]
+mod time;
+
+use std::time::Duration;
+
+use zoolet::Client;
+use zoolet::client::{Builder, ConnectionState, RetryPolicy};
+use zoolet::testing::TestServer;
+
+/// How a client reaches the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    InProcess,
+    Tcp,
+}
+
+const WAYS: [Way; 2] = [Way::InProcess, Way::Tcp];
+
+impl Way {
+    async fn server(self) -> TestServer {
+        let builder = TestServer::builder();
+        let builder = if self == Self::Tcp { builder.tcp() } else { builder };
+        builder.start().await.expect("the server starts")
+    }
+
+    async fn connect(self, server: &TestServer) -> Client {
+        self.connect_as(server, Client::builder()).await
+    }
+
+    /// A client that tries nothing again.
+    async fn connect_once(self, server: &TestServer) -> Client {
+        self.connect(server).await.with_retry_policy(RetryPolicy::never())
+    }
+
+    async fn connect_as(self, server: &TestServer, builder: Builder) -> Client {
+        let connected = match self {
+            Self::InProcess => builder.connect(server.dialer()).await,
+            Self::Tcp => {
+                let address = server.connect_string().expect("it listens");
+                builder.connect(address.as_str()).await
+            }
+        };
+        connected.expect("the server is there")
+    }
+}
+
+/// Waits until a client is in a state.
+async fn wait_for(client: &Client, wanted: ConnectionState) {
+    let mut state = client.state();
+    let reached = state.wait_for(|state| *state == Some(wanted));
+    let reached = tokio::time::timeout(Duration::from_secs(100), reached).await;
+    reached.expect("it comes").expect("the client is there");
+}
+
+/// Lets everybody do what can be done now.
+async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -18,6 +18,7 @@ use zoolet_protocol::{
 
 use crate::config::EnforceAuth;
 use crate::engine::{Engine, SessionOver};
+use crate::faults::Gate;
 use crate::outbox::{Message, Outbox, Outgoing};
 use crate::registry::{Full, Liveness, Peer};
 use crate::stats::{ConnectionStats, LastRequest};
@@ -54,14 +55,17 @@ pub(crate) enum Hangup {
     AuthRequired,
     #[error("the session is over")]
     SessionOver,
+    #[cfg(feature = "testing")]
+    #[error("a test wants it so")]
+    Fault,
 }
 
 impl Connection {
     /// A connection that was just made, if the limits allow it.
     pub(crate) fn open(engine: Arc<Engine>, address: Option<SocketAddr>) -> Result<Self, Full> {
         let stats = ConnectionStats::new(Arc::clone(&engine.stats), engine.clock.wall_ms());
-        let outbox = Outbox::new(engine.durable());
         let id = engine.registry.next_connection();
+        let outbox = Outbox::new(engine.durable(), Gate::new(&engine.faults, id));
         let peer = Arc::new(Peer::new(id, address, outbox, stats));
         let config = &engine.config;
         engine
@@ -115,6 +119,37 @@ impl Connection {
         })
     }
 
+    /// Refuses what a frame asks for, whatever it is, as if the state machine did.
+    #[cfg(feature = "testing")]
+    pub(crate) fn refuse_frame(&self, frame: &Bytes, code: ErrorCode) -> Result<(), Hangup> {
+        if !self.peer.outbox.is_open() {
+            return Err(Hangup::SessionOver);
+        }
+        self.peer.stats.frame_received(frame.len());
+        let session = self.session.lock();
+        let Some(liveness) = &*session else { return Err(Hangup::SessionOver) };
+        let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
+        let received_ms = self.engine.clock.now_ms();
+        self.engine.stats.count(header.op);
+        liveness.touch(received_ms);
+        let requester = Requester {
+            session: liveness.session,
+            connection: self.peer.id,
+            xid: header.xid,
+            identities: self.peer.identities(),
+        };
+        let zxid = if let Ok(Request::Write(_)) = request {
+            let refused = self.engine.refuse(&self.peer, &requester, code);
+            refused.map_err(|SessionOver| Hangup::SessionOver)?
+        } else {
+            let zxid = self.engine.last_zxid();
+            self.reply(header.xid, zxid, code, Response::Empty);
+            zxid
+        };
+        self.count_answer(header, zxid, received_ms);
+        Ok(())
+    }
+
     /// The handshake: a new session, or one that lives. Returns nothing if it is refused.
     fn shake_hands(&self, frame: &Bytes) -> Result<Option<Arc<Liveness>>, Hangup> {
         let request: ConnectRequest = decode_all(frame).map_err(Hangup::Handshake)?;
@@ -128,6 +163,7 @@ impl Connection {
         let read_only = request.read_only.map(|_| false);
         let welcome = |session| {
             self.peer.stats.established(session, timeout_ms);
+            self.peer.outbox.gate().serves(session);
             Message::Connected(ConnectResponse {
                 protocol_version: 0,
                 timeout_ms,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
-use parking_lot::{RwLock, RwLockUpgradableReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard};
 use zoolet_core::{Core, Effects, Fired, Requester, Txn};
 use zoolet_protocol::{
     ErrorCode, Read, ReplyHeader, Response, SessionId, Watch, WatchedEvent, Write, Xid, Zxid,
@@ -25,6 +25,7 @@ use crate::limits::FORGET_WATCHES_PER_TURN;
 use crate::outbox::{Message, Outgoing};
 use crate::registry::{Liveness, Peer, Registry};
 use crate::stats::ServerStats;
+use crate::ticker::Sweeps;
 
 /// One server's state, shared by all its connections.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct Engine {
     pub(crate) registry: Registry,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) faults: Faults,
+    /// When containers and TTL znodes were looked at.
+    pub(crate) sweeps: Mutex<Sweeps>,
     durable: Durable,
     state: RwLock<State>,
     /// The last session id that was given.
@@ -100,6 +103,7 @@ impl Engine {
             registry,
             stats,
             faults,
+            sweeps: Mutex::default(),
             last_session,
             shut_down: AtomicBool::new(false),
             local_addr: OnceLock::new(),

@@ -12,6 +12,7 @@ use zoolet_protocol::{Dial, Dialing, Disconnected, Transport};
 
 use crate::connection::Connection;
 use crate::engine::Engine;
+use crate::faults;
 use crate::outbox::Taken;
 
 /// Makes connections to a server in the same process. Clones reach the same server.
@@ -47,9 +48,12 @@ impl Dialer {
         if engine.is_shut_down() {
             return Err(refused("the server is shut down".into()));
         }
+        if engine.faults.refuse() {
+            return Err(refused("a fault turns new connections away".into()));
+        }
         let connection =
             Connection::open(engine, None).map_err(|full| refused(full.to_string()))?;
-        Ok(Box::new(LocalTransport { connection }))
+        Ok(Box::new(LocalTransport { connection: Arc::new(connection) }))
     }
 }
 
@@ -61,7 +65,7 @@ impl Dial for Dialer {
 
 /// The client's end of a connection in the same process.
 struct LocalTransport {
-    connection: Connection,
+    connection: Arc<Connection>,
 }
 
 impl Transport for LocalTransport {
@@ -76,7 +80,7 @@ impl Transport for LocalTransport {
         // The sender looks for the answer itself, so whoever waits here is left in peace meanwhile.
         let taker = self.connection.peer.outbox.lend_taker();
         // A hangup is told to the receiving side, after what was sent before it.
-        let _hangup = self.connection.handle_frame(frame);
+        let _hangup = faults::receive(&self.connection, frame);
         self.connection.peer.outbox.return_taker(taker);
         Ok(())
     }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use zoolet_protocol::{ConnectResponse, Encode, ReplyHeader, Response, Zxid};
 
 use crate::durable::Durable;
+use crate::faults::{Admitted, Gate, Stamp};
 use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX};
 
 /// A message and the zxid that it depends on.
@@ -87,14 +88,17 @@ enum End {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     durable: Durable,
+    gate: Gate,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    waiting: VecDeque<Outgoing>,
+    waiting: VecDeque<(Outgoing, Stamp)>,
     bytes: usize,
     end: End,
+    /// As long as this is not 0, nobody is woken.
+    mutes: usize,
     /// Who takes the messages out, if it waits for one.
     taker: Option<Waker>,
 }
@@ -109,9 +113,15 @@ pub(crate) enum Taken {
 }
 
 impl Outbox {
-    pub(crate) fn new(durable: Durable) -> Self {
-        let inner = Inner { waiting: VecDeque::new(), bytes: 0, end: End::Open, taker: None };
-        Self { durable, inner: Mutex::new(inner) }
+    pub(crate) fn new(durable: Durable, gate: Gate) -> Self {
+        let inner =
+            Inner { waiting: VecDeque::new(), bytes: 0, end: End::Open, mutes: 0, taker: None };
+        Self { durable, gate, inner: Mutex::new(inner) }
+    }
+
+    /// Where faults get hold of what passes.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// Adds a message. The caller wakes whoever is returned, once it holds no lock.
@@ -129,11 +139,21 @@ impl Outbox {
         if is_full || i32::try_from(length).is_err() {
             let (messages, bytes) = (inner.waiting.len() + 1, inner.bytes.saturating_add(length));
             inner.cut();
-            return Err(Overflow { messages, bytes, taker: inner.taker.take() });
+            return Err(Overflow { messages, bytes, taker: inner.take_taker() });
         }
-        inner.bytes += length;
-        inner.waiting.push_back(outgoing);
+        match self.gate.admit(outgoing) {
+            Admitted::Waits(outgoing, stamp) => {
+                inner.bytes += outgoing.message.len();
+                inner.waiting.push_back((outgoing, stamp));
+            }
+            Admitted::Lost => return Ok(None),
+            Admitted::Ends => {
+                inner.end = End::Finishing;
+                return Ok(inner.take_taker());
+            }
+        }
         match &inner.taker {
+            _ if inner.mutes > 0 => Ok(None),
             // Woken when there is something to take.
             Some(taker) if self.durable.wait(after, taker) => Ok(None),
             _ => Ok(inner.taker.take()),
@@ -157,11 +177,37 @@ impl Outbox {
     fn end(&self, end: impl FnOnce(&mut Inner)) {
         let mut inner = self.inner.lock();
         end(&mut inner);
-        let taker = inner.taker.take();
+        let taker = inner.take_taker();
         drop(inner);
         if let Some(taker) = taker {
             taker.wake();
         }
+    }
+
+    /// Wakes whoever takes the messages, to look again.
+    #[cfg(feature = "testing")]
+    pub(crate) fn wake(&self) {
+        self.end(|_| {});
+    }
+
+    /// Lets what was delayed leave at once.
+    #[cfg(feature = "testing")]
+    pub(crate) fn hurry(&self) {
+        for (_, stamp) in &mut self.inner.lock().waiting {
+            *stamp = Stamp::default();
+        }
+    }
+
+    /// Wakes nobody until [`Outbox::unmute`].
+    #[cfg(feature = "testing")]
+    pub(crate) fn mute(&self) {
+        self.inner.lock().mutes += 1;
+    }
+
+    /// Wakes whoever would have been woken since [`Outbox::mute`].
+    #[cfg(feature = "testing")]
+    pub(crate) fn unmute(&self) {
+        self.end(|inner| inner.mutes -= 1);
     }
 
     /// Whether the conversation goes on.
@@ -183,15 +229,17 @@ impl Outbox {
     pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Taken> {
         let mut inner = self.inner.lock();
         loop {
-            if let Some(taken) = inner.take(&self.durable) {
+            if let Some(taken) = inner.take(&self.durable, &self.gate) {
                 return Poll::Ready(taken);
             }
             if !inner.taker.as_ref().is_some_and(|taker| taker.will_wake(context.waker())) {
                 inner.taker = Some(context.waker().clone());
             }
             match inner.waiting.front() {
+                // It leaves when a fault is lifted.
+                Some((_, stamp)) if !self.gate.lets_out(stamp) => return Poll::Pending,
                 // It has become durable in between.
-                Some(first) if !self.durable.wait(first.after, context.waker()) => {}
+                Some((first, _)) if !self.durable.wait(first.after, context.waker()) => {}
                 _ => return Poll::Pending,
             }
         }
@@ -223,7 +271,7 @@ impl Outbox {
     /// Encodes what may leave, up to about `bytes_max`, and tells whether the conversation goes on.
     pub(crate) fn encode_into(&self, out: &mut BytesMut, bytes_max: usize) -> bool {
         while out.len() < bytes_max {
-            let taken = self.inner.lock().take(&self.durable);
+            let taken = self.inner.lock().take(&self.durable, &self.gate);
             match taken {
                 Some(Taken::Message(message)) => message.put(out),
                 Some(Taken::Over) => return false,
@@ -235,16 +283,22 @@ impl Outbox {
 }
 
 impl Inner {
-    fn take(&mut self, durable: &Durable) -> Option<Taken> {
+    fn take(&mut self, durable: &Durable, gate: &Gate) -> Option<Taken> {
         match self.waiting.front() {
-            Some(outgoing) if durable.covers(outgoing.after) => {
-                let outgoing = self.waiting.pop_front()?;
+            Some((first, stamp)) if durable.covers(first.after) && gate.lets_out(stamp) => {
+                let (outgoing, _) = self.waiting.pop_front()?;
                 self.bytes -= outgoing.message.len();
                 Some(Taken::Message(outgoing.message))
             }
-            None if self.end != End::Open => Some(Taken::Over),
+            None if self.end == End::Cut => Some(Taken::Over),
+            None if self.end == End::Finishing && !gate.is_frozen() => Some(Taken::Over),
             _ => None,
         }
+    }
+
+    /// Who is to be woken.
+    fn take_taker(&mut self) -> Option<Waker> {
+        if self.mutes == 0 { self.taker.take() } else { None }
     }
 
     fn cut(&mut self) {
@@ -270,7 +324,14 @@ pub(crate) struct Overflow {
 
 #[cfg(test)]
 mod tests {
+    use zoolet_core::ConnectionId;
+
     use super::*;
+    use crate::faults::Faults;
+
+    fn empty() -> Outbox {
+        Outbox::new(Durable::always(), Gate::new(&Faults::default(), ConnectionId(1)))
+    }
 
     fn event() -> Outgoing {
         Outgoing { after: Zxid(1), message: Message::Event(Bytes::from_static(b"event")) }
@@ -278,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_client_that_never_reads_is_cut_off_at_the_limit() {
-        let outbox = Outbox::new(Durable::always());
+        let outbox = empty();
         for _ in 0..OUTBOX_MESSAGES_MAX {
             assert!(outbox.push(event()).is_ok());
         }
@@ -291,13 +352,13 @@ mod tests {
     #[test]
     fn what_waits_leaves_before_the_end_unless_it_is_cut() {
         let mut out = BytesMut::new();
-        let outbox = Outbox::new(Durable::always());
+        let outbox = empty();
         assert!(outbox.push(event()).is_ok());
         outbox.finish();
         assert!(!outbox.encode_into(&mut out, 1_000));
         assert_eq!(out.len(), 9);
 
-        let outbox = Outbox::new(Durable::always());
+        let outbox = empty();
         assert!(outbox.push(event()).is_ok());
         outbox.cut();
         out.clear();

@@ -84,6 +84,7 @@ impl Server {
     ///
     /// Sessions are not ended, as when a ZooKeeper server is stopped.
     pub async fn shutdown(self) {
+        self.engine.faults.detach(&self.engine);
         self.engine.shut_down();
         self.cancelled.cancel();
         self.tasks.close();
@@ -109,6 +110,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.engine.faults.detach(&self.engine);
         self.engine.shut_down();
         self.cancelled.cancel();
         // The files are free for another server when this returns.

@@ -18,6 +18,7 @@ use zoolet_protocol::FrameCodec;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::engine::Engine;
+use crate::faults;
 use crate::four_letter::{self, Word};
 use crate::limits::{
     ACCEPT_RETRY, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES, REQUESTS_PER_TURN,
@@ -73,8 +74,11 @@ async fn serve(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(peer = %address, "socket options: {error}");
     }
+    if engine.faults.refuse() {
+        return;
+    }
     let connection = match Connection::open(Arc::clone(&engine), Some(address)) {
-        Ok(connection) => connection,
+        Ok(connection) => Arc::new(connection),
         Err(full) => {
             tracing::warn!(peer = %address, "connection refused: {full}");
             return;
@@ -82,7 +86,15 @@ async fn serve(
     };
     tracing::debug!(peer = %address, "connected");
     let mut input = BytesMut::new();
-    let beginning = cancelled.run_until_cancelled(begin(&mut stream, &mut input)).await;
+    let gate = connection.peer.outbox.gate();
+    let beginning = async {
+        gate.lifted().await;
+        let beginning = begin(&mut stream, &mut input).await;
+        // What has come meanwhile is not answered before.
+        gate.lifted().await;
+        beginning
+    };
+    let beginning = cancelled.run_until_cancelled(beginning).await;
     match beginning {
         Some(Ok(Beginning::Frames)) => {}
         Some(Ok(Beginning::Word(word))) => {
@@ -131,7 +143,7 @@ async fn begin(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<Begin
 struct Driver {
     stream: TcpStream,
     input: BytesMut,
-    connection: Connection,
+    connection: Arc<Connection>,
     engine: Arc<Engine>,
     address: SocketAddr,
 }
@@ -159,7 +171,8 @@ impl Driver {
         tokio::pin!(idle);
         let mut has_more = true;
         loop {
-            if has_more && !self.engine.is_behind() && !self.has_much_waiting(&output) {
+            let is_held = self.connection.peer.outbox.gate().is_frozen();
+            if has_more && !is_held && !self.engine.is_behind() && !self.has_much_waiting(&output) {
                 has_more = self.handle_frames(&codec);
                 if !self.connection.peer.outbox.encode_into(&mut output, WRITE_BYTES) {
                     return self.close(&mut output).await;
@@ -172,7 +185,8 @@ impl Driver {
             }
             // Looked at once: the disk may catch up at any time, and whoever is paused for it waits for that.
             let is_behind = self.engine.is_behind();
-            let is_paused = is_behind || self.has_much_waiting(&output);
+            let is_held = self.connection.peer.outbox.gate().is_frozen();
+            let is_paused = is_held || is_behind || self.has_much_waiting(&output);
             if !is_paused {
                 self.input.reserve(READ_BYTES);
             }
@@ -196,7 +210,8 @@ impl Driver {
                     Turn::Read(read?)
                 }
                 () = durable.caught_up(), if is_behind => continue,
-                () = &mut idle, if !self.connection.is_established() => Turn::Idle,
+                () = peer.outbox.gate().lifted(), if is_held => continue,
+                () = &mut idle, if !is_held && !self.connection.is_established() => Turn::Idle,
             };
             match turn {
                 Turn::Read(0) => return Ok(()),
@@ -230,12 +245,13 @@ impl Driver {
         for _ in 0..REQUESTS_PER_TURN {
             if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
                 || self.engine.is_behind()
+                || self.connection.peer.outbox.gate().is_frozen()
             {
                 return true;
             }
             match codec.next_frame(&mut self.input) {
                 Ok(Some(frame)) => {
-                    if self.connection.handle_frame(frame).is_err() {
+                    if faults::receive(&self.connection, frame).is_err() {
                         return false;
                     }
                 }

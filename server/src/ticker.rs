@@ -1,9 +1,10 @@
 //! The one task that acts by the clock: it ends sessions that were not heard of, and deletes
 //! containers and TTL znodes whose time has come (`SessionTrackerImpl`, `ContainerManager`).
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
@@ -14,25 +15,49 @@ pub(crate) async fn run(engine: Weak<Engine>, cancelled: CancellationToken) {
 }
 
 async fn tick_for_ever(engine: Weak<Engine>) {
-    let mut sweeps = Sweeps::default();
     loop {
-        let next = match engine.upgrade() {
-            Some(engine) => {
-                let now_ms = engine.clock.now_ms();
-                let tick_ms = u64::from(engine.config.tick_time_ms);
-                expire(&engine, now_ms);
-                let next_sweep_ms = sweeps.sweep_if_due(&engine, now_ms);
-                let next_tick_ms = (now_ms / tick_ms + 1) * tick_ms;
-                engine.clock.at_ms(next_tick_ms.min(next_sweep_ms))
+        let Some(running) = engine.upgrade() else { return };
+        let faults = running.faults.clone();
+        let changed = faults.changed();
+        let next = tick(&running);
+        drop(running);
+        let tick = async {
+            match next {
+                Some(next) => tokio::time::sleep_until(next).await,
+                None => std::future::pending().await,
             }
-            None => return,
         };
-        tokio::time::sleep_until(next).await;
+        tokio::select! {
+            () = tick => {}
+            () = changed => {}
+        }
     }
 }
 
+/// Does what is due, unless the server stands still, and returns when to look again.
+fn tick(engine: &Engine) -> Option<Instant> {
+    let mut sweeps = engine.sweeps.lock();
+    if engine.faults.is_stopped() { None } else { Some(turn(engine, &mut sweeps)) }
+}
+
+/// Does what is due now.
+#[cfg(feature = "testing")]
+pub(crate) fn tick_now(engine: &Engine) {
+    turn(engine, &mut engine.sweeps.lock());
+}
+
+/// `sweeps` is held while sessions end and znodes go, so that nobody else does it at the same time.
+fn turn(engine: &Engine, sweeps: &mut Sweeps) -> Instant {
+    let now_ms = engine.clock.now_ms();
+    let tick_ms = u64::from(engine.config.tick_time_ms);
+    expire(engine, now_ms);
+    let next_sweep_ms = sweeps.sweep_if_due(engine, now_ms);
+    let next_tick_ms = (now_ms / tick_ms + 1) * tick_ms;
+    engine.clock.at_ms(next_tick_ms.min(next_sweep_ms))
+}
+
 /// Ends the sessions whose tick has come.
-fn expire(engine: &Arc<Engine>, now_ms: u64) {
+fn expire(engine: &Engine, now_ms: u64) {
     let tick_ms = u64::from(engine.config.tick_time_ms);
     for liveness in engine.registry.sessions() {
         if liveness.expires_ms(tick_ms) <= now_ms {
@@ -43,13 +68,13 @@ fn expire(engine: &Arc<Engine>, now_ms: u64) {
 
 /// When containers and TTL znodes were looked at.
 #[derive(Debug, Default)]
-struct Sweeps {
+pub(crate) struct Sweeps {
     last_ms: u64,
 }
 
 impl Sweeps {
     /// Looks at them if the interval is over, and returns when to look again.
-    fn sweep_if_due(&mut self, engine: &Arc<Engine>, now_ms: u64) -> u64 {
+    fn sweep_if_due(&mut self, engine: &Engine, now_ms: u64) -> u64 {
         let interval = engine.config.container_check_interval.max(Duration::from_millis(1));
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
         if now_ms >= self.last_ms.saturating_add(interval_ms) {

@@ -43,7 +43,7 @@ enum Kept {
 impl Default for TestServerBuilder {
     fn default() -> Self {
         let config = Config {
-            tick_time_ms: 200,
+            tick_time_ms: 500,
             max_session_timeout_ms: Some(60_000),
             max_client_connections: 0,
             four_letter_words: FourLetterWhitelist::all(),
@@ -62,7 +62,7 @@ impl TestServerBuilder {
     }
 
     /// Chooses everything that may be chosen, the data's place included: nowhere unless
-    /// [`Config::storage`] names one. Without this a tick has 200 ms, sessions may have 0.4 to 60
+    /// [`Config::storage`] names one. Without this a tick has 500 ms, sessions may have 1 to 60
     /// seconds, all four-letter words are answered, and the wall time goes on with tokio's clock.
     pub fn config(mut self, config: Config) -> Self {
         self.kept = Kept::Configured;
@@ -142,5 +142,8 @@ impl TestServerBuilder {
 /// Lets the data be on a disk that is no directory of the machine.
 fn choose_disk(config: &mut Config, disk: Arc<dyn Disk>) {
     let storage = config.storage.take().unwrap_or_else(|| StorageConfig::at("/zoolet-test"));
-    config.storage = Some(StorageConfig { disk, ..storage });
+    config.storage = Some(StorageConfig { disk, allocate_bytes: LOG_GROWS_BY, ..storage });
 }
+
+/// A disk that is simulated has memory for all that is set aside.
+const LOG_GROWS_BY: u64 = 16 << 10;

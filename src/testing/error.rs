@@ -23,6 +23,9 @@ pub enum TestServerError {
     /// It cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// Its disk cannot lose power.
+    #[error("this server's disk cannot lose power; build it with TestServerBuilder::sim_disk")]
+    NoSimDisk,
     /// No port can be kept for it.
     #[error("no port can be had: {0}")]
     Port(io::Error),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::Mutex;
@@ -15,7 +16,7 @@ use super::builder::TestServerBuilder;
 use super::dialer::TestDialer;
 use super::port::Port;
 use super::{
-    Aim, ConnectionId, ConnectionInfo, FaultError, Faults, Observer, Scope, TestServerError,
+    Aim, ConnectionId, ConnectionInfo, Fault, FaultError, Faults, Observer, Scope, TestServerError,
 };
 
 /// A server for tests. Clones are the same server, which ends with the last of them, and takes with it
@@ -172,8 +173,51 @@ impl TestServer {
         self.0.faults.connections()
     }
 
-    /// Stops it: clients get what waits for them and are disconnected, and connections are refused.
-    /// Does nothing to one that is stopped.
+    /// Lets it stand still, as if its process was stopped, until [`TestServer::thaw`]. See
+    /// [`Aim::freeze`].
+    ///
+    /// # Errors
+    ///
+    /// [`FaultError::Stopped`].
+    pub fn freeze(&self) -> Result<Fault, FaultError> {
+        self.everyone().freeze()
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.everyone().thaw();
+    }
+
+    /// Ends all faults; see [`Faults::heal`].
+    pub fn heal(&self) {
+        self.0.faults.heal();
+    }
+
+    /// Moves its clock on, and not those of its clients; see [`Faults::advance`].
+    ///
+    /// # Errors
+    ///
+    /// [`FaultError::Stopped`].
+    pub fn advance(&self, duration: Duration) -> Result<(), FaultError> {
+        self.0.faults.advance(duration)
+    }
+
+    /// Lets its wall time differ by so many milliseconds; see [`Faults::skew_wall_time`].
+    pub fn skew_wall_time(&self, ms: i64) {
+        self.0.faults.skew_wall_time(ms);
+    }
+
+    /// Deletes the containers and TTL znodes now whose time has come; see [`Faults::sweep`].
+    ///
+    /// # Errors
+    ///
+    /// [`FaultError::Stopped`].
+    pub fn sweep(&self) -> Result<(), FaultError> {
+        self.0.faults.sweep()
+    }
+
+    /// Stops it: clients get what waits for them and are disconnected, and connections are refused
+    /// until [`TestServer::restart`]. Does nothing to one that is stopped.
     pub async fn stop(&self) {
         let server = self.0.running.lock().await.take();
         if let Some(server) = server {
@@ -185,6 +229,9 @@ impl TestServer {
     /// ephemerals included, at the same port and for the same dialers. A server that was built
     /// [`forgetful`](TestServerBuilder::forgetful) begins anew.
     ///
+    /// Of the faults those stay that are aimed at everyone or at a session, but for a freeze of everyone:
+    /// that is one of the process.
+    ///
     /// # Errors
     ///
     /// [`TestServerError::Start`] if it cannot be started again; it is stopped then.
@@ -193,19 +240,66 @@ impl TestServer {
     ///
     /// Dropped, it may leave the server stopped.
     pub async fn restart(&self) -> Result<(), TestServerError> {
-        let mut running = self.0.running.lock().await;
-        if let Some(server) = running.take() {
-            server.shutdown().await;
-        }
-        *running = Some(self.start_again().await?);
-        Ok(())
+        self.start_again_after(|| {}, || {}).await
     }
 
-    async fn start_again(&self) -> Result<Server, TestServerError> {
+    /// Kills it and starts it again, as [`TestServer::restart`] but for what waits for clients, which is
+    /// lost: answers to writes that are there.
+    ///
+    /// # Errors
+    ///
+    /// As [`TestServer::restart`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped, it may leave the server stopped.
+    pub async fn crash(&self) -> Result<(), TestServerError> {
+        self.start_again_after(|| self.cut_all(), || {}).await
+    }
+
+    /// Takes the power from it and its disk, and starts it again when the power is back. What was not
+    /// synced has survived or not, as `seed` says; what was acknowledged has, unless the server was
+    /// told not to sync.
+    ///
+    /// # Errors
+    ///
+    /// [`TestServerError::NoSimDisk`] if it was not built with
+    /// [`TestServerBuilder::sim_disk`]; else as [`TestServer::restart`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped, it may leave the server stopped, and its disk without power.
+    pub async fn lose_power(&self, seed: u64) -> Result<(), TestServerError> {
+        let disk = self.sim_disk().ok_or(TestServerError::NoSimDisk)?;
+        let lose = || {
+            disk.lose_power_after(disk.steps());
+            self.cut_all();
+        };
+        self.start_again_after(lose, || disk.restore_power(seed)).await
+    }
+
+    /// Ends all connections with what waits in them.
+    fn cut_all(&self) {
+        // A server that is stopped has none.
+        let _ = self.everyone().cut();
+    }
+
+    async fn start_again_after(
+        &self,
+        before: impl FnOnce(),
+        between: impl FnOnce(),
+    ) -> Result<(), TestServerError> {
+        let mut running = self.0.running.lock().await;
+        if let Some(server) = running.take() {
+            before();
+            server.shutdown().await;
+        }
+        between();
         let builder = Server::builder().config(self.0.config.clone());
         let server = builder.faults(&self.0.faults).observer(&self.0.observer).start().await?;
         self.0.dialer.follow(server.dialer());
-        Ok(server)
+        *running = Some(server);
+        Ok(())
     }
 }
 

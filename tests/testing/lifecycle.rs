@@ -1,28 +1,117 @@
 //! Servers for tests begin, end and begin again.
 
-use zoolet::testing::{FaultError, Scope, TestServer};
+use std::time::Duration;
+
+use zoolet::client::{ConnectionState, Error, RetryPolicy};
+use zoolet::storage::{Durability, SimDisk, StorageConfig};
+use zoolet::testing::{FaultError, Scope, TestServer, TestServerError};
 use zoolet::{Client, protocol::SessionId};
 
-#[tokio::test(start_paused = true)]
-async fn a_restarted_server_has_its_data_and_its_clients_again() {
-    let server = TestServer::start().await.unwrap();
-    let client = server.connect().await.unwrap();
-    client.create("/kept").ephemeral().await.unwrap();
-    let session = client.session_id();
-    server.restart().await.unwrap();
-    assert!(client.exists("/kept").await.unwrap().is_some());
-    assert_eq!(client.session_id(), session);
+use super::{WAYS, Way, wait_for};
+
+#[tokio::test]
+async fn a_restarted_server_has_its_data_its_sessions_and_its_address() {
+    for way in WAYS {
+        let server = way.server().await;
+        let address = server.connect_string();
+        let client = way.connect(&server).await;
+        client.create("/kept").ephemeral().await.unwrap();
+        let session = client.session_id();
+        server.restart().await.unwrap();
+        assert!(client.exists("/kept").await.unwrap().is_some());
+        assert_eq!((client.session_id(), server.connect_string()), (session, address));
+    }
 }
 
 #[tokio::test]
-async fn over_tcp_the_port_stays() {
-    let server = TestServer::builder().tcp().start().await.unwrap();
-    let address = server.connect_string().unwrap();
-    let client = Client::connect(address.as_str()).await.unwrap();
+async fn a_stopped_server_refuses_until_it_is_started_again() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect_once(&server).await;
+        server.stop().await;
+        wait_for(&client, ConnectionState::Suspended).await;
+        let refused = Client::builder().connection_timeout(Duration::from_millis(30));
+        assert!(refused.connect(server.dialer()).await.is_err());
+        assert_eq!(server.at(Scope::Server).cut(), Err(FaultError::Stopped));
+        assert_eq!(server.advance(Duration::ZERO), Err(FaultError::Stopped));
+        server.restart().await.unwrap();
+        wait_for(&client, ConnectionState::Reconnected).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgetful_server_begins_anew() {
+    let server = TestServer::builder().forgetful().start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    client.create("/gone").await.unwrap();
+    server.restart().await.unwrap();
+    wait_for(&client, ConnectionState::Lost).await;
+    let other = server.connect().await.unwrap();
+    assert_eq!(other.exists("/gone").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_crash_keeps_what_was_acknowledged() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect(&server).await;
+        client.create("/kept").await.unwrap();
+        server.crash().await.unwrap();
+        assert!(client.exists("/kept").await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_directory_of_the_machine_is_gone_with_the_server() {
+    let server = TestServer::builder().temp_dir().start().await.unwrap();
+    let directory = server.config().storage.as_ref().unwrap().data_dir.clone();
+    let client = server.connect().await.unwrap();
     client.create("/kept").await.unwrap();
     server.restart().await.unwrap();
-    assert_eq!(server.connect_string().unwrap(), address);
     assert!(client.exists("/kept").await.unwrap().is_some());
+    assert!(directory.join("version-2").is_dir());
+    drop(server);
+    assert!(!directory.exists());
+}
+
+/// How many of ten acknowledged writes are there after the power was lost.
+async fn kept_after_power_loss(durability: Durability, seed: u64) -> usize {
+    let builder = TestServer::builder().sim_disk(SimDisk::default()).configure(|config| {
+        let storage = config.storage.take().unwrap_or_else(|| StorageConfig::at("/data"));
+        config.storage = Some(StorageConfig { durability, ..storage });
+    });
+    let server = builder.start().await.expect("the server starts");
+    let client = server.connect().await.expect("the server is there");
+    for number in 0..10 {
+        client.create(&format!("/{number}")).await.expect("it is created");
+    }
+    match server.lose_power(seed).await {
+        Ok(()) => {
+            let children = client.children("/").await.expect("the server is there again");
+            children.to_vec().len() - 1
+        }
+        // Its files are damaged.
+        Err(_) => 0,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn power_that_is_lost_takes_what_was_not_synced_and_nothing_else() {
+    let mut unsynced = 0;
+    for seed in 0..20 {
+        assert_eq!(kept_after_power_loss(Durability::Synced, seed).await, 10);
+        unsynced += kept_after_power_loss(Durability::Buffered, seed).await;
+    }
+    assert!(unsynced < 200, "{unsynced}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_cannot_lose_power_says_which_can() {
+    let server = TestServer::start().await.unwrap();
+    let error = server.lose_power(1).await.unwrap_err();
+    assert!(matches!(error, TestServerError::NoSimDisk), "{error}");
+    assert!(error.to_string().contains("TestServerBuilder::sim_disk"), "{error}");
+    assert_eq!(server.connections(), Ok(Vec::new()), "it runs on");
 }
 
 #[tokio::test(start_paused = true)]
@@ -31,6 +120,54 @@ async fn a_fault_for_nobody_names_those_who_are_there() {
     let client = server.connect().await.unwrap();
     let error = server.session(SessionId(7)).expire().unwrap_err();
     assert!(error.to_string().contains(&client.session_id().to_string()), "{error}");
-    server.stop().await;
-    assert_eq!(server.at(Scope::Server).cut(), Err(FaultError::Stopped));
+    assert!(error.to_string().contains("ask a connected client"), "{error}");
+    let error = server.connection(zoolet::testing::ConnectionId(99)).freeze().unwrap_err();
+    assert!(error.to_string().contains("these are: 1 "), "{error}");
+    assert!(error.to_string().contains("Faults::connections"), "{error}");
+}
+
+#[tokio::test]
+async fn the_server_ends_with_its_last_clone_and_not_before() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect_once(&server).await;
+        let clone = server.clone();
+        drop(server);
+        client.create("/a").await.unwrap();
+        drop(clone);
+        wait_for(&client, ConnectionState::Suspended).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_everything_is_frozen_ends_what_waits() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap().with_retry_policy(RetryPolicy::never());
+    server.freeze().unwrap();
+    let sent = client.create("/late").send();
+    server.restart().await.unwrap();
+    let error = sent.await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    assert_eq!(
+        client.exists("/late").await.unwrap(),
+        None,
+        "the process that was to read it is gone"
+    );
+}
+
+#[tokio::test]
+async fn hundreds_of_servers_run_beside_each_other() {
+    let mut clients = Vec::new();
+    for number in 0..300 {
+        let way = if number % 3 == 0 { Way::Tcp } else { Way::InProcess };
+        let server = way.server().await;
+        let client = way.connect(&server).await;
+        client.create("/own").data(number.to_string()).await.unwrap();
+        clients.push((server, client));
+    }
+    for (number, (server, client)) in clients.iter().enumerate() {
+        let (data, _) = client.get("/own").await.unwrap();
+        assert_eq!(&data[..], number.to_string().as_bytes());
+        assert_eq!(server.connections().unwrap().len(), 1);
+    }
 }

@@ -1,8 +1,13 @@
 //! The faults, as methods.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{FaultError, Faults, Scope};
+use zoolet_protocol::ErrorCode;
+
+use super::fault::Hits;
+use super::rules::{Action, Fate};
+use super::{Fault, FaultError, Faults, RequestFilter, Scope};
 use crate::engine::Engine;
 use crate::registry::{Liveness, Peer};
 
@@ -58,8 +63,120 @@ impl Aim {
         let (_, peers) = self.hit()?;
         for peer in &peers {
             peer.outbox.cut();
+            peer.outbox.gate().await_turn();
         }
         Ok(peers.len())
+    }
+
+    /// Lets nothing come in and nothing leave until the fault is lifted, without a word: what is sent
+    /// waits, new connections too, and is handled after that in its order.
+    ///
+    /// For [`Scope::Server`] it is as if the server's process was stopped: its clock stands still as
+    /// well, and when it goes on, sessions whose time ran out meanwhile expire before anything that waits
+    /// is handled. For a session or connection it is as if its network was gone, or its client was
+    /// stopped: the session expires in its time.
+    ///
+    /// # Errors
+    ///
+    /// [`FaultError`] if there is no such session or connection, or no server; so everywhere here.
+    pub fn freeze(&self) -> Result<Fault, FaultError> {
+        self.set(Action::Freeze)
+    }
+
+    /// Turns new connections away; those that there are stay. For a session, those that want to take it
+    /// up. Over TCP they are accepted and closed.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    pub fn refuse(&self) -> Result<Fault, FaultError> {
+        self.set(Action::Refuse)
+    }
+
+    /// Holds everything back that is sent to the clients: replies, events, answers to handshakes.
+    /// Requests are carried out. What is in a socket already is not held.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    pub fn hold(&self) -> Result<Fault, FaultError> {
+        self.set(Action::Hold)
+    }
+
+    /// Delays everything that is sent to the clients from now on. Of several delays the longest holds.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    pub fn delay(&self, delay: Duration) -> Result<Fault, FaultError> {
+        self.set(Action::Delay(delay))
+    }
+
+    /// Lets requests never arrive: they are not carried out, and not answered. The client waits, and
+    /// takes the answer to a later request for a fault of the server, and connects again.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    pub fn drop_requests(&self, requests: RequestFilter) -> Result<Fault, FaultError> {
+        self.set(Action::Requests(requests, Fate::Drop))
+    }
+
+    /// Carries requests out and does not answer them. The client waits, and takes the answer to a later
+    /// request for a fault of the server, and connects again; [`Aim::cut_before_reply`] spares it that.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    pub fn drop_replies(&self, requests: RequestFilter) -> Result<Fault, FaultError> {
+        self.set(Action::Requests(requests, Fate::LoseReply))
+    }
+
+    /// Carries requests out and ends the connection before the answer leaves: the client cannot know
+    /// whether they were. Earlier answers still leave.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    pub fn cut_before_reply(&self, requests: RequestFilter) -> Result<Fault, FaultError> {
+        self.set(Action::Requests(requests, Fate::CutReply))
+    }
+
+    /// Answers requests with an error, and does nothing of what they ask. A write takes a zxid, as one
+    /// that the server refuses by itself.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    pub fn fail(&self, requests: RequestFilter, code: ErrorCode) -> Result<Fault, FaultError> {
+        self.set(Action::Requests(requests, Fate::Fail(code)))
+    }
+
+    /// Falsifies the next frames that are sent to the clients: of each only the first half arrives, as a
+    /// frame of that length, which nobody can read.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    pub fn corrupt(&self, frames: u64) -> Result<Fault, FaultError> {
+        self.set_counted(Action::Corrupt, frames)
+    }
+
+    /// Ends what [`Aim::freeze`] has begun.
+    pub fn thaw(&self) {
+        self.lift(|action| matches!(action, Action::Freeze));
+    }
+
+    /// Ends what [`Aim::hold`] has begun: what was held leaves in its order.
+    pub fn release(&self) {
+        self.lift(|action| matches!(action, Action::Hold));
+    }
+
+    fn lift(&self, is_lifted: impl Fn(&Action) -> bool) {
+        self.faults.lift(|rule| rule.scope == self.scope && is_lifted(&rule.action));
+    }
+
+    /// Ends all faults that were set with this aim.
+    pub fn heal(&self) {
+        self.lift(|_| true);
+    }
+
+    fn set(&self, action: Action) -> Result<Fault, FaultError> {
+        let (engine, peers) = self.hit()?;
+        let (id, hits) = self.faults.rules().add(self.scope, action);
+        Ok(self.settle(&engine, &peers, id, hits))
+    }
+
+    fn set_counted(&self, action: Action, count: u64) -> Result<Fault, FaultError> {
+        let (engine, peers) = self.hit()?;
+        let (id, hits) = self.faults.rules().add_counted(self.scope, action, count);
+        Ok(self.settle(&engine, &peers, id, hits))
+    }
+
+    /// Waits for what had begun before the fault was there.
+    fn settle(&self, engine: &Engine, peers: &[Arc<Peer>], id: u64, hits: Arc<Hits>) -> Fault {
+        self.faults.note();
+        for peer in peers {
+            peer.outbox.gate().await_turn();
+        }
+        drop(engine.sweeps.lock());
+        Fault::new(self.faults.clone(), id, hits)
     }
 
     /// The server, and the connections that it has of those aimed at.

@@ -24,6 +24,17 @@ impl TimeShift {
         Duration::from_millis(self.0.advanced_ms.load(Ordering::SeqCst))
     }
 
+    /// Adds to the server's clock, and to the wall time with it.
+    pub(super) fn advance(&self, duration: Duration) {
+        let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        self.0.advanced_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// Lets the wall time differ by so many milliseconds.
+    pub(super) fn skew(&self, ms: i64) {
+        self.0.skew_ms.store(ms, Ordering::SeqCst);
+    }
+
     /// What was added to the wall time, in milliseconds.
     pub(crate) fn wall_ms(&self) -> i64 {
         let advanced_ms = self.0.advanced_ms.load(Ordering::SeqCst);

@@ -1,0 +1,117 @@
+//! Servers that stand still, and networks that are gone.
+
+use std::time::Duration;
+
+use zoolet::Client;
+use zoolet::client::{ConnectionState, Error};
+use zoolet::testing::TestServer;
+
+use super::{WAYS, wait_for};
+
+#[tokio::test]
+async fn a_frozen_server_answers_nothing_and_everything_when_it_goes_on() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect(&server).await;
+        let session = client.session_id();
+        let frozen = server.freeze().unwrap();
+        let sent: Vec<_> = (0..3).map(|n| client.create(&format!("/{n}")).send()).collect();
+        let waiting = tokio::time::timeout(Duration::from_millis(20), client.exists("/")).await;
+        assert!(waiting.is_err());
+        server.thaw();
+        for (number, sent) in sent.into_iter().enumerate() {
+            assert_eq!(sent.await.unwrap().path, format!("/{number}"));
+        }
+        assert_eq!(client.session_id(), session);
+        frozen.lift();
+    }
+}
+
+#[tokio::test]
+async fn whoever_connects_to_a_frozen_server_is_served_when_it_goes_on() {
+    for way in WAYS {
+        let server = way.server().await;
+        server.freeze().unwrap();
+        let connecting = tokio::spawn({
+            let server = server.clone();
+            async move { way.connect(&server).await }
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!connecting.is_finished());
+        server.thaw();
+        connecting.await.unwrap().create("/a").await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_server_expires_nobody_and_when_it_goes_on_those_whose_time_ran_out() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    client.create("/mine").ephemeral().await.unwrap();
+    let session = client.session_id();
+    server.freeze().unwrap();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(!client.state().borrow().unwrap().is_connected(), "it has noticed");
+    server.thaw();
+    let other = server.connect().await.unwrap();
+    assert_eq!(other.exists("/mine").await.unwrap(), None);
+    client.create("/again").ephemeral().await.unwrap();
+    assert_ne!(client.session_id(), session);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_frozen_briefly_keeps_the_session() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let session = client.session_id();
+    server.freeze().unwrap();
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    wait_for(&client, ConnectionState::Suspended).await;
+    server.thaw();
+    client.create("/a").await.unwrap();
+    assert_eq!(client.session_id(), session);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_sent_before_it_gave_up_still_comes() {
+    let server = TestServer::start().await.unwrap();
+    let builder = Client::builder().session_timeout(Duration::from_secs(10));
+    let client = builder.connect(server.dialer()).await.unwrap();
+    let frozen = server.session(client.session_id()).freeze().unwrap();
+    let error = client.create("/late").await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    let other = server.connect().await.unwrap();
+    assert_eq!(other.exists("/late").await.unwrap(), None);
+    assert!(frozen.hits() >= 1);
+    frozen.lift();
+    assert!(other.exists("/late").await.unwrap().is_some(), "as from a socket");
+    assert!(client.exists("/late").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_network_is_gone_expires_in_its_time_and_others_go_on() {
+    let server = TestServer::start().await.unwrap();
+    let (gone, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
+    gone.create("/mine").ephemeral().await.unwrap();
+    server.session(gone.session_id()).freeze().unwrap();
+    tokio::time::sleep(Duration::from_secs(58)).await;
+    assert!(other.exists("/mine").await.unwrap().is_some());
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(other.exists("/mine").await.unwrap(), None);
+    server.heal();
+    wait_for(&gone, ConnectionState::Reconnected).await;
+}
+
+#[tokio::test]
+async fn a_frozen_connection_is_one_of_several() {
+    for way in WAYS {
+        let server = way.server().await;
+        let (one, other) = (way.connect(&server).await, way.connect(&server).await);
+        let frozen = server.connection(server.connections().unwrap()[0].id).freeze().unwrap();
+        let sent = one.create("/one").send();
+        other.create("/other").await.unwrap();
+        assert_eq!(other.exists("/one").await.unwrap(), None);
+        frozen.lift();
+        sent.await.unwrap();
+    }
+}

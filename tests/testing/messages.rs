@@ -1,0 +1,200 @@
+//! Requests and replies that are lost, late, refused or falsified.
+
+use std::time::{Duration, Instant};
+
+use zoolet::client::{ConnectionState, Error};
+use zoolet::protocol::{ErrorCode, EventType, OpCode};
+use zoolet::testing::{RequestFilter, TestServer};
+
+use super::{WAYS, settle, wait_for};
+
+#[tokio::test]
+async fn the_next_requests_of_an_operation_and_path_fail_and_do_nothing() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect_once(&server).await;
+        client.create("/a").await.unwrap();
+        let which = RequestFilter::next(2).of(&[OpCode::SET_DATA]).below("/a");
+        let fault = server.everyone().fail(which, ErrorCode::NO_AUTH).unwrap();
+        client.create("/b").await.unwrap();
+        client.set("/b", "other").await.unwrap();
+        let before = client.exists("/a").await.unwrap().unwrap();
+        for _ in 0..2 {
+            assert!(client.set("/a", "x").await.unwrap_err().is(ErrorCode::NO_AUTH));
+        }
+        assert_eq!(client.exists("/a").await.unwrap(), Some(before));
+        let after = client.set("/a", "x").await.unwrap();
+        assert_eq!(after.mzxid.0, before.mzxid.0 + 5, "each refusal took a zxid");
+        assert_eq!(fault.hits(), 2);
+    }
+}
+
+#[tokio::test]
+async fn faults_are_aimed_at_one_session_or_one_connection() {
+    for way in WAYS {
+        let server = way.server().await;
+        let (one, other) = (way.connect_once(&server).await, way.connect_once(&server).await);
+        let connection = server.connections().unwrap()[1].id;
+        server.session(one.session_id()).fail(RequestFilter::next(1), ErrorCode::NO_AUTH).unwrap();
+        server
+            .connection(connection)
+            .fail(RequestFilter::next(1), ErrorCode::BAD_ARGUMENTS)
+            .unwrap();
+        assert!(other.create("/a").await.unwrap_err().is(ErrorCode::BAD_ARGUMENTS));
+        assert!(one.create("/a").await.unwrap_err().is(ErrorCode::NO_AUTH));
+        other.create("/a").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_third_list_fails_and_creates_within_a_multi_count() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect_once(&server).await;
+        let lists =
+            RequestFilter::next(1).after(2).of(&[OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2]);
+        server.everyone().fail(lists, ErrorCode::NO_NODE).unwrap();
+        for is_refused in [false, false, true, false] {
+            assert_eq!(client.children("/").await.is_err(), is_refused);
+        }
+        server
+            .everyone()
+            .fail(RequestFilter::next(1).creates().at("/a/b"), ErrorCode::NO_AUTH)
+            .unwrap();
+        client.create("/a").await.unwrap();
+        let op = |path: &str| {
+            zoolet::protocol::MultiOp::Delete(zoolet::protocol::Delete {
+                path: path.into(),
+                version: zoolet::protocol::Expect::Any,
+            })
+        };
+        client.multi(vec![op("/a")]).await.unwrap();
+        client.create("/a").await.unwrap();
+        assert!(client.create("/a/b").await.unwrap_err().is(ErrorCode::NO_AUTH));
+        server.everyone().fail(RequestFilter::all().deletes(), ErrorCode::NOT_EMPTY).unwrap();
+        assert!(client.multi(vec![op("/a")]).await.unwrap_err().is(ErrorCode::NOT_EMPTY));
+        assert!(client.delete("/a").await.unwrap_err().is(ErrorCode::NOT_EMPTY));
+        assert!(client.exists("/a").await.unwrap().is_some());
+        server.everyone().heal();
+        client.delete("/a").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_does_nothing_and_the_next_answer_ends_the_connection() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect_once(&server).await;
+        let session = client.session_id();
+        let fault = server.everyone().drop_requests(RequestFilter::next(1).writes()).unwrap();
+        let (lost, next) = (client.create("/lost").send(), client.create("/next").send());
+        assert!(matches!(lost.await, Err(Error::Unknown { .. })));
+        assert!(matches!(next.await, Err(Error::Unknown { .. })));
+        assert_eq!(fault.hits(), 1);
+        assert_eq!(client.children("/").await.unwrap().to_vec(), ["next", "zookeeper"]);
+        assert_eq!(client.session_id(), session);
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_is_dropped_was_to_a_request_that_was_carried_out() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect_once(&server).await;
+        server.everyone().drop_replies(RequestFilter::next(1)).unwrap();
+        let (first, second) = (client.create("/a").send(), client.create("/b").send());
+        assert!(matches!(first.await, Err(Error::Unknown { .. })));
+        assert!(matches!(second.await, Err(Error::Unknown { .. })));
+        assert_eq!(client.children("/").await.unwrap().to_vec(), ["a", "b", "zookeeper"]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_held_leaves_in_its_order_when_it_is_released() {
+    for way in WAYS {
+        let server = way.server().await;
+        let (client, other) = (way.connect(&server).await, way.connect(&server).await);
+        let mut watcher = client.watch("/", zoolet::protocol::WatchMode::PERSISTENT).await.unwrap();
+        let held = server.session(client.session_id()).hold().unwrap();
+        let sent: Vec<_> = (0..5).map(|n| client.create(&format!("/{n}")).send()).collect();
+        held.has_hit(10).await;
+        assert_eq!(other.children("/").await.unwrap().to_vec().len(), 6, "they are carried out");
+        settle().await;
+        let mut sent = sent.into_iter();
+        let mut first = sent.next().unwrap();
+        let waiting = tokio::time::timeout(Duration::from_millis(20), &mut first).await;
+        assert!(waiting.is_err(), "nothing leaves");
+        server.session(client.session_id()).release();
+        assert_eq!(first.await.unwrap().path, "/0");
+        for (number, sent) in (1..).zip(sent) {
+            assert_eq!(sent.await.unwrap().path, format!("/{number}"));
+        }
+        for _ in 0..5 {
+            let event = watcher.next().await.unwrap();
+            assert_eq!(event.event_type, EventType::NODE_CHILDREN_CHANGED);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_delayed_leaves_so_much_later_and_no_time_passes() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let (began, begun) = (Instant::now(), tokio::time::Instant::now());
+    let fault = server.everyone().delay(Duration::from_secs(3)).unwrap();
+    client.create("/a").await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::from_secs(3));
+    let sent = client.create("/b").send();
+    fault.lift();
+    sent.await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::from_secs(3), "the rest of a delay is waived");
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn over_a_slow_network_the_order_is_kept() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect(&server).await;
+        server.session(client.session_id()).delay(Duration::from_millis(30)).unwrap();
+        let began = Instant::now();
+        let slow = client.create("/a").send();
+        let shorter = server.everyone().delay(Duration::from_millis(1)).unwrap();
+        server.session(client.session_id()).heal();
+        let fast = client.create("/b").send();
+        assert_eq!(
+            (slow.await.unwrap().path, fast.await.unwrap().path),
+            ("/a".into(), "/b".into())
+        );
+        assert!(began.elapsed() < Duration::from_secs(5));
+        shorter.lift();
+    }
+}
+
+#[tokio::test]
+async fn a_falsified_frame_ends_the_connection_and_not_the_session() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect_once(&server).await;
+        let session = client.session_id();
+        let fault = server.everyone().corrupt(1).unwrap();
+        let error = client.create("/a").await.unwrap_err();
+        assert!(matches!(error, Error::Unknown { .. } | Error::Protocol(_)), "{error}");
+        assert_eq!(fault.hits(), 1);
+        assert!(client.exists("/a").await.unwrap().is_some());
+        assert_eq!(client.session_id(), session);
+    }
+}
+
+#[tokio::test]
+async fn a_falsified_event_ends_the_connection_and_the_watch_is_told_after_all() {
+    for way in WAYS {
+        let server = way.server().await;
+        let (client, other) = (way.connect(&server).await, way.connect(&server).await);
+        let watch = client.exists("/a").and_watch().await.unwrap();
+        server.session(client.session_id()).corrupt(1).unwrap();
+        other.create("/a").await.unwrap();
+        assert_eq!(watch.watcher.await.unwrap().event_type, EventType::NODE_CREATED);
+        wait_for(&client, ConnectionState::Reconnected).await;
+    }
+}

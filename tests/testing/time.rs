@@ -1,0 +1,105 @@
+//! Time that passes for the server alone.
+
+use std::time::{Duration, Instant};
+
+use zoolet::InterProcessMutex;
+use zoolet::client::ConnectionState;
+use zoolet::testing::TestServer;
+
+use super::{WAYS, wait_for};
+
+#[tokio::test]
+async fn sessions_expire_at_once_when_the_clock_of_the_server_is_moved_on() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect(&server).await;
+        let session = client.session_id();
+        client.create("/mine").ephemeral().await.unwrap();
+        server.advance(Duration::from_secs(59)).unwrap();
+        assert_eq!(client.session_id(), session);
+        assert!(client.exists("/mine").await.unwrap().is_some(), "it was heard of");
+        server.advance(Duration::from_secs(61)).unwrap();
+        let other = way.connect(&server).await;
+        assert_eq!(other.exists("/mine").await.unwrap(), None);
+        wait_for(&client, ConnectionState::Reconnected).await;
+    }
+}
+
+#[tokio::test]
+async fn the_ticker_goes_on_from_where_the_clock_was_moved_to() {
+    let server = TestServer::builder().configure(|config| config.tick_time_ms = 20).start().await;
+    let server = server.unwrap();
+    server.advance(Duration::from_secs(1_000)).unwrap();
+    let other = server.connect().await.unwrap();
+    let builder = zoolet::Client::builder().session_timeout(Duration::from_millis(200));
+    let client = builder.connect(server.dialer()).await.unwrap();
+    client.create("/mine").ephemeral().await.unwrap();
+    let watch = other.exists("/mine").and_watch().await.unwrap();
+    let frozen = server.session(client.session_id()).freeze().unwrap();
+    let gone = tokio::time::timeout(Duration::from_secs(20), watch.watcher).await;
+    assert!(gone.is_ok(), "the session expired in its time");
+    frozen.lift();
+}
+
+#[tokio::test]
+async fn ttl_znodes_go_by_the_wall_time_and_sessions_do_not() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let session = client.session_id();
+    client.create("/soon").ttl(Duration::from_secs(3_600)).await.unwrap();
+    client.create("/later").ttl(Duration::from_secs(9_000)).await.unwrap();
+    server.sweep().unwrap();
+    assert!(client.exists("/soon").await.unwrap().is_some());
+    server.skew_wall_time(3_601_000);
+    server.sweep().unwrap();
+    assert_eq!(client.exists("/soon").await.unwrap(), None);
+    assert!(client.exists("/later").await.unwrap().is_some());
+    assert_eq!(client.session_id(), session);
+    server.advance(Duration::from_secs(9_000)).unwrap();
+    assert_eq!(client.exists("/later").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_wall_time_of_a_stat_is_moved_and_put_right_again() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let stat = client.create("/now").await.unwrap().stat;
+    server.skew_wall_time(-1_000_000);
+    let earlier = client.create("/earlier").await.unwrap().stat;
+    assert!((-1_000_000..-900_000).contains(&(earlier.ctime - stat.ctime)));
+    server.heal();
+    let again = client.create("/again").await.unwrap().stat;
+    assert!((0..100_000).contains(&(again.ctime - stat.ctime)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wall_time_goes_on_over_a_restart() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let before = client.create("/before").await.unwrap().stat.ctime;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    server.stop().await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    server.restart().await.unwrap();
+    let after = server.connect().await.unwrap().create("/after").await.unwrap().stat.ctime;
+    assert!((60_000..61_000).contains(&(after - before)), "{}", after - before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn thirty_seconds_of_expiry_take_no_time() {
+    let server = TestServer::start().await.unwrap();
+    let builder = zoolet::Client::builder().session_timeout(Duration::from_secs(30));
+    let owner = builder.connect(server.dialer()).await.unwrap();
+    let guard = InterProcessMutex::new(&owner, "/lock").unwrap().acquire().await.unwrap();
+    let waiter = server.connect().await.unwrap();
+    let mutex = InterProcessMutex::new(&waiter, "/lock").unwrap();
+    server.session(owner.session_id()).freeze().unwrap();
+    let began = Instant::now();
+    let begun = tokio::time::Instant::now();
+    let next = mutex.acquire().await.unwrap();
+    let took = began.elapsed();
+    assert!(begun.elapsed() >= Duration::from_secs(20), "{:?}", begun.elapsed());
+    println!("a session of thirty seconds expired in {took:?}");
+    assert!(took < Duration::from_millis(500), "{took:?}");
+    assert!(next.fencing_token() > guard.fencing_token());
+}
