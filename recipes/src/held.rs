@@ -162,6 +162,7 @@ impl Held {
                 if places.iter().any(is_lost) { Poll::Ready(()) } else { Poll::Pending }
             });
             tokio::select! {
+                biased;
                 () = lost => return,
                 changed = state.changed() => if changed.is_err() { return },
             }

@@ -166,6 +166,7 @@ async fn lead_again(
             Elected::Leads(guard) => {
                 let own = Term::new(&lock.line.client, &guard);
                 let is_lost = tokio::select! {
+                    biased;
                     () = tell_while_sure(&guard, &own, &term) => true,
                     () = closing.closed() => false,
                 };

@@ -213,6 +213,7 @@ impl Candidate {
             if self.wishes.requeue == Requeue::OnRequest {
                 self.wishes.is_queued.store(false, Ordering::Release);
                 tokio::select! {
+                    biased;
                     () = self.wishes.queue.notified() => {}
                     () = closing.closed() => return Ok(()),
                 }

@@ -189,9 +189,11 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
     loop {
         let mut entering = pin!(lock.line.enter());
         let (entered, is_closing) = tokio::select! {
+            biased;
             entered = &mut entering => (entered, false),
             // Whether there is a znode is known when the answer is.
             () = closing.closed() => tokio::select! {
+                biased;
                 entered = &mut entering => (entered, true),
                 () = without_session(&lock.line.client) => return Elected::Closed(Ok(())),
             },
@@ -203,6 +205,7 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
             Err(error) => return Elected::Failed(error),
         };
         let waited = tokio::select! {
+            biased;
             waited = place.wait(&lock.line, standing) => waited,
             () = closing.closed() => return Elected::Closed(place.leave().await),
         };

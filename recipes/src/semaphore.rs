@@ -269,6 +269,7 @@ impl InterProcessSemaphoreV2 {
             }
             let lost = std::future::poll_fn(|context| place.poll_lost(WaiterId::ONLY, context));
             tokio::select! {
+                biased;
                 // A session that is over is noticed when the permits are asked for.
                 _changed = watcher => {}
                 () = changed(&mut maximum) => {}

@@ -211,11 +211,15 @@ impl Builder {
     }
 }
 
-/// Reads what the server has kept; a thread of its own may wait for the disk.
+/// Reads what the server has kept; a thread of its own may wait for the disk, unless nothing is to wait
+/// for: so a run under a paused clock repeats.
 async fn open_journal(config: &Config) -> Result<(Journal, Core), StorageError> {
     let Some(storage) = config.storage.clone() else {
         return Ok((Journal::in_memory(), Core::new(config.settings.clone())));
     };
+    if storage.disk.is_immediate() {
+        return Journal::open(&storage, &config.settings);
+    }
     let settings = config.settings.clone();
     if storage.disk.is_immediate() {
         return Journal::open(&storage, &settings);
@@ -230,6 +234,7 @@ async fn open_journal(config: &Config) -> Result<(Journal, Core), StorageError> 
 /// Ends a server that can keep nothing any more.
 async fn end_on_failure(durable: Durable, engine: Weak<Engine>, cancelled: CancellationToken) {
     tokio::select! {
+        biased;
         () = cancelled.cancelled() => {}
         _failure = durable.failure() => {
             if let Some(engine) = engine.upgrade() {

@@ -4,6 +4,9 @@
 //! transport the answer is there then, and no task has a part in it; an event that someone else
 //! causes is received on the thread that causes it ([`Shared::receive`]), so that only the task
 //! that waits for it need be woken. The task here dials, reads from sockets, and keeps time.
+//!
+//! Whatever waits for several things looks at them in one order (`biased`), here and in the recipes, so
+//! that a run in process can be repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -264,6 +267,7 @@ async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Opt
             return None;
         }
         tokio::select! {
+            biased;
             result = &mut future => return Some(result),
             () = shared.changed.notified() => {}
             () = until(shared.look(Session::poll_timeout)) => shared.handle_timeout(),
@@ -276,6 +280,7 @@ async fn serve(shared: &Arc<Shared>) {
     while shared.is_connected() {
         let due = shared.look(Session::poll_timeout);
         tokio::select! {
+            biased;
             () = std::future::poll_fn(|context| shared.poll_exchange(due, context)) => {}
             () = shared.changed.notified() => {}
             () = until(due) => shared.handle_timeout(),
