@@ -128,6 +128,28 @@ async fn watches_are_values_and_leave_nothing_behind() {
 }
 
 #[tokio::test]
+async fn a_lasting_watch_that_is_dropped_takes_no_other_with_it() {
+    let server = server().await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    for mode in [WatchMode::PERSISTENT, WatchMode::PERSISTENT_RECURSIVE] {
+        client.create("/a").await.unwrap();
+        let lasting = client.watch("/a", mode).await.unwrap();
+        let data = client.get("/a").and_watch().await.unwrap();
+        let child = client.children("/a").and_watch().await.unwrap();
+        drop(lasting);
+        other.set("/a", "x").await.unwrap();
+        let soon = |watcher| tokio::time::timeout(Duration::from_secs(10), watcher);
+        let heard = soon(data.watcher).await.expect("it is heard of").unwrap();
+        assert_eq!(heard.event_type, EventType::NODE_DATA_CHANGED);
+        other.delete("/a").await.unwrap();
+        let heard = soon(child.watcher).await.expect("it is heard of").unwrap();
+        assert_eq!(heard.event_type, EventType::NODE_DELETED);
+        client.sync("/").await.unwrap();
+        assert_eq!(server.totals().watches, 0);
+    }
+}
+
+#[tokio::test]
 async fn requests_are_carried_out_in_the_order_of_their_places() {
     let server = server().await;
     let client = connect(&server).await;

@@ -12,7 +12,7 @@
 //! - An event is told before the answer of any later request.
 //! - After a reconnect the credentials and the watches are there before any request is sent.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -123,6 +123,8 @@ pub(crate) struct Session {
     authenticating: VecDeque<Option<Arc<Call>>>,
     pings: VecDeque<Instant>,
     watches: Watches,
+    /// Paths with a lasting watch that nobody waits for any more, and that cannot be taken back yet.
+    lingering: BTreeSet<String>,
     outgoing: VecDeque<Bytes>,
     last_sent: Instant,
     last_heard: Instant,
@@ -154,6 +156,7 @@ impl Session {
             authenticating: VecDeque::new(),
             pings: VecDeque::new(),
             watches: Watches::default(),
+            lingering: BTreeSet::new(),
             outgoing: VecDeque::new(),
             last_sent: now,
             last_heard: now,
@@ -271,11 +274,34 @@ impl Session {
     }
 
     fn take_back(&mut self, path: &str, kind: Kind, now: Instant) {
-        if self.phase == Phase::Up {
-            let request = rewatch::removal(path, kind);
-            let call = Call::new(request.op_code());
-            self.transmit(Submission::new(request, call), now);
+        if self.phase != Phase::Up {
+            return;
         }
+        if kind.is_one_shot() {
+            self.send_removal(path, kind, now);
+        } else {
+            self.lingering.insert(path.to_owned());
+        }
+        self.take_back_lingering(path, now);
+    }
+
+    /// Takes a lasting watch back once nothing else of its path is watched: the request takes all kinds.
+    fn take_back_lingering(&mut self, path: &str, now: Instant) {
+        let is_asked_for =
+            |sent: &Sent| sent.watch.as_ref().is_some_and(|watch| watch.path == path);
+        if self.lingering.contains(path)
+            && !self.watches.has(path)
+            && !self.sent.iter().any(is_asked_for)
+        {
+            self.lingering.remove(path);
+            self.send_removal(path, Kind::Persistent, now);
+        }
+    }
+
+    fn send_removal(&mut self, path: &str, kind: Kind, now: Instant) {
+        let request = rewatch::removal(path, kind);
+        let call = Call::new(request.op_code());
+        self.transmit(Submission::new(request, call), now);
     }
 
     /// Ends the session, if there is a connection to say so; else the server will, in time.
@@ -332,6 +358,8 @@ impl Session {
         self.phase = Phase::Down;
         self.outgoing.clear();
         self.pings.clear();
+        // The next connection leaves those watches only that somebody waits for.
+        self.lingering.clear();
         let mut is_over = false;
         for sent in std::mem::take(&mut self.sent) {
             is_over |= sent.call.op == OpCode::CLOSE_SESSION;
@@ -393,6 +421,7 @@ impl Session {
         match incoming {
             Incoming::Event { zxid, event } => {
                 self.watches.fire(zxid, &event, &mut self.wakers);
+                self.take_back_lingering(event.path.text().unwrap_or_default(), now);
                 Ok(())
             }
             Incoming::Reply { header, body } => {
@@ -443,7 +472,9 @@ impl Session {
         };
         self.last_proven = self.last_proven.max(sent.at);
         if let Some(watch) = sent.watch {
+            let path = watch.path.clone();
             self.register(watch, sent.call.op, header.err, now);
+            self.take_back_lingering(&path, now);
         }
         let is_close = sent.call.op == OpCode::CLOSE_SESSION;
         self.complete(&sent.call, Outcome::Answered(header, body));

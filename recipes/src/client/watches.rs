@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn is_one_shot(self) -> bool {
+    pub(crate) fn is_one_shot(self) -> bool {
         matches!(self, Self::Data | Self::Exist | Self::Child)
     }
 
@@ -212,6 +212,11 @@ impl Watches {
             kinds.dedup();
             kinds.into_iter().map(move |kind| (kind, path.as_str()))
         })
+    }
+
+    /// Whether anything about a path is watched.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.by_path.contains_key(path)
     }
 
     /// How many watchers there are.
