@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+#[cfg(feature = "planted-bugs")]
+use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
     Acl, Check, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp,
     MultiResult, Names, SessionId, SetData, ZPath, Zxid,
@@ -419,6 +421,13 @@ impl Place {
                 // Not registered, so that nothing would ever be heard: look again.
                 Heard::Unregistered => return Ok(Gone { is_in_order: false, was_held: false }),
             };
+            #[cfg(feature = "planted-bugs")]
+            if event_type == EventType::NODE_DELETED
+                && self.client.connections() != connections
+                && is_planted(PlantedBug::LockWithoutLook)
+            {
+                return Ok(Gone { is_in_order: true, was_held: true });
+            }
             if event_type == EventType::NODE_DELETED {
                 return Ok(Gone {
                     // What is told after a reconnect, or before the watches are there, is not in

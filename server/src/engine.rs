@@ -209,6 +209,8 @@ impl Engine {
         for event in &watched.events {
             wakers.add(tell(peer, Zxid::NONE, zxid, event));
         }
+        #[cfg(feature = "planted-bugs")]
+        let _state = zoolet_planted_bugs::release_early(state);
         wakers.add(answer(peer, requester.xid, zxid, watched.reply));
         Ok(zxid)
     }
@@ -246,6 +248,8 @@ impl Engine {
         check_session(&state.core, requester)?;
         let txn = prepare(&state.core);
         let effects = self.commit(&mut state, &txn, &mut wakers);
+        #[cfg(feature = "planted-bugs")]
+        let state = zoolet_planted_bugs::release_early(state);
         wakers.add(answer(peer, requester.xid, effects.zxid, effects.reply));
         drop(state);
         if let Some(session) = effects.ended {

@@ -5,6 +5,8 @@
 //! `DataTree.processTxn`.
 
 use bytes::Bytes;
+#[cfg(feature = "planted-bugs")]
+use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
     ErrorCode, EventType, MultiResult, RawPath, Response, SessionId, Stat, WatchedEvent, ZPath,
     Zxid,
@@ -127,6 +129,12 @@ impl Core {
             }
             // ZooKeeper logs what stands before a refusal as if it had been granted.
             TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => {
+                #[cfg(feature = "planted-bugs")]
+                if is_planted(PlantedBug::MultiHalfDone) {
+                    for op in ops.iter().filter(|op| !op.is_refusal()) {
+                        self.carry_out(op, at, &mut events);
+                    }
+                }
                 Ok(Response::Multi(ops.iter().map(refused).collect()))
             }
             TxnOp::Multi(ops) => {
@@ -268,6 +276,10 @@ impl Core {
     /// snapshot nor begun in a log, and tells how many went (`ZooKeeperServer.loadData`). What follows
     /// depends on it, so it must be in a snapshot before anything is logged.
     pub fn end_recovery(&mut self) -> usize {
+        #[cfg(feature = "planted-bugs")]
+        if is_planted(PlantedBug::NumberReused) {
+            self.tree.forget_numbers();
+        }
         let mut count = 0;
         for session in self.sessions.unknown() {
             let at = At { session, zxid: self.last_zxid, time_ms: 0 };

@@ -7,6 +7,8 @@
 mod create;
 mod view;
 
+#[cfg(feature = "planted-bugs")]
+use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
     Check, Delete, ErrorCode, Expect, MultiOp, Permissions, RawPath, Read, Request, Response,
     SessionId, SetAcl, SetData, Write, Xid, ZPath,
@@ -126,6 +128,12 @@ impl Core {
                         std::cmp::Ordering::Equal => refusal,
                         std::cmp::Ordering::Greater => ErrorCode::RUNTIME_INCONSISTENCY,
                     };
+                    #[cfg(feature = "planted-bugs")]
+                    if is_planted(PlantedBug::MultiHalfDone) {
+                        let errors = (index..ops.len()).map(|place| TxnOp::Error(error(place)));
+                        decided.extend(errors);
+                        return Ok(TxnOp::Multi(decided));
+                    }
                     let errors = (0..ops.len()).map(|place| TxnOp::Error(error(place)));
                     return Ok(TxnOp::Multi(errors.collect()));
                 }

@@ -1,6 +1,8 @@
 //! Answers: what a look at the tree finds, and what watches it leaves
 //! (`FinalRequestProcessor`, `DataTree.setWatches`).
 
+#[cfg(feature = "planted-bugs")]
+use zoolet_planted_bugs::PlantedBug;
 use zoolet_protocol::{
     CheckWatches, Encode, ErrorCode, EventType, Lookup, MultiReadOp, MultiResult, Names,
     Permissions, RawPath, Read, Response, SetWatches, Watch, WatchedEvent,
@@ -206,6 +208,10 @@ impl Core {
                 Some(event_type) => events.push(event(event_type, path)),
                 None => self.watches.add(connection, path, Kind::Child, Modes::STANDARD),
             }
+        }
+        #[cfg(feature = "planted-bugs")]
+        if zoolet_planted_bugs::is_planted(PlantedBug::EventLostOnReconnect) {
+            events.clear();
         }
         self.add_all(requester, &lists.persistent, zoolet_protocol::WatchMode::PERSISTENT);
         let recursive = zoolet_protocol::WatchMode::PERSISTENT_RECURSIVE;

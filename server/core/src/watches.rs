@@ -12,6 +12,8 @@ use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+#[cfg(feature = "planted-bugs")]
+use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{ErrorCode, EventType, Response, WatchMode, WatchedEvent, WatcherType};
 
 /// A connection, by a number that its server gives once. Watches belong to it, not to the session.
@@ -63,6 +65,9 @@ impl Modes {
     /// Fires for all descendants, until it is taken back.
     pub(crate) const RECURSIVE: Self = Self(4);
     const ALL: Self = Self(7);
+    /// Fires once, and once more.
+    #[cfg(feature = "planted-bugs")]
+    const TWICE: Self = Self(8);
 
     fn has(self, other: Self) -> bool {
         (self & other) != Self::NONE
@@ -196,6 +201,11 @@ impl Watches {
             }
         };
         let registered = watchers[index].modes(kind);
+        #[cfg(feature = "planted-bugs")]
+        let modes = match is_planted(PlantedBug::WatchArmedTwice) {
+            true if (modes & *registered).has(Modes::STANDARD) => modes | Modes::TWICE,
+            _ => modes,
+        };
         self.recursive +=
             usize::from(modes.has(Modes::RECURSIVE) && !registered.has(Modes::RECURSIVE));
         self.totals[kind as usize] += usize::from(*registered == Modes::NONE);
@@ -234,7 +244,13 @@ impl Watches {
                     continue;
                 }
                 receivers.push(connection);
+                #[cfg(feature = "planted-bugs")]
+                let is_twice = modes.has(Modes::TWICE);
                 *modes = *modes & !Modes::STANDARD;
+                #[cfg(feature = "planted-bugs")]
+                if is_twice {
+                    *modes = *modes | Modes::STANDARD;
+                }
                 self.totals[kind as usize] -= usize::from(*modes == Modes::NONE);
                 if watcher.is_idle() {
                     idle.push(watcher.connection);

@@ -1,0 +1,28 @@
+//! Simulation: a server on a simulated disk, clients over a network that fails, and the lock recipes, all
+//! of it from one seed and on one thread, under a clock that stands still while something is to be done.
+//! So a run can be repeated message by message.
+//!
+//! - `world` is one run: trouble first, then calm, in which all must come to its end.
+//! - `worker`, `plain` and `locks` are what clients do; `network` and `log_tap` carry it.
+//! - `model` and `tree` say what the server should send; `oracle` compares. `registers` and `exclusion`
+//!   judge what clients see.
+//! - `runner` runs many seeds, and makes a failing run smaller.
+
+mod exclusion;
+mod locks;
+mod log_tap;
+mod model;
+mod network;
+mod observer;
+mod options;
+mod oracle;
+mod plain;
+mod registers;
+mod runner;
+mod tree;
+mod worker;
+mod world;
+
+pub(crate) use self::options::{Bug, Options, Part};
+pub(crate) use self::runner::{Failure, sweep};
+pub(crate) use self::world::run;

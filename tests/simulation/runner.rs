@@ -1,0 +1,123 @@
+//! Many seeds on several threads; and of a seed that fails, the least that still does.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::options::{Options, Part};
+use super::oracle::Verdict;
+use super::world::run;
+
+/// What came of many seeds.
+#[derive(Debug)]
+pub(crate) struct Swept {
+    /// How many were run.
+    pub(crate) seeds: u64,
+    /// How many messages were compared.
+    pub(crate) messages: u64,
+    /// The first that failed.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// A seed that failed, and how.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) seed: u64,
+    pub(crate) options: Options,
+    pub(crate) verdict: Verdict,
+}
+
+/// Runs seeds in their order, each on one of as many threads, until one fails.
+pub(crate) fn sweep(
+    seeds: Range<u64>,
+    jobs: usize,
+    options: &Options,
+    progress: impl Fn(u64) + Sync,
+) -> Swept {
+    let next = AtomicU64::new(seeds.start);
+    let (count, messages) = (AtomicU64::new(0), AtomicU64::new(0));
+    let failures = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::SeqCst);
+            if seed >= seeds.end {
+                return;
+            }
+            let verdict = run(seed, options);
+            messages.fetch_add(verdict.messages, Ordering::Relaxed);
+            progress(count.fetch_add(1, Ordering::Relaxed) + 1);
+            if verdict.violation.is_some() {
+                // Those before it are being run; none after it is begun.
+                next.store(seeds.end, Ordering::SeqCst);
+                let failure = Failure { seed, options: options.clone(), verdict };
+                failures.lock().expect("nobody panics here").push(failure);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let failures = failures.into_inner().expect("nobody panics here");
+    Swept {
+        seeds: count.into_inner(),
+        messages: messages.into_inner(),
+        failure: failures.into_iter().min_by_key(|failure| failure.seed),
+    }
+}
+
+impl Failure {
+    /// Tries smaller runs of the seed, and keeps to what still fails.
+    pub(crate) fn shrink(mut self) -> Self {
+        loop {
+            let smaller = self.smaller().into_iter().find_map(|options| {
+                let verdict = run(self.seed, &options);
+                verdict.violation.is_some().then_some((options, verdict))
+            });
+            match smaller {
+                Some((options, verdict)) => (self.options, self.verdict) = (options, verdict),
+                None => return self,
+            }
+        }
+    }
+
+    /// The options of runs that are smaller by one step.
+    fn smaller(&self) -> Vec<Options> {
+        let options = &self.options;
+        let mut smaller = Vec::new();
+        for part in Part::ALL.into_iter().filter(|part| options.has(*part)) {
+            let mut without = options.clone();
+            without.without.insert(part);
+            smaller.push(without);
+        }
+        if options.clients > 1 {
+            smaller.push(Options { clients: options.clients - 1, ..options.clone() });
+        }
+        for operations in [options.operations / 2, options.operations.saturating_sub(1)] {
+            if operations > 0 && operations < options.operations {
+                smaller.push(Options { operations, ..options.clone() });
+            }
+        }
+        if options.seconds > 1 {
+            smaller.push(Options { seconds: options.seconds / 2, ..options.clone() });
+        }
+        smaller
+    }
+
+    /// What runs the seed again.
+    pub(crate) fn command(&self) -> String {
+        let Self { seed, options, .. } = self;
+        format!("cargo run --release --example zoolet-sim -- --seed {seed}{options} --trace")
+    }
+
+    /// What is wrong, for whoever is to mend it.
+    pub(crate) fn report(&self) -> String {
+        let Self { seed, verdict, .. } = self;
+        let violation = verdict.violation.as_deref().unwrap_or_default();
+        let (hash, command) = (verdict.hash, self.command());
+        format!(
+            "seed {seed} fails {violation}\nits trace has the hash {hash:016x}; again: {command}"
+        )
+    }
+}

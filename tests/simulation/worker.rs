@@ -1,0 +1,212 @@
+//! One client of the run: what it does, drawn from a seed.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fastrand::Rng;
+use zoolet::client::{Client, Error, PersistentWatcher, RetryPolicy, Watcher};
+use zoolet::{InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock};
+
+use super::exclusion::Exclusion;
+use super::network::Way;
+use super::options::{Options, Part};
+use super::oracle::Oracle;
+use super::registers::Registers;
+
+/// What all clients of a run share.
+pub(crate) struct Common {
+    pub(crate) oracle: Arc<Oracle>,
+    pub(crate) options: Options,
+    pub(crate) registers: Registers,
+    pub(crate) exclusion: Exclusion,
+    /// Nothing goes wrong any more.
+    pub(crate) is_calm: AtomicBool,
+    /// The clients that are done.
+    pub(crate) done: AtomicUsize,
+    /// What each client does at the moment.
+    pub(crate) doing: Mutex<BTreeMap<usize, &'static str>>,
+}
+
+/// The locks of one client. A second object for the same line would not know of the first.
+pub(crate) struct Locks {
+    pub(crate) mutexes: [InterProcessMutex; 2],
+    pub(crate) read_write: InterProcessReadWriteLock,
+    pub(crate) multi: InterProcessMultiLock,
+}
+
+pub(crate) const MUTEXES: [&str; 2] = ["/locks/a", "/locks/b"];
+pub(crate) const READ_WRITE: &str = "/locks/read-write";
+
+/// A client and what it has.
+pub(crate) struct Worker {
+    pub(crate) name: usize,
+    pub(crate) rng: Rng,
+    pub(crate) common: Arc<Common>,
+    pub(crate) client: Client,
+    pub(crate) locks: Locks,
+    /// Watches of registers, which all change at the end.
+    pub(crate) register_watchers: Vec<Watcher>,
+    pub(crate) watchers: Vec<Watcher>,
+    pub(crate) persistent: Vec<PersistentWatcher>,
+    /// How many values it has written.
+    pub(crate) values: u32,
+}
+
+impl Common {
+    pub(crate) fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::Relaxed)
+    }
+
+    /// Notes what is wrong, if something is.
+    pub(crate) fn check(&self, checked: Result<(), String>) {
+        if let Err(violation) = checked {
+            self.oracle.violation(violation);
+        }
+    }
+
+    pub(crate) fn note(&self, name: usize, doing: &'static str) {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner).insert(name, doing);
+        self.oracle.remark(|| format!("client {name}: {doing}"));
+    }
+}
+
+/// Connects, however long that takes.
+async fn connect(rng: &mut Rng, way: &Way) -> (Client, Locks) {
+    let session_timeout = Duration::from_millis(rng.u64(1_500..6_000));
+    let connection_timeout = Duration::from_millis(rng.u64(500..4_000));
+    let retry = match rng.u8(..3) {
+        0 => RetryPolicy::never(),
+        1 => RetryPolicy::n_times(3, Duration::from_millis(100)),
+        _ => RetryPolicy::exponential_backoff(Duration::from_millis(50), 4),
+    };
+    loop {
+        let builder = Client::builder()
+            .session_timeout(session_timeout)
+            .connection_timeout(connection_timeout)
+            .retry_policy(retry.clone());
+        if let Ok(client) = builder.connect(way.clone()).await {
+            let locks = Locks {
+                mutexes: MUTEXES.map(|path| InterProcessMutex::new(&client, path).expect("a path")),
+                read_write: InterProcessReadWriteLock::new(&client, READ_WRITE).expect("a path"),
+                multi: InterProcessMultiLock::new(&client, &MUTEXES).expect("two paths"),
+            };
+            return (client, locks);
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) async fn connect(name: usize, seed: u64, way: &Way, common: Arc<Common>) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        common.note(name, "connect");
+        let (client, locks) = connect(&mut rng, way).await;
+        Self {
+            name,
+            rng,
+            common,
+            client,
+            locks,
+            register_watchers: Vec::new(),
+            watchers: Vec::new(),
+            persistent: Vec::new(),
+            values: 0,
+        }
+    }
+
+    /// Does what it is to do, and comes back with what it still has.
+    pub(crate) async fn work(mut self) -> Self {
+        let pace_ms = self.common.options.seconds * 2_000
+            / u64::try_from(self.common.options.operations.max(1)).unwrap_or(u64::MAX);
+        for _ in 0..self.common.options.operations {
+            // When all is well it hurries.
+            let pause_ms = if self.common.is_calm() { 20 } else { pace_ms };
+            let pause_ms = self.rng.u64(..=pause_ms);
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            self.do_something().await;
+            self.look_at_watches();
+        }
+        // With this it is connected, and sees all that was.
+        self.common.note(self.name, "sync");
+        while self.client.sync("/data").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        self.common.note(self.name, "done");
+        self.common.done.fetch_add(1, Ordering::Relaxed);
+        self
+    }
+
+    async fn do_something(&mut self) {
+        let kinds = [
+            Part::Plain,
+            Part::Plain,
+            Part::Mutexes,
+            Part::Mutexes,
+            Part::ReadWriteLocks,
+            Part::Semaphores,
+            Part::MultiLocks,
+            Part::Latches,
+        ];
+        let kind = kinds[self.rng.usize(..kinds.len())];
+        // What is done is drawn anyway, so that what is switched off changes nothing else.
+        let rng = self.rng.fork();
+        if !self.common.options.has(kind) {
+            return;
+        }
+        let kept = std::mem::replace(&mut self.rng, rng);
+        match kind {
+            Part::Plain => {
+                for _ in 0..self.rng.u32(1..8) {
+                    self.plain().await;
+                }
+            }
+            Part::Mutexes => self.mutex().await,
+            Part::ReadWriteLocks => self.read_write().await,
+            Part::Semaphores => self.semaphore().await,
+            Part::MultiLocks => self.multi_lock().await,
+            _ => self.latch().await,
+        }
+        self.rng = kept;
+    }
+
+    /// Takes what the watches have heard.
+    pub(crate) fn look_at_watches(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        for watchers in [&mut self.watchers, &mut self.register_watchers] {
+            watchers.retain_mut(|watcher| Pin::new(watcher).poll(&mut context).is_pending());
+        }
+        for watcher in &mut self.persistent {
+            while let Poll::Ready(Ok(_)) = std::pin::pin!(watcher.next()).poll(&mut context) {}
+        }
+        // Some are forgotten before they have heard anything.
+        if self.watchers.len() > 6 {
+            drop(self.watchers.remove(self.rng.usize(..6)));
+        }
+        if self.persistent.len() > 2 {
+            drop(self.persistent.remove(0));
+        }
+    }
+
+    /// An answer that tells of no fault.
+    pub(crate) fn take<T>(&self, answer: Result<T, Error>) -> Option<T> {
+        match answer {
+            Ok(answer) => Some(answer),
+            Err(
+                Error::Refused { .. } | Error::Unknown { .. } | Error::NotSent { .. } | Error::Lost,
+            ) => None,
+            Err(error) => {
+                self.common.oracle.violation(format!("client {}: {error}", self.name));
+                None
+            }
+        }
+    }
+
+    /// A value that nobody else writes.
+    pub(crate) fn value(&mut self) -> String {
+        self.values += 1;
+        format!("{}-{}", self.name, self.values)
+    }
+}

@@ -1,0 +1,401 @@
+//! One run: a server that crashes, a network that fails and clients that work, and then calm, in which
+//! all must come to its end.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::task::JoinHandle;
+use zoolet::storage::StorageConfig;
+use zoolet::{Config, Server, WallTime};
+use zoolet_planted_bugs::{in_gap, plant};
+
+use super::exclusion::Exclusion;
+use super::locks::{FENCED, fence};
+use super::log_tap::LogTap;
+use super::network::{Network, Way};
+use super::observer::Observer;
+use super::options::{Options, Part};
+use super::oracle::{Oracle, Verdict};
+use super::plain::REGISTERS;
+use super::registers::Registers;
+use super::tree::FENCES;
+use super::worker::{Common, Worker};
+
+const TICK_MS: u32 = 500;
+const WALL_START_MS: i64 = 1_700_000_000_000;
+
+/// How long, in calm, everything may take.
+const CALM_LIMIT: Duration = Duration::from_secs(180);
+/// How long what goes on in the background may take.
+const BACKGROUND_LIMIT: Duration = Duration::from_secs(5);
+
+struct World {
+    rng: Rng,
+    common: Arc<Common>,
+    network: Network,
+    tap: LogTap,
+    config: Config,
+    server: Option<Server>,
+    /// The way of who looks around.
+    way: Way,
+    wall_start_ms: i64,
+}
+
+/// Runs a seed. The same seed and options give the same run, message by message.
+pub(crate) fn run(seed: u64, options: &Options) -> Verdict {
+    // The clients' jitter and the ids of their znodes.
+    fastrand::seed(seed);
+    plant(options.bug.map(|bug| bug.0));
+    PANIC.take();
+    listen_for_panics();
+    let verdict = panic::catch_unwind(AssertUnwindSafe(|| play(seed, options)));
+    plant(None);
+    in_gap(None);
+    let mut verdict = verdict.unwrap_or_default();
+    if let Some(panic) = PANIC.take() {
+        verdict.violation.get_or_insert(panic);
+    }
+    verdict
+}
+
+thread_local! {
+    /// What panicked in this thread, also within a task that nobody waits for.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+fn listen_for_panics() {
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            PANIC.with_borrow_mut(|panic| panic.get_or_insert(info.to_string()).len());
+            before(info);
+        }));
+    });
+}
+
+fn play(seed: u64, options: &Options) -> Verdict {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O can be had");
+    runtime.block_on(async {
+        let mut world = World::new(seed, options);
+        let network = world.network.clone();
+        in_gap(Some(Rc::new(move || network.let_one_arrive())));
+        let common = Arc::clone(&world.common);
+        let oracle = &common.oracle;
+        let ended = tokio::select! {
+            biased;
+            () = oracle.stop.notified() => true,
+            () = tokio::time::sleep(Duration::from_secs(3_600)) => false,
+            () = world.play(seed) => true,
+        };
+        if !ended {
+            oracle.violation("the run has no end");
+        }
+        oracle.verdict()
+    })
+}
+
+impl World {
+    fn new(seed: u64, options: &Options) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let tick = i32::try_from(TICK_MS).expect("it is small");
+        let timeouts_ms = 2 * tick..=20 * tick;
+        let oracle = Arc::new(Oracle::new(TICK_MS.into(), timeouts_ms, options.keeps_trace));
+        let network = Network::new(Arc::clone(&oracle));
+        let tap = LogTap::new(&oracle);
+        let storage = StorageConfig {
+            disk: Arc::new(tap.clone()),
+            allocate_bytes: rng.choice([0, 4_096]).expect("there are two"),
+            snap_count: rng.u64(10..200),
+            ..StorageConfig::at("/data")
+        };
+        let config = Config {
+            tick_time_ms: TICK_MS,
+            container_check_interval: Duration::from_millis(rng.u64(500..5_000)),
+            storage: Some(storage),
+            ..Config::default()
+        };
+        let common = Common {
+            oracle,
+            options: options.clone(),
+            registers: Registers::default(),
+            exclusion: Exclusion::default(),
+            is_calm: AtomicBool::new(false),
+            done: AtomicUsize::new(0),
+            doing: std::sync::Mutex::new(BTreeMap::new()),
+        };
+        let way = network.way(0);
+        let common = Arc::new(common);
+        let wall_start_ms = WALL_START_MS;
+        Self { rng, common, network, tap, config, server: None, way, wall_start_ms }
+    }
+
+    fn violation(&self, violation: impl Into<String>) {
+        self.common.oracle.violation(violation);
+    }
+
+    async fn play(&mut self, seed: u64) {
+        self.start().await;
+        self.prepare().await;
+        let clients = self.common.options.clients;
+        let ways: Vec<Way> =
+            (0..clients as u64).map(|client| self.network.way(seed ^ (client << 32))).collect();
+        let workers: Vec<_> = ways
+            .iter()
+            .enumerate()
+            .map(|(name, way)| {
+                let (seed, way) = (self.rng.u64(..), way.clone());
+                let common = Arc::clone(&self.common);
+                tokio::spawn(
+                    async move { Worker::connect(name, seed, &way, common).await.work().await },
+                )
+            })
+            .collect();
+        let troubles: Vec<_> = ways
+            .iter()
+            .map(|way| {
+                let trouble = trouble(self.rng.fork(), way.clone(), self.common.options.clone());
+                tokio::spawn(trouble)
+            })
+            .collect();
+        self.trouble_the_server().await;
+        troubles.iter().for_each(JoinHandle::abort);
+        self.calm_down(&ways);
+        self.end(workers).await;
+    }
+
+    /// Starts the server on what is on the disk, and looks at everything before anyone else does.
+    async fn start(&mut self) {
+        let oracle = &self.common.oracle;
+        let start_ms = self.wall_start_ms + i64::try_from(oracle.now_ms()).unwrap_or(0);
+        oracle.starts(start_ms);
+        let config = Config { wall_time: WallTime::Virtual { start_ms }, ..self.config.clone() };
+        let server = match Server::builder().config(config).start().await {
+            Ok(server) => server,
+            Err(error) => return self.violation(format!("the server does not start: {error}")),
+        };
+        self.network.serve(Some(server.dialer()));
+        self.server = Some(server);
+        if self.look_around().await.is_none() {
+            self.violation("the server does not answer");
+        }
+    }
+
+    async fn look_around(&self) -> Option<()> {
+        let mut observer = Observer::connect(&self.way).await?;
+        observer.look_around(&self.common.oracle).await?;
+        observer.close().await
+    }
+
+    async fn prepare(&self) {
+        let prepared = async {
+            let mut observer = Observer::connect(&self.way).await?;
+            for path in ["/data", "/tree", FENCES].into_iter().chain(REGISTERS) {
+                observer.create(path).await?;
+            }
+            for lock in FENCED {
+                observer.create(&fence(lock)).await?;
+            }
+            observer.close().await
+        };
+        if prepared.await.is_none() {
+            self.violation("the server does not answer");
+        }
+    }
+
+    /// Lets the server end, with what was under way.
+    fn lose_server(&mut self) {
+        self.common.oracle.crashed();
+        self.network.lose_server();
+        self.server = None;
+    }
+
+    /// Crashes and restarts, until there was enough of it.
+    async fn trouble_the_server(&mut self) {
+        let end_ms = self.common.oracle.now_ms() + 1_000 * self.common.options.seconds;
+        while self.common.oracle.now_ms() < end_ms {
+            let mut rng = self.rng.fork();
+            tokio::time::sleep(Duration::from_millis(rng.u64(500..8_000))).await;
+            let part = [Part::Crashes, Part::TornWrites, Part::FailedSyncs][rng.usize(..3)];
+            if !self.common.options.has(part) {
+                continue;
+            }
+            self.common.oracle.remark(|| format!("trouble: {part}"));
+            let disk = self.tap.disk.clone();
+            match part {
+                Part::TornWrites => {
+                    self.common.oracle.arm();
+                    disk.lose_power_after(disk.steps() + rng.u64(..2_000));
+                    self.wait_for_failure().await;
+                    disk.lose_power_after(disk.steps());
+                }
+                Part::FailedSyncs => {
+                    self.common.oracle.arm();
+                    disk.fail_to_sync(true);
+                    self.wait_for_failure().await;
+                }
+                _ => {}
+            }
+            let is_stopped = part == Part::Crashes && rng.u8(..3) == 0;
+            if part == Part::Crashes && !is_stopped {
+                disk.lose_power_after(disk.steps());
+            }
+            self.lose_server();
+            disk.fail_to_sync(false);
+            self.restart(&mut rng, is_stopped).await;
+        }
+    }
+
+    async fn wait_for_failure(&self) {
+        if let Some(server) = &self.server {
+            let _ = tokio::time::timeout(Duration::from_secs(2), server.failure()).await;
+        }
+    }
+
+    async fn restart(&mut self, rng: &mut Rng, is_stopped: bool) {
+        let (down, survives) = (rng.u64(..3_000), rng.u64(..));
+        let is_killed = is_stopped || rng.u8(..3) == 0;
+        let jump_ms = rng.i64(-3_000..3_000);
+        if self.common.options.has(Part::ClockJumps) {
+            self.wall_start_ms += jump_ms;
+        }
+        tokio::time::sleep(Duration::from_millis(down)).await;
+        if is_killed {
+            self.tap.disk.kill_process();
+        } else {
+            self.tap.disk.restore_power(survives);
+        }
+        self.start().await;
+    }
+
+    /// From here on nothing goes wrong.
+    fn calm_down(&self, ways: &[Way]) {
+        self.common.oracle.remark(|| "calm".to_owned());
+        self.common.is_calm.store(true, Ordering::Relaxed);
+        ways.iter().for_each(Way::clear);
+    }
+
+    /// All come to their end, and nothing is left of them.
+    async fn end(&self, workers: Vec<JoinHandle<Worker>>) {
+        let mut ended = Vec::new();
+        let joined = async {
+            for worker in workers {
+                ended.push(worker.await);
+            }
+        };
+        if tokio::time::timeout(CALM_LIMIT, joined).await.is_err() {
+            let doing = self.common.doing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            return self.violation(format!("these clients do not come to their end: {doing:?}"));
+        }
+        let mut clients = Vec::new();
+        for worker in ended {
+            match worker {
+                Ok(worker) => clients.push(worker),
+                Err(error) => return self.violation(format!("a client panicked: {error}")),
+            }
+        }
+        self.common.check(self.common.registers.check());
+        self.fire_all_watches(&mut clients).await;
+        self.look_for_remains(&clients).await;
+        self.close(clients).await;
+    }
+
+    /// Every watch of a register hears of its last change.
+    async fn fire_all_watches(&self, clients: &mut [Worker]) {
+        let fired = async {
+            let mut observer = Observer::connect(&self.way).await?;
+            for path in REGISTERS.into_iter().chain(["/tree"]) {
+                observer.set(path, "the end").await?;
+            }
+            observer.close().await
+        };
+        if fired.await.is_none() {
+            return self.violation("the server does not answer");
+        }
+        tokio::time::sleep(BACKGROUND_LIMIT).await;
+        let fired = clients.iter_mut().map(Worker::drop_watches);
+        let left: usize = fired.sum();
+        if left > 0 {
+            self.violation(format!(
+                "{left} watches of registers have not heard of the last change"
+            ));
+        }
+    }
+
+    /// Nobody holds anything, and so there is nothing.
+    async fn look_for_remains(&self, clients: &[Worker]) {
+        tokio::time::sleep(BACKGROUND_LIMIT).await;
+        self.network.drain();
+        let ephemerals = self.common.oracle.look(|model| model.tree.all_ephemerals());
+        let orphans: Vec<_> =
+            ephemerals.iter().filter(|path| path.starts_with("/locks/")).collect();
+        if !orphans.is_empty() {
+            self.violation(format!("left of the locks: {orphans:?}"));
+        }
+        let watchers: usize = clients.iter().map(|worker| worker.client.watcher_count()).sum();
+        let watches = self.server.as_ref().map_or(0, |server| server.totals().watches);
+        if watchers + watches > 0 {
+            self.violation(format!("{watchers} watchers and {watches} watches are left"));
+        }
+    }
+
+    /// The clients end, and with them their sessions; those that they had lost are over by then.
+    async fn close(&self, clients: Vec<Worker>) {
+        for worker in clients {
+            if let Err(error) = worker.client.close().await {
+                self.violation(format!("a client cannot be closed: {error}"));
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        if self.look_around().await.is_none() {
+            self.violation("the server does not answer");
+        }
+        let Some(totals) = self.server.as_ref().map(Server::totals) else { return };
+        let sessions = self.common.oracle.look(|model| model.session_count());
+        if (totals.sessions, sessions, totals.ephemerals, totals.watches) != (0, 0, 0, 0) {
+            self.violation(format!("left at the end: {totals:?}, {sessions} sessions"));
+        }
+    }
+}
+
+impl Worker {
+    /// Drops all watches, and tells how many of registers had not fired.
+    fn drop_watches(&mut self) -> usize {
+        self.look_at_watches();
+        self.persistent.clear();
+        self.watchers.clear();
+        std::mem::take(&mut self.register_watchers).len()
+    }
+}
+
+/// What goes wrong on one client's way.
+async fn trouble(mut rng: Rng, way: Way, options: Options) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(rng.u64(..3_000))).await;
+        let time = Duration::from_millis(match rng.u8(..4) {
+            0 => rng.u64(..10_000),
+            _ => rng.u64(..700),
+        });
+        let requests = rng.u64(..6);
+        let delay_ms_max = rng.choice([0, 3, 30, 300]).unwrap_or(0);
+        match rng.u8(..7) {
+            0 if options.has(Part::Cuts) => way.cut(Duration::ZERO),
+            1 if options.has(Part::Cuts) => way.cut(time),
+            2 if options.has(Part::Cuts) => way.cut_after(requests),
+            3 | 4 if options.has(Part::Delays) => way.delay(delay_ms_max),
+            5 if options.has(Part::Silence) => way.hold(time),
+            6 if options.has(Part::Refusals) => way.refuse(time),
+            _ => {}
+        }
+    }
+}
