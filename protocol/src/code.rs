@@ -18,6 +18,15 @@ macro_rules! codes {
                     _ => None,
                 }
             }
+
+            /// The code with that name, as [`Self::name`] gives it, or `None` if no known one has it.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $( $text => Some(Self::$constant), )+
+                    _ => None,
+                }
+            }
         }
 
         impl fmt::Display for $name {
@@ -50,6 +59,7 @@ pub(crate) use codes;
 ///
 /// assert_eq!(OpCode::GET_DATA.to_string(), "getData");
 /// assert_eq!(OpCode(99).to_string(), "OpCode(99)");
+/// assert_eq!(OpCode::from_name("getData"), Some(OpCode::GET_DATA));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpCode(pub i32);
