@@ -1,6 +1,7 @@
 //! `zoolet serve`: a server until a signal ends it.
 
 mod listen;
+mod test_control;
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +10,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{ArgMatches, Args, FromArgMatches};
+use tokio::sync::mpsc;
 use zoolet_server::Config;
+use zoolet_server::faults::Faults;
 use zoolet_server::storage::{Durability, StorageConfig, StorageError};
 
 use self::listen::ListenError;
@@ -29,6 +32,10 @@ pub(crate) struct Serve {
     /// How much to log [default: info, or what the variable RUST_LOG says]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
+
+    /// For tests: let programs on this machine set faults over HTTP at this address, as 127.0.0.1:0
+    #[arg(long, value_name = "ADDR:PORT", value_parser = test_control::loopback)]
+    test_control: Option<SocketAddr>,
 
     #[command(flatten)]
     choices: Choices,
@@ -63,20 +70,43 @@ impl Serve {
             .enable_all()
             .build()
             .map_err(ServeError::Runtime)?;
-        runtime.block_on(serve(config, &addresses))
+        runtime.block_on(serve(config, &addresses, self.test_control))
     }
 }
 
-async fn serve(config: Config, addresses: &[SocketAddr]) -> Result<(), ServeError> {
+async fn serve(
+    config: Config,
+    addresses: &[SocketAddr],
+    test_control: Option<SocketAddr>,
+) -> Result<(), ServeError> {
     // Before anyone can know that the server is up, so that no signal is missed.
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
-    let server = listen::start(&config, addresses).await?;
+    let faults = test_control.map(|_| Faults::default());
+    let mut server = listen::start(&config, addresses, faults.as_ref()).await?;
+    let (restart, mut restarts) = mpsc::channel(1);
+    let control = match (test_control, &faults) {
+        (Some(address), Some(faults)) => {
+            let control = test_control::start(address, faults.clone(), restart).await;
+            Some(control.map_err(|source| ServeError::TestControl { address, source })?)
+        }
+        _ => None,
+    };
     if let Some(address) = server.local_addr() {
-        announce(address, config.storage.as_ref());
+        announce(address, control, config.storage.as_ref());
     }
-    let signal = tokio::select! {
-        signal = signals.next() => signal,
-        failure = server.failure() => return Err(ServeError::Storage(failure)),
+    let signal = loop {
+        tokio::select! {
+            signal = signals.next() => break signal,
+            failure = server.failure() => return Err(ServeError::Storage(failure)),
+            Some(restart) = restarts.recv() => {
+                let again: Vec<_> = server.local_addr().into_iter().collect();
+                server.shutdown().await;
+                tokio::time::sleep(restart.down).await;
+                server = listen::start(&config, &again, faults.as_ref()).await?;
+                // Who asked for it may have gone.
+                let _ = restart.done.send(());
+            }
+        }
     };
     tracing::info!("{signal} received, shutting down");
     tokio::select! {
@@ -86,7 +116,7 @@ async fn serve(config: Config, addresses: &[SocketAddr]) -> Result<(), ServeErro
 }
 
 /// The first line is for programs to wait for, the others are for people.
-fn announce(address: SocketAddr, storage: Option<&StorageConfig>) {
+fn announce(address: SocketAddr, control: Option<SocketAddr>, storage: Option<&StorageConfig>) {
     // All interfaces are no address to connect to.
     let host = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -104,8 +134,11 @@ fn announce(address: SocketAddr, storage: Option<&StorageConfig>) {
             format!("Data is in {}, not synced.", data_dir.display())
         }
     };
+    let control = control.map_or_else(String::new, |control| {
+        format!("test control on http://{control}\nWho can open that page can break this server.\n")
+    });
     let text = format!(
-        "listening on {address}\n\
+        "listening on {address}\n{control}\
          zoolet {version}, a single ZooKeeper node. {data}\n\
          Connect with any ZooKeeper client:\n\
          \x20 zkCli.sh -server {reachable}\n\
@@ -138,6 +171,8 @@ pub(crate) enum ServeError {
     Arguments(#[from] clap::Error),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error("cannot listen on {address} for the test control: {source}")]
+    TestControl { address: SocketAddr, source: io::Error },
     #[error("the system refuses what a server needs: {0}")]
     Runtime(io::Error),
     #[error("{0}; start again when the cause is gone, nothing acknowledged is lost")]
@@ -152,7 +187,11 @@ impl ServeError {
         ExitCode::from(match self {
             Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) => 2,
             Self::Listen(error) if error.is_about_the_name() => 2,
-            Self::Listen(_) | Self::Runtime(_) | Self::Storage(_) | Self::Hurried => 1,
+            Self::Listen(_)
+            | Self::TestControl { .. }
+            | Self::Runtime(_)
+            | Self::Storage(_)
+            | Self::Hurried => 1,
         })
     }
 }
@@ -166,6 +205,8 @@ Examples:
   zoolet serve --listen 0.0.0.0:2181        for the whole network
   zoolet serve --data-dir /var/lib/zoolet   and nothing acknowledged is lost
   zoolet serve --listen 127.0.0.1:0         on any free port, which is printed
+  zoolet serve --listen 127.0.0.1:0 --test-control 127.0.0.1:0
+                                            for tests that break it, in any language
   zoolet serve --config zoo.cfg             with the settings of a ZooKeeper server
 
 Exit status: 0 after a signal, 1 if the server failed, 2 if the command or its configuration is

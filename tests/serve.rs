@@ -1,6 +1,8 @@
 //! The command `zoolet serve`, as a shell or a service manager runs it.
 
 mod command;
+#[path = "serve/control.rs"]
+mod control;
 #[path = "wire/mod.rs"]
 mod wire;
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use zoolet_server::faults::Faults;
 use zoolet_server::{Config, Server, StartError};
 
 use crate::choices::values::HostPort;
@@ -31,10 +32,15 @@ pub(super) fn resolve(name: &HostPort) -> Result<Vec<SocketAddr>, ListenError> {
 pub(super) async fn start(
     config: &Config,
     addresses: &[SocketAddr],
+    faults: Option<&Faults>,
 ) -> Result<Server, ListenError> {
     let mut refusals = Vec::new();
     for &address in addresses {
-        match Server::builder().config(config.clone()).listen(address).start().await {
+        let mut builder = Server::builder().config(config.clone()).listen(address);
+        if let Some(faults) = faults {
+            builder = builder.faults(faults);
+        }
+        match builder.start().await {
             Ok(server) => return Ok(server),
             Err(StartError::Listen { address, source }) => {
                 refusals.push(Refusal { address, source });
@@ -113,7 +119,7 @@ mod tests {
     async fn the_first_address_that_can_be_had_is_taken() {
         let (_listener, taken) = taken();
         let free = ([127, 0, 0, 1], 0).into();
-        let server = start(&Config::default(), &[taken, free]).await.unwrap();
+        let server = start(&Config::default(), &[taken, free], None).await.unwrap();
         let address = server.local_addr().unwrap();
         assert_ne!(address, taken);
         server.shutdown().await;
@@ -124,7 +130,8 @@ mod tests {
         let (_listener, taken) = taken();
         // From the block that is reserved for documentation.
         let elsewhere = ([192, 0, 2, 1], 0).into();
-        let error = start(&Config::default(), &[elsewhere, taken]).await.unwrap_err().to_string();
+        let started = start(&Config::default(), &[elsewhere, taken], None).await;
+        let error = started.unwrap_err().to_string();
         assert!(error.starts_with("cannot listen on 192.0.2.1:0: "), "{error}");
         assert!(error.contains(&format!(", nor on {taken}: ")), "{error}");
         assert!(error.contains("Another program"), "{error}");

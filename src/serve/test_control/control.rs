@@ -1,0 +1,238 @@
+//! What the control does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use zoolet_server::faults::{Fault, FaultError, Faults};
+
+use super::wish::{Target, Wish, WishError};
+
+/// What all requests share.
+#[derive(Debug, Clone)]
+pub(super) struct Control {
+    faults: Faults,
+    /// The faults that were set here and not lifted, by their numbers.
+    set: Arc<Mutex<BTreeMap<u64, Set>>>,
+    last: Arc<AtomicU64>,
+    restarts: mpsc::Sender<Restart>,
+}
+
+#[derive(Debug)]
+struct Set {
+    wish: Wish,
+    fault: Fault,
+}
+
+/// The server is to be stopped, and started again after some time.
+#[derive(Debug)]
+pub(in super::super) struct Restart {
+    pub(in super::super) down: Duration,
+    /// Told when it serves again.
+    pub(in super::super) done: oneshot::Sender<()>,
+}
+
+/// Why something is not done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("{0}")]
+    Json(#[from] JsonRejection),
+    #[error("{0}")]
+    Query(#[from] QueryRejection),
+    #[error(transparent)]
+    Wish(#[from] WishError),
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+    #[error("fault {id} has hit {hits} times within {within_ms} ms")]
+    NoHit { id: u64, hits: u64, within_ms: u64 },
+    #[error("fault {0} is not set; GET /faults lists those that are")]
+    NoFault(u64),
+    #[error("nothing is at {0}; GET / tells what there is")]
+    Nowhere(Uri),
+    #[error("{0:?} is no name of this machine; ask for 127.0.0.1, [::1] or localhost")]
+    Host(String),
+    #[error("the server is ending")]
+    Ending,
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = match &self {
+            Self::Json(rejection) => rejection.status(),
+            Self::Query(rejection) => rejection.status(),
+            Self::NoHit { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::Wish(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Fault(FaultError::Stopped) | Self::Ending => StatusCode::CONFLICT,
+            Self::Fault(_) | Self::NoFault(_) | Self::Nowhere(_) => StatusCode::NOT_FOUND,
+            Self::Host(_) => StatusCode::FORBIDDEN,
+        };
+        (status, Json(json!({ "error": self.to_string() }))).into_response()
+    }
+}
+
+type Answer = Result<Json<Value>, Refusal>;
+type Given<T> = Result<Json<T>, JsonRejection>;
+
+impl Control {
+    pub(super) fn new(faults: Faults, restarts: mpsc::Sender<Restart>) -> Self {
+        Self { faults, set: Arc::default(), last: Arc::default(), restarts }
+    }
+
+    fn shown(&self, id: u64) -> Result<Json<Value>, Refusal> {
+        let set = self.set.lock();
+        set.get(&id).map(|set| Json(set.shown(id))).ok_or(Refusal::NoFault(id))
+    }
+}
+
+impl Set {
+    fn shown(&self, id: u64) -> Value {
+        json!({ "id": id, "hits": self.fault.hits(), "wish": self.wish })
+    }
+}
+
+/// What there is.
+pub(super) async fn help() -> Json<Value> {
+    Json(json!({
+        "zoolet": env!("CARGO_PKG_VERSION"),
+        "routes": {
+            "GET /connections": "those that are open, with their sessions",
+            "POST /expire": "ends sessions now: {} all, {\"session\": \"0x..\"} one, {\"connection\": 1} that of a connection",
+            "POST /cut": "ends connections now; the body is as for /expire",
+            "POST /faults": "sets a fault that stays until it is lifted: {\"fault\": F}, F being freeze, refuse, hold, \
+                delay (with delay_ms), drop_requests, drop_replies, cut_before_reply, fail (with error) or corrupt \
+                (with frames); with session or connection for one of them; faults of requests with {\"requests\": \
+                {\"next\": 1, \"after\": 0, \"kind\": \"creates, deletes, writes or reads\", \"operations\": [\"create2\"], \
+                \"at\": \"/path\", \"below\": \"/path\"}}",
+            "GET /faults": "those that are set, and how often each has hit",
+            "GET /faults/ID": "one of them; ?hits=1 waits until it has hit, &within_ms=10000 says how long at most",
+            "DELETE /faults/ID": "lifts it",
+            "DELETE /faults": "lifts all",
+            "POST /time": "{\"advance_ms\": 30000} moves the server's clock on; {\"wall_skew_ms\": -1000} sets the wall time off",
+            "POST /restart": "{\"down_ms\": 0} stops the server and starts it again at the same port; what is only in memory is gone",
+        },
+    }))
+}
+
+pub(super) async fn unknown(uri: Uri) -> Refusal {
+    Refusal::Nowhere(uri)
+}
+
+pub(super) async fn connections(State(control): State<Control>) -> Answer {
+    let connections = control.faults.connections()?;
+    let shown = |connection: &zoolet_server::faults::ConnectionInfo| {
+        let session = Some(connection.session).filter(|session| !session.is_none());
+        json!({
+            "id": connection.id.0,
+            "session": session.map(|session| session.to_string()),
+            "address": connection.address.map(|address| address.to_string()),
+        })
+    };
+    Ok(Json(connections.iter().map(shown).collect()))
+}
+
+pub(super) async fn expire(State(control): State<Control>, target: Given<Target>) -> Answer {
+    let expired = target?.aim(&control.faults)?.expire()?;
+    Ok(Json(json!({ "expired": expired })))
+}
+
+pub(super) async fn cut(State(control): State<Control>, target: Given<Target>) -> Answer {
+    let cut = target?.aim(&control.faults)?.cut()?;
+    Ok(Json(json!({ "cut": cut })))
+}
+
+pub(super) async fn set(State(control): State<Control>, wish: Given<Wish>) -> Answer {
+    let Json(wish) = wish?;
+    wish.check()?;
+    let fault = wish.set(&control.faults)?;
+    let id = control.last.fetch_add(1, Ordering::Relaxed) + 1;
+    control.set.lock().insert(id, Set { wish, fault });
+    control.shown(id)
+}
+
+pub(super) async fn faults(State(control): State<Control>) -> Json<Value> {
+    Json(control.set.lock().iter().map(|(id, set)| set.shown(*id)).collect())
+}
+
+/// Until when an answer about a fault is waited for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Wait {
+    /// How often it is to have hit.
+    hits: u64,
+    within_ms: u64,
+}
+
+impl Default for Wait {
+    fn default() -> Self {
+        Self { hits: 0, within_ms: 10_000 }
+    }
+}
+
+pub(super) async fn fault(
+    State(control): State<Control>,
+    Path(id): Path<u64>,
+    wait: Result<Query<Wait>, QueryRejection>,
+) -> Answer {
+    let Query(Wait { hits, within_ms }) = wait?;
+    let fault = control.set.lock().get(&id).map(|set| set.fault.clone());
+    let fault = fault.ok_or(Refusal::NoFault(id))?;
+    tokio::time::timeout(Duration::from_millis(within_ms), fault.has_hit(hits))
+        .await
+        .map_err(|_| Refusal::NoHit { id, hits: fault.hits(), within_ms })?;
+    control.shown(id)
+}
+
+pub(super) async fn lift(State(control): State<Control>, Path(id): Path<u64>) -> Answer {
+    let set = control.set.lock().remove(&id).ok_or(Refusal::NoFault(id))?;
+    set.fault.lift();
+    Ok(Json(set.shown(id)))
+}
+
+pub(super) async fn heal(State(control): State<Control>) -> Json<Value> {
+    let lifted = std::mem::take(&mut *control.set.lock()).len();
+    control.faults.heal();
+    Json(json!({ "lifted": lifted }))
+}
+
+/// How time is moved.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TimeWish {
+    advance_ms: u64,
+    wall_skew_ms: Option<i64>,
+}
+
+pub(super) async fn time(State(control): State<Control>, wish: Given<TimeWish>) -> Answer {
+    let Json(wish) = wish?;
+    if let Some(ms) = wish.wall_skew_ms {
+        control.faults.skew_wall_time(ms);
+    }
+    control.faults.advance(Duration::from_millis(wish.advance_ms))?;
+    Ok(Json(json!(wish)))
+}
+
+/// How long the server is to be away.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RestartWish {
+    down_ms: u64,
+}
+
+pub(super) async fn restart(State(control): State<Control>, wish: Given<RestartWish>) -> Answer {
+    let Json(wish) = wish?;
+    let (done, is_done) = oneshot::channel();
+    let restart = Restart { down: Duration::from_millis(wish.down_ms), done };
+    control.restarts.send(restart).await.map_err(|_| Refusal::Ending)?;
+    is_done.await.map_err(|_| Refusal::Ending)?;
+    Ok(Json(json!({ "restarted": true })))
+}

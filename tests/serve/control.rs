@@ -1,0 +1,168 @@
+//! The test control: faults over HTTP.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zoolet::client::{Client, ConnectionState};
+
+use super::command::{Running, run, within_limit};
+
+/// A server with a test control, and where that is.
+async fn start() -> (Running, SocketAddr) {
+    let args = ["serve", "--listen", "127.0.0.1:0", "--test-control", "127.0.0.1:0"];
+    let mut server = Running::start(&args).await;
+    let line = server.next_stdout_line().await.expect("the second line says where");
+    let control = line.strip_prefix("test control on http://").expect("it is a URL");
+    (server, control.parse().expect("it is an address"))
+}
+
+/// Asks as a program does, with headers of one's own; the status and the body of the answer.
+async fn send(control: SocketAddr, head: &str, body: &str) -> (u16, Value) {
+    let talk = async {
+        let mut stream = TcpStream::connect(control).await?;
+        let length = body.len();
+        let request = format!("{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.map(|_| answer)
+    };
+    let answer: String = within_limit(talk).await.expect("the control answers");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status.expect("it is HTTP"), serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+async fn ask(control: SocketAddr, what: &str, body: Value) -> (u16, Value) {
+    let head = format!(
+        "{what} HTTP/1.1\r\nHost: localhost:{}\r\nContent-Type: application/json\r\n",
+        control.port()
+    );
+    send(control, &head, &body.to_string()).await
+}
+
+async fn connect(server: &Running) -> Client {
+    within_limit(Client::connect(server.reachable().to_string().as_str())).await.expect("it listens")
+}
+
+#[tokio::test]
+async fn faults_are_set_hit_and_are_lifted() {
+    let (server, control) = start().await;
+    let client = connect(&server).await;
+    let wish = json!({
+        "fault": "fail",
+        "session": client.session_id().to_string(),
+        "requests": { "next": 1, "kind": "creates", "below": "/a" },
+        "error": "QuotaExceeded",
+    });
+    let (status, set) = ask(control, "POST /faults", wish.clone()).await;
+    assert_eq!((status, &set["wish"], &set["hits"]), (200, &wish, &json!(0)));
+    let error = within_limit(async { client.create("/a/b").await }).await.unwrap_err();
+    assert!(error.is(zoolet::protocol::ErrorCode::QUOTA_EXCEEDED), "{error}");
+
+    let id = set["id"].as_u64().unwrap();
+    let (status, hit) = ask(control, &format!("GET /faults/{id}?hits=1"), Value::Null).await;
+    assert_eq!((status, &hit["hits"]), (200, &json!(1)));
+    let (status, late) =
+        ask(control, &format!("GET /faults/{id}?hits=2&within_ms=1"), Value::Null).await;
+    assert_eq!(status, 408, "{late}");
+    assert_eq!(ask(control, "GET /faults", Value::Null).await.1.as_array().unwrap().len(), 1);
+    assert_eq!(ask(control, &format!("DELETE /faults/{id}"), Value::Null).await.0, 200);
+    assert_eq!(ask(control, &format!("DELETE /faults/{id}"), Value::Null).await.0, 404);
+    let healed = ask(control, "DELETE /faults", Value::Null).await;
+    assert_eq!(healed, (200, json!({ "lifted": 0 })));
+}
+
+#[tokio::test]
+async fn sessions_and_connections_end_and_time_passes() {
+    let (server, control) = start().await;
+    let client = connect(&server).await;
+    let session = client.session_id();
+    let (_, connections) = ask(control, "GET /connections", Value::Null).await;
+    assert_eq!(connections[0]["session"], json!(session.to_string()));
+    let this = json!({ "connection": connections[0]["id"] });
+    assert_eq!(ask(control, "POST /cut", this).await, (200, json!({ "cut": 1 })));
+    let mut states = client.state();
+    let back = states.wait_for(|state| *state == Some(ConnectionState::Reconnected));
+    within_limit(back).await.unwrap();
+    assert_eq!(client.session_id(), session, "a session outlives its connection");
+
+    let expired = ask(control, "POST /expire", json!({ "session": session.to_string() })).await;
+    assert_eq!(expired, (200, json!({ "expired": 1 })));
+    while client.session_id() == session {
+        within_limit(states.changed()).await.unwrap();
+    }
+
+    let (status, _) = ask(control, "POST /faults", json!({ "fault": "refuse" })).await;
+    assert_eq!(status, 200);
+    let (status, time) = ask(control, "POST /time", json!({ "advance_ms": 60_000 })).await;
+    assert_eq!(status, 200, "{time}");
+    let (status, error) =
+        ask(control, "POST /expire", json!({ "session": session.to_string() })).await;
+    assert_eq!(status, 404);
+    assert!(error["error"].as_str().unwrap().contains("no session"), "{error}");
+}
+
+#[tokio::test]
+async fn a_restart_is_at_the_same_port_and_faults_stay() {
+    let (server, control) = start().await;
+    let client = connect(&server).await;
+    within_limit(async { client.create("/gone").await }).await.unwrap();
+    let fault = json!({ "fault": "delay", "delay_ms": 1 });
+    assert_eq!(ask(control, "POST /faults", fault).await.0, 200);
+    let again = ask(control, "POST /restart", json!({ "down_ms": 10 })).await;
+    assert_eq!(again, (200, json!({ "restarted": true })));
+    let client = connect(&server).await;
+    let there = within_limit(async { client.exists("/gone").await }).await.unwrap();
+    assert!(there.is_none(), "it was in memory only");
+    assert_eq!(ask(control, "GET /faults", Value::Null).await.1.as_array().unwrap().len(), 1);
+    let (status, _) = server.end("TERM").await;
+    assert_eq!(status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn nonsense_is_named_and_nothing_is_done() {
+    let (_server, control) = start().await;
+    let (status, help) = ask(control, "GET /", Value::Null).await;
+    assert_eq!((status, help["zoolet"].as_str()), (200, Some(env!("CARGO_PKG_VERSION"))));
+    let cases = [
+        ("GET /fault", Value::Null, 404, "GET / tells what there is"),
+        ("POST /faults", json!({ "fault": "freze" }), 422, "unknown variant `freze`"),
+        ("POST /faults", json!({ "fault": "fail" }), 422, "needs \"error\""),
+        ("POST /faults", json!({ "fault": "hold", "session": "0x1" }), 404, "no session 0x1"),
+        ("POST /time", json!({ "advance_ms": -1 }), 422, "invalid value: integer `-1`"),
+        ("POST /cut", json!({ "sesion": "0x1" }), 422, "unknown field `sesion`"),
+    ];
+    for (what, body, expected, word) in cases {
+        let (status, answer) = ask(control, what, body).await;
+        let error = answer["error"].as_str().unwrap_or_default();
+        assert!(status == expected && error.contains(word), "{what}: {status} {answer}");
+    }
+    assert_eq!(ask(control, "GET /faults", Value::Null).await, (200, json!([])));
+}
+
+#[tokio::test]
+async fn a_page_in_a_browser_can_do_nothing() {
+    let (_server, control) = start().await;
+    let form = "POST /faults HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n";
+    assert_eq!(send(control, form, r#"{"fault":"freeze"}"#).await.0, 415);
+    let rebound =
+        "POST /faults HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\n";
+    assert_eq!(send(control, rebound, r#"{"fault":"freeze"}"#).await.0, 403);
+    assert_eq!(ask(control, "GET /faults", Value::Null).await, (200, json!([])));
+}
+
+#[tokio::test]
+async fn it_is_for_this_machine_only() {
+    let ended = run(&["serve", "--listen", "127.0.0.1:0", "--test-control", "0.0.0.0:0"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("it must be a loopback address"), "{ended:?}");
+    let ended = run(&["serve", "--listen", "127.0.0.1:0", "--test-control", "8080"]).await;
+    assert!(ended.stderr.contains("as 127.0.0.1:8080"), "{ended:?}");
+    // Who sets no control has none.
+    let mut server = Running::start(&["serve", "--listen", "127.0.0.1:0"]).await;
+    let line = tokio::time::timeout(Duration::from_secs(60), server.next_stdout_line()).await;
+    assert!(line.unwrap().unwrap().starts_with("zoolet "));
+}
