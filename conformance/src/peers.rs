@@ -18,6 +18,8 @@ pub enum Peer {
     Kazoo,
     /// Curator's recipes from Debian's jars, and a Java compiler.
     Curator,
+    /// JUnit from Debian's jars.
+    JUnit,
 }
 
 /// A peer that is not there.
@@ -53,7 +55,7 @@ impl Peer {
     /// [`Missing`] says what is not there.
     pub fn find(self) -> Result<(), Missing> {
         // Asking a program for its version takes a while, and many tests ask.
-        static FOUND: [OnceLock<Result<(), Missing>>; 3] = [const { OnceLock::new() }; 3];
+        static FOUND: [OnceLock<Result<(), Missing>>; 4] = [const { OnceLock::new() }; 4];
         FOUND[self as usize].get_or_init(|| self.look_for()).clone()
     }
 
@@ -71,6 +73,7 @@ impl Peer {
                 }
                 needs_program("javac", "-version")
             }
+            Self::JUnit => needs_file(Path::new("/usr/share/java/junit4.jar")),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Clients that know nothing of us, on our server: the shells of the Java and the C client, kazoo's
-//! recipes, Curator's mutex, and kazoo's own tests.
+//! recipes, Curator's mutex, kazoo's own tests, and the examples of tests in other languages.
 //!
 //! The checks are programs of their own below `conformance`, each of which can be run by hand
 //! against any server.
@@ -24,6 +24,8 @@ fn main() -> ExitCode {
         client("kazoo-recipes", Peer::Kazoo),
         client("curator-mutex", Peer::Curator),
         harness::needs(&[Peer::Kazoo], "kazoo-suite", kazoo_suite),
+        harness::needs(&[Peer::Kazoo], "pytest-example", pytest_example),
+        harness::needs(&[Peer::Curator, Peer::JUnit], "junit-example", junit_example),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -44,6 +46,21 @@ fn kazoo_suite() -> Result<(), Failed> {
     let mut run = Command::new(folder.join("kazoo/run"));
     run.args(["--server", "zoolet", "--workers", "2", "--zoolet-bin"]).arg(zoolet_binary()?);
     succeeded(&run.output()?)
+}
+
+/// The tests of a lock in Python that users are shown, with faults set over HTTP.
+fn pytest_example() -> Result<(), Failed> {
+    let mut run = Command::new(peers::kazoo_python());
+    run.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]);
+    run.arg(peers::conformance_folder().join("../examples/pytest"));
+    run.env("ZOOLET", zoolet_binary()?).env("PYTHONDONTWRITEBYTECODE", "1");
+    succeeded(&run.output()?)
+}
+
+/// Those in Java.
+fn junit_example() -> Result<(), Failed> {
+    let mut run = Command::new(peers::conformance_folder().join("../examples/junit/run"));
+    succeeded(&run.env("ZOOLET", zoolet_binary()?).output()?)
 }
 
 /// What a program said goes into the report of a failure.

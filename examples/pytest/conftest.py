@@ -1,0 +1,112 @@
+"""A zoolet of one's own for each test, with faults as methods.
+
+Needs `kazoo` and `pytest`, and the command `zoolet` (or the variable ZOOLET, which names it).
+"""
+
+import json
+import os
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+from kazoo.client import KazooClient
+
+
+class Zoolet:
+    """A server in a process of its own. Its faults are those of `GET /` of its test control."""
+
+    def __init__(self, *options):
+        command = [os.environ.get("ZOOLET", "zoolet"), "serve", "--listen", "127.0.0.1:0"]
+        command += ["--test-control", "127.0.0.1:0", "--log-level", "warn", *options]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.address = self._process.stdout.readline().removeprefix("listening on ").strip()
+        self._control = self._process.stdout.readline().removeprefix("test control on ").strip()
+        self._clients = []
+
+    def client(self, **options):
+        """A client that is connected."""
+        client = KazooClient(hosts=self.address, **options)
+        client.start()
+        self._clients.append(client)
+        return client
+
+    def expire(self, client):
+        """Ends a client's session now."""
+        return self._ask("POST", "/expire", _whom(client))
+
+    def cut(self, client=None):
+        """Ends a client's connection now, or all connections."""
+        return self._ask("POST", "/cut", _whom(client))
+
+    def fault(self, fault, client=None, **details):
+        """Sets a fault, for one client or for all; returns it."""
+        return Fault(self, self._ask("POST", "/faults", {"fault": fault, **_whom(client), **details}))
+
+    def advance(self, seconds):
+        """Moves the server's clock on: sessions of which nothing was heard for so long are over."""
+        return self._ask("POST", "/time", {"advance_ms": int(seconds * 1000)})
+
+    def restart(self, down_seconds=0):
+        """Stops the server and starts it again at the same port."""
+        return self._ask("POST", "/restart", {"down_ms": int(down_seconds * 1000)})
+
+    def heal(self):
+        """Ends all faults."""
+        return self._ask("DELETE", "/faults")
+
+    def close(self):
+        self.heal()
+        for client in self._clients:
+            client.stop()
+            client.close()
+        self._process.terminate()
+        self._process.wait(timeout=10)
+
+    def _ask(self, method, path, body=None):
+        request = urllib.request.Request(self._control + path, method=method)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(json.load(error)["error"]) from None
+
+
+class Fault:
+    """A fault that was set; it ends with `with`."""
+
+    def __init__(self, zoolet, shown):
+        self._zoolet = zoolet
+        self._path = f"/faults/{shown['id']}"
+
+    def hits(self):
+        """How often it has hit."""
+        return self._zoolet._ask("GET", self._path)["hits"]
+
+    def wait(self, hits=1):
+        """Waits until it has hit so often."""
+        return self._zoolet._ask("GET", f"{self._path}?hits={hits}")
+
+    def lift(self):
+        self._zoolet._ask("DELETE", self._path)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.lift()
+
+
+def _whom(client):
+    return {} if client is None else {"session": hex(client.client_id[0] % 2**64)}
+
+
+@pytest.fixture
+def zoolet():
+    """A server that is gone when the test is over."""
+    server = Zoolet()
+    yield server
+    server.close()
