@@ -17,6 +17,7 @@ mod locks;
 mod metrics;
 mod outcome;
 mod process;
+mod report;
 mod run;
 mod sessions;
 pub(crate) mod stage;
@@ -95,6 +96,7 @@ Everything is done below one znode, which is deleted at the end, also after Ctrl
 
 Examples:
   zoolet bench herd                                     what the herd effect costs, on our server
+  zoolet bench herd --report herd.html                  the same with plots, for a browser
   zoolet bench lock --clients 1,64 --lock predecessor   how fast the mutex is
   zoolet bench load --mix get=50,set=40,create=5,delete=5 --sessions 64
   zoolet bench herd --server embedded --server apache=zk:2181 --rounds 5

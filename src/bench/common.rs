@@ -1,5 +1,6 @@
 //! The options that all benches share.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -45,6 +46,10 @@ pub(super) struct Common {
     /// Print JSON instead of a table, with the numbers of each round
     #[arg(long, help_heading = RESULTS)]
     pub(super) json: bool,
+
+    /// Write a page for a browser; it is one file, and needs no network
+    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
+    pub(super) report: Option<PathBuf>,
 
     /// How much to log [default: error, or what the variable RUST_LOG says]
     #[arg(long, value_name = "LEVEL")]

@@ -1,6 +1,7 @@
 //! Why nothing was measured, and the exit status for it.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use zoolet_protocol::ErrorCode;
@@ -31,6 +32,8 @@ pub(crate) enum Failure {
     Silent { server: String, seconds: u64 },
     #[error("the system refuses what this needs: {0}")]
     System(io::Error),
+    #[error("{path} cannot be written: {error}")]
+    Report { path: PathBuf, error: io::Error },
     #[error("interrupted")]
     Interrupted,
 }
@@ -39,7 +42,7 @@ impl Failure {
     /// As `sysexits.h` has them.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Violated { .. } | Self::Oversold { .. } => 1,
+            Self::Violated { .. } | Self::Oversold { .. } | Self::Report { .. } => 1,
             Self::Usage(_) | Self::Exists(_) | Self::NoParent(_) => 2,
             Self::NoServer(_) => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,

@@ -11,6 +11,8 @@ use super::common::Common;
 use super::failure::Failure;
 use super::latency::Latencies;
 use super::metrics::CPU;
+use super::outcome::Outcome;
+use super::report::{Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, unpanicked};
 use super::values::{Label, Metric, Part, Unit};
@@ -53,6 +55,19 @@ impl Workload for FanOut {
         format!("{watchers} watchers")
     }
 
+    fn story(&self, outcome: &Outcome) -> Story {
+        let told = |server| {
+            let row = outcome.rows.iter().rfind(|row| row.server == server)?;
+            Some(format!(
+                "On {}, the last of {} who watch a znode hears of a change after {}.",
+                outcome.server_name(server),
+                row.label(WATCHERS)?,
+                LAST.unit.text(row.value(LAST)?),
+            ))
+        };
+        Story { plots: PLOTS.to_vec(), ..Story::of_servers(outcome, told) }
+    }
+
     async fn measure(&self, stage: &mut Stage, &watchers: &usize) -> Result<Vec<Part>, Failure> {
         let clients = stage.clients(watchers + 1).await?;
         let path = stage.new_path();
@@ -81,7 +96,7 @@ impl Workload for FanOut {
         values.extend(heard.values());
         let cpu = cpu.map(|cpu| cpu.as_secs_f64() * MICROSECONDS / changes / each);
         values.push((CPU, cpu));
-        Ok(vec![Part { labels: vec![("watchers", Label::Number(watchers))], values }])
+        Ok(vec![Part { labels: vec![(WATCHERS, Label::Number(watchers))], values }])
     }
 
     fn notes(&self) -> Vec<String> {
@@ -93,6 +108,18 @@ impl Workload for FanOut {
         ]
     }
 }
+
+const WATCHERS: &str = "watchers";
+
+const fn plot(title: &'static str, about: &'static str, metric: Metric) -> Plot {
+    let across = WATCHERS;
+    Plot { title, about, across, lines: None, metric, dashed: None, only: None }
+}
+
+const PLOTS: [Plot; 2] = [
+    plot("Until the last has heard", "From the call to set the znode, by how many watch it.", LAST),
+    plot("CPU time of the server", "For each event, where it is known.", CPU),
+];
 
 /// Leaves a watch for each, all at once.
 async fn watch(stage: &Stage, clients: &[Client], path: &str) -> Result<Vec<Watcher>, Failure> {

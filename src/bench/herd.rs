@@ -1,5 +1,7 @@
 //! `zoolet bench herd`: what a hand-off costs, by how many wait.
 
+mod story;
+
 use std::time::Duration;
 
 use clap::Args;
@@ -11,6 +13,8 @@ use super::hand_off::Line;
 use super::kind::LockKind;
 use super::latency::Latencies;
 use super::metrics::{BYTES, CPU, EVENTS, HAND_OFFS, REQUESTS};
+use super::outcome::Outcome;
+use super::report::Story;
 use super::run::Workload;
 use super::stage::Stage;
 use super::values::{Label, Named, Part};
@@ -90,6 +94,10 @@ impl Workload for Herd {
         (is_cut && has_herd).then(note).into_iter().collect()
     }
 
+    fn story(&self, outcome: &Outcome) -> Story {
+        story::story(outcome)
+    }
+
     async fn measure(&self, stage: &mut Stage, point: &Point) -> Result<Vec<Part>, Failure> {
         let clients = stage.clients(point.waiters + 1).await?;
         let path = stage.new_path();
@@ -137,4 +145,4 @@ fn labels(point: &Point) -> Vec<Named> {
 
 const MICROSECONDS: f64 = 1e6;
 
-pub(super) const WAITERS: &str = "waiters";
+const WAITERS: &str = "waiters";

@@ -16,8 +16,10 @@ use self::worker::{Tally, Worker};
 use super::clock::now;
 use super::common::Common;
 use super::failure::Failure;
-use super::latency::Latencies;
+use super::latency::{Latencies, P50};
 use super::metrics::{BYTES, CPU, MEMORY, PER_SECOND};
+use super::outcome::Outcome;
+use super::report::Story;
 use super::run::Workload;
 use super::stage::{Stage, unpanicked};
 use super::values::{Label, Metric, Part, Unit, Value};
@@ -68,6 +70,19 @@ impl Workload for Plan {
 
     fn describe(&self, (): &()) -> String {
         format!("{} sessions with {} requests under way", self.sessions, self.depth)
+    }
+
+    fn story(&self, outcome: &Outcome) -> Story {
+        let told = |server| {
+            let row = outcome.rows.iter().find(|row| row.server == server)?;
+            Some(format!(
+                "{} carries out {} operations, half of them within {}.",
+                outcome.server_name(server),
+                PER_SECOND.unit.text(row.value(PER_SECOND)?),
+                P50.unit.text(row.value(P50)?),
+            ))
+        };
+        Story::of_servers(outcome, told)
     }
 
     async fn measure(&self, stage: &mut Stage, (): &()) -> Result<Vec<Part>, Failure> {

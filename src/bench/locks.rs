@@ -15,6 +15,8 @@ use super::failure::Failure;
 use super::kind::{LOCK, LockKind};
 use super::latency::Latencies;
 use super::metrics::{BYTES, CPU, EVENTS, PER_SECOND, REQUESTS};
+use super::outcome::Outcome;
+use super::report::{Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, unpanicked};
 use super::values::{Label, Part};
@@ -60,7 +62,7 @@ enum Paths {
 }
 
 impl Paths {
-    fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Own => "own",
             Self::One => "one",
@@ -96,6 +98,24 @@ impl Workload for Locks {
 
     fn describe(&self, Point { kind, clients, paths }: &Point) -> String {
         format!("{clients} clients, {} path, {}", paths.name(), kind.name())
+    }
+
+    fn story(&self, outcome: &Outcome) -> Story {
+        let told = |server| {
+            let rows = outcome.rows.iter().filter(move |row| row.server == server);
+            let rates = rows.filter_map(|row| Some((row, row.value(PER_SECOND)?)));
+            let (row, rate) = rates.max_by(|one, other| one.1.total_cmp(&other.1))?;
+            let labels: Vec<String> =
+                row.labels.iter().map(|(_, label)| label.to_string()).collect();
+            let (name, rate) = (outcome.server_name(server), PER_SECOND.unit.text(rate));
+            let [path, clients, lock] = labels.as_slice() else { return None };
+            Some(format!(
+                "On {name} there are {rate} acquisitions at most: {lock}, {clients} clients, {path} \
+                 path."
+            ))
+        };
+        let legend = LockKind::ALL.map(|kind| (kind.name(), "")).to_vec();
+        Story { plots: PLOTS.to_vec(), legend, ..Story::of_servers(outcome, told) }
     }
 
     async fn measure(&self, stage: &mut Stage, point: &Point) -> Result<Vec<Part>, Failure> {
@@ -136,13 +156,33 @@ impl Workload for Locks {
             (CPU, cpu.and_then(|cpu| each(cpu.as_micros() as u64))),
         ]);
         let labels = vec![
-            ("path", Label::Text(point.paths.name())),
-            ("clients", Label::Number(point.clients)),
+            (PATH, Label::Text(point.paths.name())),
+            (CLIENTS, Label::Number(point.clients)),
             (LOCK, Label::Text(point.kind.name())),
         ];
         Ok(vec![Part { labels, values }])
     }
 }
+
+const fn plot(title: &'static str, about: &'static str, paths: Paths) -> Plot {
+    Plot {
+        title,
+        about,
+        across: CLIENTS,
+        lines: Some(LOCK),
+        metric: PER_SECOND,
+        dashed: None,
+        only: Some((PATH, paths.name())),
+    }
+}
+
+const PLOTS: [Plot; 2] = [
+    plot("Each on a path of its own", "Acquisitions in a second, by clients.", Paths::Own),
+    plot("All on one path", "Acquisitions in a second, by clients who contend.", Paths::One),
+];
+
+const PATH: &str = "path";
+const CLIENTS: &str = "clients";
 
 /// What is done with what is done.
 #[derive(Debug, Default)]

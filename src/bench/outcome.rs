@@ -46,6 +46,14 @@ pub(crate) struct Row {
     rounds: Vec<Vec<Value>>,
 }
 
+impl Outcome {
+    /// What a server says that it is, or what it is called.
+    pub(crate) fn server_name(&self, server: usize) -> &str {
+        let server = &self.servers[server];
+        server.version.as_deref().unwrap_or(&server.name)
+    }
+}
+
 impl Row {
     /// The same thing, measured in several rounds.
     pub(crate) fn of_rounds(server: usize, parts: Vec<Part>) -> Self {
@@ -55,6 +63,18 @@ impl Row {
         let of_rounds = |metric: Metric| rounds.iter().map(move |values| value(values, metric));
         let values = metrics.map(|metric| (metric, median(of_rounds(metric)))).collect();
         Self { server, labels, values, rounds }
+    }
+}
+
+impl Row {
+    /// The value of a metric, if it is known.
+    pub(crate) fn value(&self, metric: Metric) -> Option<f64> {
+        value(&self.values, metric)
+    }
+
+    /// The label of a name.
+    pub(crate) fn label(&self, name: &str) -> Option<&Label> {
+        self.labels.iter().find(|(key, _)| *key == name).map(|(_, label)| label)
     }
 }
 

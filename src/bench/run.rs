@@ -6,6 +6,7 @@ use super::common::Common;
 use super::environment::{Machine, command_line, date};
 use super::failure::Failure;
 use super::outcome::{Outcome, Row, ServerFacts};
+use super::report::{self, Story};
 use super::stage::{Manner, Place, Stage};
 use super::table;
 use super::values::Part;
@@ -32,6 +33,9 @@ pub(super) trait Workload {
         Vec::new()
     }
 
+    /// What the results tell, and how it is drawn.
+    fn story(&self, outcome: &Outcome) -> Story;
+
     /// Measures it once on a server. Each time the same parts come, in the same order.
     async fn measure(&self, stage: &mut Stage, point: &Self::Point) -> Result<Vec<Part>, Failure>;
 }
@@ -51,7 +55,10 @@ pub(super) fn run<W: Workload>(workload: &W, common: &Common) -> Result<(), Fail
         .map_err(Failure::System)?;
     let outcome = runtime.block_on(measured(workload, common, places))?;
     table::tell(&outcome, common.json);
-    Ok(())
+    match &common.report {
+        Some(path) => report::write(path, &outcome, &workload.story(&outcome)),
+        None => Ok(()),
+    }
 }
 
 async fn measured<W: Workload>(

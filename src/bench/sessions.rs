@@ -10,6 +10,8 @@ use super::common::Common;
 use super::failure::Failure;
 use super::latency::Latencies;
 use super::metrics::{MEMORY, PER_SECOND};
+use super::outcome::Outcome;
+use super::report::{Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, close, unpanicked};
 use super::values::{Label, Metric, Part, Unit};
@@ -44,6 +46,18 @@ const IDLE_CPU: Metric = Metric {
 const MEMORY_EACH: Metric =
     Metric { key: "memory_bytes_each", heading: "memory each", unit: Unit::Bytes };
 
+const SESSIONS: &str = "sessions";
+
+const PLOT: Plot = Plot {
+    title: "How fast sessions open",
+    about: "Sessions in a second, by how many there are at the end.",
+    across: SESSIONS,
+    lines: None,
+    metric: PER_SECOND,
+    dashed: None,
+    only: None,
+};
+
 const MICROSECONDS: f64 = 1e6;
 
 impl Workload for Sessions {
@@ -56,6 +70,19 @@ impl Workload for Sessions {
 
     fn describe(&self, sessions: &usize) -> String {
         format!("{sessions} sessions")
+    }
+
+    fn story(&self, outcome: &Outcome) -> Story {
+        let told = |server| {
+            let row = outcome.rows.iter().rfind(|row| row.server == server)?;
+            Some(format!(
+                "{} opens {} sessions, of {} in all.",
+                outcome.server_name(server),
+                PER_SECOND.unit.text(row.value(PER_SECOND)?),
+                row.label(SESSIONS)?,
+            ))
+        };
+        Story { plots: vec![PLOT], ..Story::of_servers(outcome, told) }
     }
 
     async fn measure(&self, stage: &mut Stage, &sessions: &usize) -> Result<Vec<Part>, Failure> {
@@ -94,7 +121,7 @@ impl Workload for Sessions {
             (MEMORY, memory),
             (MEMORY_EACH, grown.map(|bytes| bytes / sessions as f64)),
         ]);
-        Ok(vec![Part { labels: vec![("sessions", Label::Number(sessions))], values }])
+        Ok(vec![Part { labels: vec![(SESSIONS, Label::Number(sessions))], values }])
     }
 
     fn notes(&self) -> Vec<String> {

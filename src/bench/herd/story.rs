@@ -1,0 +1,116 @@
+//! What a run tells about the herd, in sentences and plots.
+
+use super::WAITERS;
+use crate::bench::kind::{LOCK, LockKind};
+use crate::bench::latency::{P50, P99};
+use crate::bench::metrics::{BYTES, CPU, EVENTS, REQUESTS};
+use crate::bench::outcome::{Outcome, Row};
+use crate::bench::report::{Plot, Story};
+use crate::bench::values::{Label, Metric, Unit, grouped};
+
+/// The story of a run.
+pub(super) fn story(outcome: &Outcome) -> Story {
+    let mut sentences: Vec<String> =
+        (0..outcome.servers.len()).filter_map(|server| against_the_herd(outcome, server)).collect();
+    sentences.extend((0..outcome.servers.len()).filter_map(|server| growth(outcome, server)));
+    Story {
+        plots: PLOTS.to_vec(),
+        legend: LEGEND.map(|(kind, meaning)| (kind.name(), meaning)).to_vec(),
+        ..Story::of_sentences(sentences)
+    }
+}
+
+fn rows(outcome: &Outcome, server: usize, kind: LockKind) -> impl Iterator<Item = &Row> {
+    let is_of = move |row: &&Row| {
+        row.server == server && row.label(LOCK) == Some(&Label::Text(kind.name()))
+    };
+    outcome.rows.iter().filter(is_of)
+}
+
+fn waiters(row: &Row) -> usize {
+    match row.label(WAITERS) {
+        Some(&Label::Number(waiters)) => waiters,
+        _ => 0,
+    }
+}
+
+/// How the mutex stands against a herd, with as many as both were measured with.
+fn against_the_herd(outcome: &Outcome, server: usize) -> Option<String> {
+    let herd = |kind| rows(outcome, server, kind).last();
+    let herd = herd(LockKind::ExistsHerd).or_else(|| herd(LockKind::ChildrenHerd))?;
+    let mut mutex = rows(outcome, server, LockKind::Predecessor);
+    let mutex = mutex.find(|row| waiters(row) == waiters(herd))?;
+    let (slow, fast) = (herd.value(P50)?, mutex.value(P50)?);
+    let (many, few) = (herd.value(EVENTS)?, mutex.value(EVENTS)?);
+    Some(format!(
+        "On {}, with {} waiting, a lock that wakes them all reaches its next holder after {}; one \
+         that wakes only the next after {}{}, and for {} instead of {} events.",
+        outcome.server_name(server),
+        grouped(waiters(herd) as f64),
+        Unit::Microseconds.text(slow),
+        Unit::Microseconds.text(fast),
+        times_less(slow, fast),
+        Unit::Count.text(few),
+        Unit::Count.text(many),
+    ))
+}
+
+/// What becomes of the mutex as the line grows.
+fn growth(outcome: &Outcome, server: usize) -> Option<String> {
+    let all: Vec<&Row> = rows(outcome, server, LockKind::Predecessor).collect();
+    let (first, last) = (all.first()?, all.last()?);
+    let text = |row: &Row, metric: Metric| row.value(metric).map(|value| metric.unit.text(value));
+    Some(format!(
+        "On {}, InterProcessMutex takes {} with {} waiting and {} with {}, and {} requests each time.",
+        outcome.server_name(server),
+        text(first, P50)?,
+        grouped(waiters(first) as f64),
+        text(last, P50)?,
+        grouped(waiters(last) as f64),
+        text(last, REQUESTS)?,
+    ))
+}
+
+fn times_less(slow: f64, fast: f64) -> String {
+    let times = slow / fast;
+    if times < TIMES_MIN { String::new() } else { format!(", {times:.0} times sooner") }
+}
+
+/// A difference that is worth a word.
+const TIMES_MIN: f64 = 1.5;
+
+const LEGEND: [(LockKind, &str); 3] = [
+    (LockKind::ExistsHerd, "everybody watches the one znode of the holder, and all are woken"),
+    (LockKind::ChildrenHerd, "everybody watches the list of those who wait, and all are woken"),
+    (
+        LockKind::Predecessor,
+        "everybody watches the one before, and one is woken: InterProcessMutex",
+    ),
+];
+
+const fn plot(title: &'static str, about: &'static str, metric: Metric) -> Plot {
+    let (across, lines) = (WAITERS, Some(LOCK));
+    Plot { title, about, across, lines, metric, dashed: None, only: None }
+}
+
+const PLOTS: [Plot; 5] = [
+    Plot {
+        dashed: Some(P99),
+        ..plot(
+            "From release to the next holder",
+            "The time from the call to release until the next one knows that it holds the lock, by \
+             how many wait. Both axes are logarithmic. Lines are medians, dashed ones the 99th \
+             percentile. Point at a dot for its number.",
+            P50,
+        )
+    },
+    plot(
+        "Events",
+        "How many watch events clients hear of for each acquisition, those of everybody counted \
+         together. Counted on the wire, and so the same on a busy machine.",
+        EVENTS,
+    ),
+    plot("Requests", "How many requests all clients send for each acquisition.", REQUESTS),
+    plot("Bytes", "What goes over the wire for each acquisition, both ways.", BYTES),
+    plot("CPU time of the server", "For each acquisition, where it is known.", CPU),
+];

@@ -1,0 +1,236 @@
+//! Results as a page for a browser: one file without scripts, that needs no network.
+
+mod plot;
+mod scale;
+
+use std::fs;
+use std::path::Path;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use self::plot::Panel;
+use super::environment::{Machine, ZOOLET};
+use super::failure::Failure;
+use super::outcome::{Outcome, Row};
+use super::values::{Label, Metric, Unit};
+
+/// A row of plots, one for each server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plot {
+    pub(super) title: &'static str,
+    /// What is said below the title.
+    pub(super) about: &'static str,
+    /// The label whose numbers are across.
+    pub(super) across: &'static str,
+    /// The label that has a line for each of its texts, if there is one.
+    pub(super) lines: Option<&'static str>,
+    /// What is upwards, as a line.
+    pub(super) metric: Metric,
+    /// What is upwards as a dashed line of the same colour.
+    pub(super) dashed: Option<Metric>,
+    /// Only rows that have this label are in it.
+    pub(super) only: Option<(&'static str, &'static str)>,
+}
+
+/// What a bench has to say beside its table.
+#[derive(Debug, Default)]
+pub(super) struct Story {
+    /// The sentence that comes first.
+    pub(super) first: String,
+    /// What is said of each server.
+    pub(super) more: Vec<String>,
+    pub(super) plots: Vec<Plot>,
+    /// The texts of lines, and what each means.
+    pub(super) legend: Vec<(&'static str, &'static str)>,
+}
+
+impl Story {
+    /// The first sentence leads.
+    pub(super) fn of_sentences(mut sentences: Vec<String>) -> Self {
+        let more = sentences.split_off(sentences.len().min(1));
+        let first = sentences.pop().unwrap_or_else(|| "Nothing was measured.".to_owned());
+        Self { first, more, ..Self::default() }
+    }
+
+    /// A sentence about each server of which there is something to say.
+    pub(super) fn of_servers(
+        outcome: &Outcome,
+        sentence: impl Fn(usize) -> Option<String>,
+    ) -> Self {
+        Self::of_sentences((0..outcome.servers.len()).filter_map(sentence).collect())
+    }
+}
+
+/// Writes the page.
+///
+/// # Errors
+///
+/// [`Failure::Report`] if it cannot be written.
+pub(super) fn write(path: &Path, outcome: &Outcome, story: &Story) -> Result<(), Failure> {
+    let page = page(outcome, story).into_string();
+    fs::write(path, page).map_err(|error| Failure::Report { path: path.to_owned(), error })
+}
+
+fn page(outcome: &Outcome, story: &Story) -> Markup {
+    let title = format!("zoolet bench {}", outcome.bench);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(include_str!("report/style.css"))) }
+            }
+            body {
+                header {
+                    p.eyebrow { (title) }
+                    h1 { (story.first) }
+                    @for sentence in &story.more { p.lead { (sentence) } }
+                    (legend(story))
+                }
+                main {
+                    @for plot in &story.plots { (plots(outcome, story, plot)) }
+                    section {
+                        h2 { "All numbers" }
+                        (table(outcome))
+                        @for note in &outcome.notes { p.note { (note) } }
+                    }
+                    section {
+                        h2 { "How it was measured" }
+                        (facts(outcome))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn legend(story: &Story) -> Markup {
+    html! {
+        @if !story.legend.is_empty() {
+            ul.legend {
+                @for (index, (name, meaning)) in story.legend.iter().enumerate() {
+                    li { span class={ "key line-" (index) } {} b { (name) } " " (meaning) }
+                }
+            }
+        }
+    }
+}
+
+fn plots(outcome: &Outcome, story: &Story, plot: &Plot) -> Markup {
+    let colours: Vec<&str> = story.legend.iter().map(|(name, _)| *name).collect();
+    let of_server = |server| {
+        let rows: Vec<&Row> = outcome.rows.iter().filter(|row| row.server == server).collect();
+        Panel::new(plot, &rows, &colours)
+    };
+    let panels: Vec<Panel> = (0..outcome.servers.len()).map(of_server).collect();
+    let (across, up) = plot::scales(&panels);
+    html! {
+        section {
+            h2 { (plot.title) }
+            p.about { (plot.about) }
+            div.panels {
+                @for (panel, server) in panels.iter().zip(&outcome.servers) {
+                    figure {
+                        figcaption {
+                            b { (server.name) }
+                            @if let Some(version) = &server.version { " " (version) }
+                        }
+                        @match (&across, &up) {
+                            (Some(across), Some(up)) => (panel.draw(plot, across, up)),
+                            _ => p.note { "Nothing is known of this here." },
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn table(outcome: &Outcome) -> Markup {
+    let Some(first) = outcome.rows.first() else {
+        return html! { p.note { "Nothing was measured." } };
+    };
+    html! {
+        div.scroll {
+            table {
+                thead {
+                    tr {
+                        @for (name, label) in &first.labels {
+                            th class=[is_number(label).then_some("number")] { (name) }
+                        }
+                        th { "server" }
+                        @for (metric, _) in &first.values { th.number { (metric.heading) } }
+                    }
+                }
+                tbody {
+                    @for row in &outcome.rows {
+                        tr {
+                            @for (_, label) in &row.labels {
+                                td class=[is_number(label).then_some("number")] {
+                                    (label.to_string())
+                                }
+                            }
+                            td { (outcome.servers[row.server].name) }
+                            @for (metric, value) in &row.values {
+                                td.number { (value.map_or("-".to_owned(), |v| metric.unit.text(v))) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_number(label: &Label) -> bool {
+    matches!(label, Label::Number(_))
+}
+
+fn facts(outcome: &Outcome) -> Markup {
+    let rounds = match outcome.rounds {
+        1 => "once".to_owned(),
+        rounds => format!("{rounds} times, the servers by turns; each number is the median"),
+    };
+    html! {
+        dl {
+            dt { "Command" }
+            dd { code { (outcome.command) } }
+            dt { "Measured" }
+            dd { (rounds) }
+            @for server in &outcome.servers {
+                dt { (server.name) }
+                dd {
+                    (server.version.as_deref().unwrap_or("does not tell its version"))
+                    @if let Some(address) = &server.address { ", at " (address) }
+                }
+            }
+            dt { "Clients" }
+            dd { (ZOOLET) ", " (build()) }
+            dt { "Machine" }
+            dd { (machine(&outcome.machine)) }
+            dt { "Date" }
+            dd { (outcome.date) }
+        }
+    }
+}
+
+/// How this program was compiled.
+fn build() -> &'static str {
+    if cfg!(debug_assertions) { "a debug build, which is slow" } else { "a release build" }
+}
+
+fn machine(machine: &Machine) -> String {
+    let processor = machine.processor.as_deref().unwrap_or("an unknown processor");
+    let mut text = format!("{processor}, {} cores", machine.cores);
+    if let Some(bytes) = machine.memory_bytes {
+        text.push_str(&format!(", {}", Unit::Bytes.text(bytes as f64)));
+    }
+    text.push_str(&format!(", {}", machine.system));
+    if let Some(load) = machine.load {
+        text.push_str(&format!("; load average {load} at the begin"));
+    }
+    text
+}

@@ -1,0 +1,190 @@
+//! Lines over logarithmic axes, as SVG whose colours are the page's.
+
+use maud::{Markup, html};
+
+use super::Plot;
+use super::scale::Scale;
+use crate::bench::outcome::Row;
+use crate::bench::values::{Label, Metric, grouped};
+
+/// The size of a panel, and what is kept free around its lines for numbers and names.
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 136.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 44.0;
+
+/// How near to one another names of lines may stand.
+const NAME_HEIGHT: f64 = 30.0;
+
+/// How near to one another numbers may stand below the axis.
+const NUMBER_WIDTH: f64 = 26.0;
+
+/// The lines of one server.
+#[derive(Debug)]
+pub(super) struct Panel {
+    lines: Vec<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    name: String,
+    colour: usize,
+    is_dashed: bool,
+    metric: Metric,
+    points: Vec<(f64, f64)>,
+}
+
+/// The scales that fit all panels.
+pub(super) fn scales(panels: &[Panel]) -> (Option<Scale>, Option<Scale>) {
+    let points = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
+    (Scale::tight(points().map(|point| point.0)), Scale::wide(points().map(|point| point.1)))
+}
+
+impl Panel {
+    pub(super) fn new(plot: &Plot, rows: &[&Row], colours: &[&str]) -> Self {
+        let text_of = |row: &Row, name: &str| row.label(name).map(Label::to_string);
+        let is_in = |row: &&&Row| {
+            plot.only.is_none_or(|(name, text)| text_of(row, name).as_deref() == Some(text))
+        };
+        let mut lines: Vec<Line> = Vec::new();
+        for row in rows.iter().filter(is_in) {
+            let name = plot.lines.and_then(|lines| text_of(row, lines)).unwrap_or_default();
+            let Some(&Label::Number(across)) = row.label(plot.across) else { continue };
+            let dashed = plot.dashed.map(|metric| (metric, true));
+            for (metric, is_dashed) in [Some((plot.metric, false)), dashed].into_iter().flatten() {
+                let Some(up) = row.value(metric).filter(|&up| up > 0.0) else { continue };
+                let is_this = |line: &&mut Line| line.name == name && line.is_dashed == is_dashed;
+                let point = (across as f64, up);
+                match lines.iter_mut().find(is_this) {
+                    Some(line) => line.points.push(point),
+                    None => {
+                        let colour = colours.iter().position(|other| *other == name).unwrap_or(0);
+                        let (name, points) = (name.clone(), vec![point]);
+                        lines.push(Line { name, colour, is_dashed, metric, points });
+                    }
+                }
+            }
+        }
+        Self { lines }
+    }
+
+    /// The picture.
+    pub(super) fn draw(&self, plot: &Plot, across: &Scale, up: &Scale) -> Markup {
+        let across = across.between(LEFT + 8.0, WIDTH - RIGHT);
+        let up = up.between(HEIGHT - BOTTOM, TOP);
+        html! {
+            svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(plot.title) {
+                (upward_axis(plot.metric, &up))
+                (self.across_axis(plot, &across))
+                @for line in &self.lines { (line.draw(&across, &up)) }
+                (self.names(&across, &up))
+            }
+        }
+    }
+
+    fn across_axis(&self, plot: &Plot, across: &Scale) -> Markup {
+        let mut numbers: Vec<f64> =
+            self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect();
+        numbers.sort_by(f64::total_cmp);
+        numbers.dedup();
+        // The greatest matters most.
+        let mut shown: Vec<f64> = Vec::new();
+        for number in numbers.into_iter().rev() {
+            let place = across.at(number);
+            if shown.last().is_none_or(|&last| across.at(last) - place > NUMBER_WIDTH) {
+                shown.push(number);
+            }
+        }
+        html! {
+            @for number in shown {
+                text.number x=(round(across.at(number))) y=(HEIGHT - BOTTOM + 18.0)
+                    text-anchor="middle" { (grouped(number)) }
+            }
+            text.axis x=(round((LEFT + WIDTH - RIGHT) / 2.0)) y=(HEIGHT - 8.0)
+                text-anchor="middle" { (plot.across) }
+        }
+    }
+
+    /// Each line's name and last number, beside its end and apart from one another.
+    fn names(&self, across: &Scale, up: &Scale) -> Markup {
+        let mut names: Vec<(f64, f64, &Line, f64)> = self
+            .lines
+            .iter()
+            .filter(|line| !line.is_dashed)
+            .filter_map(|line| {
+                let &(x, y) = line.points.last()?;
+                Some((across.at(x) + 10.0, up.at(y), line, y))
+            })
+            .collect();
+        names.sort_by(|one, other| one.1.total_cmp(&other.1));
+        // From the lowest up, and what does not fit there down again.
+        let lowest = HEIGHT - BOTTOM - NAME_HEIGHT / 2.0;
+        let mut below = lowest + NAME_HEIGHT;
+        for (_, y, ..) in names.iter_mut().rev() {
+            *y = y.min(below - NAME_HEIGHT);
+            below = *y;
+        }
+        html! {
+            @for (x, y, line, value) in names {
+                text class={ "name line-" (line.colour) } x=(round(x)) y=(round(y)) {
+                    (line.name)
+                    tspan.value x=(round(x)) dy="14" { (line.metric.unit.text(value)) }
+                }
+            }
+        }
+    }
+}
+
+fn upward_axis(metric: Metric, up: &Scale) -> Markup {
+    html! {
+        @for power in up.powers() {
+            line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(round(up.at(power))) y2=(round(up.at(power)));
+            text.number x=(LEFT - 8.0) y=(round(up.at(power) + 4.0)) text-anchor="end" {
+                (power_text(metric, power))
+            }
+        }
+    }
+}
+
+/// A power of ten without digits that say nothing.
+fn power_text(metric: Metric, power: f64) -> String {
+    let text = metric.unit.text(power);
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
+impl Line {
+    fn draw(&self, across: &Scale, up: &Scale) -> Markup {
+        let place = |&(x, y): &(f64, f64)| (round(across.at(x)), round(up.at(y)));
+        let places: Vec<String> =
+            self.points.iter().map(place).map(|(x, y)| format!("{x},{y}")).collect();
+        let class = if self.is_dashed { "path dashed" } else { "path" };
+        html! {
+            polyline class={ (class) " line-" (self.colour) } points=(places.join(" "));
+            @for point in &self.points {
+                @let (x, y) = place(point);
+                g class={ "dot line-" (self.colour) } {
+                    circle cx=(x) cy=(y) r=(if self.is_dashed { 2.0 } else { 3.5 });
+                    circle.hit cx=(x) cy=(y) r="10" { title { (self.told(point)) } }
+                }
+            }
+        }
+    }
+
+    /// What is told of a point when it is pointed at.
+    fn told(&self, &(x, y): &(f64, f64)) -> String {
+        let Metric { heading, unit, .. } = self.metric;
+        format!("{} {}: {heading} {}", self.name, grouped(x), unit.text(y)).trim_start().to_owned()
+    }
+}
+
+/// To tenths of a pixel.
+fn round(place: f64) -> f64 {
+    (place * 10.0).round() / 10.0
+}
