@@ -139,8 +139,8 @@ fn plots(outcome: &Outcome, story: &Story, plot: &Plot) -> Markup {
                             @if let Some(version) = &server.version { " " (version) }
                         }
                         @match (&across, &up) {
-                            (Some(across), Some(up)) => (panel.draw(plot, across, up)),
-                            _ => p.note { "Nothing is known of this here." },
+                            (Some(across), Some(up)) if !panel.is_empty() => (panel.draw(plot, across, up)),
+                            _ => p.note { "Not known of this server." },
                         }
                     }
                 }

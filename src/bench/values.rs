@@ -1,7 +1,5 @@
 //! Numbers with their names, as tables, JSON and reports have them.
 
-use indicatif::HumanBytes;
-
 /// Something that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Metric {
@@ -49,7 +47,7 @@ impl Unit {
             Self::Count if value >= 100.0 => grouped(value),
             Self::Count => rounded(value),
             Self::PerSecond => format!("{}/s", grouped(value)),
-            Self::Bytes => HumanBytes(value as u64).to_string(),
+            Self::Bytes => bytes_text(value),
         }
     }
 }
@@ -65,13 +63,24 @@ pub(crate) fn grouped(value: f64) -> String {
     indicatif::HumanCount(value.round() as u64).to_string()
 }
 
-/// Three digits and a unit.
 fn time_text(microseconds: f64) -> String {
-    let (value, unit) = match microseconds {
-        ..1e3 => (microseconds, "µs"),
-        ..1e6 => (microseconds / 1e3, "ms"),
-        _ => (microseconds / 1e6, "s"),
-    };
+    match microseconds {
+        ..1e3 => three_digits(microseconds, "µs"),
+        ..1e6 => three_digits(microseconds / 1e3, "ms"),
+        _ => three_digits(microseconds / 1e6, "s"),
+    }
+}
+
+fn bytes_text(bytes: f64) -> String {
+    match bytes {
+        ..1e3 => format!("{bytes:.0} B"),
+        ..1e6 => three_digits(bytes / 1e3, "kB"),
+        ..1e9 => three_digits(bytes / 1e6, "MB"),
+        _ => three_digits(bytes / 1e9, "GB"),
+    }
+}
+
+fn three_digits(value: f64, unit: &str) -> String {
     let places = match value {
         ..10.0 => 2,
         ..100.0 => 1,
@@ -117,7 +126,8 @@ mod tests {
             (Unit::Count, 4.25, "4.2"),
             (Unit::Count, 1234.5, "1,235"),
             (Unit::PerSecond, 1234.5, "1,235/s"),
-            (Unit::Bytes, 2048.0, "2.00 KiB"),
+            (Unit::Bytes, 12.4, "12 B"),
+            (Unit::Bytes, 2048.0, "2.05 kB"),
         ] {
             assert_eq!(unit.text(value), text);
         }

@@ -43,10 +43,10 @@ fn against_the_herd(outcome: &Outcome, server: usize) -> Option<String> {
     let (slow, fast) = (herd.value(P50)?, mutex.value(P50)?);
     let (many, few) = (herd.value(EVENTS)?, mutex.value(EVENTS)?);
     Some(format!(
-        "On {}, with {} waiting, a lock that wakes them all reaches its next holder after {}; one \
-         that wakes only the next after {}{}, and for {} instead of {} events.",
-        outcome.server_name(server),
+        "With {} waiting on {}, a lock that wakes them all takes {} to reach the next one; waking \
+         only that one takes {}{}, and {} events instead of {}.",
         grouped(waiters(herd) as f64),
+        outcome.server_name(server),
         Unit::Microseconds.text(slow),
         Unit::Microseconds.text(fast),
         times_less(slow, fast),
@@ -73,7 +73,7 @@ fn growth(outcome: &Outcome, server: usize) -> Option<String> {
 
 fn times_less(slow: f64, fast: f64) -> String {
     let times = slow / fast;
-    if times < TIMES_MIN { String::new() } else { format!(", {times:.0} times sooner") }
+    if times < TIMES_MIN { String::new() } else { format!(", {times:.0} times less") }
 }
 
 /// A difference that is worth a word.

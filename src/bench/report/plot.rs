@@ -11,7 +11,7 @@ use crate::bench::values::{Label, Metric, grouped};
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 136.0;
+const RIGHT: f64 = 112.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 
@@ -68,6 +68,11 @@ impl Panel {
             }
         }
         Self { lines }
+    }
+
+    /// Whether there is anything to draw.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
     }
 
     /// The picture.
@@ -140,7 +145,7 @@ impl Panel {
 fn upward_axis(metric: Metric, up: &Scale) -> Markup {
     html! {
         @for power in up.powers() {
-            line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(round(up.at(power))) y2=(round(up.at(power)));
+            line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(round(up.at(power))) y2=(round(up.at(power))) {}
             text.number x=(LEFT - 8.0) y=(round(up.at(power) + 4.0)) text-anchor="end" {
                 (power_text(metric, power))
             }
@@ -166,11 +171,11 @@ impl Line {
             self.points.iter().map(place).map(|(x, y)| format!("{x},{y}")).collect();
         let class = if self.is_dashed { "path dashed" } else { "path" };
         html! {
-            polyline class={ (class) " line-" (self.colour) } points=(places.join(" "));
+            polyline class={ (class) " line-" (self.colour) } points=(places.join(" ")) {}
             @for point in &self.points {
                 @let (x, y) = place(point);
                 g class={ "dot line-" (self.colour) } {
-                    circle cx=(x) cy=(y) r=(if self.is_dashed { 2.0 } else { 3.5 });
+                    circle cx=(x) cy=(y) r=(if self.is_dashed { 2.0 } else { 3.5 }) {}
                     circle.hit cx=(x) cy=(y) r="10" { title { (self.told(point)) } }
                 }
             }

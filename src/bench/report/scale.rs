@@ -29,9 +29,8 @@ impl Scale {
     /// As [`Scale::tight`], from a power of ten to a power of ten.
     pub(super) fn wide(values: impl Iterator<Item = f64>) -> Option<Self> {
         let Self { least, greatest, from, to } = Self::tight(values)?;
-        // A number that is a power of ten itself keeps some distance from the edge.
-        let least = STEP.powf((least.log10() - MARGIN).floor());
-        let greatest = STEP.powf((greatest.log10() + MARGIN).ceil());
+        let least = STEP.powf((least.log10() + ROUNDING).floor());
+        let greatest = STEP.powf((greatest.log10() - ROUNDING).ceil());
         Some(Self { least, greatest, from, to })
     }
 
@@ -57,9 +56,6 @@ impl Scale {
 }
 
 const STEP: f64 = 10.0;
-
-/// In powers of ten.
-const MARGIN: f64 = 0.1;
 
 /// What logarithms may be off.
 const ROUNDING: f64 = 1e-9;
