@@ -73,6 +73,11 @@ impl Running {
         ([127, 0, 0, 1], self.address.port()).into()
     }
 
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     pub(crate) async fn next_stdout_line(&mut self) -> Option<String> {
         within_limit(self.stdout.next_line()).await.expect("stdout can be read")
     }
