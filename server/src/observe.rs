@@ -31,6 +31,7 @@
 mod graph;
 mod paths;
 mod stats;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -45,6 +46,7 @@ use zoolet_protocol::{Incoming, Request, RequestHeader, SessionId, decode_incomi
 
 pub use self::graph::{Place, WatchGraph, WatchedPath, Watcher};
 pub use self::stats::{PathStats, Requests, SessionStats, Stats};
+pub use self::trace::{Trace, hex};
 use crate::engine::Engine;
 use crate::outbox::Message;
 use crate::registry::Peer;

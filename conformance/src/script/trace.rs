@@ -1,145 +1,30 @@
-//! What a script's trace shows of a message: everything that is the same in every run.
-//!
-//! Zxids are counted from the begin of the script, sessions have the names of their clients, and
-//! times are not shown where they are those of their zxids. Of a Stat only what a fresh znode does
-//! not have is shown, so that a line says what is remarkable and leaves nothing out.
+//! What a script's trace shows of a message, which is what a recorder of the test kit shows of it.
 
-use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
-use bytes::Bytes;
-use zoolet_protocol::{
-    Acl, ConnectResponse, ErrorCode, MultiResult, Names, Password, ReplyHeader, Response,
-    SessionId, Stat, WatchedEvent, Zxid,
-};
+use zoolet_protocol::{Response, Zxid};
+use zoolet_server::observe;
 
 use crate::client::{Body, Handshake, Message};
 
 /// What is needed to make a message independent of the run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trace {
-    /// The last zxid before the script.
-    pub(crate) base: Zxid,
-    /// Whether the server was new, so that nothing depends on what was before.
-    is_fresh: bool,
-    /// Whether zxids of events are shown.
-    pub(crate) shows_event_zxids: bool,
-    sessions: BTreeMap<SessionId, String>,
-    times: BTreeMap<Zxid, i64>,
-}
-
-/// The longest data that is shown in full.
-const DATA_BYTES_SHOWN: usize = 64;
+pub(crate) struct Trace(observe::Trace);
 
 impl Trace {
     /// A trace that begins after `base`.
     pub(crate) fn new(is_fresh: bool, base: Zxid) -> Self {
-        Self { is_fresh, base, ..Self::default() }
-    }
-
-    /// Gives a session the name of the client that opened it.
-    pub(crate) fn name_session(&mut self, session: SessionId, client: &str) {
-        if session.is_none() || self.sessions.contains_key(&session) {
-            return;
-        }
-        let taken = |name: &String| self.sessions.values().any(|taken| taken == name);
-        let names = (1..).map(|count| match count {
-            1 => client.to_owned(),
-            count => format!("{client}#{count}"),
-        });
-        let name = names.into_iter().find(|name| !taken(name)).expect("there is always another");
-        self.sessions.insert(session, name);
-    }
-
-    /// The session of a name.
-    pub(crate) fn session(&self, name: &str) -> Option<SessionId> {
-        self.sessions.iter().find(|(_, n)| *n == name).map(|(session, _)| *session)
-    }
-
-    /// The sessions that the script saw.
-    pub(crate) fn sessions(&self) -> Vec<SessionId> {
-        self.sessions.keys().copied().collect()
-    }
-
-    fn zxid(&self, zxid: Zxid) -> String {
-        match zxid.0 {
-            special @ (-1 | 0) => special.to_string(),
-            _ if zxid > self.base => format!("z+{}", zxid.0 - self.base.0),
-            _ => "old".into(),
-        }
-    }
-
-    /// A zxid of a Stat, which for built-in znodes depends on what was before.
-    fn stat_zxid(&self, zxid: Zxid) -> String {
-        if zxid == Zxid::ZERO && !self.is_fresh { "old".into() } else { self.zxid(zxid) }
-    }
-
-    fn session_name(&self, session: SessionId) -> String {
-        match self.sessions.get(&session) {
-            Some(name) => name.clone(),
-            None if session.is_none() => "none".into(),
-            None => "unknown".into(),
-        }
-    }
-
-    /// Whether a time is that of its zxid, as far as is known.
-    fn is_time_of(&mut self, zxid: Zxid, time: i64) -> bool {
-        if zxid == Zxid::ZERO { time == 0 } else { *self.times.entry(zxid).or_insert(time) == time }
-    }
-
-    fn stat(&mut self, stat: &Stat) -> String {
-        let mut parts = vec![format!("czxid={}", self.stat_zxid(stat.czxid))];
-        let mut part = |is_shown: bool, text: String| {
-            if is_shown {
-                parts.push(text);
-            }
-        };
-        let (mzxid, pzxid) = (self.stat_zxid(stat.mzxid), self.stat_zxid(stat.pzxid));
-        part(stat.mzxid != stat.czxid, format!("mzxid={mzxid}"));
-        part(stat.pzxid != stat.czxid, format!("pzxid={pzxid}"));
-        part(!self.is_time_of(stat.czxid, stat.ctime), "ctime=WRONG".into());
-        part(!self.is_time_of(stat.mzxid, stat.mtime), "mtime=WRONG".into());
-        part(stat.version != 0, format!("version={}", stat.version));
-        part(stat.cversion != 0, format!("cversion={}", stat.cversion));
-        part(stat.aversion != 0, format!("aversion={}", stat.aversion));
-        let owner = self.session_name(stat.ephemeral_owner);
-        part(!stat.ephemeral_owner.is_none(), format!("owner={owner}"));
-        part(true, format!("length={}", stat.data_length));
-        part(stat.num_children != 0, format!("children={}", stat.num_children));
-        format!("{{{}}}", parts.join(" "))
+        Self(observe::Trace::new(is_fresh, base))
     }
 
     /// A handshake's end.
     pub(crate) fn handshake(&self, handshake: &Handshake) -> String {
         match handshake {
-            Handshake::Answered(response) => self.connect_response(response),
-            Handshake::Garbage(bytes) => format!("garbage {}", hex(bytes)),
+            Handshake::Answered(response) => self.0.handshake(response),
+            Handshake::Garbage(bytes) => format!("garbage {}", observe::hex(bytes)),
             Handshake::Closed => "closed".into(),
             Handshake::Silence => "SILENCE".into(),
         }
-    }
-
-    fn connect_response(&self, response: &ConnectResponse) -> String {
-        let password = if response.password == Password::zero() {
-            "zero"
-        } else if response.password == Password::of(response.session) {
-            "of-session"
-        } else {
-            "WRONG"
-        };
-        let outcome = if response.is_refused() { "refused" } else { "connected" };
-        let read_only = match response.read_only {
-            None => "absent".into(),
-            Some(flag) => flag.to_string(),
-        };
-        let version = match response.protocol_version {
-            0 => String::new(),
-            version => format!(" protocol={version}"),
-        };
-        format!(
-            "{outcome} session={} timeout={} password={password} readOnly={read_only}{version}",
-            self.session_name(response.session),
-            response.timeout_ms,
-        )
     }
 
     /// A message.
@@ -147,137 +32,31 @@ impl Trace {
         match message {
             Message::Event { zxid, event } => self.event(*zxid, event),
             Message::Reply { asked, header, body } => {
-                let answer = self.answer(header, body);
-                let zxid = self.zxid(header.zxid);
-                match asked {
-                    Some(xid) if *xid == header.xid => format!("{zxid} {answer}"),
-                    _ => format!("{zxid} xid={} {answer}", header.xid.0),
+                let has_its_xid = *asked == Some(header.xid);
+                match body {
+                    Body::Known(response) => self.reply(has_its_xid, header, response),
+                    Body::Odd(bytes) => {
+                        self.reply(has_its_xid, header, &Response::Raw(bytes.clone()))
+                    }
                 }
             }
-            Message::Garbage(bytes) => format!("garbage {}", hex(bytes)),
+            Message::Garbage(bytes) => format!("garbage {}", observe::hex(bytes)),
             Message::Closed => "closed".into(),
             Message::Silence => "SILENCE".into(),
         }
     }
+}
 
-    fn event(&self, zxid: Zxid, event: &WatchedEvent) -> String {
-        let path = path(event.path.text());
-        let state = match event.state {
-            zoolet_protocol::KeeperState::SYNC_CONNECTED => String::new(),
-            state => format!(" state={state}"),
-        };
-        let zxid = match self.shows_event_zxids {
-            true => format!(" zxid={}", self.zxid(zxid)),
-            false => String::new(),
-        };
-        format!("event {} {path}{state}{zxid}", event.event_type)
-    }
+impl Deref for Trace {
+    type Target = observe::Trace;
 
-    fn answer(&mut self, header: &ReplyHeader, body: &Body) -> String {
-        let body = match body {
-            Body::Known(Response::Empty) => None,
-            Body::Known(response) => Some(self.response(response)),
-            Body::Odd(bytes) => Some(format!("bytes {}", hex(bytes))),
-        };
-        match (header.err, body) {
-            (ErrorCode::OK, body) => body.unwrap_or_else(|| "ok".into()),
-            (err, None) => format!("error {err}"),
-            (err, Some(body)) => format!("error {err} {body}"),
-        }
-    }
-
-    fn response(&mut self, response: &Response) -> String {
-        match response {
-            Response::Empty => "ok".into(),
-            Response::Path(raw) => path(raw.text()),
-            Response::PathStat(created, stat) => {
-                format!("{} {}", path(Some(created)), self.stat(stat))
-            }
-            Response::Stat(stat) => self.stat(stat),
-            Response::Data(bytes, stat) => format!("{} {}", data(bytes.as_ref()), self.stat(stat)),
-            Response::Acl(acl, stat) => format!("{} {}", list(acl.as_deref()), self.stat(stat)),
-            Response::Names(list) => names(list),
-            Response::NamesStat(list, stat) => format!("{} {}", names(list), self.stat(stat)),
-            Response::Multi(results) => {
-                let lines = results.iter().map(|result| format!("\n  {}", self.result(result)));
-                format!("multi{}", lines.collect::<String>())
-            }
-            Response::Number(number) => number.to_string(),
-            Response::WhoAmI(infos) => {
-                let part = |part: &Option<bytestring::ByteString>| {
-                    part.as_deref().map_or_else(|| "null".into(), str::to_owned)
-                };
-                let mut users: Vec<_> = infos
-                    .iter()
-                    .map(|info| format!("{}:{}", part(&info.scheme), part(&info.user)))
-                    .collect();
-                users.sort();
-                format!("[{}]", users.join(" "))
-            }
-            Response::Token(token) => format!("token {}", data(token.as_ref())),
-            Response::Raw(bytes) => format!("bytes {}", hex(bytes)),
-        }
-    }
-
-    fn result(&mut self, result: &MultiResult) -> String {
-        match result {
-            MultiResult::Create(created) => format!("create {}", path(Some(created))),
-            MultiResult::Create2(created, stat) => {
-                format!("create2 {} {}", path(Some(created)), self.stat(stat))
-            }
-            MultiResult::Delete => "delete".into(),
-            MultiResult::SetData(stat) => format!("setData {}", self.stat(stat)),
-            MultiResult::Check => "check".into(),
-            MultiResult::Children(list) => format!("getChildren {}", names(list)),
-            MultiResult::Data(bytes, stat) => {
-                format!("getData {} {}", data(bytes.as_ref()), self.stat(stat))
-            }
-            MultiResult::Error(code) => format!("error {code}"),
-        }
+    fn deref(&self) -> &observe::Trace {
+        &self.0
     }
 }
 
-/// A path as it is, in quotes where it has anything odd in it.
-fn path(text: Option<&str>) -> String {
-    match text {
-        None => "null".into(),
-        Some(text) if !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic()) => text.into(),
-        Some(text) => format!("{text:?}"),
+impl DerefMut for Trace {
+    fn deref_mut(&mut self) -> &mut observe::Trace {
+        &mut self.0
     }
-}
-
-fn data(bytes: Option<&Bytes>) -> String {
-    match bytes {
-        None => "null".into(),
-        Some(bytes) if bytes.len() > DATA_BYTES_SHOWN => {
-            format!("\"{}\"... {} bytes", bytes[..16].escape_ascii(), bytes.len())
-        }
-        Some(bytes) => format!("\"{}\"", bytes.escape_ascii()),
-    }
-}
-
-fn hex(bytes: &Bytes) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Names in order; servers give them in whatever order their tables have.
-fn names(names: &Names) -> String {
-    if names.is_null() {
-        return "null".into();
-    }
-    let mut names: Vec<_> = names.iter().map(|name| path(Some(name))).collect();
-    names.sort();
-    format!("[{}]", names.join(" "))
-}
-
-/// Entries in order, since servers keep them as sets.
-fn list(acl: Option<&[Acl]>) -> String {
-    let Some(acl) = acl else { return "null".into() };
-    let entry = |entry: &Acl| match entry.permissions.0 {
-        0..=31 => entry.to_string(),
-        odd => format!("{}:{odd}", entry.id),
-    };
-    let mut entries: Vec<_> = acl.iter().map(entry).collect();
-    entries.sort();
-    format!("[{}]", entries.join(" "))
 }
