@@ -35,7 +35,8 @@ pub use zoolet_server::faults::{
     Aim, ConnectionInfo, Fault, FaultError, Faults, RequestFilter, Scope,
 };
 pub use zoolet_server::observe::{
-    Observer, PathStats, Place, Requests, SessionStats, Stats, WatchGraph, WatchedPath, Watcher,
+    Observer, PathStats, Place, Recorder, Requests, SessionStats, Stats, WatchGraph, WatchedPath,
+    Watcher,
 };
 
 pub use self::builder::TestServerBuilder;

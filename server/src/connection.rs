@@ -108,6 +108,11 @@ impl Connection {
             Some(liveness) => self.handle_request(liveness, &frame),
             None => self.shake_hands(&frame).map(|liveness| *session = liveness),
         };
+        #[cfg(feature = "testing")]
+        if let Some(observer) = self.engine.stats.observer.get() {
+            let is_odd = matches!(handled, Err(Hangup::Handshake(_) | Hangup::Header(_)));
+            observer.0.handled(&self.peer, &frame, !is_odd);
+        }
         handled.inspect_err(|hangup| {
             tracing::debug!(peer = self.peer.address_text(), "connection closed: {hangup}");
             match hangup {
@@ -153,6 +158,10 @@ impl Connection {
     /// The handshake: a new session, or one that lives. Returns nothing if it is refused.
     fn shake_hands(&self, frame: &Bytes) -> Result<Option<Arc<Liveness>>, Hangup> {
         let request: ConnectRequest = decode_all(frame).map_err(Hangup::Handshake)?;
+        #[cfg(feature = "testing")]
+        if let Some(observer) = self.engine.stats.observer.get() {
+            observer.0.connects(&self.peer, &request);
+        }
         let reached = self.engine.last_zxid();
         if request.last_zxid_seen > reached {
             let seen = request.last_zxid_seen;
@@ -199,7 +208,7 @@ impl Connection {
         let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
         #[cfg(feature = "testing")]
         if let Some(observer) = self.engine.stats.observer.get() {
-            observer.0.asked(&self.peer, header, request.as_ref().ok());
+            observer.0.asked(&self.peer, frame, header, request.as_ref().ok());
         }
         let received_ms = self.engine.clock.now_ms();
         self.engine.stats.count(header.op);

@@ -378,6 +378,10 @@ impl Engine {
         let txn = state.core.prepare_expiry(liveness.session, self.clock.wall_ms());
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
         self.commit(&mut state, &txn, &mut wakers);
+        #[cfg(feature = "testing")]
+        if let Some(observer) = self.stats.observer.get() {
+            observer.0.expired(liveness.session, txn.zxid);
+        }
         drop(state);
         self.bury(liveness.session);
         self.tell_observers();
@@ -403,6 +407,10 @@ impl Engine {
             let mut state = self.state.write();
             let txn = state.core.prepare_sweep(path, self.clock.wall_ms());
             self.commit(&mut state, &txn, &mut wakers);
+            #[cfg(feature = "testing")]
+            if let Some(observer) = self.stats.observer.get() {
+                observer.0.swept(txn.zxid);
+            }
             drop(state);
             self.stats.containers_swept.add(1);
             drop(wakers);

@@ -28,12 +28,15 @@
 //! # }
 //! ```
 
+mod command;
 mod graph;
 mod paths;
+mod recorder;
+mod script;
 mod stats;
 mod trace;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -42,9 +45,14 @@ use hashbrown::HashMap;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 use zoolet_core::{ConnectionId, Core};
-use zoolet_protocol::{Incoming, Request, RequestHeader, SessionId, decode_incoming};
+use zoolet_protocol::limits::REQUEST_HEADER_BYTES;
+use zoolet_protocol::{
+    ConnectRequest, Incoming, Request, RequestHeader, SessionId, Zxid, decode_incoming,
+};
 
 pub use self::graph::{Place, WatchGraph, WatchedPath, Watcher};
+pub use self::recorder::Recorder;
+use self::recorder::{Asked, Entry, Log};
 pub use self::stats::{PathStats, Requests, SessionStats, Stats};
 pub use self::trace::{Trace, hex};
 use crate::engine::Engine;
@@ -72,6 +80,7 @@ struct Counted {
     paths: BTreeMap<String, PathStats>,
     /// The bytes that came before a connection had its session.
     early_bytes: HashMap<ConnectionId, u64>,
+    log: Log,
 }
 
 impl Counted {
@@ -91,7 +100,9 @@ impl Observations {
     /// The server that is observed from now on.
     pub(crate) fn attach(&self, engine: &Arc<Engine>) {
         *self.engine.lock() = Arc::downgrade(engine);
-        self.counted.lock().early_bytes.clear();
+        let mut counted = self.counted.lock();
+        counted.early_bytes.clear();
+        counted.log.note(&Entry::Restarted);
     }
 
     fn engine(&self) -> Option<Arc<Engine>> {
@@ -108,18 +119,46 @@ impl Observations {
         }
     }
 
+    /// A frame is a handshake.
+    pub(crate) fn connects(&self, peer: &Peer, request: &ConnectRequest) {
+        let log = &mut self.counted.lock().log;
+        if log.is_on() {
+            log.connects(peer.id, request);
+        }
+    }
+
     /// A frame is a request, which may have a body that cannot be read.
-    pub(crate) fn asked(&self, peer: &Peer, header: RequestHeader, request: Option<&Request>) {
+    pub(crate) fn asked(
+        &self,
+        peer: &Peer,
+        frame: &Bytes,
+        header: RequestHeader,
+        request: Option<&Request>,
+    ) {
         let mut counted = self.counted.lock();
+        if counted.log.is_on() {
+            let body = frame.slice(REQUEST_HEADER_BYTES..);
+            counted.log.asked(peer.id, Asked { header, request: request.cloned(), body });
+        }
         counted.session(peer.stats.session()).requests.add(header.op);
         if let Some(request) = request {
             paths::each(request, |op, path| counted.path(path).requests.add(op));
         }
     }
 
+    /// A frame has been handled, which was a handshake or a request, or neither.
+    pub(crate) fn handled(&self, peer: &Peer, frame: &Bytes, was_either: bool) {
+        let log = &mut self.counted.lock().log;
+        log.handled(peer.id);
+        if !was_either {
+            log.note(&Entry::Odd { frame: frame.clone() });
+        }
+    }
+
     /// A message enters the outbox of a connection.
     pub(crate) fn told(&self, peer: &Peer, message: &Message) {
         let mut counted = self.counted.lock();
+        counted.log.told(peer.id, message);
         let session = peer.stats.session();
         let early_bytes = match message {
             Message::Connected(_) => counted.early_bytes.remove(&peer.id).unwrap_or(0),
@@ -147,7 +186,19 @@ impl Observations {
 
     /// A connection is gone.
     pub(crate) fn gone(&self, peer: &Peer) {
-        self.counted.lock().early_bytes.remove(&peer.id);
+        let mut counted = self.counted.lock();
+        counted.early_bytes.remove(&peer.id);
+        counted.log.gone(peer.id);
+    }
+
+    /// A session was ended for its silence, under this zxid; its events have been given out.
+    pub(crate) fn expired(&self, session: SessionId, zxid: Zxid) {
+        self.counted.lock().log.note(&Entry::Expired { session, zxid });
+    }
+
+    /// A container or TTL znode went, under this zxid; its events have been given out.
+    pub(crate) fn swept(&self, zxid: Zxid) {
+        self.counted.lock().log.note(&Entry::Swept { zxid });
     }
 
     /// Something may have changed. Called when no lock is held, since whoever waits may look at once.
@@ -221,6 +272,18 @@ impl Observer {
     pub fn watch_graph(&self) -> WatchGraph {
         let engine = self.0.engine();
         engine.map_or_else(WatchGraph::default, |engine| WatchGraph::of(&engine))
+    }
+
+    /// Records from now on what passes, to be had as a golden script.
+    pub fn record(&self) -> Recorder {
+        let begin = |base, sessions| self.0.counted.lock().log.begin(base, sessions);
+        match self.0.engine() {
+            Some(engine) => engine.look(|core| {
+                let sessions = core.sessions().into_iter().map(|(session, _)| session);
+                begin(core.last_zxid(), sessions.collect())
+            }),
+            None => begin(Zxid::ZERO, BTreeSet::new()),
+        }
     }
 
     /// Waits until something holds, and returns the numbers for which it did. Nothing is polled: it

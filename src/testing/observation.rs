@@ -2,7 +2,7 @@
 
 use zoolet_protocol::SessionId;
 
-use super::{PathStats, SessionStats, Stats, TestServer, WatchGraph};
+use super::{PathStats, Recorder, SessionStats, Stats, TestServer, WatchGraph};
 
 /// What is seen, counted from the first start on, restarts included.
 impl TestServer {
@@ -53,6 +53,27 @@ impl TestServer {
     #[must_use]
     pub fn watch_graph(&self) -> WatchGraph {
         self.observer().watch_graph()
+    }
+
+    /// Records from now on what passes, to be had as a golden script: commands of named clients, and what
+    /// each of them received. Begun before the first client connects, the script repeats the run on any
+    /// server; put into `conformance/scripts`, it does so in the tests.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = zoolet::testing::TestServer::start().await?;
+    /// let recorder = server.record();
+    /// let client = server.connect().await?;
+    /// client.set("/a", "x").await.unwrap_err();
+    /// let script = recorder.script();
+    /// assert!(script.contains("\na: > setData /a x\n"));
+    /// assert!(script.contains("\na: z+2 error NoNode\n"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn record(&self) -> Recorder {
+        self.observer().record()
     }
 
     /// Waits until something holds, and returns the numbers for which it did. Nothing is polled: it

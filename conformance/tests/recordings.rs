@@ -1,0 +1,100 @@
+//! Runs that were recorded by the test kit, repeated as golden scripts: on the core, on our server over
+//! TCP and on Apache's, to the line.
+
+#[path = "recordings/runs.rs"]
+mod runs;
+
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use similar::TextDiff;
+use zoolet_conformance::harness;
+use zoolet_conformance::peers::Peer;
+use zoolet_conformance::script::{self, Setting};
+use zoolet_conformance::stage::{Kind, Stage};
+
+/// What was recorded.
+type Recorded = Result<String, Box<dyn std::error::Error>>;
+type Run = fn() -> Pin<Box<dyn Future<Output = Recorded>>>;
+
+macro_rules! runs {
+    ($($name:ident)*) => {
+        [$((stringify!($name), (|| Box::pin(runs::$name())) as Run),)*]
+    };
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Scripts on one server take turns: zxids are counted from the begin of each.
+    arguments.test_threads = Some(1);
+    let runs = runs! {
+        a_mutex_that_three_wait_for
+        a_lock_with_readers_and_writers
+        a_semaphore_and_a_leader
+        every_operation
+        odd_values
+        a_client_that_comes_back_with_its_watches
+        a_session_that_expires_and_who_hears_of_it
+        a_session_that_expires_while_it_is_connected
+        numbers_below_the_root
+    };
+    let apache = Arc::new(Mutex::new(Stage::new(Kind::Apache)));
+    let mut trials = Vec::new();
+    for (name, run) in runs {
+        for kind in [Kind::Core, Kind::Wire] {
+            let test = move || repeat(run, &mut Stage::new(kind));
+            trials.push(harness::needs(&[], &format!("{name} ({kind:?})"), test));
+        }
+        let stage = Arc::clone(&apache);
+        let test = move || repeat(run, &mut stage.lock().unwrap_or_else(PoisonError::into_inner));
+        trials.push(harness::needs(&[Peer::Apache], &format!("{name} (Apache)"), test));
+    }
+    trials.push(Trial::test("what_cannot_be_repeated_is_told", || told(runs::from_the_middle)));
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    drop(apache);
+    conclusion.exit_code()
+}
+
+/// Records a run, and repeats it.
+fn repeat(run: Run, stage: &mut Stage) -> Result<(), Failed> {
+    let recorded = record(run())?;
+    let is_fresh = recorded.lines().next().is_some_and(|line| line.contains("area fresh"));
+    let setting = if is_fresh { Setting::Fresh } else { Setting::Shared };
+    let repeated = stage.with(setting, |target| script::run(target, &recorded, is_fresh));
+    let repeated = repeated
+        .and_then(|repeated| repeated)
+        .map_err(|error| format!("{error}, in the script:\n{recorded}"))?;
+    if repeated == recorded {
+        return Ok(());
+    }
+    let diff = TextDiff::from_lines(&recorded, &repeated);
+    let diff = diff.unified_diff().context_radius(6).to_string();
+    Err(Failed::from(format!("- is recorded, + is what came\n{diff}\nin the script:\n{recorded}")))
+}
+
+fn record(run: Pin<Box<dyn Future<Output = Recorded>>>) -> Result<String, Failed> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build()?;
+    runtime.block_on(run).map_err(|error| Failed::from(error.to_string()))
+}
+
+/// A run that must tell what its script leaves out.
+fn told<F: Future<Output = Recorded> + 'static>(run: fn() -> F) -> Result<(), Failed> {
+    record(Box::pin(async move {
+        let script = run().await?;
+        for line in [
+            "# Left out: 1 pings.",
+            "# Not repeated: create2 /a, in a session from before (z+2)",
+            "# Of that a heard: event NodeCreated /a",
+            "# Not repeated: the server was started again.",
+        ] {
+            if !script.lines().any(|other| other == line) {
+                return Err(format!("{line} is missing in\n{script}").into());
+            }
+        }
+        Ok(script)
+    }))?;
+    Ok(())
+}

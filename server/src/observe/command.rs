@@ -1,0 +1,361 @@
+//! Requests as the commands of a golden script.
+
+use bytes::Bytes;
+use zoolet_protocol::{
+    Acl, AddWatch, ConnectRequest, Create, CreateFlags, CreateKind, Expect, Lookup, MultiOp,
+    MultiReadOp, Names, Password, RawPath, Read, Request, RequestHeader, Session, SetWatches,
+    Watch, WatchMode, WatcherType, Write, Zxid, encode_request,
+};
+
+use super::trace::hex;
+
+/// The timeout in milliseconds of a `connect` that does not say one.
+const DEFAULT_TIMEOUT_MS: i32 = 30_000;
+
+/// The longest data of one and the same letter that is written out.
+const DATA_BYTES_SHOWN: usize = 64;
+
+/// A request as the command that sends the same bytes again: by its name where that is possible, `raw`
+/// where it is not.
+pub(super) fn of_request(
+    header: RequestHeader,
+    request: Option<&Request>,
+    body: &Bytes,
+    base: Zxid,
+) -> String {
+    let named = request.filter(|request| is_exactly(header, request, body));
+    let named = named.and_then(|request| of_known(request, base));
+    named.unwrap_or_else(|| match body.is_empty() {
+        true => format!("raw {}", header.op.0),
+        false => format!("raw {} hex:{}", header.op.0, hex(body)),
+    })
+}
+
+/// Whether the request has nothing that is lost when it is read: bytes behind it, say.
+fn is_exactly(header: RequestHeader, request: &Request, body: &Bytes) -> bool {
+    encode_request(header.xid, request)[zoolet_protocol::limits::REQUEST_HEADER_BYTES..] == **body
+}
+
+/// A handshake with this timeout; the session that it asks for has a name, or the script does not know
+/// it.
+pub(super) fn of_handshake(
+    request: &ConnectRequest,
+    timeout_ms: i32,
+    session: Option<&str>,
+    base: Zxid,
+) -> String {
+    let mut command = "connect".to_owned();
+    let mut option = |is_needed: bool, text: String| {
+        if is_needed {
+            command.push_str(" --");
+            command.push_str(&text);
+        }
+    };
+    option(timeout_ms != DEFAULT_TIMEOUT_MS, format!("timeout {timeout_ms}"));
+    let number = request.session.0.to_string();
+    let session = session.unwrap_or(&number);
+    option(!request.session.is_none(), format!("session {session}"));
+    let own =
+        if request.session.is_none() { Password::zero() } else { Password::of(request.session) };
+    let password = if request.password == Password::NULL {
+        "null"
+    } else if request.password.as_bytes().len() < zoolet_protocol::PASSWORD_BYTES {
+        "short"
+    } else {
+        "wrong"
+    };
+    option(request.password != own, format!("password {password}"));
+    let seen = request.last_zxid_seen;
+    option(seen != Zxid::ZERO, format!("seen {}", zxid(seen, base)));
+    let read_only = match request.read_only {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "absent",
+    };
+    option(request.read_only != Some(false), format!("read-only {read_only}"));
+    let version = request.protocol_version;
+    option(version != 0, format!("protocol {version}"));
+    command
+}
+
+/// A request by its name; nothing if it has a part that cannot be written.
+fn of_known(request: &Request, base: Zxid) -> Option<String> {
+    Some(match request {
+        Request::Read(read) => of_read(read),
+        Request::Watch(watch) => of_watch(watch, base)?,
+        Request::Write(write) => of_write(write)?,
+        Request::Session(session) => match session {
+            Session::Ping => "ping".to_owned(),
+            Session::WhoAmI => "whoAmI".to_owned(),
+            Session::Sasl(token) => format!("sasl {}", data(token.as_ref())),
+            Session::Auth(auth) if auth.auth_type == 0 => {
+                let credentials = data(auth.auth.as_ref());
+                format!("auth {} {credentials}", text(auth.scheme.as_deref()))
+            }
+            Session::Auth(_) => return None,
+        },
+        Request::Unknown { .. } => return None,
+    })
+}
+
+fn of_read(read: &Read) -> String {
+    let op = read.op_code();
+    match read {
+        Read::Lookup(lookup) => of_lookup(lookup, ""),
+        Read::GetAcl(raw)
+        | Read::Sync(raw)
+        | Read::GetEphemerals(raw)
+        | Read::GetAllChildrenNumber(raw) => format!("{op} {}", path(raw)),
+        Read::CheckWatches(check) => {
+            format!("{op} {} {}", path(&check.path), watcher_type(check.watcher_type))
+        }
+        Read::MultiRead(reads) => {
+            let one = |read: &MultiReadOp| format!("{} {}", read.op_code(), path(read.path()));
+            in_one(&op.to_string(), reads.iter().map(one))
+        }
+    }
+}
+
+fn of_lookup(lookup: &Lookup, option: &str) -> String {
+    format!("{}{option} {}", lookup.op_code(), path(lookup.path()))
+}
+
+fn of_watch(watch: &Watch, base: Zxid) -> Option<String> {
+    let op = watch.op_code();
+    Some(match watch {
+        Watch::Lookup(lookup) => of_lookup(lookup, " -w"),
+        Watch::Add(AddWatch { path: raw, mode }) => {
+            let mode = match *mode {
+                WatchMode::PERSISTENT => "persistent".to_owned(),
+                WatchMode::PERSISTENT_RECURSIVE => "recursive".to_owned(),
+                WatchMode(number) => number.to_string(),
+            };
+            format!("{op} {} {mode}", path(raw))
+        }
+        Watch::Remove(remove) => {
+            format!("{op} {} {}", path(&remove.path), watcher_type(remove.watcher_type))
+        }
+        Watch::Set(lists) | Watch::Set2(lists) => {
+            format!("{op} {}{}", zxid(lists.relative_zxid, base), of_lists(lists))
+        }
+    })
+}
+
+fn of_lists(lists: &SetWatches) -> String {
+    let lists = [
+        ("data", &lists.data),
+        ("exist", &lists.exist),
+        ("child", &lists.child),
+        ("persistent", &lists.persistent),
+        ("recursive", &lists.persistent_recursive),
+    ];
+    let option = |(option, names): (&str, &Names)| {
+        let words: Vec<_> = names.iter().map(|name| word(name.as_bytes())).collect();
+        match names.is_null() {
+            true => format!(" --{option} null"),
+            false if words.is_empty() => String::new(),
+            false => format!(" --{option} {}", words.join(" ")),
+        }
+    };
+    lists.into_iter().map(option).collect()
+}
+
+fn of_write(write: &Write) -> Option<String> {
+    let op = write.op_code();
+    Some(match write {
+        Write::Op(write) => of_op(write)?,
+        Write::SetAcl(set) => {
+            let version = version(set.version);
+            format!("{op} {} {}{version}", path(&set.path), acl(set.acl.as_deref())?)
+        }
+        Write::DeleteContainer(raw) => format!("{op} {}", path(raw)),
+        Write::Multi(ops) => {
+            let ops = ops.iter().map(of_op).collect::<Option<Vec<_>>>()?;
+            in_one(&op.to_string(), ops.into_iter())
+        }
+        Write::Reconfig(reconfig) => {
+            let members = [&reconfig.joining, &reconfig.leaving, &reconfig.new_members];
+            let [joining, leaving, members] = members.map(|list| text(list.as_deref()));
+            format!("{op} {joining} {leaving} {members} {}", reconfig.current_config)
+        }
+        Write::CloseSession => op.to_string(),
+    })
+}
+
+fn of_op(write: &MultiOp) -> Option<String> {
+    let op = write.op_code();
+    Some(match write {
+        MultiOp::Create(create) => of_create(create)?,
+        MultiOp::Delete(delete) => {
+            format!("{op} {}{}", path(&delete.path), version(delete.version))
+        }
+        MultiOp::SetData(set) => {
+            let data = data(set.data.as_ref());
+            format!("{op} {} {data}{}", path(&set.path), version(set.version))
+        }
+        MultiOp::Check(check) => format!("{op} {}{}", path(&check.path), version(check.version)),
+    })
+}
+
+fn of_create(create: &Create) -> Option<String> {
+    let mut command = create.kind.op_code().to_string();
+    let ordinary = match (create.kind, create.flags) {
+        (CreateKind::Container, CreateFlags::CONTAINER)
+        | (CreateKind::Ttl { .. }, CreateFlags::PERSISTENT_WITH_TTL)
+        | (CreateKind::Create | CreateKind::Create2, CreateFlags::PERSISTENT) => "",
+        (CreateKind::Create | CreateKind::Create2, CreateFlags::EPHEMERAL) => " -e",
+        (CreateKind::Ttl { .. }, CreateFlags::PERSISTENT_SEQUENTIAL_WITH_TTL)
+        | (CreateKind::Create | CreateKind::Create2, CreateFlags::PERSISTENT_SEQUENTIAL) => " -s",
+        (CreateKind::Create | CreateKind::Create2, CreateFlags::EPHEMERAL_SEQUENTIAL) => " -es",
+        (_, flags) => &format!(" --flags {}", flags.0),
+    };
+    command.push_str(ordinary);
+    if let CreateKind::Ttl { ttl_ms } = create.kind {
+        command.push_str(&format!(" --ttl {ttl_ms}"));
+    }
+    let list = acl(create.acl.as_deref())?;
+    if list != OPEN {
+        command.push_str(&format!(" --acl {list}"));
+    }
+    command.push_str(&format!(" {}", path(&create.path)));
+    if create.data.as_ref().is_none_or(|data| !data.is_empty()) {
+        command.push_str(&format!(" {}", data(create.data.as_ref())));
+    }
+    Some(command)
+}
+
+/// A command with operations in it, a comma between two of them.
+fn in_one(command: &str, operations: impl Iterator<Item = String>) -> String {
+    let operations: Vec<_> = operations.collect();
+    match operations.is_empty() {
+        true => command.to_owned(),
+        false => format!("{command} {}", operations.join(" , ")),
+    }
+}
+
+fn watcher_type(watcher_type: WatcherType) -> String {
+    match watcher_type {
+        WatcherType::CHILDREN => "children".to_owned(),
+        WatcherType::DATA => "data".to_owned(),
+        WatcherType::ANY => "any".to_owned(),
+        WatcherType::PERSISTENT => "persistent".to_owned(),
+        WatcherType::PERSISTENT_RECURSIVE => "recursive".to_owned(),
+        WatcherType(number) => number.to_string(),
+    }
+}
+
+/// A version that is expected, behind a space; nothing for any.
+fn version(expect: Expect) -> String {
+    match expect {
+        Expect::Any => String::new(),
+        Expect::Exactly(version) => format!(" {version}"),
+    }
+}
+
+/// A zxid, counted from the begin where it is one of a change.
+fn zxid(zxid: Zxid, base: Zxid) -> String {
+    if zxid > Zxid::ZERO { format!("z+{}", zxid.0 - base.0) } else { zxid.0.to_string() }
+}
+
+const NULL: &str = "null";
+const OPEN: &str = "open";
+
+fn path(raw: &RawPath) -> String {
+    text(raw.text())
+}
+
+fn text(text: Option<&str>) -> String {
+    text.map_or_else(|| NULL.to_owned(), |text| word(text.as_bytes()))
+}
+
+fn data(bytes: Option<&Bytes>) -> String {
+    match bytes {
+        None => NULL.to_owned(),
+        Some(bytes) if bytes.len() > DATA_BYTES_SHOWN && bytes.iter().all(|byte| *byte == b'x') => {
+            format!("bytes:{}", bytes.len())
+        }
+        Some(bytes) => word(bytes),
+    }
+}
+
+/// A list of permissions; nothing if an identity has what stands between two of them.
+fn acl(list: Option<&[Acl]>) -> Option<String> {
+    let Some(list) = list else { return Some(NULL.to_owned()) };
+    if list.is_empty() {
+        return Some("empty".to_owned());
+    }
+    if *list == [Acl::open()] {
+        return Some(OPEN.to_owned());
+    }
+    let part = |part: Option<&str>, odd: &[char]| match part {
+        None => Some(NULL.to_owned()),
+        Some(part) if part == NULL || part.contains(odd) => None,
+        Some(part) => Some(escaped(part.as_bytes())),
+    };
+    let entry = |entry: &Acl| {
+        let scheme = part(entry.id.scheme.as_deref(), &[':', ','])?;
+        let id = part(entry.id.id.as_deref(), &[','])?;
+        Some(match entry.permissions.0 {
+            0..=31 => format!("{scheme}:{id}:{}", entry.permissions),
+            odd => format!("{scheme}:{id}:{odd}"),
+        })
+    };
+    let entries: Vec<_> = list.iter().map(entry).collect::<Option<_>>()?;
+    Some(quoted(entries.join(",")))
+}
+
+/// Bytes as one word of a line.
+fn word(bytes: &[u8]) -> String {
+    // Words that would be taken for something else.
+    let is_taken = bytes.starts_with(b"-")
+        || bytes.starts_with(b"bytes:")
+        || [NULL.as_bytes(), b",", b";"].contains(&bytes);
+    match bytes.split_first() {
+        Some((first, rest)) if is_taken => quoted(format!("\\x{first:02x}{}", escaped(rest))),
+        _ => quoted(escaped(bytes)),
+    }
+}
+
+/// Bytes with escapes for those that are no printable characters.
+fn escaped(bytes: &[u8]) -> String {
+    let one = |byte: &u8| match byte {
+        b'\\' => "\\\\".to_owned(),
+        b' '..=b'~' if *byte != b'\'' => char::from(*byte).to_string(),
+        byte => format!("\\x{byte:02x}"),
+    };
+    bytes.iter().map(one).collect()
+}
+
+/// A word in quotes, where a shell would take it apart otherwise.
+fn quoted(word: String) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_-.:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) { word } else { format!("'{word}'") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_mean_something_else_are_escaped() {
+        assert_eq!(word(b"/locks/lock-0000000001"), "/locks/lock-0000000001");
+        assert_eq!(word(b""), "''");
+        assert_eq!(word(b"null"), r"'\x6eull'");
+        assert_eq!(word(b","), r"'\x2c'");
+        assert_eq!(word(b"-e"), r"'\x2de'");
+        assert_eq!(word(b"it's \\ \xff"), r"'it\x27s \\ \xff'");
+    }
+
+    #[test]
+    fn what_a_name_cannot_say_is_sent_raw() {
+        let header =
+            RequestHeader { xid: zoolet_protocol::Xid(1), op: zoolet_protocol::OpCode::SYNC };
+        let sync = Request::Read(Read::Sync("/a".into()));
+        let body = Bytes::from_static(b"\0\0\0\x02/a");
+        assert_eq!(of_request(header, Some(&sync), &body, Zxid::ZERO), "sync /a");
+        let longer = Bytes::from_static(b"\0\0\0\x02/a!");
+        let raw = of_request(header, Some(&sync), &longer, Zxid::ZERO);
+        assert_eq!(raw, "raw 9 hex:000000022f6121");
+        assert_eq!(of_request(header, None, &Bytes::new(), Zxid::ZERO), "raw 9");
+    }
+}

@@ -1,0 +1,174 @@
+//! What passes, kept for a script.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use zoolet_core::ConnectionId;
+use zoolet_protocol::{
+    ConnectRequest, ConnectResponse, Incoming, ReplyHeader, Request, RequestHeader, Response,
+    SessionId, WatchedEvent, Zxid, decode_incoming,
+};
+
+use super::script;
+use crate::limits::RECORDED_MESSAGES_MAX;
+use crate::outbox::Message;
+
+/// Records what passes between a server and its clients, until it is dropped.
+///
+/// Begun when the server was just started, the script is complete. It repeats the run on any server,
+/// whatever its zxids, sessions and times are.
+///
+/// ```
+/// use zoolet_server::Server;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::builder().start().await?;
+/// let recorder = server.observe().record();
+/// assert_eq!(recorder.script(), "# Recorded from a run.\n");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "it records until it is dropped"]
+pub struct Recorder {
+    pub(super) recording: Arc<Recording>,
+}
+
+impl Recorder {
+    /// What has passed since it was begun, as a golden script: commands of named clients, and what each
+    /// of them received.
+    ///
+    /// Sessions are named `a`, `b`, and so on, in the order in which they appear. The order of commands
+    /// is that in which they were carried out. Requests whose bytes no command has a name for stand
+    /// there as `raw`. What a script cannot repeat is told in a comment at its place: sessions that were
+    /// there before, a server that was started again, requests that got no answer. Pings are left out,
+    /// and the first lines say how many.
+    #[must_use]
+    pub fn script(&self) -> String {
+        script::write(&self.recording)
+    }
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub(super) struct Recording {
+    /// The last zxid before.
+    pub(super) base: Zxid,
+    /// The sessions that were there before.
+    pub(super) sessions: BTreeSet<SessionId>,
+    pub(super) entries: Mutex<Vec<Entry>>,
+}
+
+/// Something that passed, in the order in which it happened.
+#[derive(Debug, Clone)]
+pub(super) enum Entry {
+    /// A handshake was answered.
+    Connected { connection: ConnectionId, request: ConnectRequest, response: ConnectResponse },
+    /// A request was answered.
+    Answered { connection: ConnectionId, asked: Asked, header: ReplyHeader, response: Response },
+    /// A request was not answered.
+    Unanswered { connection: ConnectionId, asked: Asked },
+    /// Something came that is neither.
+    Odd { frame: Bytes },
+    /// An event was given to a connection, before the answer to what caused it.
+    Event { connection: ConnectionId, zxid: Zxid, event: WatchedEvent },
+    /// A connection is gone.
+    Gone { connection: ConnectionId },
+    /// A session was ended by the server.
+    Expired { session: SessionId, zxid: Zxid },
+    /// A container or TTL znode went.
+    Swept { zxid: Zxid },
+    /// The server was started again.
+    Restarted,
+}
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) header: RequestHeader,
+    /// Nothing if the body cannot be read.
+    pub(super) request: Option<Request>,
+    pub(super) body: Bytes,
+}
+
+/// Who records, and what was asked and not answered yet.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    recordings: Vec<Weak<Recording>>,
+    asked: HashMap<ConnectionId, Asked>,
+    handshakes: HashMap<ConnectionId, ConnectRequest>,
+}
+
+impl Log {
+    pub(super) fn begin(&mut self, base: Zxid, sessions: BTreeSet<SessionId>) -> Recorder {
+        let recording = Arc::new(Recording { base, sessions, entries: Mutex::default() });
+        self.recordings.push(Arc::downgrade(&recording));
+        Recorder { recording }
+    }
+
+    /// Whether anyone records.
+    pub(super) fn is_on(&mut self) -> bool {
+        self.recordings.retain(|recording| recording.strong_count() > 0);
+        !self.recordings.is_empty()
+    }
+
+    pub(super) fn note(&self, entry: &Entry) {
+        for recording in self.recordings.iter().filter_map(Weak::upgrade) {
+            let mut entries = recording.entries.lock();
+            // One more, by which the script knows.
+            if entries.len() <= RECORDED_MESSAGES_MAX {
+                entries.push(entry.clone());
+            }
+        }
+    }
+
+    pub(super) fn connects(&mut self, connection: ConnectionId, request: &ConnectRequest) {
+        self.handshakes.insert(connection, request.clone());
+    }
+
+    pub(super) fn asked(&mut self, connection: ConnectionId, asked: Asked) {
+        self.asked.insert(connection, asked);
+    }
+
+    /// A message goes to a connection.
+    pub(super) fn told(&mut self, connection: ConnectionId, message: &Message) {
+        let entry = match message {
+            Message::Connected(response) => {
+                let request = self.handshakes.remove(&connection);
+                let response = response.clone();
+                request.map(|request| Entry::Connected { connection, request, response })
+            }
+            Message::Reply(header, response) => {
+                let (header, response) = (*header, response.clone());
+                let asked = self.asked.remove(&connection);
+                asked.map(|asked| Entry::Answered { connection, asked, header, response })
+            }
+            Message::Event(frame) => match decode_incoming(frame) {
+                Ok(Incoming::Event { zxid, event }) => {
+                    Some(Entry::Event { connection, zxid, event })
+                }
+                _ => None,
+            },
+        };
+        if let Some(entry) = entry {
+            self.note(&entry);
+        }
+    }
+
+    /// A request has been carried out, and if it is not answered by now it never will be.
+    pub(super) fn handled(&mut self, connection: ConnectionId) {
+        if let Some(asked) = self.asked.remove(&connection) {
+            self.note(&Entry::Unanswered { connection, asked });
+        }
+    }
+
+    pub(super) fn gone(&mut self, connection: ConnectionId) {
+        self.asked.remove(&connection);
+        self.handshakes.remove(&connection);
+        self.note(&Entry::Gone { connection });
+    }
+}
