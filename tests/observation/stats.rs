@@ -174,8 +174,8 @@ fn a_thread_waits_likewise() {
         let client = zoolet::blocking::Client::connect(dialer).unwrap();
         client.create("/a", "").unwrap();
     });
-    let asked = |stats: &zoolet::testing::Stats| stats.totals().requests.total() == 1;
+    let asked = |stats: &zoolet::testing::Stats| stats.totals().requests.of(OpCode::CREATE2) == 1;
     let stats = observer.blocking_wait_until(60 * second, asked).expect("the client asks");
-    assert_eq!(stats.totals().requests.to_string(), "1 create2");
+    assert_eq!(stats.path("/a").requests.to_string(), "1 create2");
     connecting.join().unwrap();
 }
