@@ -51,7 +51,28 @@ fn main() -> ExitCode {
         let test = move || repeat(run, &mut stage.lock().unwrap_or_else(PoisonError::into_inner));
         trials.push(harness::needs(&[Peer::Apache], &format!("{name} (Apache)"), test));
     }
-    trials.push(Trial::test("what_cannot_be_repeated_is_told", || told(runs::from_the_middle)));
+    trials.push(Trial::test("what_was_before_is_told", || {
+        told(
+            runs::from_the_middle,
+            &[
+                "# Left out: 1 pings.",
+                "# Not repeated: create2 /a, in a session from before (z+2)",
+                "# Of that a heard: event NodeCreated /a",
+                "# Not repeated: the server was started again.",
+            ],
+        )
+    }));
+    trials.push(Trial::test("faults_are_told", || {
+        told(
+            runs::with_faults,
+            &[
+                "# Not repeated, a fault refused it with NoAuth (z+3): a: create2 /refused",
+                "# Not repeated, a fault lost it: a: exists /lost",
+                "# A fault lost the answer to the next:",
+                "b: > cut",
+            ],
+        )
+    }));
     let conclusion = libtest_mimic::run(&arguments, trials);
     drop(apache);
     conclusion.exit_code()
@@ -80,21 +101,16 @@ fn record(run: Pin<Box<dyn Future<Output = Recorded>>>) -> Result<String, Failed
     runtime.block_on(run).map_err(|error| Failed::from(error.to_string()))
 }
 
-/// A run that must tell what its script leaves out.
-fn told<F: Future<Output = Recorded> + 'static>(run: fn() -> F) -> Result<(), Failed> {
-    record(Box::pin(async move {
-        let script = run().await?;
-        for line in [
-            "# Left out: 1 pings.",
-            "# Not repeated: create2 /a, in a session from before (z+2)",
-            "# Of that a heard: event NodeCreated /a",
-            "# Not repeated: the server was started again.",
-        ] {
-            if !script.lines().any(|other| other == line) {
-                return Err(format!("{line} is missing in\n{script}").into());
-            }
+/// A run whose script must have these lines, which tell what cannot be repeated.
+fn told<F: Future<Output = Recorded> + 'static>(
+    run: fn() -> F,
+    lines: &[&str],
+) -> Result<(), Failed> {
+    let script = record(Box::pin(run()))?;
+    for line in lines {
+        if !script.lines().any(|other| other == *line) {
+            return Err(Failed::from(format!("{line} is missing in\n{script}")));
         }
-        Ok(script)
-    }))?;
+    }
     Ok(())
 }

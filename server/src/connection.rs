@@ -124,9 +124,24 @@ impl Connection {
         })
     }
 
+    /// A frame does not arrive.
+    #[cfg(feature = "testing")]
+    pub(crate) fn lose_frame(&self, frame: &Bytes) {
+        if let Some(observer) = self.engine.stats.observer.get() {
+            observer.0.lost(&self.peer, frame);
+        }
+    }
+
     /// Refuses what a frame asks for, whatever it is, as if the state machine did.
     #[cfg(feature = "testing")]
     pub(crate) fn refuse_frame(&self, frame: &Bytes, code: ErrorCode) -> Result<(), Hangup> {
+        let refused = self.refuse_next(frame, code);
+        self.engine.tell_observers();
+        refused
+    }
+
+    #[cfg(feature = "testing")]
+    fn refuse_next(&self, frame: &Bytes, code: ErrorCode) -> Result<(), Hangup> {
         if !self.peer.outbox.is_open() {
             return Err(Hangup::SessionOver);
         }
@@ -134,6 +149,11 @@ impl Connection {
         let session = self.session.lock();
         let Some(liveness) = &*session else { return Err(Hangup::SessionOver) };
         let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
+        if let Some(observer) = self.engine.stats.observer.get() {
+            observer.0.frame_received(&self.peer, frame);
+            observer.0.asked(&self.peer, frame, header, request.as_ref().ok());
+            observer.0.refuses(&self.peer);
+        }
         let received_ms = self.engine.clock.now_ms();
         self.engine.stats.count(header.op);
         liveness.touch(received_ms);

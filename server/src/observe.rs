@@ -48,11 +48,12 @@ use zoolet_core::{ConnectionId, Core};
 use zoolet_protocol::limits::REQUEST_HEADER_BYTES;
 use zoolet_protocol::{
     ConnectRequest, Incoming, Request, RequestHeader, SessionId, Zxid, decode_incoming,
+    decode_request,
 };
 
 pub use self::graph::{Place, WatchGraph, WatchedPath, Watcher};
 pub use self::recorder::Recorder;
-use self::recorder::{Asked, Entry, Log};
+use self::recorder::{Asked, Entry, Log, Meddling};
 pub use self::stats::{PathStats, Requests, SessionStats, Stats};
 pub use self::trace::{Trace, hex};
 use crate::engine::Engine;
@@ -138,11 +139,30 @@ impl Observations {
         let mut counted = self.counted.lock();
         if counted.log.is_on() {
             let body = frame.slice(REQUEST_HEADER_BYTES..);
-            counted.log.asked(peer.id, Asked { header, request: request.cloned(), body });
+            let request = request.cloned();
+            counted.log.asked(peer.id, Asked { header, request, body, meddling: None });
         }
         counted.session(peer.stats.session()).requests.add(header.op);
         if let Some(request) = request {
             paths::each(request, |op, path| counted.path(path).requests.add(op));
+        }
+    }
+
+    /// A fault refuses what was just asked.
+    pub(crate) fn refuses(&self, peer: &Peer) {
+        self.counted.lock().log.meddle(peer.id, Meddling::Refused);
+    }
+
+    /// A fault has lost a frame before it arrived.
+    pub(crate) fn lost(&self, peer: &Peer, frame: &Bytes) {
+        let log = &mut self.counted.lock().log;
+        if log.is_on()
+            && let Ok((header, request)) = decode_request(frame)
+        {
+            let body = frame.slice(REQUEST_HEADER_BYTES..);
+            let meddling = Some(Meddling::Lost);
+            let asked = Asked { header, request: request.ok(), body, meddling };
+            log.note(&Entry::Unanswered { connection: peer.id, asked });
         }
     }
 
@@ -158,7 +178,14 @@ impl Observations {
     /// A message enters the outbox of a connection.
     pub(crate) fn told(&self, peer: &Peer, message: &Message) {
         let mut counted = self.counted.lock();
+        let is_lost = matches!(message, Message::Reply(..)) && peer.outbox.gate().loses_reply();
+        if is_lost {
+            counted.log.meddle(peer.id, Meddling::AnswerLost);
+        }
         counted.log.told(peer.id, message);
+        if is_lost {
+            return;
+        }
         let session = peer.stats.session();
         let early_bytes = match message {
             Message::Connected(_) => counted.early_bytes.remove(&peer.id).unwrap_or(0),

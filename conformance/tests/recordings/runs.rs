@@ -9,7 +9,7 @@ use zoolet::protocol::{
     Permissions, RawPath, Read, Request, Session, SetData, Transport, WatchMode, Write, Xid,
     encode_request,
 };
-use zoolet::testing::TestServer;
+use zoolet::testing::{RequestFilter, TestServer};
 use zoolet::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LeaderLatch};
 
 use super::Recorded;
@@ -228,5 +228,22 @@ pub(super) async fn from_the_middle() -> Recorded {
     before.create("/a").await?;
     drop(before);
     server.restart().await?;
+    Ok(recorder.script())
+}
+
+pub(super) async fn with_faults() -> Recorded {
+    let server = TestServer::start().await?;
+    let recorder = server.record();
+    let client = server.connect().await?;
+    let session = server.session(client.session_id());
+    let other = server.connect().await?;
+    let refused = session.fail(RequestFilter::next(1), ErrorCode::NO_AUTH)?;
+    client.create("/refused").await.expect_err("a fault refuses it");
+    refused.lift();
+    let _lost = session.drop_requests(RequestFilter::next(1))?;
+    let lost = client.exists("/lost").send();
+    let _cut = server.session(other.session_id()).cut_before_reply(RequestFilter::next(1))?;
+    other.set("/", "x").await.expect_err("nobody knows whether it was carried out");
+    drop(lost);
     Ok(recorder.script())
 }

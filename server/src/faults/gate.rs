@@ -85,7 +85,7 @@ impl Gate {
     pub(crate) fn admit(&self, outgoing: Outgoing) -> Admitted {
         let is_reply = matches!(outgoing.message, Message::Reply(..));
         // Only the request that is being handled is answered, so that the reply is its own.
-        if is_reply && self.loses_reply.load(Ordering::Relaxed) {
+        if is_reply && self.loses_reply() {
             let ends = self.ends_with_reply.load(Ordering::Relaxed);
             return if ends { Admitted::Ends } else { Admitted::Lost };
         }
@@ -103,6 +103,11 @@ impl Gate {
         }
         self.faults.note();
         Admitted::Waits(outgoing, Stamp { not_before })
+    }
+
+    /// Whether the answer to the request that is being handled is lost.
+    pub(crate) fn loses_reply(&self) -> bool {
+        self.loses_reply.load(Ordering::Relaxed)
     }
 
     /// Whether a message may leave.
@@ -159,7 +164,10 @@ impl Gate {
         self.faults.note();
         match fate {
             Fate::Pass => connection.handle_frame(frame),
-            Fate::Drop => Ok(()),
+            Fate::Drop => {
+                connection.lose_frame(&frame);
+                Ok(())
+            }
             Fate::Fail(code) => connection.refuse_frame(&frame, code),
             Fate::LoseReply | Fate::CutReply => {
                 self.ends_with_reply.store(fate == Fate::CutReply, Ordering::Relaxed);

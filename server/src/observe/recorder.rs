@@ -45,8 +45,9 @@ impl Recorder {
     /// Sessions are named `a`, `b`, and so on, in the order in which they appear. The order of commands
     /// is that in which they were carried out. Requests whose bytes no command has a name for stand
     /// there as `raw`. What a script cannot repeat is told in a comment at its place: sessions that were
-    /// there before, a server that was started again, requests that got no answer. Pings are left out,
-    /// and the first lines say how many.
+    /// there before, a server that was started again, requests that got no answer, and faults, but for
+    /// delays and messages that were falsified on their way. Pings are left out, and the first lines say
+    /// how many.
     #[must_use]
     pub fn script(&self) -> String {
         script::write(&self.recording)
@@ -93,6 +94,19 @@ pub(super) struct Asked {
     /// Nothing if the body cannot be read.
     pub(super) request: Option<Request>,
     pub(super) body: Bytes,
+    /// What a fault did to it, if one did.
+    pub(super) meddling: Option<Meddling>,
+}
+
+/// What a fault did to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meddling {
+    /// It did not arrive.
+    Lost,
+    /// It was refused, whatever it was.
+    Refused,
+    /// It was carried out, and its answer did not arrive.
+    AnswerLost,
 }
 
 /// Who records, and what was asked and not answered yet.
@@ -132,6 +146,13 @@ impl Log {
 
     pub(super) fn asked(&mut self, connection: ConnectionId, asked: Asked) {
         self.asked.insert(connection, asked);
+    }
+
+    /// A fault meddles with what was asked last.
+    pub(super) fn meddle(&mut self, connection: ConnectionId, meddling: Meddling) {
+        if let Some(asked) = self.asked.get_mut(&connection) {
+            asked.meddling = Some(meddling);
+        }
     }
 
     /// A message goes to a connection.

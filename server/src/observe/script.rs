@@ -13,7 +13,7 @@ use zoolet_protocol::{
 };
 
 use super::command;
-use super::recorder::{Asked, Entry, Recording};
+use super::recorder::{Asked, Entry, Meddling, Recording};
 use super::trace::Trace;
 use crate::limits::RECORDED_MESSAGES_MAX;
 
@@ -203,6 +203,17 @@ impl<'a> Script<'a> {
             return;
         }
         let command = self.command_of(asked);
+        match asked.meddling {
+            Some(Meddling::Refused) => {
+                let name = self.name(connection);
+                let code = header.err;
+                let zxid = self.trace.zxid(header.zxid);
+                let what = format!("a fault refused it with {code} ({zxid}): {name}: {command}");
+                return self.comment(&format!("Not repeated, {what}"));
+            }
+            Some(Meddling::AnswerLost) => self.comment("A fault lost the answer to the next:"),
+            Some(Meddling::Lost) | None => {}
+        }
         let line = self.trace.reply(asked.header.xid == header.xid, header, response);
         let is_caused = |of: ConnectionId, zxid: Zxid| {
             zxid == header.zxid || (zxid == Zxid::NONE && of == connection)
@@ -228,9 +239,16 @@ impl<'a> Script<'a> {
 
     fn unanswered(&mut self, connection: ConnectionId, asked: &Asked) {
         let command = self.command_of(asked);
-        let name = self.clients.get(&connection).map_or("a session from before", |c| &c.name);
-        let comment = format!("Not repeated, since it got no answer: {name}: {command}");
-        self.comment(&comment);
+        let name = self.name(connection);
+        let why = match asked.meddling {
+            Some(Meddling::Lost) => "a fault lost it",
+            _ => "it got no answer",
+        };
+        self.comment(&format!("Not repeated, {why}: {name}: {command}"));
+    }
+
+    fn name(&self, connection: ConnectionId) -> &str {
+        self.clients.get(&connection).map_or("a session from before", |client| &client.name)
     }
 
     fn command_of(&mut self, asked: &Asked) -> String {
