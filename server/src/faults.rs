@@ -79,7 +79,7 @@ impl Faults {
     /// Ends all faults, and the skew of the wall time. What they held goes on its way, in its order.
     /// What was lost stays lost, and the server's clock where it was moved to.
     pub fn heal(&self) {
-        self.0.time.skew(0);
+        self.0.time.put_right();
         self.lift(|_| true);
     }
 
@@ -103,10 +103,10 @@ impl Faults {
     ///
     /// # Errors
     ///
-    /// [`FaultError::Stopped`].
+    /// [`FaultError::Stopped`]; [`FaultError::TooLong`].
     pub fn advance(&self, duration: Duration) -> Result<(), FaultError> {
         let engine = self.engine()?;
-        self.0.time.advance(duration);
+        self.0.time.advance(duration)?;
         if !self.is_stopped() {
             ticker::tick_now(&engine);
         }
@@ -115,9 +115,13 @@ impl Faults {
     }
 
     /// Lets the wall time, that of a Stat and of TTL znodes, differ by so many milliseconds, as a
-    /// clock that was set does. Sessions do not mind.
-    pub fn skew_wall_time(&self, ms: i64) {
-        self.0.time.skew(ms);
+    /// clock that was set does, in place of any difference that there was. Sessions do not mind.
+    ///
+    /// # Errors
+    ///
+    /// [`FaultError::TooLong`].
+    pub fn skew_wall_time(&self, ms: i64) -> Result<(), FaultError> {
+        self.0.time.skew(ms)
     }
 
     /// Deletes the containers and TTL znodes now whose time has come by the wall time, all of them.

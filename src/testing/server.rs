@@ -197,14 +197,18 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// [`FaultError::Stopped`].
+    /// [`FaultError::Stopped`]; [`FaultError::TooLong`].
     pub fn advance(&self, duration: Duration) -> Result<(), FaultError> {
         self.0.faults.advance(duration)
     }
 
     /// Lets its wall time differ by so many milliseconds; see [`Faults::skew_wall_time`].
-    pub fn skew_wall_time(&self, ms: i64) {
-        self.0.faults.skew_wall_time(ms);
+    ///
+    /// # Errors
+    ///
+    /// [`FaultError::TooLong`].
+    pub fn skew_wall_time(&self, ms: i64) -> Result<(), FaultError> {
+        self.0.faults.skew_wall_time(ms)
     }
 
     /// Deletes the containers and TTL znodes now whose time has come; see [`Faults::sweep`].

@@ -198,3 +198,20 @@ async fn a_falsified_event_ends_the_connection_and_the_watch_is_told_after_all()
         wait_for(&client, ConnectionState::Reconnected).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn faults_about_no_request_are_told_of_or_over_at_once() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let everyone = server.everyone();
+    for path in ["locks", "/locks/", ""] {
+        let error = everyone.drop_requests(RequestFilter::all().below(path)).unwrap_err();
+        assert!(error.to_string().contains("as the server sees it"), "{error}");
+    }
+    let none = everyone.fail(RequestFilter::next(0), ErrorCode::NO_AUTH).unwrap();
+    let nothing = everyone.corrupt(0).unwrap();
+    client.create("/a").await.unwrap();
+    assert_eq!((none.hits(), nothing.hits()), (0, 0));
+    none.lift();
+    none.lift();
+}

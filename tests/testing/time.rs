@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use zoolet::InterProcessMutex;
 use zoolet::client::ConnectionState;
-use zoolet::testing::TestServer;
+use zoolet::testing::{FaultError, TestServer};
 
 use super::{WAYS, wait_for};
 
@@ -50,7 +50,7 @@ async fn ttl_znodes_go_by_the_wall_time_and_sessions_do_not() {
     client.create("/later").ttl(Duration::from_secs(9_000)).await.unwrap();
     server.sweep().unwrap();
     assert!(client.exists("/soon").await.unwrap().is_some());
-    server.skew_wall_time(3_601_000);
+    server.skew_wall_time(3_601_000).unwrap();
     server.sweep().unwrap();
     assert_eq!(client.exists("/soon").await.unwrap(), None);
     assert!(client.exists("/later").await.unwrap().is_some());
@@ -64,7 +64,7 @@ async fn the_wall_time_of_a_stat_is_moved_and_put_right_again() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let stat = client.create("/now").await.unwrap().stat;
-    server.skew_wall_time(-1_000_000);
+    server.skew_wall_time(-1_000_000).unwrap();
     let earlier = client.create("/earlier").await.unwrap().stat;
     assert!((-1_000_000..-900_000).contains(&(earlier.ctime - stat.ctime)));
     server.heal();
@@ -102,4 +102,31 @@ async fn thirty_seconds_of_expiry_take_no_time() {
     println!("a session of thirty seconds expired in {took:?}");
     assert!(took < Duration::from_millis(500), "{took:?}");
     assert!(next.fencing_token() > guard.fencing_token());
+}
+
+#[tokio::test]
+async fn times_beyond_all_reason_are_refused_and_do_nothing() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let stat = client.create("/a").await.unwrap().stat;
+    let far = Duration::from_secs(900 * 365 * 86_400);
+    for refused in [
+        server.advance(Duration::MAX),
+        server.skew_wall_time(i64::MIN),
+        server.skew_wall_time(i64::MAX),
+        server.everyone().delay(Duration::MAX).map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(error.to_string().contains("a thousand years are the most"), "{error}");
+    }
+    let soon = client.create("/b").await.unwrap().stat;
+    assert!((0..100_000).contains(&(soon.ctime - stat.ctime)));
+    server.advance(far).unwrap();
+    assert!(matches!(server.advance(far), Err(FaultError::TooLong(_))));
+    let other = server.connect().await.unwrap();
+    let late = other.create("/c").ttl(Duration::from_secs(1)).await.unwrap().stat;
+    assert!(late.ctime > stat.ctime + 800 * 365 * 86_400_000);
+    server.skew_wall_time(-(far.as_millis() as i64)).unwrap();
+    server.sweep().unwrap();
+    assert!(other.exists("/c").await.unwrap().is_some());
 }

@@ -7,7 +7,7 @@ use zoolet_protocol::ErrorCode;
 
 use super::fault::Hits;
 use super::rules::{Action, Fate};
-use super::{Fault, FaultError, Faults, RequestFilter, Scope};
+use super::{Fault, FaultError, Faults, RequestFilter, Scope, time};
 use crate::engine::Engine;
 use crate::registry::{Liveness, Peer};
 
@@ -78,7 +78,8 @@ impl Aim {
     ///
     /// # Errors
     ///
-    /// [`FaultError`] if there is no such session or connection, or no server; so everywhere here.
+    /// [`FaultError`] if there is no such session or connection, or no server, or what is given makes no
+    /// sense; so everywhere here.
     pub fn freeze(&self) -> Result<Fault, FaultError> {
         self.set(Action::Freeze)
     }
@@ -135,7 +136,7 @@ impl Aim {
     /// frame of that length, which nobody can read.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     pub fn corrupt(&self, frames: u64) -> Result<Fault, FaultError> {
-        self.set_counted(Action::Corrupt, frames)
+        self.set(Action::Corrupt(frames))
     }
 
     /// Ends what [`Aim::freeze`] has begun.
@@ -158,14 +159,13 @@ impl Aim {
     }
 
     fn set(&self, action: Action) -> Result<Fault, FaultError> {
+        match &action {
+            Action::Requests(filter, _) => filter.check()?,
+            Action::Delay(delay) => _ = time::check(*delay)?,
+            _ => {}
+        }
         let (engine, peers) = self.hit()?;
         let (id, hits) = self.faults.rules().add(self.scope, action);
-        Ok(self.settle(&engine, &peers, id, hits))
-    }
-
-    fn set_counted(&self, action: Action, count: u64) -> Result<Fault, FaultError> {
-        let (engine, peers) = self.hit()?;
-        let (id, hits) = self.faults.rules().add_counted(self.scope, action, count);
         Ok(self.settle(&engine, &peers, id, hits))
     }
 

@@ -1,7 +1,9 @@
 //! Why a fault cannot be.
 
+use std::time::Duration;
+
 use zoolet_core::ConnectionId;
-use zoolet_protocol::SessionId;
+use zoolet_protocol::{PathError, SessionId};
 
 /// Why a fault cannot be.
 ///
@@ -26,6 +28,17 @@ pub enum FaultError {
     /// No server runs with these faults.
     #[error("no server runs with these faults; start one, or start the stopped one again")]
     Stopped,
+    /// A time is longer than may be.
+    #[error("{0:?} is too long; a thousand years are the most, in all")]
+    TooLong(Duration),
+    /// A path is one of no znode, so that no request would ever be about it.
+    #[error("no request is about the path {path:?}: {error} (give it as the server sees it)")]
+    Path {
+        /// The one that was given.
+        path: String,
+        /// What is wrong with it.
+        error: PathError,
+    },
     /// There is no such session.
     #[error(
         "no session {session} lives; {} (ask a connected client for its session id; a session that \

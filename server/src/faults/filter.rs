@@ -1,7 +1,11 @@
 //! Which requests a fault concerns.
 
 use bytes::Bytes;
-use zoolet_protocol::{MultiOp, OpCode, RawPath, Read, Request, Watch, Write, decode_request};
+use zoolet_protocol::{
+    MultiOp, OpCode, RawPath, Read, Request, Watch, Write, ZPath, decode_request,
+};
+
+use super::FaultError;
 
 /// Which requests a fault concerns, and how many of them.
 ///
@@ -99,6 +103,15 @@ impl RequestFilter {
     pub fn below(mut self, path: impl Into<String>) -> Self {
         self.place = Place::Below(path.into());
         self
+    }
+
+    /// Looks whether there can be any such request.
+    pub(super) fn check(&self) -> Result<(), FaultError> {
+        let path = match &self.place {
+            Place::Anywhere => return Ok(()),
+            Place::At(path) | Place::Below(path) => path,
+        };
+        ZPath::check(path).map_err(|error| FaultError::Path { path: path.clone(), error })
     }
 
     /// How many are meant, those that pass included.

@@ -22,8 +22,8 @@ pub(super) enum Action {
     Hold,
     /// What leaves does so later.
     Delay(Duration),
-    /// Frames that leave are cut in half.
-    Corrupt,
+    /// So many frames that leave are cut in half.
+    Corrupt(u64),
     /// To the requests.
     Requests(RequestFilter, Fate),
 }
@@ -76,27 +76,14 @@ impl Rules {
         self.last_id += 1;
         let (skips, left) = match &action {
             Action::Requests(requests, _) => requests.counts(),
+            Action::Corrupt(frames) => (0, *frames),
             _ => (0, u64::MAX),
         };
         let hits = Arc::new(Hits::default());
         let rule = Rule { id: self.last_id, scope, action, skips, left, hits: Arc::clone(&hits) };
-        self.rules.push(rule);
+        // One for no request at all is over before it begins.
+        self.rules.extend(Some(rule).filter(|rule| rule.left > 0));
         (self.last_id, hits)
-    }
-
-    /// A fault that concerns the next `count` frames that leave.
-    pub(super) fn add_counted(
-        &mut self,
-        scope: Scope,
-        action: Action,
-        count: u64,
-    ) -> (u64, Arc<Hits>) {
-        let added = self.add(scope, action);
-        if let Some(rule) = self.rules.last_mut() {
-            rule.left = count;
-        }
-        self.rules.retain(|rule| rule.left > 0);
-        added
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -185,7 +172,7 @@ impl Rules {
         let index = self
             .rules
             .iter()
-            .position(|rule| matches!(rule.action, Action::Corrupt) && rule.covers(whom));
+            .position(|rule| matches!(rule.action, Action::Corrupt(_)) && rule.covers(whom));
         index.inspect(|&index| self.spend(index)).is_some()
     }
 
