@@ -14,6 +14,8 @@ mod messages;
 mod recipes;
 #[path = "testing/scale.rs"]
 mod scale;
+#[path = "testing/storm.rs"]
+mod storm;
 #[path = "testing/time.rs"]
 mod time;
 
