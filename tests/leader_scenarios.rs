@@ -187,6 +187,22 @@ async fn latch_close_modes() {
     }
 }
 
+/// One who leads, until it has led or was stopped.
+struct Running(Arc<AtomicUsize>);
+
+impl Running {
+    fn enter(running: Arc<AtomicUsize>) -> Self {
+        assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "one leads at a time");
+        Self(running)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 #[tokio::test]
 async fn selector_cluster_lost_restart() {
     let mut server = Restartable::start().await;
@@ -197,9 +213,8 @@ async fn selector_cluster_lost_restart() {
         let lead = move |_: Term| {
             let running = Arc::clone(&running);
             async move {
-                assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "one leads at a time");
+                let _running = Running::enter(running);
                 tokio::time::sleep(Duration::from_millis(20)).await;
-                running.fetch_sub(1, Ordering::SeqCst);
             }
         };
         let client = server.connect().await;
