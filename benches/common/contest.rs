@@ -130,9 +130,13 @@ impl Line {
         Self { server, shared, members, holders, held: first, watches: 0 }
     }
 
-    /// How many wait, as the server knows, and as clients know for whom it is one.
+    /// How many watches those who wait have: as the server knows, or, where they share clients, for
+    /// whom the server may take several for one, as these know.
     fn watches(&self) -> usize {
-        self.server.totals().watches + self.shared.iter().map(Client::watcher_count).sum::<usize>()
+        match &self.shared[..] {
+            [] => self.server.totals().watches,
+            shared => shared.iter().map(Client::watcher_count).sum(),
+        }
     }
 
     /// Waits until nothing more happens, and takes that for the state in which all wait.
@@ -163,6 +167,11 @@ impl Line {
             }
         };
         tokio::time::timeout(TURN_MAX, all_wait).await.expect("all wait again");
-        Turn { next, all: start.elapsed() }
+        let all = start.elapsed();
+        if let Some(client) = self.shared.get(member % self.shared.len().max(1)) {
+            // What a client knows may be under way to the server.
+            client.sync("/").await.expect("the server is there");
+        }
+        Turn { next, all }
     }
 }
