@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use zoolet::blocking::{
     Client, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier,
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch, SequentialMultiLock, Server,
-    SharedCount, SharedValue,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector, Leadership,
+    SequentialMultiLock, Server, SharedCount, SharedValue,
 };
 use zoolet::client::ConnectionState;
 use zoolet::protocol::{EventType, WatchMode};
-use zoolet::{LockError, LockState, Revoker, StartError};
+use zoolet::{LockError, LockState, Requeue, Revoker, StartError};
 
 /// Long enough for whatever needs no waiting.
 const LONG: Duration = Duration::from_secs(20);
@@ -174,6 +174,30 @@ fn a_latch_leads_until_it_is_closed() {
     two.await_leadership_within(LONG).unwrap();
     assert_eq!(two.participants().unwrap().len(), 1);
     two.close().unwrap();
+    assert_clean(&server);
+}
+
+#[test]
+fn a_selector_calls_its_function_on_a_thread_and_one_term_at_a_time() {
+    let (server, client) = stage();
+    let (begun, terms) = std::sync::mpsc::channel();
+    let lead = move |leadership: Leadership| {
+        begun.send((std::thread::current().id(), leadership.term().fencing_token())).unwrap();
+        while !leadership.is_over() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let selector = LeaderSelector::start(&client, "/leader", "one", Requeue::Always, lead).unwrap();
+    let (thread, first) = terms.recv_timeout(LONG).unwrap();
+    assert_ne!(thread, std::thread::current().id());
+    assert!(selector.has_leadership());
+    assert_eq!(selector.participants().unwrap()[0].id, "one");
+    selector.interrupt_leadership();
+    let (_, second) = terms.recv_timeout(LONG).unwrap();
+    assert!(second > first, "it is in line again");
+    assert!(!selector.requeue(), "it is in line");
+    selector.close().unwrap();
+    assert!(terms.recv_timeout(LONG).is_err(), "the function has returned and is gone");
     assert_clean(&server);
 }
 

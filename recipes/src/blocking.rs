@@ -18,7 +18,7 @@ mod leaders;
 mod locks;
 mod values;
 
-pub use self::leaders::LeaderLatch;
+pub use self::leaders::{LeaderLatch, LeaderSelector, Leadership};
 pub use self::locks::{
     Guard, Held, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,

@@ -44,7 +44,9 @@ async fn ask(control: SocketAddr, what: &str, body: Value) -> (u16, Value) {
 }
 
 async fn connect(server: &Running) -> Client {
-    within_limit(Client::connect(server.reachable().to_string().as_str())).await.expect("it listens")
+    within_limit(Client::connect(server.reachable().to_string().as_str()))
+        .await
+        .expect("it listens")
 }
 
 #[tokio::test]

@@ -1,9 +1,14 @@
 //! Leaders.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::{Client, Recipe};
 use crate::error::LockError;
+use crate::leader_selector::Requeue;
 use crate::leadership::{Participant, Term};
 
 /// The async [`LeaderLatch`](crate::LeaderLatch), for threads.
@@ -59,6 +64,124 @@ impl LeaderLatch {
     /// # Errors
     ///
     /// As the async [`close`](crate::LeaderLatch::close).
+    pub fn close(self) -> Result<(), LockError> {
+        let Self { recipe, client } = self;
+        client.wait(recipe.close())
+    }
+}
+
+/// The time in which a [`LeaderSelector`] leads, for the thread on which it does.
+///
+/// ```
+/// use zoolet_recipes::blocking::Leadership;
+///
+/// fn lead(leadership: Leadership) {
+///     println!("leading with the fencing token {}", leadership.term().fencing_token());
+///     while !leadership.is_over() {
+///         // A piece of work.
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Leadership {
+    term: Term,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Leadership {
+    /// The term: its fencing token, its znode.
+    #[must_use]
+    pub fn term(&self) -> &Term {
+        &self.term
+    }
+
+    /// Whether it is over: interrupted, lost, or not certain any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+/// Ends a leadership when it is dropped.
+struct EndsWith(Arc<AtomicBool>);
+
+impl Drop for EndsWith {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The async [`LeaderSelector`](crate::LeaderSelector), for threads.
+pub type LeaderSelector = Recipe<crate::LeaderSelector>;
+
+impl LeaderSelector {
+    /// Gets in line at a path, and calls `lead` on a thread of its own whenever it is its turn: it leads
+    /// until that returns.
+    ///
+    /// Nobody can stop a thread: when [`Leadership::is_over`], another may lead, and `lead` should
+    /// return. Until it has, it is not called again.
+    ///
+    /// # Errors
+    ///
+    /// As the async [`start`](crate::LeaderSelector::start).
+    pub fn start<F>(
+        client: &Client,
+        path: &str,
+        id: &str,
+        requeue: Requeue,
+        lead: F,
+    ) -> Result<Self, LockError>
+    where
+        F: FnMut(Leadership) + Send + 'static,
+    {
+        let lead = Arc::new(Mutex::new(lead));
+        let on_a_thread = move |term| {
+            let lead = Arc::clone(&lead);
+            async move {
+                let ends = EndsWith(Arc::default());
+                let leadership = Leadership { term, is_over: Arc::clone(&ends.0) };
+                let led = tokio::task::spawn_blocking(move || lead.lock()(leadership)).await;
+                // Else it has returned, or the client's own thread ends.
+                if let Err(Ok(panic)) = led.map_err(tokio::task::JoinError::try_into_panic) {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        };
+        let started =
+            async { crate::LeaderSelector::start(client.ask(), path, id, requeue, on_a_thread) };
+        Ok(Self::of(client, client.wait(started)?))
+    }
+
+    /// Whether it leads, as far as is known without asking the server.
+    #[must_use]
+    pub fn has_leadership(&self) -> bool {
+        self.recipe.has_leadership()
+    }
+
+    /// Gives the leadership up, which is over from then on.
+    pub fn interrupt_leadership(&self) {
+        self.recipe.interrupt_leadership();
+    }
+
+    /// Gets in line again, and tells whether it was in none: who leads is in line.
+    pub fn requeue(&self) -> bool {
+        self.recipe.requeue()
+    }
+
+    /// All who would lead, in their order.
+    ///
+    /// # Errors
+    ///
+    /// What may go wrong with a read.
+    pub fn participants(&self) -> Result<Vec<Participant>, LockError> {
+        self.client.wait(self.recipe.participants())
+    }
+
+    /// Gives its place up, and returns when another may lead. It does not wait for `lead`.
+    ///
+    /// # Errors
+    ///
+    /// As the async [`close`](crate::LeaderSelector::close).
     pub fn close(self) -> Result<(), LockError> {
         let Self { recipe, client } = self;
         client.wait(recipe.close())
