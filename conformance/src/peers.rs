@@ -20,7 +20,12 @@ pub enum Peer {
     Curator,
     /// JUnit from Debian's jars.
     JUnit,
+    /// A browser without windows.
+    Chromium,
 }
+
+/// The browser.
+pub const CHROMIUM: &str = "chromium-headless-shell";
 
 /// A peer that is not there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +60,7 @@ impl Peer {
     /// [`Missing`] says what is not there.
     pub fn find(self) -> Result<(), Missing> {
         // Asking a program for its version takes a while, and many tests ask.
-        static FOUND: [OnceLock<Result<(), Missing>>; 4] = [const { OnceLock::new() }; 4];
+        static FOUND: [OnceLock<Result<(), Missing>>; 5] = [const { OnceLock::new() }; 5];
         FOUND[self as usize].get_or_init(|| self.look_for()).clone()
     }
 
@@ -73,6 +78,7 @@ impl Peer {
                 }
                 needs_program("javac", "-version")
             }
+            Self::Chromium => needs_program(CHROMIUM, "--version"),
             Self::JUnit => needs_file(Path::new("/usr/share/java/junit4.jar")),
         }
     }

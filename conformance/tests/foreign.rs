@@ -1,8 +1,12 @@
 //! Clients that know nothing of us, on our server: the shells of the Java and the C client, kazoo's
-//! recipes, Curator's mutex, kazoo's own tests, and the examples of tests in other languages.
+//! recipes, Curator's mutex, kazoo's own tests, and the examples of tests in other languages. And a
+//! browser, on the page that `zoolet bench` writes.
 //!
 //! The checks are programs of their own below `conformance`, each of which can be run by hand
 //! against any server.
+
+#[path = "foreign/page.rs"]
+mod page;
 
 use std::process::{Command, ExitCode, Output};
 
@@ -26,6 +30,7 @@ fn main() -> ExitCode {
         harness::needs(&[Peer::Kazoo], "kazoo-suite", kazoo_suite),
         harness::needs(&[Peer::Kazoo], "pytest-example", pytest_example),
         harness::needs(&[Peer::Curator, Peer::JUnit], "junit-example", junit_example),
+        harness::needs(&[Peer::Chromium], "page", page::shows_lines_by_day_and_by_night),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
