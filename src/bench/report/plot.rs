@@ -9,10 +9,10 @@ use crate::bench::values::{Label, Metric, grouped};
 
 /// The size of a panel, and what is kept free around its lines for numbers and names.
 const WIDTH: f64 = 520.0;
-const HEIGHT: f64 = 300.0;
+const HEIGHT: f64 = 310.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 112.0;
-const TOP: f64 = 12.0;
+const TOP: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
 
 /// How near to one another names of lines may stand.
