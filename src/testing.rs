@@ -135,6 +135,27 @@
 //! [`TestServer::freeze`] is the other side of it: the server stands still, as with `SIGSTOP`, and
 //! [`TestServer::thaw`] lets it go on.
 //!
+//! # Without async
+//!
+//! [`Faults`] go with every server that [`Builder::faults`](crate::Builder::faults) gives them to, that of
+//! [`zoolet::blocking`](crate::blocking) too:
+//!
+//! ```
+//! use zoolet::blocking::{Client, InterProcessMutex, Server};
+//! use zoolet::testing::Faults;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let faults = Faults::default();
+//! let server = Server::start(zoolet::Server::builder().faults(&faults))?;
+//! let (owner, other) = (Client::connect(server.dialer())?, Client::connect(server.dialer())?);
+//! let _guard = InterProcessMutex::new(&owner, "/locks/stock")?.acquire()?;
+//! let first = faults.connections()?[0];
+//! faults.at(first.session).expire()?;
+//! assert!(InterProcessMutex::new(&other, "/locks/stock")?.try_acquire()?.is_some());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Where is what I know from elsewhere?
 //!
 //! | ZooKeeper's `ControlCommand` | here |

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use zoolet::Client;
 use zoolet::client::{ConnectionState, Error};
 use zoolet::testing::TestServer;
 
-use super::{WAYS, wait_for};
+use super::{WAYS, Way, wait_for};
 
 #[tokio::test]
 async fn a_frozen_server_answers_nothing_and_everything_when_it_goes_on() {
@@ -114,4 +116,23 @@ async fn a_frozen_connection_is_one_of_several() {
         frozen.lift();
         sent.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_frozen_server_does_not_tell_that_it_is_well() {
+    let server = Way::Tcp.server().await;
+    let ask = async |address: std::net::SocketAddr| {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(b"ruok").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.map(|_| answer)
+    };
+    let address = server.address().unwrap();
+    assert_eq!(ask(address).await.unwrap(), "imok");
+    server.freeze().unwrap();
+    let mut asking = std::pin::pin!(ask(address));
+    let answer = tokio::time::timeout(Duration::from_millis(30), &mut asking).await;
+    assert!(answer.is_err(), "{answer:?}");
+    server.thaw();
+    assert_eq!(asking.await.unwrap(), "imok");
 }

@@ -2,9 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::{Bytes, BytesMut};
 use zoolet::client::{ConnectionState, Error};
-use zoolet::protocol::{ErrorCode, EventType, OpCode};
-use zoolet::testing::{RequestFilter, TestServer};
+use zoolet::protocol::{
+    ConnectRequest, Dial, Encode, ErrorCode, EventType, Incoming, Lookup, OpCode, Read,
+    ReplyHeader, Request, Transport, Write, Xid, Zxid, decode_incoming, encode_request,
+};
+use zoolet::testing::{FaultError, RequestFilter, TestServer};
 
 use super::{WAYS, settle, wait_for};
 
@@ -208,10 +212,45 @@ async fn faults_about_no_request_are_told_of_or_over_at_once() {
         let error = everyone.drop_requests(RequestFilter::all().below(path)).unwrap_err();
         assert!(error.to_string().contains("as the server sees it"), "{error}");
     }
+    let error = everyone.fail(RequestFilter::all(), ErrorCode::OK).unwrap_err();
+    assert_eq!(error, FaultError::NoError);
     let none = everyone.fail(RequestFilter::next(0), ErrorCode::NO_AUTH).unwrap();
     let nothing = everyone.corrupt(0).unwrap();
     client.create("/a").await.unwrap();
     assert_eq!((none.hits(), nothing.hits()), (0, 0));
     none.lift();
     none.lift();
+}
+
+/// Sends a frame and receives the answer, with nothing between this and the server.
+async fn exchange(connection: &dyn Transport, frame: Bytes) -> Bytes {
+    connection.send(frame).expect("it is open");
+    let received = std::future::poll_fn(|context| connection.poll_receive(context)).await;
+    received.expect("it is answered")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_has_the_header_that_the_server_gives() {
+    let server = TestServer::start().await.unwrap();
+    let connection = server.dialer().dial().await.unwrap();
+    let mut handshake = BytesMut::new();
+    ConnectRequest::new(10_000).encode(&mut handshake);
+    exchange(&*connection, handshake.freeze()).await;
+    let mut last = Zxid(1);
+    for (xid, path) in [(Xid(1), "/a"), (Xid(2), "/b"), (Xid(3), "/a")] {
+        for (request, takes) in [
+            (Request::Read(Read::Lookup(Lookup::Exists(path.into()))), 0),
+            (Request::Write(Write::DeleteContainer(path.into())), 1),
+        ] {
+            let filter = RequestFilter::next(1).at(path);
+            let fault = server.everyone().fail(filter, ErrorCode::QUOTA_EXCEEDED).unwrap();
+            let answer = exchange(&*connection, encode_request(xid, &request)).await;
+            last = Zxid(last.0 + takes);
+            let Incoming::Reply { header, body } = decode_incoming(&answer).unwrap() else {
+                panic!("it is no event");
+            };
+            let expected = ReplyHeader { xid, zxid: last, err: ErrorCode::QUOTA_EXCEEDED };
+            assert_eq!((header, body.len(), fault.hits()), (expected, 0, 1));
+        }
+    }
 }

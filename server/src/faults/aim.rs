@@ -160,6 +160,7 @@ impl Aim {
 
     fn set(&self, action: Action) -> Result<Fault, FaultError> {
         match &action {
+            Action::Requests(_, Fate::Fail(ErrorCode::OK)) => return Err(FaultError::NoError),
             Action::Requests(filter, _) => filter.check()?,
             Action::Delay(delay) => _ = time::check(*delay)?,
             _ => {}

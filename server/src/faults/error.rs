@@ -39,6 +39,9 @@ pub enum FaultError {
         /// What is wrong with it.
         error: PathError,
     },
+    /// A refusal with [`ErrorCode::OK`](zoolet_protocol::ErrorCode::OK).
+    #[error("a request is refused with an error, and Ok is none; give another code")]
+    NoError,
     /// There is no such session.
     #[error(
         "no session {session} lives; {} (ask a connected client for its session id; a session that \

@@ -71,7 +71,10 @@ impl IntoResponse for Refusal {
             Self::Json(rejection) => rejection.status(),
             Self::Query(rejection) => rejection.status(),
             Self::NoHit { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::Wish(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Wish(_)
+            | Self::Fault(FaultError::TooLong(_) | FaultError::Path { .. } | FaultError::NoError) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             Self::Fault(FaultError::Stopped) | Self::Ending => StatusCode::CONFLICT,
             Self::Fault(_) | Self::NoFault(_) | Self::Nowhere(_) => StatusCode::NOT_FOUND,
             Self::Host(_) => StatusCode::FORBIDDEN,
@@ -215,7 +218,7 @@ pub(super) struct TimeWish {
 pub(super) async fn time(State(control): State<Control>, wish: Given<TimeWish>) -> Answer {
     let Json(wish) = wish?;
     if let Some(ms) = wish.wall_skew_ms {
-        control.faults.skew_wall_time(ms);
+        control.faults.skew_wall_time(ms)?;
     }
     control.faults.advance(Duration::from_millis(wish.advance_ms))?;
     Ok(Json(json!(wish)))
