@@ -39,6 +39,8 @@ fn main() -> ExitCode {
         a_session_that_expires_and_who_hears_of_it
         a_session_that_expires_while_it_is_connected
         numbers_below_the_root
+        a_mutex_that_several_threads_want
+        a_connection_that_is_cut_and_hears_nothing
     };
     let apache = Arc::new(Mutex::new(Stage::new(Kind::Apache)));
     let mut trials = Vec::new();
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
             &[
                 "# Not repeated, a fault refused it with NoAuth (z+3): a: create2 /refused",
                 "# Not repeated, a fault lost it: a: exists /lost",
-                "# A fault lost the answer to the next:",
+                "# The answer to the next did not arrive:",
                 "b: > cut",
             ],
         )

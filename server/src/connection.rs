@@ -94,6 +94,7 @@ impl Connection {
         handled
     }
 
+    #[inline]
     fn handle_next(&self, frame: Bytes) -> Result<(), Hangup> {
         if !self.peer.outbox.is_open() {
             return Err(Hangup::SessionOver);

@@ -97,6 +97,7 @@ impl Counted {
     }
 }
 
+/// Servers that nobody observes pay one branch for each call, so the calls themselves are kept apart.
 impl Observations {
     /// The server that is observed from now on.
     pub(crate) fn attach(&self, engine: &Arc<Engine>) {
@@ -104,6 +105,8 @@ impl Observations {
         let mut counted = self.counted.lock();
         counted.early_bytes.clear();
         counted.log.note(&Entry::Restarted);
+        drop(counted);
+        self.changed();
     }
 
     fn engine(&self) -> Option<Arc<Engine>> {
@@ -111,6 +114,7 @@ impl Observations {
     }
 
     /// A frame came in.
+    #[cold]
     pub(crate) fn frame_received(&self, peer: &Peer, frame: &Bytes) {
         let bytes = PREFIX_BYTES + frame.len() as u64;
         let mut counted = self.counted.lock();
@@ -121,6 +125,7 @@ impl Observations {
     }
 
     /// A frame is a handshake.
+    #[cold]
     pub(crate) fn connects(&self, peer: &Peer, request: &ConnectRequest) {
         let log = &mut self.counted.lock().log;
         if log.is_on() {
@@ -129,6 +134,7 @@ impl Observations {
     }
 
     /// A frame is a request, which may have a body that cannot be read.
+    #[cold]
     pub(crate) fn asked(
         &self,
         peer: &Peer,
@@ -167,6 +173,7 @@ impl Observations {
     }
 
     /// A frame has been handled, which was a handshake or a request, or neither.
+    #[cold]
     pub(crate) fn handled(&self, peer: &Peer, frame: &Bytes, was_either: bool) {
         let log = &mut self.counted.lock().log;
         log.handled(peer.id);
@@ -176,6 +183,7 @@ impl Observations {
     }
 
     /// A message enters the outbox of a connection.
+    #[cold]
     pub(crate) fn told(&self, peer: &Peer, message: &Message) {
         let mut counted = self.counted.lock();
         let is_lost = matches!(message, Message::Reply(..)) && peer.outbox.gate().loses_reply();
@@ -211,6 +219,18 @@ impl Observations {
         }
     }
 
+    /// A message would have entered the outbox of a connection that is cut.
+    #[cold]
+    pub(crate) fn told_nobody(&self, peer: &Peer, message: &Message) {
+        let log = &mut self.counted.lock().log;
+        if matches!(message, Message::Reply(..)) {
+            log.meddle(peer.id, Meddling::AnswerLost);
+            log.told(peer.id, message);
+        }
+        // From here on nothing is heard there, though the connection may take a while to go.
+        log.note(&Entry::Gone { connection: peer.id });
+    }
+
     /// A connection is gone.
     pub(crate) fn gone(&self, peer: &Peer) {
         let mut counted = self.counted.lock();
@@ -229,6 +249,7 @@ impl Observations {
     }
 
     /// Something may have changed. Called when no lock is held, since whoever waits may look at once.
+    #[cold]
     pub(crate) fn changed(&self) {
         *self.changes.lock() += 1;
         self.changed_for_threads.notify_all();

@@ -56,10 +56,12 @@ impl Peer {
     /// Adds a message to what waits for the client. The caller wakes whoever is returned.
     pub(crate) fn push(&self, outgoing: Outgoing) -> Option<Waker> {
         #[cfg(feature = "testing")]
-        if let Some(observer) = self.stats.server.observer.get()
-            && self.outbox.is_open()
-        {
-            observer.0.told(self, &outgoing.message);
+        if let Some(observer) = self.stats.server.observer.get() {
+            if self.outbox.is_open() {
+                observer.0.told(self, &outgoing.message);
+            } else {
+                observer.0.told_nobody(self, &outgoing.message);
+            }
         }
         match self.outbox.push(outgoing) {
             Ok(taker) => taker,

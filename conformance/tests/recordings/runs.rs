@@ -216,6 +216,56 @@ pub(super) async fn numbers_below_the_root() -> Recorded {
     Ok(recorder.script())
 }
 
+pub(super) async fn a_mutex_that_several_threads_want() -> Recorded {
+    let run = || -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(4).enable_all().build()?.block_on(contend())
+    };
+    let recorded = std::thread::spawn(run).join().expect("nobody panics");
+    recorded.map_err(|error| error.to_string().into())
+}
+
+async fn contend() -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    let server = TestServer::builder().tcp().start().await?;
+    let recorder = server.record();
+    let mut tasks = Vec::new();
+    for index in 0..6 {
+        let server = server.clone();
+        tasks.push(tokio::spawn(async move {
+            let client = match (index % 2, server.connect_string()) {
+                (0, Some(address)) => Client::connect(address.as_str()).await?,
+                _ => server.connect().await?,
+            };
+            let mutex = InterProcessMutex::new(&client, "/locks/stock")?;
+            for _ in 0..5 {
+                let guard = mutex.acquire().await?;
+                client.all_children_number("/locks").await?;
+                guard.release().await?;
+            }
+            client.close().await?;
+            Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+        }));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    Ok(recorder.script())
+}
+
+pub(super) async fn a_connection_that_is_cut_and_hears_nothing() -> Recorded {
+    let server = TestServer::start().await?;
+    let recorder = server.record();
+    // Nothing looks whether this connection is there.
+    let (one, other) = (connect_by_hand(&server).await?, server.connect().await?);
+    let watch = zoolet::protocol::Lookup::Exists("/a".into());
+    let watch = Request::Watch(zoolet::protocol::Watch::Lookup(watch));
+    one.send(encode_request(Xid(1), &watch))?;
+    server.everyone().cut()?;
+    other.create("/a").await?;
+    other.close().await?;
+    Ok(recorder.script())
+}
+
 pub(super) async fn from_the_middle() -> Recorded {
     let server = TestServer::start().await?;
     let before = server.connect().await?;

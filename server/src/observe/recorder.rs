@@ -94,11 +94,11 @@ pub(super) struct Asked {
     /// Nothing if the body cannot be read.
     pub(super) request: Option<Request>,
     pub(super) body: Bytes,
-    /// What a fault did to it, if one did.
+    /// What was done to it, if something was.
     pub(super) meddling: Option<Meddling>,
 }
 
-/// What a fault did to a request.
+/// What a fault or the end of a connection did to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meddling {
     /// It did not arrive.

@@ -211,7 +211,7 @@ impl<'a> Script<'a> {
                 let what = format!("a fault refused it with {code} ({zxid}): {name}: {command}");
                 return self.comment(&format!("Not repeated, {what}"));
             }
-            Some(Meddling::AnswerLost) => self.comment("A fault lost the answer to the next:"),
+            Some(Meddling::AnswerLost) => self.comment("The answer to the next did not arrive:"),
             Some(Meddling::Lost) | None => {}
         }
         let line = self.trace.reply(asked.header.xid == header.xid, header, response);
