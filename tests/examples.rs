@@ -17,6 +17,8 @@ mod read_write_lock;
 mod revocation;
 #[path = "../examples/semaphore.rs"]
 mod semaphore;
+#[path = "../examples/testing_faults.rs"]
+mod testing_faults;
 
 #[tokio::test]
 async fn with_the_mutex_no_count_is_lost() {
@@ -58,4 +60,10 @@ async fn each_job_is_done_once_by_whoever_leads() {
     let (written, workers) = leader::run(Default::default()).await.unwrap();
     assert_eq!(usize::try_from(written), Ok(leader::JOBS));
     assert!(workers > 1, "{workers}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_a_test_does_to_the_server_each_owner_has_a_later_token() {
+    let tokens = testing_faults::run().await.unwrap();
+    assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{tokens:?}");
 }

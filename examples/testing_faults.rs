@@ -1,0 +1,66 @@
+//! What a test does to a server and a lock survives: the answer to a create is lost, the network of
+//! the owner is gone, and the server loses power. Minutes pass, and nobody waits for them.
+
+#![allow(clippy::disallowed_methods, reason = "it measures what passes on the paused clock")]
+
+use std::time::Duration;
+
+use zoolet::storage::SimDisk;
+use zoolet::testing::{RequestFilter, TestServer};
+use zoolet::{Client, Guard, InterProcessMutex};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const LOCK: &str = "/locks/testing-example";
+
+#[tokio::main(flavor = "current_thread", start_paused = true)]
+async fn main() -> Result<()> {
+    run().await.map(drop)
+}
+
+/// The fencing tokens of those who had the lock, one after the other.
+pub(crate) async fn run() -> Result<Vec<i64>> {
+    let server = TestServer::builder().sim_disk(SimDisk::default()).start().await?;
+    let (one, other) = (server.connect().await?, server.connect().await?);
+    let begun = tokio::time::Instant::now();
+    let guard = after_a_lost_answer(&server, &one).await?;
+    let first = guard.fencing_token().0;
+    let second = after_a_lost_network(&server, &one, &other).await?;
+    let third = after_a_power_failure(&server, &other).await?;
+    println!("{:?} have passed", begun.elapsed());
+    Ok(vec![first, second, third])
+}
+
+/// Takes the lock although nobody tells that the create was carried out.
+async fn after_a_lost_answer(server: &TestServer, client: &Client) -> Result<Guard> {
+    let filter = RequestFilter::next(1).creates().below(LOCK);
+    let fault = server.everyone().cut_before_reply(filter)?;
+    let guard = InterProcessMutex::new(client, LOCK)?.acquire().await?;
+    let places = client.children(LOCK).await?.len();
+    println!("{} answer was lost, and there is {places} place in the line", fault.hits());
+    Ok(guard)
+}
+
+/// Takes the lock from an owner that is not heard of any more.
+async fn after_a_lost_network(server: &TestServer, owner: &Client, client: &Client) -> Result<i64> {
+    server.session(owner.session_id()).freeze()?;
+    let begun = tokio::time::Instant::now();
+    let guard = InterProcessMutex::new(client, LOCK)?.acquire().await?;
+    println!("the next one waited {:?}", begun.elapsed());
+    server.heal();
+    let token = guard.fencing_token().0;
+    guard.release().await?;
+    Ok(token)
+}
+
+/// Takes the lock before the power fails, and still has it when it is back.
+async fn after_a_power_failure(server: &TestServer, client: &Client) -> Result<i64> {
+    let guard = InterProcessMutex::new(client, LOCK)?.acquire().await?;
+    server.lose_power(1).await?;
+    let places = client.children(LOCK).await?.len();
+    println!("the server is back, and there is {places} place in the line");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    guard.transaction(Vec::new()).await?;
+    println!("a minute later the lock is still held");
+    Ok(guard.fencing_token().0)
+}
