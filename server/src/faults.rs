@@ -17,7 +17,7 @@ mod scope;
 mod time;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -59,7 +59,8 @@ pub struct Faults(Arc<Shared>);
 struct Shared {
     /// The server that runs with these faults, if one does.
     engine: Mutex<Weak<Engine>>,
-    runtime: OnceLock<Handle>,
+    /// Where that server was started.
+    runtime: Mutex<Option<Handle>>,
     rules: Mutex<Rules>,
     /// Whether there are any. Looked at for every frame.
     is_active: AtomicBool,
@@ -89,7 +90,9 @@ impl Faults {
     ///
     /// [`FaultError::Stopped`].
     pub fn connections(&self) -> Result<Vec<ConnectionInfo>, FaultError> {
-        let peers = self.engine()?.registry.peers();
+        let mut peers = self.engine()?.registry.peers();
+        // One that was cut may still be there, with what waits in it.
+        peers.retain(|peer| peer.outbox.is_open());
         Ok(peers.iter().map(|peer| ConnectionInfo::of(peer)).collect())
     }
 
@@ -137,7 +140,7 @@ impl Faults {
     /// A server runs with these faults from now on.
     pub(crate) fn attach(&self, engine: &Arc<Engine>) {
         *self.0.engine.lock() = Arc::downgrade(engine);
-        self.0.runtime.get_or_init(Handle::current);
+        *self.0.runtime.lock() = Some(Handle::current());
     }
 
     /// A server ends, and with it what was done to its process and its connections: what waits never
@@ -204,7 +207,7 @@ impl Faults {
 
     /// Looks at what waits for a client again, at some time.
     fn wake_at(&self, due: Instant, connection: ConnectionId) {
-        let Some(runtime) = self.0.runtime.get() else { return };
+        let Some(runtime) = self.0.runtime.lock().clone() else { return };
         let faults = self.clone();
         runtime.spawn(async move {
             tokio::time::sleep_until(due).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zoolet::Client;
-use zoolet::client::{ConnectionState, Error};
+use zoolet::client::{ConnectionState, Error, RetryPolicy};
 use zoolet::testing::TestServer;
 
 use super::{WAYS, Way, wait_for};
@@ -135,4 +135,34 @@ async fn a_frozen_server_does_not_tell_that_it_is_well() {
     assert!(answer.is_err(), "{answer:?}");
     server.thaw();
     assert_eq!(asking.await.unwrap(), "imok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_in_a_connection_that_is_cut_never_comes() {
+    let server = TestServer::start().await.unwrap();
+    let (client, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
+    let client = client.with_retry_policy(RetryPolicy::never());
+    let session = server.session(client.session_id());
+    session.freeze().unwrap();
+    let sent = client.create("/never").send();
+    assert_eq!((session.cut(), server.connections().unwrap().len()), (Ok(1), 1));
+    assert!(matches!(sent.await, Err(Error::Unknown { .. })));
+    session.thaw();
+    assert_eq!(other.exists("/never").await.unwrap(), None);
+    assert_eq!(client.exists("/never").await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_frozen_twice_is_until_both_are_lifted() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let all = server.freeze().unwrap();
+    let one = server.session(client.session_id()).freeze().unwrap();
+    let (all_sent, begun) = (client.create("/a").send(), tokio::time::Instant::now());
+    all.lift();
+    let other = server.connect().await.unwrap();
+    assert_eq!(other.exists("/a").await.unwrap(), None);
+    one.lift();
+    all_sent.await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
 }

@@ -181,8 +181,7 @@ impl Gate {
 
     /// Learns from a handshake whose connection it is to be.
     fn look_at(&self, connection: &Connection, frame: &Bytes) {
-        if self.faults.is_active()
-            && !connection.is_established()
+        if !connection.is_established()
             && let Ok(request) = decode_all::<ConnectRequest>(frame)
         {
             self.serves(request.session);
@@ -194,6 +193,9 @@ impl Gate {
 pub(crate) fn receive(connection: &Arc<Connection>, frame: Bytes) -> Result<(), Hangup> {
     let gate = connection.peer.outbox.gate();
     let mut waiting = gate.turn.lock();
+    if waiting.is_empty() && !gate.faults.is_active() {
+        return connection.handle_frame(frame);
+    }
     gate.look_at(connection, &frame);
     let must_wait = !waiting.is_empty() || gate.holds(connection);
     if !must_wait {
