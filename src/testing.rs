@@ -1,4 +1,4 @@
-//! Servers for tests, and what may go wrong with them.
+//! Servers for tests, what may go wrong with them, and what is seen of them.
 //!
 //! [`TestServer::start`] starts a server in this process in less than a millisecond, with ZooKeeper's
 //! behaviour and a disk in memory. It needs no port and no Java, and hundreds of them run beside each
@@ -134,6 +134,42 @@
 //!
 //! [`TestServer::freeze`] is the other side of it: the server stands still, as with `SIGSTOP`, and
 //! [`TestServer::thaw`] lets it go on.
+//!
+//! # What it cost, and who waits for whom
+//!
+//! Requests, events, bytes and watches are counted by session and by path. Two looks can be subtracted
+//! from each other, and [`TestServer::wait_until`] returns as soon as the numbers are as they should be:
+//!
+//! ```
+//! use zoolet::InterProcessMutex;
+//! use zoolet::testing::TestServer;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = TestServer::start().await?;
+//! let recorder = server.record();
+//! let (one, other) = (server.connect().await?, server.connect().await?);
+//! let guard = InterProcessMutex::new(&one, "/locks/stock")?.acquire().await?;
+//! let before = server.session_stats(other.session_id());
+//! let mutex = InterProcessMutex::new(&other, "/locks/stock")?;
+//! let waiting = tokio::spawn(async move { mutex.acquire().await });
+//! server.wait_until(|stats| stats.session(other.session_id()).watches > 0).await;
+//! for place in server.watch_graph().line("/locks/stock") {
+//!     println!("{place}");   // whose it is, and who waits for it
+//! }
+//! guard.release().await?;
+//! waiting.await??.release().await?;
+//! let cost = server.session_stats(other.session_id()) - before;
+//! assert_eq!((cost.requests.total(), cost.events), (4, 2), "{}", cost.requests);
+//! println!("{}", recorder.script());   // all of it, to be repeated
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`TestServer::watch_graph`] shows a herd as many watchers on one path, and draws itself for Graphviz.
+//! [`TestServer::record`] gives the trace of a run as a golden script, which can be repeated on any
+//! ZooKeeper server, so that a test that failed becomes one that is kept. All this is there for every
+//! server: [`Server::observe`](crate::Server::observe).
 //!
 //! # Without async
 //!

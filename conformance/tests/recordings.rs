@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         a_session_that_expires_and_who_hears_of_it
         a_session_that_expires_while_it_is_connected
         numbers_below_the_root
+        a_container_that_is_swept
         a_mutex_that_several_threads_want
         a_connection_that_is_cut_and_hears_nothing
     };
@@ -84,7 +85,13 @@ fn main() -> ExitCode {
 fn repeat(run: Run, stage: &mut Stage) -> Result<(), Failed> {
     let recorded = record(run())?;
     let is_fresh = recorded.lines().next().is_some_and(|line| line.contains("area fresh"));
-    let setting = if is_fresh { Setting::Fresh } else { Setting::Shared };
+    let setting = if is_fresh {
+        Setting::Fresh
+    } else if recorded.contains("# For the area sweep.") {
+        Setting::Sweeping
+    } else {
+        Setting::Shared
+    };
     let repeated = stage.with(setting, |target| script::run(target, &recorded, is_fresh));
     let repeated = repeated
         .and_then(|repeated| repeated)

@@ -216,6 +216,19 @@ pub(super) async fn numbers_below_the_root() -> Recorded {
     Ok(recorder.script())
 }
 
+pub(super) async fn a_container_that_is_swept() -> Recorded {
+    let server = TestServer::start().await?;
+    let recorder = server.record();
+    let (one, other) = (server.connect().await?, server.connect().await?);
+    one.create("/c").container().await?;
+    one.create("/c/d").await?;
+    let watched = other.exists("/c").and_watch().await?;
+    one.delete("/c/d").await?;
+    watched.watcher.await?;
+    other.sync("/").await?;
+    Ok(recorder.script())
+}
+
 pub(super) async fn a_mutex_that_several_threads_want() -> Recorded {
     let run = || -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
