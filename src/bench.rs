@@ -44,10 +44,10 @@ enum Workload {
     /// How long a lock takes from one holder to the next, by how many wait for it
     ///
     /// One holds the lock and N wait, each a client with a session of its own. The holder releases,
-    /// one of those who wait has it, and who released stands in line again. Measured is the time from
-    /// the call to release until the next has acquired; counted, on the wire of the clients, what
-    /// that cost: requests, events and bytes, pings apart. The counts do not depend on how busy the
-    /// machine is.
+    /// one of those who wait has it, and who released stands in line again. Measured is the time
+    /// from the call to release until the next has acquired; counted, on the wire of the clients,
+    /// what that cost: requests, events and bytes, pings apart. The counts do not depend on how busy
+    /// the machine is.
     Herd(herd::Herd),
 
     /// How many acquisitions of a lock there are in a second, and how long each takes
@@ -102,5 +102,6 @@ Examples:
   zoolet bench herd --server embedded --server apache=zk:2181 --rounds 5
                                                         on two servers, by turns
 
-Exit status: 0 if everything was measured, 1 if a lock was held by two at once, 2 if the arguments are wrong, 69 if there is no server, 70 if the server refused,
-71 if the system refused what this needs, 130 after Ctrl-C.";
+Exit status: 0 if everything was measured, 1 if a lock was held by two at once or the page cannot
+be written, 2 if the arguments are wrong, 69 if there is no server, 70 if the server refused, 71 if
+the system refused what this needs, 130 after Ctrl-C.";

@@ -129,8 +129,8 @@ impl Demo {
         let (items, buyers) = (grouped(self.items as f64), grouped(self.buyers as f64));
         print(&format!(
             "A flash sale on {version}: {items} items, {buyers} buyers, each with a connection of \
-             its own.\nEach reads the stock from a znode and, if something is left, writes back one \
-             less.\n\n"
+             its own.\nEach reads the stock from a znode and, if something is left, writes back \
+             one less.\n\n"
         ));
     }
 
@@ -228,10 +228,10 @@ fn print(text: &str) {
 }
 
 const AFTER_HELP: &str = "\
-The sale is held three times: without a lock; with a lock for which all who wait watch one znode and
-are all woken whenever it is free (the herd effect); and with InterProcessMutex, by which one is
+The sale is held three times: without a lock; with a lock for which all who wait watch one znode
+and are all woken whenever it is free (the herd effect); and with InterProcessMutex, by which one is
 woken. Everything is done below one znode, which is deleted at the end, also after Ctrl-C.
 
-Exit status: 0 if the locks did their duty, 1 if more was sold than there was under one of them, 2 if
-the arguments are wrong, 69 if there is no server, 70 if the server refused, 71 if the system refused
-what this needs, 130 after Ctrl-C.";
+Exit status: 0 if the locks did their duty, 1 if more was sold than there was under one of them,
+2 if the arguments are wrong, 69 if there is no server, 70 if the server refused, 71 if the system
+refused what this needs, 130 after Ctrl-C.";

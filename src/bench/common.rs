@@ -23,14 +23,14 @@ pub(super) struct Common {
     #[arg(long, conflicts_with = "servers", help_heading = SERVERS)]
     pub(super) in_process: bool,
 
-    /// The process of a server on this machine, for its CPU time and memory; given several times, in
-    /// the order of --server. Of an embedded server it is known
+    /// The process of a server on this machine, for its CPU time and memory; given several times,
+    /// in the order of --server. Of an embedded server it is known
     #[arg(long = "pid", value_name = "PID", help_heading = SERVERS)]
     #[arg(value_parser = value_parser!(u32).range(1..))]
     pub(super) pids: Vec<u32>,
 
-    /// The znode below which everything is done. It must not be there yet, and is deleted at the end
-    /// [default: /zoolet-bench-SESSION]
+    /// The znode below which everything is done. It must not be there yet, and is deleted at the
+    /// end [default: /zoolet-bench-SESSION]
     #[arg(long, value_name = "PATH", value_parser = znode, help_heading = SERVERS)]
     pub(super) path: Option<String>,
 
@@ -40,7 +40,8 @@ pub(super) struct Common {
     pub(super) session_timeout: Duration,
 
     /// How often everything is measured, the servers by turns; what is told is the median
-    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    #[arg(value_parser = value_parser!(u32).range(1..))]
     pub(super) rounds: u32,
 
     /// Print JSON instead of a table, with the numbers of each round

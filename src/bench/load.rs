@@ -26,6 +26,7 @@ use super::values::{Label, Metric, Part, Unit, Value};
 
 /// The options; what the command does is said where it is listed.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct Load {
     #[command(flatten)]
     choices: LoadChoices,
@@ -165,6 +166,14 @@ impl Plan {
         Ok(())
     }
 }
+
+const AFTER_HELP: &str = "\
+A file for --config has the names of the options, and a table for the mixture:
+  sessions = 64
+  duration = \"10s\"
+  [mix]
+  get = 80
+  set = 20";
 
 /// Below it are the znodes that are read and written.
 const KEPT: &str = "kept";

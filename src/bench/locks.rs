@@ -110,8 +110,8 @@ impl Workload for Locks {
             let (name, rate) = (outcome.server_name(server), PER_SECOND.unit.text(rate));
             let [path, clients, lock] = labels.as_slice() else { return None };
             Some(format!(
-                "On {name} there are {rate} acquisitions at most: {lock}, {clients} clients, {path} \
-                 path."
+                "On {name} there are {rate} acquisitions at most: {lock}, {clients} clients, \
+                 {path} path."
             ))
         };
         let legend = LockKind::ALL.map(|kind| (kind.name(), "")).to_vec();

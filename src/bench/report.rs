@@ -139,7 +139,9 @@ fn plots(outcome: &Outcome, story: &Story, plot: &Plot) -> Markup {
                             @if let Some(version) = &server.version { " " (version) }
                         }
                         @match (&across, &up) {
-                            (Some(across), Some(up)) if !panel.is_empty() => (panel.draw(plot, across, up)),
+                            (Some(across), Some(up)) if !panel.is_empty() => {
+                                (panel.draw(plot, across, up))
+                            }
                             _ => p.note { "Not known of this server." },
                         }
                     }
@@ -175,7 +177,7 @@ fn table(outcome: &Outcome) -> Markup {
                             }
                             td { (outcome.servers[row.server].name) }
                             @for (metric, value) in &row.values {
-                                td.number { (value.map_or("-".to_owned(), |v| metric.unit.text(v))) }
+                                td.number { (text_of(*metric, *value)) }
                             }
                         }
                     }
@@ -183,6 +185,10 @@ fn table(outcome: &Outcome) -> Markup {
             }
         }
     }
+}
+
+fn text_of(metric: Metric, value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| metric.unit.text(value))
 }
 
 fn is_number(label: &Label) -> bool {

@@ -190,7 +190,10 @@ impl Stage {
     ) -> impl Future<Output = Result<Client, Failure>> + Send + use<> + 'static {
         let dialer = Counted::new(&self.dialer, &self.counts);
         let (manner, chroot, name) = (self.manner.clone(), self.chroot.clone(), self.name.clone());
-        async move { connect(dialer, &manner, &chroot).await.map_err(|error| no_server(error, &name)) }
+        async move {
+            let connected = connect(dialer, &manner, &chroot).await;
+            connected.map_err(|error| no_server(error, &name))
+        }
     }
 
     pub(crate) fn carried(&self) -> Carried {

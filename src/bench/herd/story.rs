@@ -61,7 +61,8 @@ fn growth(outcome: &Outcome, server: usize) -> Option<String> {
     let (first, last) = (all.first()?, all.last()?);
     let text = |row: &Row, metric: Metric| row.value(metric).map(|value| metric.unit.text(value));
     Some(format!(
-        "On {}, InterProcessMutex takes {} with {} waiting and {} with {}, and {} requests each time.",
+        "On {}, InterProcessMutex takes {} with {} waiting and {} with {}, and {} requests each \
+         time.",
         outcome.server_name(server),
         text(first, P50)?,
         grouped(waiters(first) as f64),

@@ -145,7 +145,8 @@ impl Panel {
 fn upward_axis(metric: Metric, up: &Scale) -> Markup {
     html! {
         @for power in up.powers() {
-            line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(round(up.at(power))) y2=(round(up.at(power))) {}
+            @let y = round(up.at(power));
+            line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
             text.number x=(LEFT - 8.0) y=(round(up.at(power) + 4.0)) text-anchor="end" {
                 (power_text(metric, power))
             }
