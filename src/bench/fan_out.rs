@@ -84,8 +84,8 @@ impl Workload for FanOut {
             if change > 0 {
                 times.iter().for_each(|&at| heard.record(at.saturating_duration_since(begin)));
                 last_times.extend(times.iter().max().map(|&at| at - begin));
-                let used = stage.process.cpu_time().zip(cpu_before);
-                cpu = cpu.zip(used).map(|(sum, (after, before))| sum + (after - before));
+                let used = stage.process.cpu_time_since(cpu_before);
+                cpu = cpu.zip(used).map(|(sum, used)| sum + used);
             }
         }
         let changes = self.changes as f64;

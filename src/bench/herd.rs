@@ -120,7 +120,7 @@ impl Workload for Herd {
         }
         stage.settle().await?;
         let carried = stage.carried().since(before);
-        let cpu = stage.process.cpu_time().zip(cpu_before).map(|(after, before)| after - before);
+        let cpu = stage.process.cpu_time_since(cpu_before);
         line.end().await?;
         let count = latencies.count() as f64;
         let each = |number: u64| Some(number as f64 / count);

@@ -106,7 +106,7 @@ impl Workload for Plan {
         tokio::time::sleep(self.duration).await;
         phase.store(OVER, Ordering::SeqCst);
         let (carried, seconds) = (stage.carried().since(before), begin.elapsed().as_secs_f64());
-        let cpu = stage.process.cpu_time().zip(cpu_before).map(|(after, before)| after - before);
+        let cpu = stage.process.cpu_time_since(cpu_before);
         let mut tally = Tally::default();
         while let Some(joined) = stage.in_time(tasks.join_next()).await? {
             tally.add(&unpanicked(joined)?);

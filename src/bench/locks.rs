@@ -138,7 +138,7 @@ impl Workload for Locks {
         tokio::time::sleep(self.duration).await;
         phase.is_measured.store(false, Ordering::SeqCst);
         let (carried, seconds) = (stage.carried().since(before), begin.elapsed().as_secs_f64());
-        let cpu = stage.process.cpu_time().zip(cpu_before).map(|(after, before)| after - before);
+        let cpu = stage.process.cpu_time_since(cpu_before);
         phase.is_over.store(true, Ordering::SeqCst);
         let mut latencies = Latencies::new();
         while let Some(joined) = stage.in_time(tasks.join_next()).await? {

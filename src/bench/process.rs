@@ -20,25 +20,19 @@ pub(crate) enum Process {
 const BYTES_PER_KIB: f64 = 1024.0;
 
 impl Process {
-    /// The CPU time that the server's threads have used so far, of those that live.
+    /// The CPU time that the server has used so far.
     pub(crate) fn cpu_time(&self) -> Option<Duration> {
-        let (folder, is_whole) = match self {
-            Self::Unknown => return None,
-            Self::Of(pid) => (proc(&pid.to_string()), true),
-            Self::Embedded => (proc("self"), false),
-        };
-        let threads = fs::read_dir(folder.join("task")).ok()?;
-        let of_server = threads.filter_map(|thread| {
-            let thread = thread.ok()?.path();
-            let is_of_server = || {
-                let name = fs::read_to_string(thread.join("comm"));
-                name.is_ok_and(|name| name.trim_end() == THREAD_NAME)
-            };
-            // A thread may end while we look.
-            (is_whole || is_of_server()).then(|| thread_time(&thread)).flatten()
-        });
-        let times: Vec<Duration> = of_server.collect();
-        (!times.is_empty()).then(|| times.into_iter().sum())
+        match self {
+            Self::Unknown => None,
+            Self::Of(pid) => process_time(*pid),
+            Self::Embedded => threads_time(),
+        }
+    }
+
+    /// What it has used since it had used so much.
+    pub(crate) fn cpu_time_since(&self, before: Option<Duration>) -> Option<Duration> {
+        // What a thread has used that ended is not told of an embedded server.
+        Some(self.cpu_time()?.saturating_sub(before?))
     }
 
     /// The memory that the process has; that of an embedded server has the clients in it.
@@ -59,11 +53,33 @@ fn proc(process: &str) -> PathBuf {
     Path::new("/proc").join(process)
 }
 
-/// What a thread has used: the first number of its `schedstat`, in nanoseconds, where the coarser
-/// `stat` counts in hundredths of a second.
-fn thread_time(thread: &Path) -> Option<Duration> {
-    let text = fs::read_to_string(thread.join("schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+/// By the clock that the kernel has for each process, in which are the threads that ended.
+#[cfg(target_os = "linux")]
+fn process_time(pid: u32) -> Option<Duration> {
+    let pid = nix::unistd::Pid::from_raw(pid.try_into().ok()?);
+    Some(nix::time::ClockId::pid_cpu_clock_id(pid).ok()?.now().ok()?.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process_time(_pid: u32) -> Option<Duration> {
+    None
+}
+
+/// Of the threads of this process that have the server's name: the first number of `schedstat`, in
+/// nanoseconds.
+fn threads_time() -> Option<Duration> {
+    let threads = fs::read_dir(proc("self").join("task")).ok()?;
+    let of_server = threads.filter_map(|thread| {
+        let thread = thread.ok()?.path();
+        let name = fs::read_to_string(thread.join("comm")).ok()?;
+        if name.trim_end() != THREAD_NAME {
+            return None;
+        }
+        let text = fs::read_to_string(thread.join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+    });
+    let times: Vec<Duration> = of_server.collect();
+    (!times.is_empty()).then(|| times.into_iter().sum())
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl Workload for Sessions {
         let begin = now();
         tokio::time::sleep(self.idle).await;
         let pings = stage.carried().since(before).pings as f64;
-        let used = stage.process.cpu_time().zip(cpu_before).map(|(after, before)| after - before);
+        let used = stage.process.cpu_time_since(cpu_before);
         let seconds = begin.elapsed().as_secs_f64();
         let memory = stage.process.resident_bytes();
         close(clients).await;
