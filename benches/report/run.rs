@@ -75,15 +75,13 @@ fn run(arguments: Vec<String>) -> Result<(), Failure> {
 /// Runs a suite, and tells what it measured.
 fn measure(suite: &str, options: &[String]) -> Result<String, Failure> {
     // Built before, so that building is no load on what is measured.
-    let mut cargo = cargo();
-    cargo.args(["bench", "--quiet", "--bench", suite]);
-    let built = cargo.arg("--no-run").status()?;
+    let built = bench(suite).arg("--no-run").status()?;
     if !built.success() {
         return Err(format!("{suite} does not build").into());
     }
     let (since, load) = (now(), machine::load());
-    let mut command = self::cargo();
-    command.args(["bench", "--quiet", "--bench", suite, "--"]);
+    let mut command = bench(suite);
+    command.arg("--");
     if !WITHOUT_CRITERION.contains(&suite) {
         command.arg("--noplot").args(options);
     }
@@ -107,8 +105,11 @@ fn measure(suite: &str, options: &[String]) -> Result<String, Failure> {
     Ok(part)
 }
 
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+/// What builds and runs a suite, without the `zoolet` command, which no suite needs.
+fn bench(suite: &str) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["bench", "--quiet", "--no-default-features", "--bench", suite]);
+    cargo
 }
 
 #[expect(clippy::disallowed_methods, reason = "files are told apart by when they were written")]

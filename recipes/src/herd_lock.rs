@@ -174,12 +174,12 @@ impl HerdLock {
                 Ok(Watched { found: None, .. }) => Ok(()),
                 Err(error) => Err(error),
             };
-            match heard {
-                Err(error) if error != client::Error::Lost && !error.is_retryable() => {
-                    return Err(error.into());
-                }
-                // The session may be another now: nothing of the last one matters.
-                _ => {}
+            // The session may be another now: nothing of the last one matters.
+            if let Err(error) = heard
+                && error != client::Error::Lost
+                && !error.is_retryable()
+            {
+                return Err(error.into());
             }
         }
     }
