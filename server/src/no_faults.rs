@@ -48,7 +48,7 @@ pub(crate) struct Stamp;
 /// What becomes of a message that is to leave.
 #[derive(Debug)]
 pub(crate) enum Admitted {
-    Waits(Outgoing, Stamp),
+    Waits(Stamp),
     #[expect(dead_code, reason = "nothing is lost")]
     Lost,
     #[expect(dead_code, reason = "nothing is lost")]
@@ -62,8 +62,8 @@ impl Gate {
 
     pub(crate) fn serves(&self, _session: SessionId) {}
 
-    pub(crate) fn admit(&self, outgoing: Outgoing) -> Admitted {
-        Admitted::Waits(outgoing, Stamp)
+    pub(crate) fn admit(&self, _outgoing: &mut Outgoing) -> Admitted {
+        Admitted::Waits(Stamp)
     }
 
     pub(crate) fn lets_out(&self, _stamp: &Stamp) -> bool {

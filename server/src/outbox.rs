@@ -128,7 +128,7 @@ impl Outbox {
     ///
     /// Past the limits the conversation is cut instead, and [`Overflow`] tells so; nor is a message
     /// taken that is too long for a frame.
-    pub(crate) fn push(&self, outgoing: Outgoing) -> Result<Option<Waker>, Overflow> {
+    pub(crate) fn push(&self, mut outgoing: Outgoing) -> Result<Option<Waker>, Overflow> {
         let mut inner = self.inner.lock();
         if inner.end != End::Open {
             return Ok(None);
@@ -141,9 +141,11 @@ impl Outbox {
             inner.cut();
             return Err(Overflow { messages, bytes, taker: inner.take_taker() });
         }
-        match self.gate.admit(outgoing) {
-            Admitted::Waits(outgoing, stamp) => {
-                inner.bytes += outgoing.message.len();
+        match self.gate.admit(&mut outgoing) {
+            Admitted::Waits(stamp) => {
+                // What a fault has falsified is shorter, and an encoded frame.
+                let is_encoded = matches!(outgoing.message, Message::Event(_));
+                inner.bytes += if is_encoded { outgoing.message.len() } else { length };
                 inner.waiting.push_back((outgoing, stamp));
             }
             Admitted::Lost => return Ok(None),

@@ -43,7 +43,7 @@ pub(crate) struct Stamp {
 /// What becomes of a message that is to leave.
 #[derive(Debug)]
 pub(crate) enum Admitted {
-    Waits(Outgoing, Stamp),
+    Waits(Stamp),
     Lost,
     /// It is lost, and so is all that would follow.
     Ends,
@@ -82,7 +82,16 @@ impl Gate {
     }
 
     /// What becomes of a message that enters the outbox.
-    pub(crate) fn admit(&self, outgoing: Outgoing) -> Admitted {
+    #[inline]
+    pub(crate) fn admit(&self, outgoing: &mut Outgoing) -> Admitted {
+        if !self.faults.is_active() && !self.loses_reply() {
+            return Admitted::Waits(Stamp::default());
+        }
+        self.judge(outgoing)
+    }
+
+    #[cold]
+    fn judge(&self, outgoing: &mut Outgoing) -> Admitted {
         let is_reply = matches!(outgoing.message, Message::Reply(..));
         // Only the request that is being handled is answered, so that the reply is its own.
         if is_reply && self.loses_reply() {
@@ -90,37 +99,43 @@ impl Gate {
             return if ends { Admitted::Ends } else { Admitted::Lost };
         }
         if !self.faults.is_active() {
-            return Admitted::Waits(outgoing, Stamp::default());
+            return Admitted::Waits(Stamp::default());
         }
         let mut rules = self.faults.rules();
         let whom = self.whom();
         rules.count_held(whom);
-        let outgoing = if rules.corrupts(whom) { in_half(outgoing) } else { outgoing };
+        if rules.corrupts(whom) {
+            falsify(outgoing);
+        }
         let not_before = rules.delay(whom).map(|delay| clock::now() + delay);
         drop(rules);
         if let Some(due) = not_before {
             self.faults.wake_at(due, self.connection);
         }
         self.faults.note();
-        Admitted::Waits(outgoing, Stamp { not_before })
+        Admitted::Waits(Stamp { not_before })
     }
 
     /// Whether the answer to the request that is being handled is lost.
+    #[inline]
     pub(crate) fn loses_reply(&self) -> bool {
         self.loses_reply.load(Ordering::Relaxed)
     }
 
     /// Whether a message may leave.
+    #[inline]
     pub(crate) fn lets_out(&self, stamp: &Stamp) -> bool {
         stamp.not_before.is_none_or(|due| due <= clock::now()) && !self.is_shut()
     }
 
     /// Whether nothing leaves.
+    #[inline]
     pub(super) fn is_shut(&self) -> bool {
         self.faults.is_active() && self.faults.rules().is_shut(self.whom())
     }
 
     /// Whether nothing of the connection moves, its end included.
+    #[inline]
     pub(crate) fn is_frozen(&self) -> bool {
         self.faults.is_active() && self.faults.rules().is_frozen(self.whom())
     }
@@ -227,9 +242,10 @@ pub(super) fn let_in(connection: &Arc<Connection>) {
     outbox.unmute();
 }
 
-/// A message of which only the first half arrives, as a frame of that length.
-fn in_half(outgoing: Outgoing) -> Outgoing {
-    let frame = outgoing.message.into_frame();
+/// Of a message only the first half arrives, as a frame of that length.
+fn falsify(outgoing: &mut Outgoing) {
+    let nothing = Message::Event(Bytes::new());
+    let frame = std::mem::replace(&mut outgoing.message, nothing).into_frame();
     let half = BytesMut::from(&frame[..frame.len() / 2]).freeze();
-    Outgoing { after: outgoing.after, message: Message::Event(half) }
+    outgoing.message = Message::Event(half);
 }
