@@ -91,6 +91,23 @@ async fn a_change_whose_answer_is_lost_is_not_made_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_whose_answer_is_lost_may_be_made_also_when_nobody_can_be_asked_in_time() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let builder = Client::builder().connection_timeout(Duration::from_secs(1));
+    let client =
+        builder.retry_policy(RetryPolicy::never()).connect(counting.clone()).await.unwrap();
+    let number = DistributedAtomicLong::new(&client, "/n").unwrap();
+    number.increment().await.unwrap();
+    // The look is answered, the change is not.
+    counting.refuse(true);
+    counting.cut_after(1);
+    let changed = number.increment().await;
+    assert!(matches!(changed, Err(ValueError::Client(Error::Unknown { .. }))), "{changed:?}");
+    assert_eq!(connect(&server).await.get("/n").await.unwrap().0[7], 2, "it was made");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_that_others_forestalled_is_made_again_although_its_answer_is_lost() {
     let server = server().await;
     let counting = Counting::new(server.dialer());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zoolet_protocol::{ErrorCode, Stat, ZPath};
+use zoolet_protocol::{ErrorCode, SessionId, Stat, ZPath};
 
 use crate::client::{self, Client, Parents, RetryPolicy};
 use crate::mutex::InterProcessMutex;
@@ -250,6 +250,7 @@ impl DistributedAtomicLong {
 
     /// Writes the number if the znode is as it was seen, and tells whether it was.
     async fn try_write(&self, seen: Option<Stat>, number: i64) -> Result<bool, ValueError> {
+        let session = self.client.session_id();
         let version = seen.map(|stat| stat.version);
         let result = match version {
             None => self.create(number).await,
@@ -265,7 +266,7 @@ impl DistributedAtomicLong {
         let is_late = [ErrorCode::BAD_VERSION, ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE]
             .into_iter()
             .any(|code| error.is(code));
-        if is_late || self.was_surely_not_written(&error, seen, number).await? {
+        if is_late || self.was_surely_not_written(&error, seen, number, session).await {
             Ok(false)
         } else {
             Err(error.into())
@@ -273,20 +274,26 @@ impl DistributedAtomicLong {
     }
 
     /// Whether a write whose answer was lost is known not to have been carried out: the znode is as
-    /// it was, or has been changed once, and to something else.
+    /// it was, or has been changed once, and to something else. It is not known when nobody can be
+    /// asked.
     async fn was_surely_not_written(
         &self,
         error: &client::Error,
         seen: Option<Stat>,
         number: i64,
-    ) -> Result<bool, ValueError> {
-        let (client::Error::Unknown { .. }, Some(seen)) = (error, seen) else { return Ok(false) };
-        // What was on its way is carried out before this is answered.
-        self.client.sync(&self.path).await?;
-        let (now, Some(stat)) = self.look().await? else { return Ok(false) };
+        session: SessionId,
+    ) -> bool {
+        let (client::Error::Unknown { .. }, Some(seen)) = (error, seen) else { return false };
+        // What was on its way in this session is carried out before this is answered, or never. In
+        // another session it may still come.
+        let sync = self.client.sync(&self.path).bound_to(session);
+        if sync.until_answered().await.is_err() {
+            return false;
+        }
+        let Ok((now, Some(stat))) = self.look().await else { return false };
         let is_same = stat.czxid == seen.czxid && stat.version == seen.version;
         let is_next = stat.czxid == seen.czxid && stat.version == seen.version.wrapping_add(1);
-        Ok(is_same || (is_next && now != number))
+        is_same || (is_next && now != number)
     }
 
     async fn create(&self, number: i64) -> Result<(), client::Error> {
