@@ -87,7 +87,7 @@ impl Engine {
         let timeouts_ms = config.session_timeouts_ms().expect("the configuration was checked");
         let clock = Clock::new(config.wall_time, faults.time());
         let sessions = core.sessions();
-        let first = first_session(clock.wall_ms());
+        let first = first_session(clock.wall_ms(), core.last_zxid());
         // The clock may have gone back since the last of them began.
         let own = sessions.iter().map(|(id, _)| *id).filter(|id| id.0 >> 56 == first.0 >> 56);
         let last_session = AtomicI64::new(own.max().map_or(first, |last| last.max(first)).0);
@@ -472,11 +472,13 @@ fn tell(peer: &Peer, zxid: Zxid, after: Zxid, event: &WatchedEvent) -> Option<Wa
 }
 
 /// Where session ids start: from the time, so that they differ after a restart, and below the
-/// server id 1, as a standalone ZooKeeper has (`SessionTrackerImpl.initializeNextSessionId`).
-fn first_session(wall_ms: i64) -> SessionId {
+/// server id 1, as a standalone ZooKeeper has (`SessionTrackerImpl.initializeNextSessionId`). A clock that
+/// goes back may come to the same millisecond again, but each session has taken a zxid meanwhile.
+fn first_session(wall_ms: i64, last_zxid: Zxid) -> SessionId {
     const SERVER_ID: i64 = 1;
+    const BELOW_MILLISECONDS: i64 = 0xffff;
     let from_time = ((wall_ms << 24) as u64 >> 8) as i64;
-    SessionId(from_time | (SERVER_ID << 56))
+    SessionId(from_time | (SERVER_ID << 56) | (last_zxid.0 & BELOW_MILLISECONDS))
 }
 
 #[cfg(test)]
@@ -485,8 +487,10 @@ mod tests {
 
     #[test]
     fn session_ids_carry_the_server_id_and_the_time() {
-        let first = first_session(0x0000_0198_7654_3210);
+        let first = first_session(0x0000_0198_7654_3210, Zxid(0x7_0000));
         assert_eq!(first, SessionId(0x0198_7654_3210_0000 & 0x00ff_ffff_ffff_ffff | (1 << 56)));
         assert_eq!(first.0 >> 56, 1);
+        let again = first_session(0x0000_0198_7654_3210, Zxid(0x7_0003));
+        assert_eq!(again.0 - first.0, 3, "three sessions may have begun");
     }
 }
