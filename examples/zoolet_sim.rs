@@ -78,6 +78,9 @@ fn main() -> ExitCode {
     };
     let swept = sweep(arguments.seeds, arguments.jobs, &options, show);
     println!("{} seeds, {} messages compared, {:?}", swept.seeds, swept.messages, start.elapsed());
+    for (what, count) in &swept.counts {
+        println!("{count:>12} {what}");
+    }
     match swept.failure {
         Some(failure) => told(failure),
         None => ExitCode::SUCCESS,

@@ -13,6 +13,30 @@ use zoolet_planted_bugs::PlantedBug;
 const SEEDS: u64 = 2_000;
 const JOBS: usize = 2;
 
+/// What must have happened among all those seeds.
+const COUNTED: [&str; 20] = [
+    "answers lost",
+    "clients closed and connected anew",
+    "counters incremented",
+    "leaders",
+    "locks held alone",
+    "locks held with others",
+    "locks lost",
+    "permits had",
+    "places given up",
+    "power lost at the start",
+    "requests in a lost session",
+    "requests not sent",
+    "requests refused",
+    "server lost",
+    "sessions expired",
+    "unanswered writes survived",
+    "unanswered writes undone",
+    "watches fired",
+    "watches fired after a reconnect",
+    "watches lost with their session",
+];
+
 fn assert_clean(failure: Option<Failure>) {
     if let Some(failure) = failure {
         panic!("{}\nand less of it:\n{}", failure.report(), failure.shrink().report());
@@ -25,6 +49,25 @@ fn nothing_is_wrong_with_thousands_of_seeds() {
     assert_clean(swept.failure);
     assert_eq!(swept.seeds, SEEDS);
     assert!(swept.messages > 100 * SEEDS, "{} messages", swept.messages);
+    // What never happens proves nothing.
+    for what in COUNTED {
+        assert!(swept.counts.get(what).is_some_and(|count| *count >= SEEDS / 40), "{what}");
+    }
+}
+
+#[test]
+fn a_seed_that_fails_is_made_smaller_and_fails_in_the_same_way_again() {
+    let bug = Bug(PlantedBug::EventLostOnReconnect);
+    let options = Options { bug: Some(bug), ..Options::default() };
+    let failure = sweep(0..SEEDS, 1, &options, |_| {}).failure.expect("it is found");
+    let least = failure.shrink();
+    assert!(least.options.clients < options.clients && least.options.without.len() > 5);
+    let again = run(least.seed, &least.options);
+    assert_eq!(again.hash, least.verdict.hash);
+    assert_eq!(again.violation, least.verdict.violation);
+    let options = least.options.to_string();
+    assert!(least.command().contains(&format!("--seed {}{options}", least.seed)));
+    assert!(options.contains("--without ") && options.contains("--bug EventLostOnReconnect"));
 }
 
 #[test]

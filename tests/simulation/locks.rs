@@ -34,7 +34,14 @@ impl Worker {
     fn acquired<T>(&self, result: Result<T, LockError>) -> Option<T> {
         match result {
             Ok(held) => Some(held),
-            Err(LockError::Over | LockError::Lost) => None,
+            Err(LockError::Over) => {
+                self.common.oracle.count("places given up");
+                None
+            }
+            Err(LockError::Lost) => {
+                self.common.oracle.count("locks lost");
+                None
+            }
             Err(LockError::Client(
                 Error::Refused { .. } | Error::Unknown { .. } | Error::NotSent { .. },
             )) => None,
@@ -117,6 +124,11 @@ impl Worker {
     async fn hold(&mut self, paths: &[&'static str], mode: Mode, held: Held) {
         self.common.note(self.name, "hold");
         let held = Arc::new(held);
+        self.common.oracle.count(match mode {
+            Mode::Alone => "locks held alone",
+            Mode::Shared => "locks held with others",
+            Mode::Permits { .. } => "permits had",
+        });
         for path in paths {
             self.common.check(self.common.exclusion.enter(path, mode, &held));
         }
@@ -155,6 +167,7 @@ impl Worker {
         let term = self.acquired(latch.await_leadership_within(patience).await);
         if let Some(term) = term {
             for _ in 0..self.rng.u32(1..3) {
+                self.common.oracle.count("leaders");
                 let present = latch.term().borrow().clone();
                 if latch.is_leader()
                     && let Some(present) = present

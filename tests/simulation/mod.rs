@@ -4,10 +4,12 @@
 //!
 //! - `world` is one run: trouble first, then calm, in which all must come to its end.
 //! - `worker`, `plain` and `locks` are what clients do; `network` and `log_tap` carry it.
-//! - `model` and `tree` say what the server should send; `oracle` compares. `registers` and `exclusion`
-//!   judge what clients see.
+//! - `model`, `connection` and `tree` say what the server should send; `oracle` compares. `registers`, `exclusion`
+//!   and `counter` judge what clients see.
 //! - `runner` runs many seeds, and makes a failing run smaller.
 
+mod connection;
+mod counter;
 mod exclusion;
 mod locks;
 mod log_tap;
@@ -24,5 +26,6 @@ mod worker;
 mod world;
 
 pub(crate) use self::options::{Bug, Options, Part};
+pub(crate) use self::oracle::Counts;
 pub(crate) use self::runner::{Failure, sweep};
 pub(crate) use self::world::run;

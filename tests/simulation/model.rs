@@ -12,6 +12,7 @@ use zoolet::protocol::{
     decode_all, decode_request,
 };
 
+use super::connection::Connection;
 use super::log_tap::Logged;
 use super::tree::{Change, Tree};
 
@@ -39,19 +40,6 @@ pub(crate) enum Message {
     Connected { session: SessionId, timeout_ms: i32 },
     Reply(OpCode, ReplyHeader, Response),
     Event(Zxid, WatchedEvent),
-}
-
-/// One connection, and what it watches.
-#[derive(Debug, Default)]
-struct Connection {
-    session: Option<SessionId>,
-    /// Whether the server still takes requests of it.
-    is_open: bool,
-    data: BTreeSet<String>,
-    child: BTreeSet<String>,
-    persistent: BTreeSet<String>,
-    recursive: BTreeSet<String>,
-    expected: VecDeque<Expected>,
 }
 
 #[derive(Debug, Clone)]
@@ -90,6 +78,11 @@ pub(crate) struct Model {
     before: Vec<Before>,
     /// What the crash may have left: nothing until the first write after it tells.
     is_recovering: bool,
+    /// How many sessions have expired, and how many writes were under way in a crash and survived, or
+    /// did not.
+    pub(crate) expired: u64,
+    pub(crate) survived: u64,
+    pub(crate) undone: u64,
 }
 
 type Checked<T = ()> = Result<T, String>;
@@ -109,11 +102,14 @@ impl Model {
             is_armed: false,
             before: Vec::new(),
             is_recovering: false,
+            expired: 0,
+            survived: 0,
+            undone: 0,
         }
     }
 
     pub(crate) fn open(&mut self, id: ConnectionId) {
-        self.connections.insert(id, Connection { is_open: true, ..Connection::default() });
+        self.connections.insert(id, Connection::open());
     }
 
     /// A connection is gone, as the server sees it.
@@ -153,10 +149,18 @@ impl Model {
         if reached < self.told {
             return Err(format!("lost: {} was told of, and {reached} is left", self.told));
         }
+        self.survived += u64::from(!self.before.is_empty() && reached > self.told);
         while self.zxid > reached {
+            self.undone += 1;
             let Some(before) = self.before.pop() else {
                 return Err(format!("lost: {} was durable, and {reached} is left", self.zxid));
             };
+            for session in self.sessions.keys() {
+                if !before.sessions.contains_key(session) {
+                    // Nobody was told of it.
+                    self.known_sessions.remove(session);
+                }
+            }
             (self.zxid, self.tree, self.sessions) = (before.zxid, before.tree, before.sessions);
         }
         if self.zxid != reached {
@@ -196,6 +200,7 @@ impl Model {
             return Err(format!("{logged:?} is logged after {}", self.zxid));
         }
         let zxid = self.next_zxid();
+        self.expired += u64::from(logged.op == OpCode::CLOSE_SESSION);
         match logged.op {
             OpCode::CREATE_SESSION => self.begin_session(logged.session, zxid, now),
             OpCode::CLOSE_SESSION => self.expire(logged.session, zxid, now),
@@ -409,75 +414,24 @@ impl Model {
         let connection = self.connections.entry(id).or_default();
         match watch {
             Watch::Lookup(lookup) => {
-                let path = lookup.path().text().unwrap_or_default().to_owned();
                 let found = self.tree.look_up(lookup);
-                match lookup {
-                    Lookup::Exists(_) => drop(connection.data.insert(path)),
-                    Lookup::GetData(_) if found.is_ok() => drop(connection.data.insert(path)),
-                    _ if found.is_ok() => drop(connection.child.insert(path)),
-                    _ => {}
-                }
+                connection.look(lookup, found.is_ok());
                 found
             }
             Watch::Add(add) => {
-                let path = add.path.text().unwrap_or_default().to_owned();
-                match add.mode {
-                    WatchMode::PERSISTENT => connection.persistent.insert(path),
-                    _ => connection.recursive.insert(path),
-                };
+                connection.add(add);
                 Ok(Response::Number(0))
             }
-            Watch::Remove(remove) => {
-                let path = remove.path.text().unwrap_or_default();
-                let Connection { data, child, persistent, recursive, .. } = connection;
-                let was_there = match remove.watcher_type {
-                    WatcherType::DATA => data.remove(path),
-                    WatcherType::CHILDREN => child.remove(path),
-                    _ => {
-                        data.remove(path)
-                            | child.remove(path)
-                            | persistent.remove(path)
-                            | recursive.remove(path)
-                    }
-                };
-                if was_there { Ok(Response::Empty) } else { Err(ErrorCode::NO_WATCHER) }
-            }
+            Watch::Remove(remove) if connection.remove(remove) => Ok(Response::Empty),
+            Watch::Remove(_) => Err(ErrorCode::NO_WATCHER),
             Watch::Set(_) | Watch::Set2(_) => Ok(Response::Empty),
         }
     }
 
     /// Watches are registered again, and what was missed is told first.
     fn set_watches(&mut self, id: ConnectionId, lists: &SetWatches) {
-        let seen = lists.relative_zxid;
         let connection = self.connections.entry(id).or_default();
-        let mut missed = Vec::new();
-        for path in lists.data.iter() {
-            match self.tree.stat(path) {
-                None => missed.push((EventType::NODE_DELETED, path)),
-                Some(stat) if stat.mzxid > seen => {
-                    missed.push((EventType::NODE_DATA_CHANGED, path));
-                }
-                Some(_) => drop(connection.data.insert(path.to_owned())),
-            }
-        }
-        for path in lists.exist.iter() {
-            match self.tree.stat(path) {
-                Some(_) => missed.push((EventType::NODE_CREATED, path)),
-                None => drop(connection.data.insert(path.to_owned())),
-            }
-        }
-        for path in lists.child.iter() {
-            match self.tree.stat(path) {
-                None => missed.push((EventType::NODE_DELETED, path)),
-                Some(stat) if stat.pzxid > seen => {
-                    missed.push((EventType::NODE_CHILDREN_CHANGED, path));
-                }
-                Some(_) => drop(connection.child.insert(path.to_owned())),
-            }
-        }
-        connection.persistent.extend(lists.persistent.iter().map(str::to_owned));
-        connection.recursive.extend(lists.persistent_recursive.iter().map(str::to_owned));
-        for (event_type, path) in missed {
+        for (event_type, path) in connection.set_watches(lists, &self.tree) {
             let event = Message::Event(Zxid::NONE, WatchedEvent::new(event_type, path));
             self.expect(id, self.zxid, event);
         }
@@ -589,28 +543,6 @@ impl Model {
     pub(crate) fn is_shaking(&self, id: ConnectionId) -> bool {
         let front = self.next_expected(id);
         front.is_some_and(|front| matches!(front.message, Message::Connected { .. }))
-    }
-}
-
-impl Connection {
-    /// The events of a change, and what was watched once is not any more.
-    fn hears_of(&mut self, change: &Change) -> Vec<(EventType, String)> {
-        let mut events = Vec::new();
-        let path = change.path.as_str();
-        let is_below = |watched: &String| {
-            watched == "/" || path == watched || path.starts_with(&format!("{watched}/"))
-        };
-        let is_covered = self.recursive.iter().any(is_below) | self.persistent.contains(path);
-        let is_deletion = change.event_type == EventType::NODE_DELETED;
-        if self.data.remove(path) | (is_deletion && self.child.remove(path)) | is_covered {
-            events.push((change.event_type, path.to_owned()));
-        }
-        if let Some(parent) = &change.parent
-            && (self.child.remove(parent) | self.persistent.contains(parent))
-        {
-            events.push((EventType::NODE_CHILDREN_CHANGED, parent.clone()));
-        }
-        events
     }
 }
 

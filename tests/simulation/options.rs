@@ -33,10 +33,13 @@ pub(crate) enum Part {
     Semaphores,
     MultiLocks,
     Latches,
+    Counters,
+    /// Clients end and begin anew.
+    NewClients,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Crashes,
         Self::TornWrites,
         Self::FailedSyncs,
@@ -51,6 +54,8 @@ impl Part {
         Self::Semaphores,
         Self::MultiLocks,
         Self::Latches,
+        Self::Counters,
+        Self::NewClients,
     ];
 
     fn name(self) -> &'static str {
@@ -69,6 +74,8 @@ impl Part {
             Self::Semaphores => "semaphores",
             Self::MultiLocks => "multi-locks",
             Self::Latches => "latches",
+            Self::Counters => "counters",
+            Self::NewClients => "new-clients",
         }
     }
 }

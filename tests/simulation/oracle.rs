@@ -1,5 +1,6 @@
 //! Whoever sees all that goes over the wire and into the log, and compares it with the model.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,14 +34,18 @@ struct Inner {
     model: Model,
     hash: DefaultHasher,
     violation: Option<String>,
-    trace: std::collections::VecDeque<String>,
+    trace: VecDeque<String>,
     messages: u64,
+    counts: Counts,
     /// Whether the disk refused something since the server was started.
     has_disk_failed: bool,
     server_start: Instant,
     /// The wall time at the start of the server.
     wall_start_ms: i64,
 }
+
+/// How often what happened.
+pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
 /// What is known of a run at its end.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +54,7 @@ pub(crate) struct Verdict {
     pub(crate) hash: u64,
     pub(crate) violation: Option<String>,
     pub(crate) messages: u64,
+    pub(crate) counts: Counts,
     pub(crate) trace: Vec<String>,
 }
 
@@ -64,8 +70,9 @@ impl Oracle {
             model: Model::new(tick_ms),
             hash: DefaultHasher::new(),
             violation: None,
-            trace: std::collections::VecDeque::new(),
+            trace: VecDeque::new(),
             messages: 0,
+            counts: Counts::new(),
             has_disk_failed: false,
             server_start: now,
             wall_start_ms: 0,
@@ -132,6 +139,11 @@ impl Oracle {
     /// Something of the run that is worth a line.
     pub(crate) fn remark(&self, line: impl FnOnce() -> String) {
         self.tell(&mut self.lock(), line);
+    }
+
+    /// Something happened that is to happen in some runs, or they prove nothing.
+    pub(crate) fn count(&self, what: &'static str) {
+        *self.lock().counts.entry(what).or_default() += 1;
     }
 
     fn add(&self, inner: &mut Inner, direction: u8, id: ConnectionId, frame: &[u8]) {
@@ -220,6 +232,7 @@ impl Oracle {
         self.tell(&mut inner, || "the server is gone".to_owned());
         // What is written while it ends concerns nobody.
         inner.has_disk_failed = true;
+        *inner.counts.entry("server lost").or_default() += 1;
         inner.model.crash();
     }
 
@@ -234,11 +247,16 @@ impl Oracle {
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
-        let inner = self.lock();
+        let mut inner = self.lock();
+        let Model { expired, survived, undone, .. } = inner.model;
+        inner.counts.insert("sessions expired", expired);
+        inner.counts.insert("unanswered writes survived", survived);
+        inner.counts.insert("unanswered writes undone", undone);
         Verdict {
             hash: inner.hash.finish(),
             violation: inner.violation.clone(),
             messages: inner.messages,
+            counts: inner.counts.clone(),
             trace: inner.trace.iter().cloned().collect(),
         }
     }

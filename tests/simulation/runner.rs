@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::options::{Options, Part};
-use super::oracle::Verdict;
+use super::oracle::{Counts, Verdict};
 use super::world::run;
 
 /// What came of many seeds.
@@ -15,6 +15,7 @@ pub(crate) struct Swept {
     pub(crate) seeds: u64,
     /// How many messages were compared.
     pub(crate) messages: u64,
+    pub(crate) counts: Counts,
     /// The first that failed.
     pub(crate) failure: Option<Failure>,
 }
@@ -36,6 +37,7 @@ pub(crate) fn sweep(
 ) -> Swept {
     let next = AtomicU64::new(seeds.start);
     let (count, messages) = (AtomicU64::new(0), AtomicU64::new(0));
+    let counts = Mutex::new(Counts::new());
     let failures = Mutex::new(Vec::new());
     let work = || {
         loop {
@@ -45,6 +47,9 @@ pub(crate) fn sweep(
             }
             let verdict = run(seed, options);
             messages.fetch_add(verdict.messages, Ordering::Relaxed);
+            for (what, count) in &verdict.counts {
+                *counts.lock().expect("nobody panics here").entry(what).or_default() += count;
+            }
             progress(count.fetch_add(1, Ordering::Relaxed) + 1);
             if verdict.violation.is_some() {
                 // Those before it are being run; none after it is begun.
@@ -63,6 +68,7 @@ pub(crate) fn sweep(
     Swept {
         seeds: count.into_inner(),
         messages: messages.into_inner(),
+        counts: counts.into_inner().expect("nobody panics here"),
         failure: failures.into_iter().min_by_key(|failure| failure.seed),
     }
 }

@@ -51,6 +51,10 @@ impl Tree {
         self.znodes.get(path).map(|znode| znode.stat)
     }
 
+    pub(crate) fn data(&self, path: &str) -> Option<Bytes> {
+        self.znodes.get(path).and_then(|znode| znode.data.clone())
+    }
+
     fn children(&self, path: &str) -> impl Iterator<Item = &str> {
         let prefix = format!("{}/", path.trim_end_matches('/'));
         let from = self.znodes.range(prefix.clone()..);

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use zoolet::client::{Client, Error, PersistentWatcher, RetryPolicy, Watcher};
+use zoolet::protocol::Zxid;
 use zoolet::{InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock};
 
+use super::counter::Counter;
 use super::exclusion::Exclusion;
 use super::network::Way;
 use super::options::{Options, Part};
@@ -23,6 +25,7 @@ pub(crate) struct Common {
     pub(crate) options: Options,
     pub(crate) registers: Registers,
     pub(crate) exclusion: Exclusion,
+    pub(crate) counter: Counter,
     /// Nothing goes wrong any more.
     pub(crate) is_calm: AtomicBool,
     /// The clients that are done.
@@ -46,6 +49,7 @@ pub(crate) struct Worker {
     pub(crate) name: usize,
     pub(crate) rng: Rng,
     pub(crate) common: Arc<Common>,
+    way: Way,
     pub(crate) client: Client,
     pub(crate) locks: Locks,
     /// Watches of registers, which all change at the end.
@@ -108,6 +112,7 @@ impl Worker {
             name,
             rng,
             common,
+            way: way.clone(),
             client,
             locks,
             register_watchers: Vec::new(),
@@ -149,6 +154,8 @@ impl Worker {
             Part::Semaphores,
             Part::MultiLocks,
             Part::Latches,
+            Part::Counters,
+            Part::NewClients,
         ];
         let kind = kinds[self.rng.usize(..kinds.len())];
         // What is done is drawn anyway, so that what is switched off changes nothing else.
@@ -167,16 +174,44 @@ impl Worker {
             Part::ReadWriteLocks => self.read_write().await,
             Part::Semaphores => self.semaphore().await,
             Part::MultiLocks => self.multi_lock().await,
-            _ => self.latch().await,
+            Part::Latches => self.latch().await,
+            Part::Counters => self.count().await,
+            _ => self.begin_anew().await,
         }
         self.rng = kept;
+    }
+
+    /// Ends the session, and begins another. Nothing is held at this moment.
+    async fn begin_anew(&mut self) {
+        self.common.note(self.name, "close and connect");
+        self.register_watchers.clear();
+        self.watchers.clear();
+        self.persistent.clear();
+        let (client, locks) = connect(&mut self.rng, &self.way).await;
+        self.locks = locks;
+        let before = std::mem::replace(&mut self.client, client);
+        self.common.oracle.count("clients closed and connected anew");
+        if self.rng.bool() {
+            // Without a connection it ends when the server finds out.
+            let _ = before.close().await;
+        }
     }
 
     /// Takes what the watches have heard.
     pub(crate) fn look_at_watches(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         for watchers in [&mut self.watchers, &mut self.register_watchers] {
-            watchers.retain_mut(|watcher| Pin::new(watcher).poll(&mut context).is_pending());
+            watchers.retain_mut(|watcher| match Pin::new(watcher).poll(&mut context) {
+                Poll::Pending => true,
+                Poll::Ready(heard) => {
+                    self.common.oracle.count(match heard {
+                        Ok(event) if event.zxid == Zxid::NONE => "watches fired after a reconnect",
+                        Ok(_) => "watches fired",
+                        Err(_) => "watches lost with their session",
+                    });
+                    false
+                }
+            });
         }
         for watcher in &mut self.persistent {
             while let Poll::Ready(Ok(_)) = std::pin::pin!(watcher.next()).poll(&mut context) {}
@@ -192,6 +227,9 @@ impl Worker {
 
     /// An answer that tells of no fault.
     pub(crate) fn take<T>(&self, answer: Result<T, Error>) -> Option<T> {
+        if let Err(error) = &answer {
+            self.common.oracle.count(kind_of(error));
+        }
         match answer {
             Ok(answer) => Some(answer),
             Err(
@@ -208,5 +246,14 @@ impl Worker {
     pub(crate) fn value(&mut self) -> String {
         self.values += 1;
         format!("{}-{}", self.name, self.values)
+    }
+}
+
+fn kind_of(error: &Error) -> &'static str {
+    match error {
+        Error::Refused { .. } => "requests refused",
+        Error::Unknown { .. } => "answers lost",
+        Error::NotSent { .. } => "requests not sent",
+        _ => "requests in a lost session",
     }
 }

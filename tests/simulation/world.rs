@@ -15,6 +15,7 @@ use zoolet::storage::StorageConfig;
 use zoolet::{Config, Server, WallTime};
 use zoolet_planted_bugs::{in_gap, plant};
 
+use super::counter::Counter;
 use super::exclusion::Exclusion;
 use super::locks::{FENCED, fence};
 use super::log_tap::LogTap;
@@ -130,6 +131,7 @@ impl World {
             options: options.clone(),
             registers: Registers::default(),
             exclusion: Exclusion::default(),
+            counter: Counter::default(),
             is_calm: AtomicBool::new(false),
             done: AtomicUsize::new(0),
             doing: std::sync::Mutex::new(BTreeMap::new()),
@@ -270,10 +272,21 @@ impl World {
             self.wall_start_ms += jump_ms;
         }
         tokio::time::sleep(Duration::from_millis(down)).await;
+        let disk = self.tap.disk.clone();
         if is_killed {
-            self.tap.disk.kill_process();
+            disk.kill_process();
         } else {
-            self.tap.disk.restore_power(survives);
+            disk.restore_power(survives);
+        }
+        let (fails_at_start, steps) = (rng.u8(..4) == 0, rng.u64(..200));
+        if fails_at_start && self.common.options.has(Part::TornWrites) {
+            // Before anyone is served, and perhaps while the files are mended.
+            self.common.oracle.count("power lost at the start");
+            disk.lose_power_after(disk.steps() + steps);
+            let started = Server::builder().config(self.config.clone()).start().await;
+            disk.lose_power_after(disk.steps());
+            drop(started);
+            disk.restore_power(survives ^ 1);
         }
         self.start().await;
     }
@@ -305,6 +318,7 @@ impl World {
             }
         }
         self.common.check(self.common.registers.check());
+        self.common.check(self.common.counter.check(&self.common.oracle));
         self.fire_all_watches(&mut clients).await;
         self.look_for_remains(&clients).await;
         self.close(clients).await;
