@@ -53,7 +53,8 @@ impl Worker {
     }
 
     fn patience(&mut self) -> Duration {
-        Duration::from_millis(self.rng.u64(1..6_000))
+        let ms_max = if self.rng.bool() { 1_000 } else { 6_000 };
+        Duration::from_millis(self.rng.u64(1..ms_max))
     }
 
     pub(crate) async fn mutex(&mut self) {

@@ -23,6 +23,8 @@ use super::registers::Registers;
 pub(crate) struct Common {
     pub(crate) oracle: Arc<Oracle>,
     pub(crate) options: Options,
+    /// What is done more often than the rest in this run, so that clients get in each other's way.
+    pub(crate) focus: Option<Part>,
     pub(crate) registers: Registers,
     pub(crate) exclusion: Exclusion,
     pub(crate) counter: Counter,
@@ -157,7 +159,9 @@ impl Worker {
             Part::Counters,
             Part::NewClients,
         ];
-        let kind = kinds[self.rng.usize(..kinds.len())];
+        let drawn = kinds[self.rng.usize(..kinds.len())];
+        let is_focus = self.rng.u8(..10) < 7;
+        let kind = self.common.focus.filter(|_| is_focus).unwrap_or(drawn);
         // What is done is drawn anyway, so that what is switched off changes nothing else.
         let rng = self.rng.fork();
         if !self.common.options.has(kind) {

@@ -126,8 +126,11 @@ impl World {
             storage: Some(storage),
             ..Config::default()
         };
+        let kinds = [Part::Mutexes, Part::ReadWriteLocks, Part::Semaphores, Part::MultiLocks];
+        let focus = rng.choice(kinds).filter(|_| rng.bool());
         let common = Common {
             oracle,
+            focus,
             options: options.clone(),
             registers: Registers::default(),
             exclusion: Exclusion::default(),
