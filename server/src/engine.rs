@@ -87,10 +87,9 @@ impl Engine {
         let timeouts_ms = config.session_timeouts_ms().expect("the configuration was checked");
         let clock = Clock::new(config.wall_time, faults.time());
         let sessions = core.sessions();
-        let first = first_session(clock.wall_ms(), core.last_zxid());
-        // The clock may have gone back since the last of them began.
-        let own = sessions.iter().map(|(id, _)| *id).filter(|id| id.0 >> 56 == first.0 >> 56);
-        let last_session = AtomicI64::new(own.max().map_or(first, |last| last.max(first)).0);
+        let ids = sessions.iter().map(|(id, _)| *id);
+        let first = first_session(clock.wall_ms(), core.last_zxid(), ids);
+        let last_session = AtomicI64::new(first.0);
         let registry = Registry::default();
         for (session, timeout_ms) in sessions {
             registry.insert_session(Arc::new(Liveness::new(session, timeout_ms, clock.now_ms())));
@@ -472,13 +471,22 @@ fn tell(peer: &Peer, zxid: Zxid, after: Zxid, event: &WatchedEvent) -> Option<Wa
 }
 
 /// Where session ids start: from the time, so that they differ after a restart, and below the
-/// server id 1, as a standalone ZooKeeper has (`SessionTrackerImpl.initializeNextSessionId`). A clock that
-/// goes back may come to the same millisecond again, but each session has taken a zxid meanwhile.
-fn first_session(wall_ms: i64, last_zxid: Zxid) -> SessionId {
+/// server id 1, as a standalone ZooKeeper has (`SessionTrackerImpl.initializeNextSessionId`).
+///
+/// The clock may have gone back since the last of the living sessions began, and to a millisecond in
+/// which others began that are over. Whoever had one of those must not find it again: each has taken
+/// a zxid, and so the last zxid tells the ids of one millisecond apart.
+fn first_session(
+    wall_ms: i64,
+    last_zxid: Zxid,
+    living: impl Iterator<Item = SessionId>,
+) -> SessionId {
     const SERVER_ID: i64 = 1;
     const BELOW_MILLISECONDS: i64 = 0xffff;
-    let from_time = ((wall_ms << 24) as u64 >> 8) as i64;
-    SessionId(from_time | (SERVER_ID << 56) | (last_zxid.0 & BELOW_MILLISECONDS))
+    let from_time = ((wall_ms << 24) as u64 >> 8) as i64 | (SERVER_ID << 56);
+    let newest = living.map(|id| id.0).filter(|id| id >> 56 == SERVER_ID).max().unwrap_or(0);
+    let begin = from_time.max(newest & !BELOW_MILLISECONDS);
+    SessionId((begin | (last_zxid.0 & BELOW_MILLISECONDS)).max(newest))
 }
 
 #[cfg(test)]
@@ -487,10 +495,15 @@ mod tests {
 
     #[test]
     fn session_ids_carry_the_server_id_and_the_time() {
-        let first = first_session(0x0000_0198_7654_3210, Zxid(0x7_0000));
-        assert_eq!(first, SessionId(0x0198_7654_3210_0000 & 0x00ff_ffff_ffff_ffff | (1 << 56)));
-        assert_eq!(first.0 >> 56, 1);
-        let again = first_session(0x0000_0198_7654_3210, Zxid(0x7_0003));
-        assert_eq!(again.0 - first.0, 3, "three sessions may have begun");
+        let first = |wall_ms, zxid, living| first_session(wall_ms, Zxid(zxid), living);
+        let none = || Vec::new().into_iter();
+        let id = first(0x0000_0198_7654_3210, 0x7_0000, none());
+        assert_eq!(id, SessionId(0x0198_7654_3210_0000 & 0x00ff_ffff_ffff_ffff | (1 << 56)));
+        assert_eq!(id.0 >> 56, 1);
+        // Three sessions have begun; the clock is where it was, or goes back, while one of them lives.
+        let again = first(0x0000_0198_7654_3210, 0x7_0003, none());
+        assert_eq!(again.0 - id.0, 3);
+        let living = vec![SessionId(id.0 + 1)].into_iter();
+        assert_eq!(first(0x0000_0198_7654_0000, 0x7_0003, living), again);
     }
 }
