@@ -60,8 +60,10 @@ fn a_seed_that_fails_is_made_smaller_and_fails_in_the_same_way_again() {
     let bug = Bug(PlantedBug::EventLostOnReconnect);
     let options = Options { bug: Some(bug), ..Options::default() };
     let failure = sweep(0..SEEDS, 1, &options, |_| {}).failure.expect("it is found");
+    let whole = run(failure.seed, &Options { bug: None, ..options.clone() }).messages;
     let least = failure.shrink();
-    assert!(least.options.clients < options.clients && least.options.without.len() > 5);
+    assert!(least.options.without.len() > 3, "{}", least.options);
+    assert!(least.verdict.messages < whole / 2, "{} of {whole}", least.verdict.messages);
     let again = run(least.seed, &least.options);
     assert_eq!(again.hash, least.verdict.hash);
     assert_eq!(again.violation, least.verdict.violation);
