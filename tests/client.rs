@@ -231,3 +231,16 @@ async fn credentials_are_added_and_told() {
     assert_eq!(client.authenticate("kerberos", "x").await, Err(Error::AuthFailed));
     assert_eq!(client.exists("/").await, Err(Error::Closed));
 }
+
+#[tokio::test]
+async fn a_task_that_only_asks_lets_others_have_their_turn() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let other = tokio::spawn(async {});
+    let asking = async {
+        while !other.is_finished() {
+            client.exists("/").await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), asking).await.expect("the other task ran");
+}

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::task::coop;
 use zoolet_protocol::{OpCode, ReplyHeader};
 
 /// What became of a request.
@@ -70,6 +71,13 @@ impl Future for Answer {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        self.0.poll(context)
+        // In process the answer is there at once: a task that only asks still lets others have their
+        // turn.
+        let progress = std::task::ready!(coop::poll_proceed(context));
+        let outcome = self.0.poll(context);
+        if outcome.is_ready() {
+            progress.made_progress();
+        }
+        outcome
     }
 }
