@@ -368,7 +368,9 @@ impl Link {
             return Err(Disconnected);
         }
         let arrival = self.arrival(&state.to_server);
-        if state.to_server.is_empty() && arrival <= now() && !self.is_held() {
+        // A frame that was late is handled without the client's lock, and may wake the client.
+        let is_busy = self.is_busy.load(Ordering::Relaxed);
+        if state.to_server.is_empty() && arrival <= now() && !self.is_held() && !is_busy {
             drop(state);
             self.deliver(frame);
         } else {
