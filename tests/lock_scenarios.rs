@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use wire::counting::Counting;
 use zoolet::client::{Client, Error, Parents};
-use zoolet::protocol::{Acl, ErrorCode, Permissions};
+use zoolet::protocol::{Acl, ErrorCode, OpCode, Permissions};
+use zoolet::testing::{RequestFilter, TestServer};
 use zoolet::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex, LockError, LockState, Owner, SequentialMultiLock, Server,
@@ -339,4 +340,38 @@ async fn local_herd_packet_budget() {
     // own; one more is the end of the first. Curator needs more than a thousand.
     assert_eq!(requests, WAITERS * 4 + 1);
     assert_clean(&server).await;
+}
+
+/// go-zookeeper's places have Curator's names, and are waited for.
+#[tokio::test(start_paused = true)]
+async fn mixed_library_contention_go_naming() {
+    let server = server().await;
+    let (foreign, _) = connect(&server).await;
+    let name = "/l/a/_c_0123456789abcdef0123456789abcdef-lock-";
+    let ahead =
+        foreign.create(name).parents(Parents::Containers).ephemeral().sequential().await.unwrap();
+    let (client, _) = connect(&server).await;
+    let mutex = InterProcessMutex::new(&client, "/l/a").unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
+    foreign.delete(&ahead.path).await.unwrap();
+    mutex.acquire_within(SECOND).await.unwrap().release().await.unwrap();
+    assert_clean(&server).await;
+}
+
+/// Whoever looks for a znode whose answer was lost may be connected to a follower that does not have
+/// it yet: it has to catch up first.
+#[tokio::test(start_paused = true)]
+async fn lagging_follower_look_up_catches_up_first() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    client.create("/l").await.unwrap();
+    let create = RequestFilter::next(1).creates().below("/l");
+    let lost = server.everyone().cut_before_reply(create).unwrap();
+    let mutex = InterProcessMutex::new(&client, "/l").unwrap();
+    let guard = mutex.acquire_within(20 * SECOND).await.unwrap();
+    assert_eq!(lost.hits(), 1);
+    assert_eq!(server.session_stats(client.session_id()).requests.of(OpCode::SYNC), 1);
+    assert_eq!(client.children("/l").await.unwrap().len(), 1);
+    guard.release().await.unwrap();
 }
