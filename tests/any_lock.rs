@@ -5,7 +5,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wire::counting::Counting;
+use wire::stage::{counted, poll_times, server};
 use zoolet::client::Client;
 use zoolet::protocol::{ErrorCode, OpCode};
 use zoolet::{
@@ -16,16 +16,6 @@ use zoolet::{
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> (Client, Counting) {
-    let counting = Counting::new(server.dialer());
-    let client = Client::connect(counting.clone()).await.expect("the server is there");
-    (client, counting)
-}
 
 /// One lock of each kind.
 fn one_of_each(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
@@ -53,8 +43,8 @@ async fn assert_clean(server: &Server) {
 #[tokio::test(start_paused = true)]
 async fn every_kind_is_acquired_tried_lost_and_released_alike() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
-    let (admin, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
+    let (admin, _) = counted(&server).await;
     let mut last = None;
     for (ours, theirs) in one_of_each(&client).into_iter().zip(one_of_each(&admin)) {
         assert!(!ours.is_acquired_in_this_process(), "{ours:?}");
@@ -90,8 +80,8 @@ async fn every_kind_is_acquired_tried_lost_and_released_alike() {
 #[tokio::test]
 async fn to_try_a_semaphore_mutex_or_a_multi_lock_that_is_held_creates_nothing() {
     let server = server().await;
-    let (holder, _) = connect(&server).await;
-    let (other, counting) = connect(&server).await;
+    let (holder, _) = counted(&server).await;
+    let (other, counting) = counted(&server).await;
     for kind in [1, 4] {
         let held = one_of_each(&holder)[kind].acquire().await.unwrap();
         counting.take_requests();
@@ -200,8 +190,8 @@ async fn multi_lock_some_locks_fail() {
 #[tokio::test(start_paused = true)]
 async fn one_deadline_covers_locks_of_all_kinds_and_leaves_nothing() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
-    let (other, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
+    let (other, _) = counted(&server).await;
     let kinds = one_of_each(&client).len();
     for busy in 0..kinds {
         if busy == 2 {
@@ -236,19 +226,11 @@ fn client_time() -> tokio::time::Instant {
 #[tokio::test]
 async fn dropping_the_acquire_of_several_at_any_of_its_polls_leaves_nothing() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     for polls in 0..20 {
         let all = SequentialMultiLock::new(one_of_each(&client));
         let mut acquire = Box::pin(all.acquire());
-        for _ in 0..polls {
-            let poll = std::future::poll_fn(|context| {
-                std::task::Poll::Ready(acquire.as_mut().poll(context).is_ready())
-            });
-            if poll.await {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
+        poll_times(acquire.as_mut(), polls).await;
         drop(acquire);
         client.sync("/").await.unwrap();
         tokio::task::yield_now().await;

@@ -7,18 +7,11 @@ mod wire;
 use std::time::Duration;
 
 use wire::counting::Counting;
+use wire::stage::{connect, server};
 use zoolet::client::Client;
 use zoolet::{DistributedBarrier, LockError, Server};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
 
 async fn barrier(server: &Server) -> DistributedBarrier {
     DistributedBarrier::new(&connect(server).await, "/jobs/barrier").expect("a legal path")

@@ -6,17 +6,10 @@ mod wire;
 
 use std::time::Duration;
 
+use wire::stage::{connect, server};
 use zoolet::client::{Client, ConnectionState, Error, Parents, RetryPolicy};
 use zoolet::protocol::{ErrorCode, EventType, MultiOp, MultiResult, SetData, WatchMode};
 use zoolet::{Config, Server};
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
 
 #[tokio::test]
 async fn what_is_written_is_read_in_process_and_over_tcp() {

@@ -7,16 +7,9 @@ mod wire;
 use std::time::Duration;
 
 use wire::counting::Counting;
+use wire::stage::{connect, server};
 use zoolet::client::{Client, Error, RetryPolicy};
 use zoolet::{Change, DistributedAtomicLong, InterProcessMutex, Owner, Server, ValueError};
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
 
 #[tokio::test(start_paused = true)]
 async fn no_change_of_many_is_lost() {

@@ -13,7 +13,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use wire::counting::Counting;
+use wire::stage::{connect, counted, server};
 use zoolet::client::Client;
 use zoolet::protocol::{ErrorCode, SessionId};
 use zoolet::{DistributedDoubleBarrier, LockError, Membership, Server};
@@ -25,19 +25,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(120);
 const PATH: &str = "/jobs/barrier";
 const READY: &str = "/jobs/barrier/ready";
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
-
-async fn counting(server: &Server) -> (Client, Counting) {
-    let counting = Counting::new(server.dialer());
-    (Client::connect(counting.clone()).await.expect("the server is there"), counting)
-}
 
 fn barrier(client: &Client, members: usize) -> DistributedDoubleBarrier {
     DistributedDoubleBarrier::new(client, PATH, members).expect("a legal path")
@@ -197,7 +184,7 @@ async fn who_gives_up_leaving_has_left() {
 #[tokio::test(start_paused = true)]
 async fn deadlines_hold_without_a_connection() {
     let server = server().await;
-    let (client, counting) = counting(&server).await;
+    let (client, counting) = counted(&server).await;
     let membership = barrier(&client, 1).enter().await.unwrap();
     counting.refuse(true);
     counting.cut();
@@ -215,7 +202,7 @@ async fn deadlines_hold_without_a_connection() {
 async fn who_waits_to_go_in_outlives_a_cut_and_a_session() {
     for outage in [5 * SECOND, LONG] {
         let server = server().await;
-        let (client, counting) = counting(&server).await;
+        let (client, counting) = counted(&server).await;
         let a = enter(&barrier(&client, 2)).await;
         counting.refuse(true);
         counting.cut();
@@ -235,7 +222,7 @@ async fn who_waits_to_go_in_outlives_a_cut_and_a_session() {
 #[tokio::test(start_paused = true)]
 async fn who_is_away_when_the_others_go_in_goes_in_when_it_comes_back() {
     let server = server().await;
-    let (client, counting) = counting(&server).await;
+    let (client, counting) = counted(&server).await;
     let a = enter(&barrier(&client, 2)).await;
     counting.refuse(true);
     counting.cut();
@@ -254,7 +241,7 @@ async fn who_is_away_when_the_others_go_in_goes_in_when_it_comes_back() {
 #[tokio::test(start_paused = true)]
 async fn a_member_whose_session_is_lost_keeps_nobody_and_is_told() {
     let server = server().await;
-    let (client, counting) = counting(&server).await;
+    let (client, counting) = counted(&server).await;
     let (a, b) = (enter(&barrier(&client, 2)).await, enter(&new_barrier(&server, 2).await).await);
     let (a, b) = (inside(a).await, inside(b).await);
     counting.refuse(true);
@@ -354,7 +341,7 @@ async fn nothing_is_left_wherever_entering_is_dropped() {
 async fn nothing_is_left_whichever_answers_are_lost() {
     for answers in 0..16 {
         let server = server().await;
-        let (client, counting) = counting(&server).await;
+        let (client, counting) = counted(&server).await;
         counting.cut_after(answers);
         let (a, b) = (enter(&barrier(&client, 2)).await, new_barrier(&server, 2).await);
         let b = b.enter_within(LONG).await.unwrap();

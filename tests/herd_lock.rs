@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wire::counting::Counting;
+use wire::stage::{connect, counted, poll_times, server};
 use zoolet::client::Client;
 use zoolet::protocol::{MultiOp, SetData, Zxid};
 use zoolet::{
@@ -26,20 +26,6 @@ const ALL_CHILDREN: Make =
     |client| Arc::new(HerdLock::watching_all_children(client, PATH).expect("a path"));
 const MUTEX: Make = |client| Arc::new(InterProcessMutex::new(client, PATH).expect("a path"));
 const HERDS: [Make; 2] = [ONE_ZNODE, ALL_CHILDREN];
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
-
-async fn counted(server: &Server) -> (Client, Counting) {
-    let counting = Counting::new(server.dialer());
-    let client = Client::connect(counting.clone()).await.expect("the server is there");
-    (client, counting)
-}
 
 /// Until all that can be done without time passing is done.
 async fn settled() {
@@ -336,15 +322,7 @@ async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
                 let lock = make(&waiter);
                 let task = tokio::spawn(async move {
                     let mut acquire = lock.acquire();
-                    for _ in 0..polls {
-                        let poll = std::future::poll_fn(|context| {
-                            std::task::Poll::Ready(acquire.as_mut().poll(context).is_ready())
-                        });
-                        if poll.await {
-                            break;
-                        }
-                        tokio::task::yield_now().await;
-                    }
+                    poll_times(acquire.as_mut(), polls).await;
                 });
                 task.await.unwrap();
                 if let Some(guard) = guard {

@@ -8,6 +8,7 @@ mod wire;
 use std::time::Duration;
 
 use wire::counting::Counting;
+use wire::stage::{connect, counted, server};
 use zoolet::client::{Client, ConnectionState};
 use zoolet::protocol::{ErrorCode, EventType, MultiOp};
 use zoolet::{LeaderLatch, LockError, Server, Term};
@@ -19,14 +20,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(120);
 const PATH: &str = "/jobs/leader";
 
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
-
 /// A latch of a client of its own, which stands in line when this returns.
 async fn latch(server: &Server, id: &str) -> LeaderLatch {
     latch_of(&connect(server).await, id).await
@@ -36,11 +29,6 @@ async fn latch_of(client: &Client, id: &str) -> LeaderLatch {
     let latch = LeaderLatch::start(client, PATH, id).expect("a legal path");
     tokio::time::sleep(SOON).await;
     latch
-}
-
-async fn counting(server: &Server) -> (Client, Counting) {
-    let counting = Counting::new(server.dialer());
-    (Client::connect(counting.clone()).await.expect("the server is there"), counting)
 }
 
 /// Cuts the connection, and lets the client see it.
@@ -108,7 +96,7 @@ async fn a_leader_that_leaves_fires_a_watch_for_its_data_by_its_deletion() {
 #[tokio::test(start_paused = true)]
 async fn the_next_leads_when_the_session_of_the_first_is_over() {
     let server = server().await;
-    let (client, counting) = counting(&server).await;
+    let (client, counting) = counted(&server).await;
     let (a, b) = (latch_of(&client, "a").await, latch(&server, "b").await);
     let first = leads_soon(&a).await;
     let mut terms = a.term();
@@ -156,7 +144,7 @@ async fn who_waits_and_is_deleted_stands_in_line_again_and_does_not_lead() {
 #[tokio::test(start_paused = true)]
 async fn a_term_goes_without_a_connection_and_is_the_same_when_there_is_one_in_time() {
     let server = server().await;
-    let (client, counting) = counting(&server).await;
+    let (client, counting) = counted(&server).await;
     let latch = latch_of(&client, "a").await;
     let before = leads_soon(&latch).await;
     let mut terms = latch.term();
@@ -173,7 +161,7 @@ async fn a_term_goes_without_a_connection_and_is_the_same_when_there_is_one_in_t
 #[tokio::test(start_paused = true)]
 async fn a_deadline_holds_without_a_server() {
     let server = server().await;
-    let (client, counting) = counting(&server).await;
+    let (client, counting) = counted(&server).await;
     cut(&client, &counting);
     let latch = latch_of(&client, "a").await;
     let start = tokio::time::Instant::now();
@@ -232,7 +220,7 @@ async fn who_is_closed_at_once_leaves_nothing() {
 async fn a_close_whose_answers_are_lost_leaves_nothing() {
     for answers in 0..8 {
         let server = server().await;
-        let (client, counting) = counting(&server).await;
+        let (client, counting) = counted(&server).await;
         client.create("/jobs").await.unwrap();
         client.create(PATH).await.unwrap();
         counting.cut_after(answers);
@@ -249,7 +237,7 @@ async fn a_close_whose_answers_are_lost_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_close_without_a_server_ends_with_the_session() {
     let server = server().await;
-    let (client, counting) = counting(&server).await;
+    let (client, counting) = counted(&server).await;
     let (leader, waits) = (latch_of(&client, "a").await, latch_of(&client, "b").await);
     cut(&client, &counting);
     let never_in_line = LeaderLatch::start(&client, PATH, "c").unwrap();
@@ -278,7 +266,7 @@ async fn one_of_many_leads_at_a_time_while_connections_fail() {
     let server = server().await;
     let mut latches = Vec::new();
     for id in 0..5 {
-        let (client, counting) = counting(&server).await;
+        let (client, counting) = counted(&server).await;
         let latch = latch_of(&client, &id.to_string()).await;
         latches.push((client, counting, latch));
     }

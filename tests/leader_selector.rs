@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use wire::counting::Counting;
+use wire::stage::{connect, server};
 use zoolet::client::Client;
 use zoolet::protocol::ErrorCode;
 use zoolet::{InterProcessMutex, LeaderSelector, LockError, Requeue, Server, Term};
@@ -19,14 +20,6 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Longer than a session lives without being heard of.
 const LONG: Duration = Duration::from_secs(120);
 const PATH: &str = "/jobs/leader";
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
 
 /// Counts up while it is there.
 struct Running(Arc<AtomicUsize>);

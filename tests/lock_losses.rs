@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use wire::counting::Counting;
+use wire::stage::{connect, server};
 use zoolet::client::{Client, RetryPolicy};
 use zoolet::protocol::{Acl, Permissions};
 use zoolet::{
@@ -17,14 +18,6 @@ use zoolet::{
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
 
 fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/a").expect("a path")

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::time::Duration;
 
 use wire::counting::Counting;
+use wire::stage::{counted, server};
 use zoolet::client::{Client, Error, Parents};
 use zoolet::protocol::{Acl, ErrorCode, OpCode, Permissions};
 use zoolet::testing::{RequestFilter, TestServer};
@@ -17,16 +18,6 @@ use zoolet::{
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> (Client, Counting) {
-    let counting = Counting::new(server.dialer());
-    let client = Client::connect(counting.clone()).await.expect("the server is there");
-    (client, counting)
-}
 
 /// A lock of each kind that one holds at a time, and where its znodes are.
 fn exclusive_locks(client: &Client) -> Vec<(&'static str, Arc<dyn InterProcessLock>)> {
@@ -51,7 +42,7 @@ fn exclusive_locks(client: &Client) -> Vec<(&'static str, Arc<dyn InterProcessLo
 const KINDS: usize = 5;
 
 async fn lock(server: &Server, kind: usize) -> (Arc<dyn InterProcessLock>, Counting) {
-    let (client, counting) = connect(server).await;
+    let (client, counting) = counted(server).await;
     (exclusive_locks(&client).swap_remove(kind).1, counting)
 }
 
@@ -132,7 +123,7 @@ async fn mutex_killed_session() {
 #[tokio::test(start_paused = true)]
 async fn mutex_container_clean_up() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     for (path, lock) in exclusive_locks(&client) {
         lock.acquire().await.unwrap().release().await.unwrap();
         assert!(client.exists(path).await.unwrap().is_some());
@@ -149,7 +140,7 @@ async fn mutex_container_clean_up() {
 #[tokio::test(start_paused = true)]
 async fn mutex_namespace() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let (x, y) = (client.namespace("/x").unwrap(), client.namespace("/y").unwrap());
     for ((path, in_x), (_, in_y)) in exclusive_locks(&x).into_iter().zip(exclusive_locks(&y)) {
         let guard = in_x.acquire().await.unwrap();
@@ -167,7 +158,7 @@ async fn mutex_namespace() {
 #[tokio::test(start_paused = true)]
 async fn mutex_reentrant_single_lock_two_tasks_and_many() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let sides = InterProcessReadWriteLock::new(&client, "/sides").unwrap();
     let mutex = InterProcessMutex::new(&client, "/mutex").unwrap();
     let locks: [Arc<dyn InterProcessLock>; 2] = [Arc::new(mutex), Arc::new(sides.write_lock())];
@@ -247,7 +238,7 @@ async fn lock_internals_node_deleted_cleanly_with_faults() {
 #[tokio::test(start_paused = true)]
 async fn lock_internals_failed_attempt_keeps_original_exception() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let closed = vec![Acl { permissions: Permissions::READ, ..Acl::open() }];
     for path in ["/l/mutex", "/l/write", "/l/multi/a", "/l/sequence/b", "/l/semaphore/locks"] {
         client.create(path).parents(Parents::Persistent).await.unwrap();
@@ -266,7 +257,7 @@ async fn lock_internals_failed_attempt_keeps_original_exception() {
 #[tokio::test(start_paused = true)]
 async fn read_write_participants_per_kind() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
     let (read, write) = (lock.read_lock(), lock.write_lock());
     let one = read.acquire_as(Owner::new()).await.unwrap();
@@ -288,7 +279,7 @@ async fn read_write_random_readers_and_writers() {
     let inside = Arc::new(AtomicIsize::new(0));
     let mut tasks = Vec::new();
     for n in 0..12_u64 {
-        let (client, _) = connect(&server).await;
+        let (client, _) = counted(&server).await;
         let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
         let inside = Arc::clone(&inside);
         tasks.push(tokio::spawn(async move {
@@ -321,7 +312,7 @@ async fn read_write_random_readers_and_writers() {
 async fn local_herd_packet_budget() {
     const WAITERS: usize = 40;
     let server = server().await;
-    let (client, counting) = connect(&server).await;
+    let (client, counting) = counted(&server).await;
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
     let guard = mutex.acquire().await.unwrap();
     counting.take_requests();
@@ -346,11 +337,11 @@ async fn local_herd_packet_budget() {
 #[tokio::test(start_paused = true)]
 async fn mixed_library_contention_go_naming() {
     let server = server().await;
-    let (foreign, _) = connect(&server).await;
+    let (foreign, _) = counted(&server).await;
     let name = "/l/a/_c_0123456789abcdef0123456789abcdef-lock-";
     let ahead =
         foreign.create(name).parents(Parents::Containers).ephemeral().sequential().await.unwrap();
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let mutex = InterProcessMutex::new(&client, "/l/a").unwrap();
     assert!(mutex.try_acquire().await.unwrap().is_none());
     assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));

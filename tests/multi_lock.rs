@@ -4,27 +4,16 @@ mod wire;
 
 use std::time::Duration;
 
-use wire::counting::Counting;
-use zoolet::client::Client;
+use wire::stage::{counted, server};
 use zoolet::protocol::OpCode;
-use zoolet::{InterProcessMultiLock, InterProcessMutex, LockError, Owner, Server};
+use zoolet::{InterProcessMultiLock, InterProcessMutex, LockError, Owner};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> (Client, Counting) {
-    let counting = Counting::new(server.dialer());
-    let client = Client::connect(counting.clone()).await.expect("the server is there");
-    (client, counting)
-}
 
 #[tokio::test]
 async fn all_are_held_or_none_and_one_multi_enters_all() {
     let server = server().await;
-    let (client, counting) = connect(&server).await;
+    let (client, counting) = counted(&server).await;
     let paths = ["/locks/a", "/locks/b", "/locks/c", "/locks/a"];
     let lock = InterProcessMultiLock::new(&client, &paths).unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -33,7 +22,7 @@ async fn all_are_held_or_none_and_one_multi_enters_all() {
     assert_eq!(counting.take_requests(), [(OpCode::GET_CHILDREN, 3), (OpCode::MULTI, 1)]);
     assert_eq!(guard.paths().count(), 3);
 
-    let (other, _) = connect(&server).await;
+    let (other, _) = counted(&server).await;
     for path in ["/locks/a", "/locks/b", "/locks/c"] {
         let mutex = InterProcessMutex::new(&other, path).unwrap();
         assert!(mutex.try_acquire().await.unwrap().is_none(), "{path}");
@@ -53,7 +42,7 @@ async fn whatever_order_the_paths_are_named_in_nobody_waits_for_ever() {
     let names = ["/a", "/b", "/c", "/d"];
     let mut tasks = Vec::new();
     for n in 0..8 {
-        let (client, _) = connect(&server).await;
+        let (client, _) = counted(&server).await;
         tasks.push(tokio::spawn(async move {
             for round in 0..20 {
                 let mut paths: Vec<_> =
@@ -76,12 +65,12 @@ async fn whatever_order_the_paths_are_named_in_nobody_waits_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn one_deadline_covers_all_and_leaves_nothing() {
     let server = server().await;
-    let (holder, _) = connect(&server).await;
-    let (waiter, _) = connect(&server).await;
+    let (holder, _) = counted(&server).await;
+    let (waiter, _) = counted(&server).await;
     let held = InterProcessMutex::new(&holder, "/c").unwrap().acquire().await.unwrap();
     let lock = InterProcessMultiLock::new(&waiter, &["/a", "/b", "/c"]).unwrap();
     assert!(matches!(lock.acquire_within(SECOND).await, Err(LockError::Over)));
-    let (other, _) = connect(&server).await;
+    let (other, _) = counted(&server).await;
     for path in ["/a", "/b"] {
         let mutex = InterProcessMutex::new(&other, path).unwrap();
         assert!(mutex.try_acquire().await.unwrap().is_some(), "{path} is free again");
@@ -94,8 +83,8 @@ async fn one_deadline_covers_all_and_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_leaves_one_place_in_each_line() {
     let server = server().await;
-    let (client, counting) = connect(&server).await;
-    let (other, _) = connect(&server).await;
+    let (client, counting) = counted(&server).await;
+    let (other, _) = counted(&server).await;
     for path in ["/a", "/b"] {
         other.create(path).await.unwrap();
     }
@@ -114,7 +103,7 @@ async fn a_lost_answer_leaves_one_place_in_each_line() {
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_holds_one_of_them_is_told() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let held = InterProcessMutex::new(&client, "/b").unwrap().acquire().await.unwrap();
     let lock = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
     assert!(matches!(lock.acquire().await, Err(LockError::WouldDeadlock(_))));

@@ -8,26 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wire::counting::Counting;
+use wire::stage::{connect, counted, poll_times, server};
 use zoolet::client::Client;
 use zoolet::protocol::{MultiOp, OpCode, SetData, Zxid};
 use zoolet::{InterProcessMutex, LockError, LockState, Owner, Server};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
-
-async fn counted(server: &Server) -> (Client, Counting) {
-    let counting = Counting::new(server.dialer());
-    let client = Client::connect(counting.clone()).await.expect("the server is there");
-    (client, counting)
-}
 
 /// Nothing is left of a test: no znode in line, no watch.
 async fn assert_clean(server: &Server, client: &Client, path: &str) {
@@ -316,15 +302,7 @@ async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
             };
             let mutex = InterProcessMutex::new(&waiter, "/a").unwrap();
             let mut acquire = Box::pin(mutex.acquire());
-            for _ in 0..polls {
-                let poll = std::future::poll_fn(|context| {
-                    std::task::Poll::Ready(acquire.as_mut().poll(context).is_ready())
-                });
-                if poll.await {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
+            poll_times(acquire.as_mut(), polls).await;
             drop(acquire);
             if let Some(guard) = guard {
                 guard.release().await.unwrap();

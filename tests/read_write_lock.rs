@@ -6,6 +6,7 @@ mod wire;
 use std::time::Duration;
 
 use wire::counting::Counting;
+use wire::stage::{counted, server};
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet::{Guard, InterProcessReadWriteLock, LockError, Owner, Server};
@@ -13,13 +14,8 @@ use zoolet::{Guard, InterProcessReadWriteLock, LockError, Owner, Server};
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);
 
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
 async fn lock(server: &Server) -> (InterProcessReadWriteLock, Counting) {
-    let counting = Counting::new(server.dialer());
-    let client = Client::connect(counting.clone()).await.expect("the server is there");
+    let (client, counting) = counted(server).await;
     (InterProcessReadWriteLock::new(&client, "/a").expect("a path"), counting)
 }
 

@@ -4,26 +4,16 @@ mod wire;
 
 use std::time::Duration;
 
-use wire::counting::Counting;
+use wire::stage::{counted, server};
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet::{
     Guard, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, LockError, LockGuard,
-    LockState, Owner, Revoker, Server,
+    LockState, Owner, Revoker,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> (Client, Counting) {
-    let counting = Counting::new(server.dialer());
-    let client = Client::connect(counting.clone()).await.expect("the server is there");
-    (client, counting)
-}
 
 async fn held(client: &Client) -> Guard {
     let mutex = InterProcessMutex::new(client, "/a").expect("a path");
@@ -33,8 +23,8 @@ async fn held(client: &Client) -> Guard {
 #[tokio::test(start_paused = true)]
 async fn mutex_revoking() {
     let server = server().await;
-    let (client, counting) = connect(&server).await;
-    let (other, _) = connect(&server).await;
+    let (client, counting) = counted(&server).await;
+    let (other, _) = counted(&server).await;
     let guard = held(&client).await;
     counting.take_requests();
     let next = InterProcessMutex::new(&other, "/a").unwrap();
@@ -63,7 +53,7 @@ async fn mutex_revoking() {
 #[tokio::test(start_paused = true)]
 async fn the_bytes_are_curators_and_a_znode_that_is_gone_is_told() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let guard = held(&client).await;
     assert!(Revoker::attempt_revoke(&client, guard.path()).await.unwrap());
     let (data, _) = client.get(guard.path()).await.unwrap();
@@ -76,8 +66,8 @@ async fn the_bytes_are_curators_and_a_znode_that_is_gone_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_request_is_heard_after_other_data_before_it_is_waited_for_and_after_a_disconnect() {
     let server = server().await;
-    let (client, counting) = connect(&server).await;
-    let (other, _) = connect(&server).await;
+    let (client, counting) = counted(&server).await;
+    let (other, _) = counted(&server).await;
     let guard = held(&client).await;
     Revoker::attempt_revoke(&other, guard.path()).await.unwrap();
     tokio::time::timeout(SOON, guard.revocation_requested()).await.unwrap().unwrap();
@@ -101,8 +91,8 @@ async fn a_request_is_heard_after_other_data_before_it_is_waited_for_and_after_a
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_lost_is_asked_for_no_more() {
     let server = server().await;
-    let (client, counting) = connect(&server).await;
-    let (other, _) = connect(&server).await;
+    let (client, counting) = counted(&server).await;
+    let (other, _) = counted(&server).await;
     let guard = held(&client).await;
     let path = guard.path().to_owned();
     let (deleted, ()) = tokio::join!(guard.revocation_requested(), async {
@@ -124,8 +114,8 @@ async fn a_lock_that_is_lost_is_asked_for_no_more() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_in_line_and_is_asked_hears_it_when_it_holds() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
-    let (other, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
+    let (other, _) = counted(&server).await;
     let first = held(&client).await;
     let waits = tokio::spawn(async move { held(&other).await });
     tokio::time::sleep(SOON).await;
@@ -140,8 +130,8 @@ async fn who_waits_in_line_and_is_asked_hears_it_when_it_holds() {
 #[tokio::test(start_paused = true)]
 async fn permits_and_several_locks_are_asked_for_by_any_of_their_znodes() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
-    let (other, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
+    let (other, _) = counted(&server).await;
     let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 3).unwrap();
     let multi = InterProcessMultiLock::new(&client, &["/b", "/c", "/d"]).unwrap();
     let guards: [Box<dyn LockGuard>; 2] =
@@ -164,7 +154,7 @@ async fn permits_and_several_locks_are_asked_for_by_any_of_their_znodes() {
 #[tokio::test]
 async fn dropping_the_wait_at_any_of_its_polls_leaves_no_watch() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let guard = held(&client).await;
     for polls in 0..5 {
         let mut wait = Box::pin(guard.revocation_requested());

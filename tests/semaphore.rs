@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wire::counting::Counting;
+use wire::stage::{counted, poll_times, server};
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet::{
@@ -15,13 +16,8 @@ use zoolet::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
 async fn semaphore(server: &Server, permits: usize) -> (InterProcessSemaphoreV2, Counting) {
-    let counting = Counting::new(server.dialer());
-    let client = Client::connect(counting.clone()).await.expect("the server is there");
+    let (client, counting) = counted(server).await;
     (InterProcessSemaphoreV2::new(&client, "/s", permits).expect("a path"), counting)
 }
 
@@ -138,15 +134,7 @@ async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
         for had in [0, 1] {
             let permits = holder.acquire(had).await.unwrap();
             let mut acquire = Box::pin(waiter.acquire(2));
-            for _ in 0..polls {
-                let poll = std::future::poll_fn(|context| {
-                    std::task::Poll::Ready(acquire.as_mut().poll(context).is_ready())
-                });
-                if poll.await {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
+            poll_times(acquire.as_mut(), polls).await;
             drop(acquire);
             permits.release().await.unwrap();
             tokio::task::yield_now().await;
@@ -171,7 +159,10 @@ async fn a_semaphore_mutex_has_no_owner_and_its_tokens_grow() {
 }
 
 /// A semaphore whose maximum is a count that is shared.
-async fn counted(server: &Server, seed: i32) -> (InterProcessSemaphoreV2, Arc<SharedCount>) {
+async fn with_shared_count(
+    server: &Server,
+    seed: i32,
+) -> (InterProcessSemaphoreV2, Arc<SharedCount>) {
     let client = Client::connect(server.dialer()).await.expect("the server is there");
     let count = SharedCount::start(&client, "/count", seed).await.expect("the server is there");
     let count = Arc::new(count);
@@ -182,8 +173,8 @@ async fn counted(server: &Server, seed: i32) -> (InterProcessSemaphoreV2, Arc<Sh
 #[tokio::test(start_paused = true)]
 async fn semaphore_concurrent_growth_of_max() {
     let server = server().await;
-    let (one, count) = counted(&server, 1).await;
-    let (two, _count) = counted(&server, 7).await;
+    let (one, count) = with_shared_count(&server, 1).await;
+    let (two, _count) = with_shared_count(&server, 7).await;
     let first = one.acquire(1).await.unwrap();
     // More than there are is waited for: there may be more.
     let waits = tokio::spawn(async move { two.acquire(2).await.unwrap() });
@@ -201,7 +192,7 @@ async fn semaphore_concurrent_growth_of_max() {
 #[tokio::test(start_paused = true)]
 async fn a_maximum_that_shrinks_takes_nothing_and_hands_no_more_out() {
     let server = server().await;
-    let (one, count) = counted(&server, 3).await;
+    let (one, count) = with_shared_count(&server, 3).await;
     let mut had = one.acquire(3).await.unwrap();
     count.set(1).await.unwrap();
     assert_eq!(had.state(), LockState::Held);
@@ -221,7 +212,7 @@ async fn a_maximum_that_shrinks_takes_nothing_and_hands_no_more_out() {
 #[tokio::test(start_paused = true)]
 async fn a_count_that_is_no_number_is_an_error_and_leaves_nothing() {
     let server = server().await;
-    let (one, _count) = counted(&server, 3).await;
+    let (one, _count) = with_shared_count(&server, 3).await;
     let client = Client::connect(server.dialer()).await.unwrap();
     client.set("/count", "three").await.unwrap();
     tokio::time::sleep(SECOND).await;

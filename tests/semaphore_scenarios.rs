@@ -6,22 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wire::counting::Counting;
+use wire::stage::{counted, server};
 use zoolet::client::Client;
 use zoolet::{InterProcessSemaphoreV2, LockError, LockState, Server};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> (Client, Counting) {
-    let counting = Counting::new(server.dialer());
-    let client = Client::connect(counting.clone()).await.expect("the server is there");
-    (client, counting)
-}
 
 fn semaphore(client: &Client, permits: usize) -> InterProcessSemaphoreV2 {
     InterProcessSemaphoreV2::new(client, "/s", permits).expect("a path")
@@ -36,7 +26,7 @@ async fn assert_clean(server: &Server) {
 #[tokio::test(start_paused = true)]
 async fn semaphore_simple() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let semaphore = semaphore(&client, 1);
     let permit = semaphore.acquire_within(1, SECOND).await.unwrap();
     assert!(matches!(semaphore.acquire_within(1, SECOND).await, Err(LockError::Over)));
@@ -48,7 +38,7 @@ async fn semaphore_simple() {
 #[tokio::test(start_paused = true)]
 async fn semaphore_acquire_after_lost_server() {
     let server = server().await;
-    let (client, counting) = connect(&server).await;
+    let (client, counting) = counted(&server).await;
     let semaphore = semaphore(&client, 1);
     counting.refuse(true);
     counting.cut();
@@ -65,8 +55,8 @@ async fn semaphore_acquire_after_lost_server() {
 #[tokio::test(start_paused = true)]
 async fn semaphore_client_close() {
     let server = server().await;
-    let (one, _) = connect(&server).await;
-    let (two, _) = connect(&server).await;
+    let (one, _) = counted(&server).await;
+    let (two, _) = counted(&server).await;
     let had = semaphore(&one, 1).acquire(1).await.unwrap();
     let other = semaphore(&two, 1);
     let waits = tokio::spawn(async move { other.acquire_within(1, SECOND).await });
@@ -81,8 +71,8 @@ async fn semaphore_client_close() {
 #[tokio::test(start_paused = true)]
 async fn semaphore_waiter_of_a_client_that_closes() {
     let server = server().await;
-    let (one, _) = connect(&server).await;
-    let (two, _) = connect(&server).await;
+    let (one, _) = counted(&server).await;
+    let (two, _) = counted(&server).await;
     let had = semaphore(&one, 1).acquire(1).await.unwrap();
     let other = semaphore(&two, 1);
     let waits = tokio::spawn(async move { other.acquire(1).await.map(drop) });
@@ -100,7 +90,7 @@ async fn semaphore_max_per_session() {
     let had = Arc::new(AtomicUsize::new(0));
     let mut tasks = Vec::new();
     for _ in 0..4 {
-        let (client, _) = connect(&server).await;
+        let (client, _) = counted(&server).await;
         // Many tasks of one session, and many sessions.
         for _ in 0..5 {
             let (semaphore, had) = (semaphore(&client, 3), Arc::clone(&had));
@@ -124,8 +114,8 @@ async fn semaphore_max_per_session() {
 #[tokio::test(start_paused = true)]
 async fn semaphore_release_one_at_a_time_and_in_chunks() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
-    let (other, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
+    let (other, _) = counted(&server).await;
     const MAX: usize = 11;
     let (semaphore, other) = (semaphore(&client, MAX), semaphore(&other, MAX));
     let mut permits = semaphore.acquire(MAX).await.unwrap();
@@ -152,7 +142,7 @@ async fn semaphore_release_one_at_a_time_and_in_chunks() {
 #[tokio::test(start_paused = true)]
 async fn semaphore_participants() {
     let server = server().await;
-    let (client, _) = connect(&server).await;
+    let (client, _) = counted(&server).await;
     let semaphore = semaphore(&client, 3).with_data("who");
     assert_eq!(semaphore.participants().await.unwrap(), [""; 0]);
     let (one, two) = (semaphore.acquire(1).await.unwrap(), semaphore.acquire(2).await.unwrap());
@@ -172,9 +162,9 @@ async fn semaphore_participants() {
 #[tokio::test(start_paused = true)]
 async fn semaphore_no_orphans() {
     let server = server().await;
-    let (admin, _) = connect(&server).await;
+    let (admin, _) = counted(&server).await;
     for answers in 0..12 {
-        let (client, counting) = connect(&server).await;
+        let (client, counting) = counted(&server).await;
         counting.cut_after(answers);
         let acquired = semaphore(&client, 2).acquire_within(2, SECOND).await;
         drop(acquired);

@@ -6,18 +6,11 @@ mod wire;
 use std::time::Duration;
 
 use wire::counting::Counting;
+use wire::stage::{connect, server};
 use zoolet::client::Client;
-use zoolet::{Server, SharedCount, SharedValue, ValueError};
+use zoolet::{SharedCount, SharedValue, ValueError};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-async fn server() -> Server {
-    Server::builder().start().await.expect("a server in memory starts")
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::connect(server.dialer()).await.expect("the server is there")
-}
 
 #[tokio::test(start_paused = true)]
 async fn copies_follow_each_other() {

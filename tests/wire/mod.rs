@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
 pub(crate) mod counting;
+pub(crate) mod stage;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
