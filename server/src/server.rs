@@ -221,9 +221,6 @@ async fn open_journal(config: &Config) -> Result<(Journal, Core), StorageError> 
         return Journal::open(&storage, &config.settings);
     }
     let settings = config.settings.clone();
-    if storage.disk.is_immediate() {
-        return Journal::open(&storage, &settings);
-    }
     let opened = tokio::task::spawn_blocking(move || Journal::open(&storage, &settings)).await;
     match opened {
         Ok(opened) => opened,
