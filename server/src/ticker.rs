@@ -28,6 +28,7 @@ async fn tick_for_ever(engine: Weak<Engine>) {
             }
         };
         tokio::select! {
+            biased;
             () = tick => {}
             () = changed => {}
         }
