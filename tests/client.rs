@@ -7,6 +7,7 @@ mod wire;
 use std::time::Duration;
 
 use wire::stage::{connect, server};
+use wire::writes::CountedWrites;
 use zoolet::client::{Client, ConnectionState, Error, Parents, RetryPolicy};
 use zoolet::protocol::{ErrorCode, EventType, MultiOp, MultiResult, SetData, WatchMode};
 use zoolet::{Config, Server};
@@ -236,4 +237,35 @@ async fn a_task_that_only_asks_lets_others_have_their_turn() {
         }
     };
     tokio::time::timeout(Duration::from_secs(10), asking).await.expect("the other task ran");
+}
+
+#[tokio::test]
+async fn what_is_asked_after_answers_that_came_together_is_written_together() {
+    const DEPTH: usize = 16;
+    const ROUNDS: usize = 100;
+    let (_server, address) = wire::listening_server(Config::default()).await;
+    let dialer = CountedWrites::new(address.to_string().parse().unwrap());
+    let client = Client::connect(dialer.clone()).await.unwrap();
+    dialer.take();
+    let asking = (0..DEPTH).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                client.exists("/").await.unwrap();
+            }
+        })
+    });
+    for asked in asking.collect::<Vec<_>>() {
+        asked.await.unwrap();
+    }
+    let writes = dialer.take();
+    assert!(writes < DEPTH * ROUNDS / 4, "{writes} writes for {} requests", DEPTH * ROUNDS);
+
+    // One that is alone waits for nobody, and two that are sent together are two writes at most.
+    for _ in 0..ROUNDS {
+        let (one, other) = (client.exists("/").send(), client.exists("/zookeeper").send());
+        assert_eq!(dialer.take(), 2, "they left from here");
+        one.await.unwrap();
+        other.await.unwrap();
+    }
 }

@@ -17,7 +17,8 @@ pub trait Transport: Send + Sync {
     /// answered on the thread that wakes.
     fn is_local(&self) -> bool;
 
-    /// Sends the payload of one frame. It has its place in line when this returns.
+    /// Sends the payload of one frame. It has its place in line when this returns, and leaves with
+    /// the next [`Transport::flush`] at the latest, so that many frames may cost one system call.
     ///
     /// Who sends over a local transport receives until there is nothing more: what its own frame
     /// brings about wakes nobody.
@@ -26,6 +27,13 @@ pub trait Transport: Send + Sync {
     ///
     /// [`Disconnected`] if the connection is gone. What was sent before may have arrived.
     fn send(&self, frame: Bytes) -> Result<(), Disconnected>;
+
+    /// Lets what was sent leave, as soon as whoever carries it takes it. Waits for nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transport::send`].
+    fn flush(&self) -> Result<(), Disconnected>;
 
     /// Receives the payload of the next frame; `None` once the connection is gone and everything
     /// that came before was received. Only the last caller is woken.

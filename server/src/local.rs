@@ -85,6 +85,10 @@ impl Transport for LocalTransport {
         Ok(())
     }
 
+    fn flush(&self) -> Result<(), Disconnected> {
+        Ok(())
+    }
+
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         self.connection.peer.outbox.poll_take(context).map(|taken| match taken {
             Taken::Message(message) => Some(message.into_frame()),

@@ -126,6 +126,10 @@ impl Transport for Connection {
         self.inner.send(frame)
     }
 
+    fn flush(&self) -> Result<(), Disconnected> {
+        self.inner.flush()
+    }
+
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let received = self.inner.poll_receive(context);
         if let Poll::Ready(Some(frame)) = &received

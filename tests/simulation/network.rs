@@ -465,6 +465,10 @@ impl Transport for ClientSide {
         self.0.send(frame)
     }
 
+    fn flush(&self) -> Result<(), Disconnected> {
+        Ok(())
+    }
+
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         self.0.poll_receive(context)
     }

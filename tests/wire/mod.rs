@@ -6,6 +6,7 @@
 
 pub(crate) mod counting;
 pub(crate) mod stage;
+pub(crate) mod writes;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -5,6 +5,10 @@
 //! causes is received on the thread that causes it ([`Shared::receive`]), so that only the task
 //! that waits for it need be woken. The task here dials, reads from sockets, and keeps time.
 //!
+//! Over a socket, when many answers came with one read, what their askers send next is held back
+//! until all of them had their turn, and then written at once: a system call costs both sides more
+//! than a request does.
+//!
 //! Whatever waits for several things looks at them in one order (`biased`), here and in the recipes, so
 //! that a run in process can be repeated.
 
@@ -36,7 +40,13 @@ pub(crate) struct Shared {
 struct Inner {
     session: Session,
     transport: Option<Box<dyn Transport>>,
+    /// What is sent waits for the task.
+    is_held_back: bool,
 }
+
+/// The answers in one read from which on it is worth while to write together what follows. Below,
+/// it leaves at once, from the thread that asks.
+const HOLD_BACK_FROM: usize = 4;
 
 /// How long to wait before the first dial after a failed one, and at most.
 const DIAL_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -51,7 +61,7 @@ impl Wake for Shared {
 impl Shared {
     pub(crate) fn new(session: Session, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
-            inner: Mutex::new(Inner { session, transport: None }),
+            inner: Mutex::new(Inner { session, transport: None, is_held_back: false }),
             wanted: AtomicBool::new(false),
             changed: Notify::new(),
             state: watch::Sender::new(None),
@@ -97,7 +107,9 @@ impl Shared {
         let is_local = inner.transport.as_ref().is_some_and(|transport| transport.is_local());
         let result = if is_local {
             let waker = Waker::from(Arc::clone(self));
-            inner.exchange(&mut Context::from_waker(&waker))
+            inner.exchange(&mut Context::from_waker(&waker)).map(|_received| ())
+        } else if inner.is_held_back {
+            Ok(())
         } else {
             inner.transmit()
         };
@@ -141,6 +153,13 @@ impl Shared {
         }
     }
 
+    fn holds_back(self: &Arc<Self>) -> bool {
+        let inner = self.inner.lock();
+        let holds_back = inner.is_held_back;
+        self.unlock(inner);
+        holds_back
+    }
+
     fn is_connected(self: &Arc<Self>) -> bool {
         let inner = self.inner.lock();
         let is_connected = inner.transport.is_some();
@@ -171,8 +190,17 @@ impl Shared {
         self.unlock(inner);
     }
 
-    /// Receives from a socket; ready when the connection is gone, or something is to be done before
-    /// `due`, as after a handshake that granted a shorter session than was asked for.
+    /// Sends what was held back.
+    fn let_leave(self: &Arc<Self>) {
+        let mut inner = self.inner.lock();
+        inner.is_held_back = false;
+        self.settle(&mut inner);
+        self.unlock(inner);
+    }
+
+    /// Receives from a socket; ready when the connection is gone, when what is sent is held back
+    /// from now on, or when something is to be done before `due`, as after a handshake that granted
+    /// a shorter session than was asked for.
     fn poll_exchange(
         self: &Arc<Self>,
         due: Option<Instant>,
@@ -191,12 +219,14 @@ impl Shared {
             }
             Some(_) => inner.exchange(context),
         };
-        self.note(&mut inner, result);
+        let is_held_back = matches!(result, Ok(received) if received >= HOLD_BACK_FROM);
+        inner.is_held_back = is_held_back;
+        self.note(&mut inner, result.map(|_received| ()));
         let is_gone = inner.transport.is_none();
         let next = inner.session.poll_timeout();
         self.unlock(inner);
         let is_sooner = next.is_some_and(|next| due.is_none_or(|due| next < due));
-        if is_gone || is_sooner { Poll::Ready(()) } else { Poll::Pending }
+        if is_gone || is_sooner || is_held_back { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -209,21 +239,25 @@ enum Gone {
 impl Inner {
     fn transmit(&mut self) -> Result<(), Gone> {
         let Some(transport) = &self.transport else { return Ok(()) };
+        let mut has_sent = false;
         while let Some(frame) = self.session.poll_transmit() {
             transport.send(frame).map_err(|_| Gone::Closed)?;
+            has_sent = true;
         }
-        Ok(())
+        if has_sent { transport.flush().map_err(|_| Gone::Closed) } else { Ok(()) }
     }
 
-    /// Sends and receives until there is nothing more to do.
-    fn exchange(&mut self, context: &mut Context<'_>) -> Result<(), Gone> {
+    /// Sends and receives until there is nothing more to do, and tells how many frames came.
+    fn exchange(&mut self, context: &mut Context<'_>) -> Result<usize, Gone> {
+        let mut received = 0;
         loop {
             self.transmit()?;
-            let Some(transport) = &self.transport else { return Ok(()) };
+            let Some(transport) = &self.transport else { return Ok(received) };
             match transport.poll_receive(context) {
-                Poll::Pending => return Ok(()),
+                Poll::Pending => return Ok(received),
                 Poll::Ready(None) => return Err(Gone::Closed),
                 Poll::Ready(Some(frame)) => {
+                    received += 1;
                     self.session.handle_frame(&frame, now()).map_err(Gone::Broken)?;
                 }
             }
@@ -285,7 +319,26 @@ async fn serve(shared: &Arc<Shared>) {
             () = shared.changed.notified() => {}
             () = until(due) => shared.handle_timeout(),
         }
+        if shared.holds_back() {
+            after_those_who_wait().await;
+            shared.let_leave();
+        }
     }
+}
+
+/// Goes on once the tasks that were to run already have done so. Unlike
+/// [`yield_now`](tokio::task::yield_now) it keeps the task where other threads can take it, so that
+/// one that computes for long holds up nobody on a runtime with several.
+async fn after_those_who_wait() {
+    let mut had_turn = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut had_turn, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 async fn until(deadline: Option<Instant>) {

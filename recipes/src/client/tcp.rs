@@ -15,8 +15,8 @@ const FRAME_BYTES_MAX: usize = 256 << 20;
 /// The bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// A connection over a socket. A frame is written by whoever sends it when the socket takes it at
-/// once, and else by whoever receives.
+/// A connection over a socket. What was sent is written by whoever flushes, as far as the socket
+/// takes it at once, and else by whoever receives.
 pub(crate) struct TcpTransport {
     stream: TcpStream,
     output: Mutex<Output>,
@@ -25,8 +25,10 @@ pub(crate) struct TcpTransport {
 
 #[derive(Default)]
 struct Output {
-    /// What the socket did not take.
+    /// What is not written yet.
     bytes: BytesMut,
+    /// The socket did not take all of it: whoever receives writes the rest.
+    is_stuck: bool,
     /// Who writes it as soon as the socket takes it.
     writer: Option<Waker>,
 }
@@ -38,11 +40,15 @@ impl TcpTransport {
     }
 
     /// Writes what the socket takes at once.
-    fn write_now(&self, bytes: &mut BytesMut) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.stream.try_write(bytes) {
-                Ok(written) => bytes.advance(written),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+    fn write_now(&self, output: &mut Output) -> io::Result<()> {
+        output.is_stuck = false;
+        while !output.bytes.is_empty() {
+            match self.stream.try_write(&output.bytes) {
+                Ok(written) => output.bytes.advance(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    output.is_stuck = true;
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -50,15 +56,17 @@ impl TcpTransport {
     }
 
     /// Writes what could not be written before.
-    fn flush(&self, context: &mut Context<'_>) -> io::Result<()> {
+    fn poll_write(&self, context: &mut Context<'_>) -> io::Result<()> {
         let mut output = self.output.lock();
-        output.writer = Some(context.waker().clone());
-        while !output.bytes.is_empty() {
+        if !output.writer.as_ref().is_some_and(|writer| writer.will_wake(context.waker())) {
+            output.writer = Some(context.waker().clone());
+        }
+        while output.is_stuck {
             match self.stream.poll_write_ready(context) {
                 Poll::Ready(ready) => ready?,
                 Poll::Pending => return Ok(()),
             }
-            self.write_now(&mut output.bytes)?;
+            self.write_now(&mut output)?;
         }
         Ok(())
     }
@@ -91,12 +99,15 @@ impl Transport for TcpTransport {
     }
 
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
+        FrameCodec::put(&frame, &mut self.output.lock().bytes);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), Disconnected> {
         let mut output = self.output.lock();
-        let is_free = output.bytes.is_empty();
-        FrameCodec::put(&frame, &mut output.bytes);
-        if is_free {
-            self.write_now(&mut output.bytes).map_err(|_| Disconnected)?;
-            if !output.bytes.is_empty()
+        if !output.is_stuck {
+            self.write_now(&mut output).map_err(|_| Disconnected)?;
+            if output.is_stuck
                 && let Some(writer) = output.writer.take()
             {
                 writer.wake();
@@ -106,7 +117,7 @@ impl Transport for TcpTransport {
     }
 
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Err(error) = self.flush(context) {
+        if let Err(error) = self.poll_write(context) {
             tracing::debug!("the connection cannot be written to: {error}");
             return Poll::Ready(None);
         }
