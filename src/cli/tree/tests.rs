@@ -102,6 +102,10 @@ impl Transport for Counted {
         self.inner.send(frame)
     }
 
+    fn flush(&self) -> Result<(), Disconnected> {
+        self.inner.flush()
+    }
+
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let frame = self.inner.poll_receive(context);
         if frame.is_ready() && self.counts.is_cut.swap(false, Ordering::SeqCst) {
