@@ -3,7 +3,8 @@
 //!
 //! A block in which a command has the tag `since-X.Y.Z` says what ZooKeeper does from that version
 //! on. An older server runs the block, but what it says there is neither compared nor recorded. The
-//! tag `ours` is for the few places in which we differ from every version on purpose.
+//! tag `ours` is for the few places in which we differ from every version on purpose, or the original
+//! is not always the same.
 
 use std::fs;
 use std::io;
