@@ -109,6 +109,33 @@ async fn the_bytes_of_a_count_are_those_of_curator() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_znode_that_was_made_without_data_is_no_count_until_it_is_set() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.create("/count").await.unwrap();
+    let count = SharedCount::start(&client, "/count", 7).await.unwrap();
+    let corrupt = ValueError::Corrupt { path: "/count".into(), length: 0, expected: 4 };
+    assert_eq!(count.count().unwrap_err(), corrupt);
+    assert_eq!(count.try_set(0, 1).await.unwrap_err(), corrupt);
+    assert_eq!(
+        corrupt.to_string(),
+        "/count: 0 bytes where a number of 4 bytes is expected; set the number first"
+    );
+    // As kazoo does, from its own client.
+    connect(&server).await.set("/count", vec![0, 0, 0, 1]).await.unwrap();
+    let mut copies = [count, SharedCount::start(&client, "/count", 7).await.unwrap()];
+    for count in &mut copies {
+        tokio::time::timeout(60 * SECOND, async {
+            while count.count() != Ok(1) {
+                tokio::time::sleep(SECOND).await;
+            }
+        })
+        .await
+        .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_of_a_count_by_many_add_up() {
     let server = server().await;
     let mut tasks = Vec::new();

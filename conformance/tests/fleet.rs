@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::runtime::Builder;
 use zoolet_conformance::apache::Apache;
 use zoolet_conformance::fleet::{self, Entry, Fleet, Library, Subject};
 use zoolet_conformance::harness;
@@ -17,6 +18,8 @@ use zoolet_conformance::peers::Peer;
 use zoolet_conformance::script::Setting;
 use zoolet_conformance::stage;
 use zoolet_conformance::wire::Wire;
+use zoolet_recipes::SharedCount;
+use zoolet_recipes::client::Client;
 
 use Library::{Curator, Kazoo, Zoolet};
 
@@ -33,6 +36,9 @@ const A_WHILE: Duration = Duration::from_millis(300);
 /// More readers than there are.
 const READERS_MAX: u32 = 1_000;
 const PERMITS: u32 = 3;
+
+/// Where all count.
+const NUMBER: &str = "/fleet-number";
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -52,7 +58,7 @@ fn main() -> ExitCode {
             excludes(at, "semaphore-mutex", 1, all)
         }),
         on_both("latch", four_of_two.clone(), |at, all| excludes(at, "latch", 1, all)),
-        on_both("count", four_each, |at, all| counts(at, "count", all)),
+        on_both("count", four_each, number),
         on_both("long", four_of_two, |at, all| counts(at, "long", all)),
         on_both("revocation", vec![Zoolet, Curator, Zoolet, Curator], revocation),
         on_both("counted-permits", vec![Zoolet, Curator, Zoolet, Curator], counted_permits),
@@ -115,10 +121,23 @@ fn excludes(
     Ok(())
 }
 
+/// The number is there before anyone comes: if kazoo comes first it makes the znode without data,
+/// which is no number to Curator and to us until kazoo has set it.
+fn number(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = Client::connect(address.to_string().as_str()).await?;
+        SharedCount::start(&client, NUMBER, 0).await?;
+        client.close().await?;
+        Ok::<_, Failed>(())
+    })?;
+    counts(address, "count", libraries)
+}
+
 /// All count: each number is reached once.
 fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
-    let subject = Subject { recipe, address: &address, path: "/fleet-number", capacity: 0 };
+    let subject = Subject { recipe, address: &address, path: NUMBER, capacity: 0 };
     let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
     let entries = fleet.contend(Duration::from_secs(seconds()))?;
     println!("{recipe}: counted to {}", entries.len());

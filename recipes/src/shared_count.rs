@@ -27,7 +27,10 @@ pub struct VersionedCount {
 /// A number in a znode, of which each process has a copy that follows the changes of all others: a
 /// [`SharedValue`] of four bytes.
 ///
-/// Its znode is that of Curator's `SharedCount`, and of kazoo's `Counter` with `support_curator`.
+/// Its znode is that of Curator's `SharedCount`, and of kazoo's `Counter` with `support_curator`. That
+/// counter makes the znode without data if it comes first; until the number was set, by whomever, that
+/// is [`ValueError::Corrupt`] here, and an exception in Curator. Where kazoo takes part, make the znode
+/// before it does, with [`SharedCount::start`].
 ///
 /// ```no_run
 /// use zoolet_recipes::SharedCount;

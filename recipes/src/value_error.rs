@@ -9,13 +9,19 @@ use crate::error::LockError;
 /// use zoolet_recipes::ValueError;
 ///
 /// let error = ValueError::Corrupt { path: "/count".into(), length: 3, expected: 4 };
-/// assert_eq!(error.to_string(), "/count: 3 bytes where a number of 4 bytes is expected");
+/// assert_eq!(
+///     error.to_string(),
+///     "/count: 3 bytes where a number of 4 bytes is expected; set the number first",
+/// );
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// The znode's data is no number of this kind.
-    #[error("{path}: {length} bytes where a number of {expected} bytes is expected")]
+    /// The znode's data is no number of this kind. [`SharedCount::set`](crate::SharedCount::set) or
+    /// [`DistributedAtomicLong::force_set`](crate::DistributedAtomicLong::force_set) makes it one.
+    #[error(
+        "{path}: {length} bytes where a number of {expected} bytes is expected; set the number first"
+    )]
     Corrupt {
         /// Of which znode.
         path: String,
