@@ -91,7 +91,8 @@ impl Stage {
                 let server = Wire::start(config(setting))?;
                 Ok(act(&server.target()))
             }
-            Kind::Apache if setting == Setting::Fresh => {
+            // A sweep may come late, and take a zxid of whichever script is there then.
+            Kind::Apache if matches!(setting, Setting::Fresh | Setting::Sweeping) => {
                 let server = Apache::start(&properties(setting))?;
                 Ok(act(&server.target()))
             }
