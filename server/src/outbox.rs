@@ -13,7 +13,7 @@ use zoolet_protocol::{ConnectResponse, Encode, ReplyHeader, Response, Zxid};
 
 use crate::durable::Durable;
 use crate::faults::{Admitted, Gate, Stamp};
-use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX};
+use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX, REQUESTS_PER_TURN};
 
 /// A message and the zxid that it depends on.
 #[derive(Debug)]
@@ -270,17 +270,22 @@ impl Outbox {
         }
     }
 
-    /// Encodes what may leave, up to about `bytes_max`, and tells whether the conversation goes on.
-    pub(crate) fn encode_into(&self, out: &mut BytesMut, bytes_max: usize) -> bool {
-        while out.len() < bytes_max {
-            let taken = self.inner.lock().take(&self.durable, &self.gate);
-            match taken {
-                Some(Taken::Message(message)) => message.put(out),
-                Some(Taken::Over) => return false,
-                None => return true,
+    /// Takes what may leave, up to about so many bytes, to be encoded outside the lock, and tells
+    /// whether the conversation goes on.
+    pub(crate) fn take_all(&self, bytes_max: usize) -> (Vec<Message>, bool) {
+        let mut inner = self.inner.lock();
+        let mut taken = Vec::with_capacity(inner.waiting.len().min(REQUESTS_PER_TURN));
+        let mut room = bytes_max;
+        while room > 0 {
+            let waiting = inner.bytes;
+            match inner.take(&self.durable, &self.gate) {
+                Some(Taken::Message(message)) => taken.push(message),
+                Some(Taken::Over) => return (taken, false),
+                None => break,
             }
+            room = room.saturating_sub(waiting - inner.bytes);
         }
-        true
+        (taken, true)
     }
 }
 
@@ -353,18 +358,28 @@ mod tests {
 
     #[test]
     fn what_waits_leaves_before_the_end_unless_it_is_cut() {
-        let mut out = BytesMut::new();
         let outbox = empty();
         assert!(outbox.push(event()).is_ok());
         outbox.finish();
-        assert!(!outbox.encode_into(&mut out, 1_000));
-        assert_eq!(out.len(), 9);
+        let (taken, goes_on) = outbox.take_all(1_000);
+        assert_eq!((taken.len(), goes_on), (1, false));
 
         let outbox = empty();
         assert!(outbox.push(event()).is_ok());
         outbox.cut();
-        out.clear();
-        assert!(!outbox.encode_into(&mut out, 1_000));
-        assert!(out.is_empty());
+        let (taken, goes_on) = outbox.take_all(1_000);
+        assert_eq!((taken.len(), goes_on), (0, false));
+    }
+
+    #[test]
+    fn no_more_is_taken_than_there_is_room_for() {
+        let outbox = empty();
+        for _ in 0..3 {
+            assert!(outbox.push(event()).is_ok());
+        }
+        assert_eq!(outbox.take_all(0).0.len(), 0);
+        let (taken, goes_on) = outbox.take_all(6);
+        assert_eq!((taken.len(), goes_on), (2, true), "the last may be longer than the room");
+        assert_eq!(outbox.waiting_messages(), 1);
     }
 }

@@ -174,7 +174,7 @@ impl Driver {
             let is_held = self.connection.peer.outbox.gate().is_frozen();
             if has_more && !is_held && !self.engine.is_behind() && !self.has_much_waiting(&output) {
                 has_more = self.handle_frames(&codec);
-                if !self.connection.peer.outbox.encode_into(&mut output, WRITE_BYTES) {
+                if !self.encode_waiting(&mut output) {
                     return self.close(&mut output).await;
                 }
                 self.write_now(&mut output)?;
@@ -219,7 +219,7 @@ impl Driver {
                 Turn::Wrote => {}
                 Turn::Outgoing(Taken::Message(message)) => {
                     message.put(&mut output);
-                    if !peer.outbox.encode_into(&mut output, WRITE_BYTES) {
+                    if !self.encode_waiting(&mut output) {
                         return self.close(&mut output).await;
                     }
                     self.write_now(&mut output)?;
@@ -267,6 +267,17 @@ impl Driver {
         true
     }
 
+    /// Encodes what may leave, up to about [`WRITE_BYTES`], and tells whether the conversation goes
+    /// on.
+    fn encode_waiting(&self, output: &mut BytesMut) -> bool {
+        let room = WRITE_BYTES.saturating_sub(output.len());
+        let (taken, goes_on) = self.connection.peer.outbox.take_all(room);
+        for message in taken {
+            message.put(output);
+        }
+        goes_on
+    }
+
     /// Writes what the socket takes at once, without waiting for it.
     fn write_now(&self, output: &mut BytesMut) -> io::Result<()> {
         while !output.is_empty() {
@@ -286,12 +297,12 @@ impl Driver {
         self.connection.peer.outbox.finish();
         let flush = async {
             loop {
-                let outbox = &self.connection.peer.outbox;
-                let goes_on = outbox.encode_into(output, WRITE_BYTES);
+                let goes_on = self.encode_waiting(output);
                 self.stream.write_all_buf(output).await?;
                 if !goes_on {
                     break;
                 }
+                let outbox = &self.connection.peer.outbox;
                 // What is not durable yet leaves when it is.
                 match std::future::poll_fn(|context| outbox.poll_take(context)).await {
                     Taken::Message(message) => message.put(output),
