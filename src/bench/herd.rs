@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::hand_off::Line;
 use super::kind::LockKind;
 use super::latency::Latencies;
-use super::metrics::{BYTES, CPU, EVENTS, HAND_OFFS, REQUESTS};
+use super::metrics::{BYTES, CPU, EVENTS, HAND_OFFS, REQUESTS, ROUND_TRIP};
 use super::outcome::Outcome;
 use super::report::Story;
 use super::run::Workload;
@@ -56,6 +56,9 @@ const WARM_UP: usize = 3;
 /// So many hand-offs are measured in any case.
 const HAND_OFFS_MIN: usize = 10;
 
+/// So many requests tell what the machine takes for one.
+const ROUND_TRIPS: usize = 30;
+
 /// One lock, and how many wait for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
@@ -91,7 +94,14 @@ impl Workload for Herd {
                 self.herd_waiters_max
             )
         };
-        (is_cut && has_herd).then(note).into_iter().collect()
+        let mut notes: Vec<String> = (is_cut && has_herd).then(note).into_iter().collect();
+        notes.push(
+            "One request: the median of a request and its answer, asked as each hand-off is when \
+             nothing has moved for two milliseconds. A processor that has to wake up takes longer \
+             than one that is busy, and a hand-off takes such a round trip at least."
+                .to_owned(),
+        );
+        notes
     }
 
     fn story(&self, outcome: &Outcome) -> Story {
@@ -121,6 +131,7 @@ impl Workload for Herd {
         stage.settle().await?;
         let carried = stage.carried().since(before);
         let cpu = stage.process.cpu_time_since(cpu_before);
+        let round_trips = round_trips(stage).await?;
         line.end().await?;
         let count = latencies.count() as f64;
         let each = |number: u64| Some(number as f64 / count);
@@ -131,9 +142,23 @@ impl Workload for Herd {
             (EVENTS, each(carried.events)),
             (BYTES, each(carried.bytes)),
             (CPU, cpu.map(|cpu| cpu.as_secs_f64() * MICROSECONDS / count)),
+            (ROUND_TRIP, round_trips.median()),
         ]);
         Ok(vec![Part { labels: labels(point), values }])
     }
+}
+
+/// A request and its answer, asked when everything is at rest, as it is before each hand-off.
+async fn round_trips(stage: &Stage) -> Result<Latencies, Failure> {
+    let mut latencies = Latencies::new();
+    for _ in 0..ROUND_TRIPS {
+        stage.rest().await?;
+        let start = now();
+        let asked = stage.observer.exists(&stage.base).into_future();
+        stage.in_time(asked).await??;
+        latencies.record(start.elapsed());
+    }
+    Ok(latencies)
 }
 
 fn labels(point: &Point) -> Vec<Named> {

@@ -40,6 +40,11 @@ impl Latencies {
         is_known.then(|| self.nanoseconds.value_at_quantile(share) as f64 / NANOSECONDS_EACH)
     }
 
+    /// The time within which half of all came to their end, in microseconds.
+    pub(crate) fn median(&self) -> Option<f64> {
+        self.quantile(0.5)
+    }
+
     /// The quantiles that are told.
     pub(crate) fn values(&self) -> Vec<Value> {
         QUANTILES.iter().map(|&(metric, share)| (metric, self.quantile(share))).collect()

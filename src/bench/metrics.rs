@@ -15,3 +15,5 @@ pub(super) const CPU: Metric =
     Metric { key: "server_cpu_us_each", heading: "server CPU", unit: Unit::Microseconds };
 pub(super) const MEMORY: Metric =
     Metric { key: "server_memory_bytes", heading: "server memory", unit: Unit::Bytes };
+pub(super) const ROUND_TRIP: Metric =
+    Metric { key: "round_trip_p50_us", heading: "one request", unit: Unit::Microseconds };
