@@ -52,7 +52,6 @@ fn turns_max(waiters: usize) -> u64 {
 }
 
 fn herd(criterion: &mut Criterion) {
-    let _ = rlimit::increase_nofile_limit(4_096);
     for way in Way::BOTH {
         let mut group = criterion.benchmark_group(format!("herd: {}", way.name()));
         group.sample_size(10).sampling_mode(SamplingMode::Flat);
@@ -74,7 +73,9 @@ fn herd(criterion: &mut Criterion) {
 }
 
 fn floor(criterion: &mut Criterion) {
+    let _ = rlimit::increase_nofile_limit(4_096);
     floors::floors(criterion, "herd");
+    floors::fan_out(criterion, "herd");
 }
 
 criterion_group!(benches, floor, herd);

@@ -1,15 +1,16 @@
 //! What the machine and tokio take for the least that can be done: measured in each run, so that what
 //! is built on it can be told as a multiple.
 
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use criterion::Criterion;
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 
-use super::runtime;
+use super::{runtime, sizes};
 
 /// Adds the floors to a suite.
 pub(crate) fn floors(criterion: &mut Criterion, suite: &str) {
@@ -24,6 +25,55 @@ pub(crate) fn floors(criterion: &mut Criterion, suite: &str) {
         b.iter_custom(|count| runtime().block_on(ping_pong(count)));
     });
     group.finish();
+}
+
+/// Adds what it takes to write the bytes of an event to many sockets, one system call each: no server
+/// that tells each client over a connection of its own can take less.
+#[allow(dead_code, reason = "not all suites need it")]
+pub(crate) fn fan_out(criterion: &mut Criterion, suite: &str) {
+    let mut group = criterion.benchmark_group(format!("{suite}: writes to many sockets"));
+    group.sample_size(10).sampling_mode(SamplingMode::Flat);
+    for sockets in sizes(&[10, 100, 1_000], 10) {
+        group.throughput(Throughput::Elements(sockets as u64));
+        group.bench_function(BenchmarkId::new("an event to each", sockets), |b| {
+            let mut sockets = Sockets::open(sockets);
+            b.iter_custom(|count| (0..count).map(|_| sockets.write_to_each()).sum());
+        });
+    }
+    group.finish();
+}
+
+/// The bytes of an event about a znode with a short path.
+const EVENT: [u8; 60] = [0; 60];
+
+/// Connections, and their other ends.
+struct Sockets(Vec<(std::net::TcpStream, std::net::TcpStream)>);
+
+impl Sockets {
+    fn open(count: usize) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        let pair = |_| {
+            let reader = std::net::TcpStream::connect(address).expect("it listens");
+            let (writer, _) = listener.accept().expect("a client");
+            writer.set_nodelay(true).expect("an option of TCP");
+            (writer, reader)
+        };
+        Self((0..count).map(pair).collect())
+    }
+
+    /// Measures the writes; that all is read is no part of it.
+    fn write_to_each(&mut self) -> Duration {
+        let start = Instant::now();
+        for (writer, _) in &mut self.0 {
+            writer.write_all(&EVENT).expect("there is room");
+        }
+        let elapsed = start.elapsed();
+        for (_, reader) in &mut self.0 {
+            reader.read_exact(&mut [0; EVENT.len()]).expect("it was written");
+        }
+        elapsed
+    }
 }
 
 /// Two tasks that wake each other in turn: two wake-ups a round.
