@@ -97,7 +97,7 @@ async fn new_connections_are_turned_away_and_those_that_there_are_stay() {
         let client = way.connect(&server).await;
         let fault = server.everyone().refuse().unwrap();
         client.create("/a").await.unwrap();
-        let refused = Client::builder().connection_timeout(Duration::from_millis(50));
+        let refused = Client::builder().connection_timeout(Duration::from_millis(500));
         let error = refused.connect(server.dialer()).await.unwrap_err();
         assert!(matches!(error, Error::Unreachable(_)), "{error}");
         assert!(fault.hits() > 0);

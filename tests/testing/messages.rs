@@ -152,7 +152,7 @@ async fn what_is_delayed_leaves_so_much_later_and_no_time_passes() {
     fault.lift();
     sent.await.unwrap();
     assert_eq!(begun.elapsed(), Duration::from_secs(3), "the rest of a delay is waived");
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(began.elapsed() < Duration::from_secs(3));
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ async fn an_acquisition_that_waits_a_minute_takes_no_time() {
     let limit = Duration::from_secs(60);
     assert!(mutex(&waiter).acquire_within(limit).await.is_err());
     println!("an acquisition gave up after {limit:?} in {:?}", began.elapsed());
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(began.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn back_off_takes_no_time() {
     let began = std::time::Instant::now();
     assert!(client.exists("/").await.unwrap().is_some());
     assert_eq!(fault.hits(), 20);
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
