@@ -75,11 +75,16 @@ async fn herds_cost_more_the_more_wait_and_the_mutex_does_not() {
 }
 
 /// A page that shows everything without a network.
-fn assert_is_whole(page: &str) {
+fn assert_needs_nothing(page: &str) {
     for foreign in ["http:", "https:", "//", "src=", "href=", "url(", "@import", "<script", "<link"]
     {
         assert!(!page.contains(foreign), "{foreign} is in the page");
     }
+}
+
+/// A page of the herd that has its parts, and needs nothing.
+fn assert_is_whole(page: &str) {
+    assert_needs_nothing(page);
     for part in ["<svg", "<polyline", "<title>", "With 12 waiting", "zoolet bench herd", "<table>"]
     {
         assert!(page.contains(part), "{part} is not in the page");
@@ -158,8 +163,18 @@ async fn a_load_is_mixed_as_the_file_says_and_options_override_it() {
     assert!(number(result(&json, &[("operation", "all".into())]), "per_second") > 0.0);
     assert!(of(&json, "get") && of(&json, "create") && !of(&json, "set"));
     let mix = "set=1,exists=1,children=1,create=1,delete=1";
-    let json = measured(&[&args[..], &["--mix", mix]].concat()).await;
+    let page = file("load.html", "");
+    let page = page.to_str().unwrap();
+    let json = measured(&[&args[..], &["--mix", mix, "--report", page]].concat()).await;
     assert!(!of(&json, "get"));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_needs_nothing(&page);
+    // A bar for each and for all together, and a line for each.
+    assert_eq!(page.matches("class=\"bar ").count(), 6, "{page}");
+    assert_eq!(page.matches("<polyline").count(), 5, "{page}");
+    for quantile in ["p50", "p90", "p99", "p99.9", "max"] {
+        assert!(page.contains(&format!(">{quantile}</text>")), "{quantile} is not in the plot");
+    }
     for operation in ["set", "exists", "children", "create", "delete"] {
         assert!(of(&json, operation), "{operation}");
     }

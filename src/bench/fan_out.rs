@@ -9,10 +9,10 @@ use zoolet_recipes::client::{Client, Watcher};
 use super::clock::{Instant, now};
 use super::common::Common;
 use super::failure::Failure;
-use super::latency::Latencies;
+use super::latency::{Latencies, P50, P99};
 use super::metrics::CPU;
 use super::outcome::Outcome;
-use super::report::{Plot, Story};
+use super::report::{Across, Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, unpanicked};
 use super::values::{Label, Metric, Part, Unit};
@@ -112,12 +112,27 @@ impl Workload for FanOut {
 const WATCHERS: &str = "watchers";
 
 const fn plot(title: &'static str, about: &'static str, metric: Metric) -> Plot {
-    let across = WATCHERS;
-    Plot { title, about, across, lines: None, metric, dashed: None, only: None }
+    let across = Across::Label(WATCHERS);
+    Plot { title, about, across, lines: None, metric, dashed: None, only: None, without: None }
 }
 
-const PLOTS: [Plot; 2] = [
-    plot("Until the last has heard", "From the call to set the znode, by how many watch it.", LAST),
+const PLOTS: [Plot; 4] = [
+    plot(
+        "Until the last has heard",
+        "From the call to set the znode until the last who watches it has heard, the mean of all \
+         changes, by how many watch it. Both axes are logarithmic. Point at a dot for its number.",
+        LAST,
+    ),
+    plot("The same for each who watches", "That time over the number of those who watch.", EACH),
+    Plot {
+        dashed: Some(P99),
+        ..plot(
+            "Until one has heard",
+            "From the call to set the znode until an event of it comes, of all events. The line is \
+             the median, the dashed one the 99th percentile.",
+            P50,
+        )
+    },
     plot("CPU time of the server", "For each event, where it is known.", CPU),
 ];
 

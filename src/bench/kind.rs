@@ -29,6 +29,17 @@ impl LockKind {
         }
     }
 
+    /// What tells it from the others.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::ExistsHerd => "everybody watches the one znode of the holder, and all are woken",
+            Self::ChildrenHerd => "everybody watches the list of those who wait, and all are woken",
+            Self::Predecessor => {
+                "everybody watches the one before, and one is woken: InterProcessMutex"
+            }
+        }
+    }
+
     /// Whether all who wait are woken by each release.
     pub(crate) fn is_herd(self) -> bool {
         self != Self::Predecessor

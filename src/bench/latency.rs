@@ -61,7 +61,8 @@ const fn time(key: &'static str, heading: &'static str) -> Metric {
 pub(crate) const P50: Metric = time("latency_p50_us", "p50");
 pub(crate) const P99: Metric = time("latency_p99_us", "p99");
 
-const QUANTILES: [(Metric, f64); 5] = [
+/// What is told, and the share of all times that are not longer.
+pub(crate) const QUANTILES: [(Metric, f64); 5] = [
     (P50, 0.5),
     (time("latency_p90_us", "p90"), 0.9),
     (P99, 0.99),

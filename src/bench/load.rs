@@ -19,10 +19,10 @@ use super::failure::Failure;
 use super::latency::{Latencies, P50};
 use super::metrics::{BYTES, CPU, MEMORY, PER_SECOND};
 use super::outcome::Outcome;
-use super::report::Story;
+use super::report::{Across, Bars, Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, unpanicked};
-use super::values::{Label, Metric, Part, Unit, Value};
+use super::values::{Label, Metric, Part, Unit, Value, grouped};
 
 /// The options; what the command does is said where it is listed.
 #[derive(Debug, Args)]
@@ -77,13 +77,19 @@ impl Workload for Plan {
         let told = |server| {
             let row = outcome.rows.iter().find(|row| row.server == server)?;
             Some(format!(
-                "{} carries out {} operations, half of them within {}.",
+                "{} carries out {} operations in a second, half of them within {}.",
                 outcome.server_name(server),
-                PER_SECOND.unit.text(row.value(PER_SECOND)?),
+                grouped(row.value(PER_SECOND)?),
                 P50.unit.text(row.value(P50)?),
             ))
         };
-        Story::of_servers(outcome, told)
+        let is_there = |op: &&Op| {
+            let label = Label::Text(op.name());
+            outcome.rows.iter().any(|row| row.label(OPERATION) == Some(&label))
+        };
+        let legend = Op::ALL.iter().filter(is_there).map(|op| (op.name(), "")).collect();
+        let (bars, plots) = (vec![THROUGHPUT], vec![LATENCY]);
+        Story { bars, plots, legend, ..Story::of_servers(outcome, told) }
     }
 
     async fn measure(&self, stage: &mut Stage, (): &()) -> Result<Vec<Part>, Failure> {
@@ -115,7 +121,7 @@ impl Workload for Plan {
         tally.latencies.values().for_each(|latencies| all.add(latencies));
         let count = all.count() as f64;
         let each = |number: f64| (count > 0.0).then(|| number / count);
-        let mut parts = vec![part("all", &all, seconds)];
+        let mut parts = vec![part(ALL, &all, seconds)];
         parts[0].values.extend([
             (BYTES, each(carried.bytes as f64)),
             (CPU, cpu.and_then(|cpu| each(cpu.as_secs_f64() * MICROSECONDS))),
@@ -134,13 +140,38 @@ pub(super) const WARM_UP: u8 = 0;
 pub(super) const MEASURED: u8 = 1;
 pub(super) const OVER: u8 = 2;
 
+const OPERATION: &str = "operation";
+
+/// What all operations together are called.
+const ALL: &str = "all";
+
+const THROUGHPUT: Bars = Bars {
+    title: "Operations in a second",
+    about: "All together, and those of each kind.",
+    label: OPERATION,
+    metric: PER_SECOND,
+};
+
+const LATENCY: Plot = Plot {
+    title: "How long an operation takes",
+    about: "The time within which half of them are answered, 90%, 99%, 99.9%, and the longest. \
+            Upwards it is logarithmic. Point at a dot for its number.",
+    across: Across::Quantiles,
+    lines: Some(OPERATION),
+    metric: P50,
+    dashed: None,
+    only: None,
+    // The operations are what it is made of.
+    without: Some((OPERATION, ALL)),
+};
+
 const COUNT: Metric = Metric { key: "operations", heading: "operations", unit: Unit::Count };
 
 fn part(name: &'static str, latencies: &Latencies, seconds: f64) -> Part {
     let count = latencies.count() as f64;
     let mut values: Vec<Value> = vec![(COUNT, Some(count)), (PER_SECOND, Some(count / seconds))];
     values.extend(latencies.values());
-    Part { labels: vec![("operation", Label::Text(name))], values }
+    Part { labels: vec![(OPERATION, Label::Text(name))], values }
 }
 
 impl Plan {

@@ -13,13 +13,13 @@ use super::common::Common;
 use super::exclusion::Exclusion;
 use super::failure::Failure;
 use super::kind::{LOCK, LockKind};
-use super::latency::Latencies;
+use super::latency::{Latencies, P50, P99};
 use super::metrics::{BYTES, CPU, EVENTS, PER_SECOND, REQUESTS};
-use super::outcome::Outcome;
-use super::report::{Plot, Story};
+use super::outcome::{Outcome, Row};
+use super::report::{Across, Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, unpanicked};
-use super::values::{Label, Part};
+use super::values::{Label, Part, grouped};
 use crate::choices::values;
 
 /// The options; what the command does is said where it is listed.
@@ -52,6 +52,9 @@ pub(super) struct Locks {
     pub(super) common: Common,
 }
 
+/// The name of [`Paths::Own`].
+const OWN: &str = "own";
+
 /// For what clients contend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Paths {
@@ -64,7 +67,7 @@ enum Paths {
 impl Paths {
     const fn name(self) -> &'static str {
         match self {
-            Self::Own => "own",
+            Self::Own => OWN,
             Self::One => "one",
         }
     }
@@ -107,15 +110,28 @@ impl Workload for Locks {
             let (row, rate) = rates.max_by(|one, other| one.1.total_cmp(&other.1))?;
             let labels: Vec<String> =
                 row.labels.iter().map(|(_, label)| label.to_string()).collect();
-            let (name, rate) = (outcome.server_name(server), PER_SECOND.unit.text(rate));
+            let (name, rate) = (outcome.server_name(server), grouped(rate));
             let [path, clients, lock] = labels.as_slice() else { return None };
+            let (who, whose) = match (clients.as_str(), path.as_str()) {
+                ("1", _) => ("client", "alone"),
+                (_, OWN) => ("clients", "each on a path of its own"),
+                _ => ("clients", "all on one path"),
+            };
             Some(format!(
-                "On {name} there are {rate} acquisitions at most: {lock}, {clients} clients, \
-                 {path} path."
+                "On {name} there are {rate} acquisitions in a second at most: {lock}, \
+                 {clients} {who}, {whose}."
             ))
         };
-        let legend = LockKind::ALL.map(|kind| (kind.name(), "")).to_vec();
-        Story { plots: PLOTS.to_vec(), legend, ..Story::of_servers(outcome, told) }
+        let legend = LockKind::ALL.map(|kind| (kind.name(), kind.meaning())).to_vec();
+        // Those of which nothing was measured would be empty.
+        let has_rows = |plot: &&Plot| {
+            let paths = plot.only.map(|(_, paths)| paths);
+            let is_of =
+                |row: &Row| paths.is_none_or(|paths| row.label(PATH) == Some(&Label::Text(paths)));
+            outcome.rows.iter().any(is_of)
+        };
+        let plots = PLOTS.iter().filter(has_rows).copied().collect();
+        Story { plots, legend, ..Story::of_servers(outcome, told) }
     }
 
     async fn measure(&self, stage: &mut Stage, point: &Point) -> Result<Vec<Part>, Failure> {
@@ -168,17 +184,44 @@ const fn plot(title: &'static str, about: &'static str, paths: Paths) -> Plot {
     Plot {
         title,
         about,
-        across: CLIENTS,
+        across: Across::Label(CLIENTS),
         lines: Some(LOCK),
         metric: PER_SECOND,
         dashed: None,
         only: Some((PATH, paths.name())),
+        without: None,
     }
 }
 
-const PLOTS: [Plot; 2] = [
-    plot("Each on a path of its own", "Acquisitions in a second, by clients.", Paths::Own),
-    plot("All on one path", "Acquisitions in a second, by clients who contend.", Paths::One),
+/// The same of how long an acquisition takes.
+const fn times(title: &'static str, about: &'static str, paths: Paths) -> Plot {
+    Plot { metric: P50, dashed: Some(P99), ..plot(title, about, paths) }
+}
+
+const PLOTS: [Plot; 4] = [
+    plot(
+        "Acquisitions in a second, each client on a path of its own",
+        "Nobody waits for anybody. All clients together, by how many there are; both axes are \
+         logarithmic. Point at a dot for its number.",
+        Paths::Own,
+    ),
+    times(
+        "How long an acquisition takes, each on a path of its own",
+        "From the call to acquire until the lock is held, by how many clients there are. Lines are \
+         medians, dashed ones the 99th percentile.",
+        Paths::Own,
+    ),
+    plot(
+        "Acquisitions in a second, all on one path",
+        "One client holds the lock and the others wait. All together, by how many contend.",
+        Paths::One,
+    ),
+    times(
+        "How long an acquisition takes, all on one path",
+        "With the time that it waits for those before it. Lines are medians, dashed ones the 99th \
+         percentile.",
+        Paths::One,
+    ),
 ];
 
 const PATH: &str = "path";

@@ -47,10 +47,13 @@ pub(crate) struct Row {
 }
 
 impl Outcome {
-    /// What a server says that it is, or what it is called.
-    pub(crate) fn server_name(&self, server: usize) -> &str {
-        let server = &self.servers[server];
-        server.version.as_deref().unwrap_or(&server.name)
+    /// What a server says that it is, with what it is called if another says the same; or what it
+    /// is called.
+    pub(crate) fn server_name(&self, server: usize) -> String {
+        let ServerFacts { name, version, .. } = &self.servers[server];
+        let Some(text) = version else { return name.clone() };
+        let is_alone = self.servers.iter().filter(|other| other.version == *version).count() == 1;
+        if is_alone { text.clone() } else { format!("{text} ({name})") }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Results as a page for a browser: one file without scripts, that needs no network.
 
+mod bars;
 mod plot;
 mod scale;
 
@@ -11,7 +12,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use self::plot::Panel;
 use super::environment::{Machine, ZOOLET};
 use super::failure::Failure;
-use super::outcome::{Outcome, Row};
+use super::outcome::{Outcome, Row, ServerFacts};
 use super::values::{Label, Metric, Unit};
 
 /// A row of plots, one for each server.
@@ -20,16 +21,37 @@ pub(super) struct Plot {
     pub(super) title: &'static str,
     /// What is said below the title.
     pub(super) about: &'static str,
-    /// The label whose numbers are across.
-    pub(super) across: &'static str,
+    /// What is across.
+    pub(super) across: Across,
     /// The label that has a line for each of its texts, if there is one.
     pub(super) lines: Option<&'static str>,
-    /// What is upwards, as a line.
+    /// What is upwards, as a line; of quantiles, the one whose unit all have.
     pub(super) metric: Metric,
     /// What is upwards as a dashed line of the same colour.
     pub(super) dashed: Option<Metric>,
     /// Only rows that have this label are in it.
     pub(super) only: Option<(&'static str, &'static str)>,
+    /// Rows that have this label are not in it.
+    pub(super) without: Option<(&'static str, &'static str)>,
+}
+
+/// What is across in a plot.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Across {
+    /// The numbers of a label.
+    Label(&'static str),
+    /// The quantiles of the times, each at the share of all that took longer.
+    Quantiles,
+}
+
+/// A row of bars for each server, one for each text of a label.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bars {
+    pub(super) title: &'static str,
+    /// What is said below the title.
+    pub(super) about: &'static str,
+    pub(super) label: &'static str,
+    pub(super) metric: Metric,
 }
 
 /// What a bench has to say beside its table.
@@ -39,6 +61,8 @@ pub(super) struct Story {
     pub(super) first: String,
     /// What is said of each server.
     pub(super) more: Vec<String>,
+    /// They come before the plots.
+    pub(super) bars: Vec<Bars>,
     pub(super) plots: Vec<Plot>,
     /// The texts of lines, and what each means.
     pub(super) legend: Vec<(&'static str, &'static str)>,
@@ -91,6 +115,7 @@ fn page(outcome: &Outcome, story: &Story) -> Markup {
                     (legend(story))
                 }
                 main {
+                    @for bars in &story.bars { (bars::draw(outcome, story, bars)) }
                     @for plot in &story.plots { (plots(outcome, story, plot)) }
                     section {
                         h2 { "All numbers" }
@@ -108,11 +133,17 @@ fn page(outcome: &Outcome, story: &Story) -> Markup {
 }
 
 fn legend(story: &Story) -> Markup {
+    // What needs no word has its colour beside its name in each picture.
+    let is_told = |(_, (_, meaning)): &(usize, &(&str, &str))| !meaning.is_empty();
+    let told: Vec<_> = story.legend.iter().enumerate().filter(is_told).collect();
     html! {
-        @if !story.legend.is_empty() {
+        @if !told.is_empty() {
             ul.legend {
-                @for (index, (name, meaning)) in story.legend.iter().enumerate() {
-                    li { span class={ "key line-" (index) } {} b { (name) } " " (meaning) }
+                @for (index, (name, meaning)) in told {
+                    li {
+                        span class={ "key line-" (index) } {}
+                        b { (name) } ": " (meaning)
+                    }
                 }
             }
         }
@@ -134,10 +165,7 @@ fn plots(outcome: &Outcome, story: &Story, plot: &Plot) -> Markup {
             div.panels {
                 @for (panel, server) in panels.iter().zip(&outcome.servers) {
                     figure {
-                        figcaption {
-                            b { (server.name) }
-                            @if let Some(version) = &server.version { " " (version) }
-                        }
+                        (caption(server))
                         @match (&across, &up) {
                             (Some(across), Some(up)) if !panel.is_empty() => {
                                 (panel.draw(plot, across, up))
@@ -147,6 +175,16 @@ fn plots(outcome: &Outcome, story: &Story, plot: &Plot) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Which server a picture is of.
+fn caption(server: &ServerFacts) -> Markup {
+    html! {
+        figcaption {
+            b { (server.name) }
+            @if let Some(version) = &server.version { " " (version) }
         }
     }
 }
@@ -179,6 +217,7 @@ fn table(outcome: &Outcome) -> Markup {
                             @for (metric, value) in &row.values {
                                 td.number { (text_of(*metric, *value)) }
                             }
+                            @for _ in row.values.len()..first.values.len() { td {} }
                         }
                     }
                 }

@@ -8,13 +8,13 @@ use tokio::task::JoinSet;
 use super::clock::now;
 use super::common::Common;
 use super::failure::Failure;
-use super::latency::Latencies;
+use super::latency::{Latencies, P50, P99};
 use super::metrics::{MEMORY, PER_SECOND};
 use super::outcome::Outcome;
-use super::report::{Plot, Story};
+use super::report::{Across, Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, close, unpanicked};
-use super::values::{Label, Metric, Part, Unit};
+use super::values::{Label, Metric, Part, Unit, grouped};
 use crate::choices::values;
 
 /// The options; what the command does is said where it is listed.
@@ -48,15 +48,39 @@ const MEMORY_EACH: Metric =
 
 const SESSIONS: &str = "sessions";
 
-const PLOT: Plot = Plot {
-    title: "How fast sessions open",
-    about: "Sessions in a second, by how many there are at the end.",
-    across: SESSIONS,
-    lines: None,
-    metric: PER_SECOND,
-    dashed: None,
-    only: None,
-};
+const fn plot(title: &'static str, about: &'static str, metric: Metric) -> Plot {
+    let across = Across::Label(SESSIONS);
+    Plot { title, about, across, lines: None, metric, dashed: None, only: None, without: None }
+}
+
+const PLOTS: [Plot; 4] = [
+    plot(
+        "How fast sessions open",
+        "Sessions in a second, by how many there are at the end. Both axes are logarithmic. Point \
+         at a dot for its number.",
+        PER_SECOND,
+    ),
+    Plot {
+        dashed: Some(P99),
+        ..plot(
+            "How long one takes to open",
+            "From the call to connect until the session is there. The line is the median, the \
+             dashed one the 99th percentile.",
+            P50,
+        )
+    },
+    plot(
+        "Memory of each session",
+        "What the server's process has grown by, over the number of sessions, where it is known; \
+         that of an embedded server has the clients in it.",
+        MEMORY_EACH,
+    ),
+    plot(
+        "CPU time while they do nothing",
+        "Of the server in each second, for all sessions together, where it is known.",
+        IDLE_CPU,
+    ),
+];
 
 const MICROSECONDS: f64 = 1e6;
 
@@ -76,13 +100,13 @@ impl Workload for Sessions {
         let told = |server| {
             let row = outcome.rows.iter().rfind(|row| row.server == server)?;
             Some(format!(
-                "{} opens {} sessions, of {} in all.",
+                "{} opens {} sessions in a second, of {} in all.",
                 outcome.server_name(server),
-                PER_SECOND.unit.text(row.value(PER_SECOND)?),
+                grouped(row.value(PER_SECOND)?),
                 row.label(SESSIONS)?,
             ))
         };
-        Story { plots: vec![PLOT], ..Story::of_servers(outcome, told) }
+        Story { plots: PLOTS.to_vec(), ..Story::of_servers(outcome, told) }
     }
 
     async fn measure(&self, stage: &mut Stage, &sessions: &usize) -> Result<Vec<Part>, Failure> {

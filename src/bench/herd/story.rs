@@ -5,7 +5,7 @@ use crate::bench::kind::{LOCK, LockKind};
 use crate::bench::latency::{P50, P99};
 use crate::bench::metrics::{BYTES, CPU, EVENTS, REQUESTS};
 use crate::bench::outcome::{Outcome, Row};
-use crate::bench::report::{Plot, Story};
+use crate::bench::report::{Across, Plot, Story};
 use crate::bench::values::{Label, Metric, Unit, grouped};
 
 /// The story of a run.
@@ -15,7 +15,7 @@ pub(super) fn story(outcome: &Outcome) -> Story {
     sentences.extend((0..outcome.servers.len()).filter_map(|server| growth(outcome, server)));
     Story {
         plots: PLOTS.to_vec(),
-        legend: LEGEND.map(|(kind, meaning)| (kind.name(), meaning)).to_vec(),
+        legend: LockKind::ALL.map(|kind| (kind.name(), kind.meaning())).to_vec(),
         ..Story::of_sentences(sentences)
     }
 }
@@ -80,18 +80,9 @@ fn times_less(slow: f64, fast: f64) -> String {
 /// A difference that is worth a word.
 const TIMES_MIN: f64 = 1.5;
 
-const LEGEND: [(LockKind, &str); 3] = [
-    (LockKind::ExistsHerd, "everybody watches the one znode of the holder, and all are woken"),
-    (LockKind::ChildrenHerd, "everybody watches the list of those who wait, and all are woken"),
-    (
-        LockKind::Predecessor,
-        "everybody watches the one before, and one is woken: InterProcessMutex",
-    ),
-];
-
 const fn plot(title: &'static str, about: &'static str, metric: Metric) -> Plot {
-    let (across, lines) = (WAITERS, Some(LOCK));
-    Plot { title, about, across, lines, metric, dashed: None, only: None }
+    let (across, lines) = (Across::Label(WAITERS), Some(LOCK));
+    Plot { title, about, across, lines, metric, dashed: None, only: None, without: None }
 }
 
 const PLOTS: [Plot; 5] = [

@@ -15,7 +15,7 @@ pub(super) enum Op {
 }
 
 impl Op {
-    const ALL: [Self; 6] =
+    pub(super) const ALL: [Self; 6] =
         [Self::Get, Self::Exists, Self::Children, Self::Set, Self::Create, Self::Delete];
 
     pub(super) fn name(self) -> &'static str {

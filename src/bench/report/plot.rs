@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::Plot;
 use super::scale::Scale;
+use super::{Across, Plot};
+use crate::bench::latency::QUANTILES;
 use crate::bench::outcome::Row;
 use crate::bench::values::{Label, Metric, grouped};
 
@@ -32,37 +33,83 @@ struct Line {
     name: String,
     colour: usize,
     is_dashed: bool,
+    is_of_quantiles: bool,
     metric: Metric,
-    points: Vec<(f64, f64)>,
+    points: Vec<Point>,
 }
+
+/// A value, and what is written below the axis for it.
+#[derive(Debug, Clone)]
+struct Point {
+    across: f64,
+    up: f64,
+    below: String,
+}
+
+impl Point {
+    /// The values of a row; for each whether it is on the dashed line.
+    fn of_row(plot: &Plot, row: &Row) -> Vec<(Self, Metric, bool)> {
+        let point = |across, below, metric: Metric, is_dashed| {
+            let up = row.value(metric).filter(|&up| up > 0.0)?;
+            Some((Self { across, up, below }, metric, is_dashed))
+        };
+        match plot.across {
+            Across::Label(name) => {
+                let Some(&Label::Number(number)) = row.label(name) else { return Vec::new() };
+                let of = |metric, is_dashed| {
+                    let number = number as f64;
+                    point(number, grouped(number), metric, is_dashed)
+                };
+                let dashed = plot.dashed.and_then(|metric| of(metric, true));
+                of(plot.metric, false).into_iter().chain(dashed).collect()
+            }
+            Across::Quantiles => {
+                let of = |&(metric, share): &(Metric, f64)| {
+                    // One of so many took longer.
+                    let one_of = (1.0 / (1.0 - share)).min(ONE_OF_MAX);
+                    point(one_of, metric.heading.to_owned(), metric, false)
+                };
+                QUANTILES.iter().filter_map(of).collect()
+            }
+        }
+    }
+}
+
+/// Where the longest time stands among quantiles.
+const ONE_OF_MAX: f64 = 10_000.0;
 
 /// The scales that fit all panels.
 pub(super) fn scales(panels: &[Panel]) -> (Option<Scale>, Option<Scale>) {
     let points = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
-    (Scale::tight(points().map(|point| point.0)), Scale::wide(points().map(|point| point.1)))
+    (Scale::tight(points().map(|point| point.across)), Scale::wide(points().map(|point| point.up)))
 }
 
 impl Panel {
     pub(super) fn new(plot: &Plot, rows: &[&Row], colours: &[&str]) -> Self {
         let text_of = |row: &Row, name: &str| row.label(name).map(Label::to_string);
         let is_in = |row: &&&Row| {
-            plot.only.is_none_or(|(name, text)| text_of(row, name).as_deref() == Some(text))
+            let has = |(name, text): (&str, &str)| text_of(row, name).as_deref() == Some(text);
+            plot.only.is_none_or(has) && !plot.without.is_some_and(has)
         };
         let mut lines: Vec<Line> = Vec::new();
         for row in rows.iter().filter(is_in) {
             let name = plot.lines.and_then(|lines| text_of(row, lines)).unwrap_or_default();
-            let Some(&Label::Number(across)) = row.label(plot.across) else { continue };
-            let dashed = plot.dashed.map(|metric| (metric, true));
-            for (metric, is_dashed) in [Some((plot.metric, false)), dashed].into_iter().flatten() {
-                let Some(up) = row.value(metric).filter(|&up| up > 0.0) else { continue };
+            for (point, metric, is_dashed) in Point::of_row(plot, row) {
                 let is_this = |line: &&mut Line| line.name == name && line.is_dashed == is_dashed;
-                let point = (across as f64, up);
                 match lines.iter_mut().find(is_this) {
                     Some(line) => line.points.push(point),
                     None => {
                         let colour = colours.iter().position(|other| *other == name).unwrap_or(0);
                         let (name, points) = (name.clone(), vec![point]);
-                        lines.push(Line { name, colour, is_dashed, metric, points });
+                        let is_of_quantiles = matches!(plot.across, Across::Quantiles);
+                        lines.push(Line {
+                            name,
+                            colour,
+                            is_dashed,
+                            is_of_quantiles,
+                            metric,
+                            points,
+                        });
                     }
                 }
             }
@@ -90,25 +137,27 @@ impl Panel {
     }
 
     fn across_axis(&self, plot: &Plot, across: &Scale) -> Markup {
-        let mut numbers: Vec<f64> =
-            self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect();
-        numbers.sort_by(f64::total_cmp);
-        numbers.dedup();
+        let mut points: Vec<&Point> = self.lines.iter().flat_map(|line| &line.points).collect();
+        points.sort_by(|one, other| one.across.total_cmp(&other.across));
         // The greatest matters most.
-        let mut shown: Vec<f64> = Vec::new();
-        for number in numbers.into_iter().rev() {
-            let place = across.at(number);
-            if shown.last().is_none_or(|&last| across.at(last) - place > NUMBER_WIDTH) {
-                shown.push(number);
+        let mut shown: Vec<&Point> = Vec::new();
+        for point in points.into_iter().rev() {
+            let place = across.at(point.across);
+            if shown.last().is_none_or(|last| across.at(last.across) - place > NUMBER_WIDTH) {
+                shown.push(point);
             }
         }
+        let name = match plot.across {
+            Across::Label(name) => name,
+            Across::Quantiles => "percentile",
+        };
         html! {
-            @for number in shown {
-                text.number x=(round(across.at(number))) y=(HEIGHT - BOTTOM + 18.0)
-                    text-anchor="middle" { (grouped(number)) }
+            @for point in shown {
+                text.number x=(round(across.at(point.across))) y=(HEIGHT - BOTTOM + 18.0)
+                    text-anchor="middle" { (point.below) }
             }
             text.axis x=(round((LEFT + WIDTH - RIGHT) / 2.0)) y=(HEIGHT - 8.0)
-                text-anchor="middle" { (plot.across) }
+                text-anchor="middle" { (name) }
         }
     }
 
@@ -119,8 +168,8 @@ impl Panel {
             .iter()
             .filter(|line| !line.is_dashed)
             .filter_map(|line| {
-                let &(x, y) = line.points.last()?;
-                Some((across.at(x) + 10.0, up.at(y), line, y))
+                let point = line.points.last()?;
+                Some((across.at(point.across) + 10.0, up.at(point.up), line, point.up))
             })
             .collect();
         names.sort_by(|one, other| one.1.total_cmp(&other.1));
@@ -131,11 +180,18 @@ impl Panel {
             *y = y.min(below - NAME_HEIGHT);
             below = *y;
         }
+        let mut above = TOP - NAME_HEIGHT;
+        for (_, y, ..) in &mut names {
+            *y = y.max(above + NAME_HEIGHT);
+            above = *y;
+        }
         html! {
             @for (x, y, line, value) in names {
                 text class={ "name line-" (line.colour) } x=(round(x)) y=(round(y)) {
                     (line.name)
-                    tspan.value x=(round(x)) dy="14" { (line.metric.unit.text(value)) }
+                    // Alone, it stands where a name would.
+                    @let down = if line.name.is_empty() { 4 } else { 14 };
+                    tspan.value x=(round(x)) dy=(down) { (line.metric.unit.text(value)) }
                 }
             }
         }
@@ -167,7 +223,7 @@ fn power_text(metric: Metric, power: f64) -> String {
 
 impl Line {
     fn draw(&self, across: &Scale, up: &Scale) -> Markup {
-        let place = |&(x, y): &(f64, f64)| (round(across.at(x)), round(up.at(y)));
+        let place = |point: &Point| (round(across.at(point.across)), round(up.at(point.up)));
         let places: Vec<String> =
             self.points.iter().map(place).map(|(x, y)| format!("{x},{y}")).collect();
         let class = if self.is_dashed { "path dashed" } else { "path" };
@@ -184,9 +240,11 @@ impl Line {
     }
 
     /// What is told of a point when it is pointed at.
-    fn told(&self, &(x, y): &(f64, f64)) -> String {
+    fn told(&self, Point { up, below, .. }: &Point) -> String {
         let Metric { heading, unit, .. } = self.metric;
-        format!("{} {}: {heading} {}", self.name, grouped(x), unit.text(y)).trim_start().to_owned()
+        // A quantile is named by its place.
+        let heading = if self.is_of_quantiles { String::new() } else { format!("{heading} ") };
+        format!("{} {below}: {heading}{}", self.name, unit.text(*up)).trim_start().to_owned()
     }
 }
 
