@@ -257,7 +257,8 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// Takes away who would be woken, until [`Outbox::return_taker`].
+    /// Takes away who would be woken, until [`Outbox::return_taker`] or the next time someone waits
+    /// for a message.
     pub(crate) fn lend_taker(&self) -> Option<Waker> {
         self.inner.lock().taker.take()
     }

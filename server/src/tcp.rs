@@ -173,6 +173,8 @@ impl Driver {
         loop {
             let is_held = self.connection.peer.outbox.gate().is_frozen();
             if has_more && !is_held && !self.engine.is_behind() && !self.has_much_waiting(&output) {
+                // Answers to its own requests need not wake this task: it looks for them itself, below.
+                drop(self.connection.peer.outbox.lend_taker());
                 has_more = self.handle_frames(&codec);
                 if !self.encode_waiting(&mut output) {
                     return self.close(&mut output).await;
