@@ -247,6 +247,7 @@ impl Engine {
         check_session(&state.core, requester)?;
         let txn = prepare(&state.core);
         let effects = self.commit(&mut state, &txn, &mut wakers);
+        peer.wakes(wakers.0.len());
         #[cfg(feature = "planted-bugs")]
         let state = zoolet_planted_bugs::release_early(state);
         wakers.add(answer(peer, requester.xid, effects.zxid, effects.reply));

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use dashmap::DashMap;
@@ -25,6 +25,8 @@ pub(crate) struct Peer {
     pub(crate) address: Option<SocketAddr>,
     pub(crate) outbox: Outbox,
     identities: Mutex<Identities>,
+    /// How many others its changes have woken, since this was last asked for.
+    woken: AtomicUsize,
     pub(crate) stats: ConnectionStats,
 }
 
@@ -37,7 +39,22 @@ impl Peer {
     ) -> Self {
         let ip = address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip());
         let identities = Mutex::new(Identities::of_address(ip));
-        Self { id, address, outbox, identities, stats }
+        Self { id, address, outbox, identities, woken: AtomicUsize::new(0), stats }
+    }
+
+    /// A change of this client wakes so many others.
+    pub(crate) fn wakes(&self, others: usize) {
+        if others > 0 {
+            self.woken.fetch_add(others, Ordering::Relaxed);
+        }
+    }
+
+    /// How many others its changes have woken since the last call.
+    pub(crate) fn take_woken(&self) -> usize {
+        match self.woken.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.woken.swap(0, Ordering::Relaxed),
+        }
     }
 
     pub(crate) fn identities(&self) -> Identities {

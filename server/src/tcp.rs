@@ -40,6 +40,10 @@ pub(crate) fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpList
     socket.listen(config.listen_backlog.unwrap_or(DEFAULT_BACKLOG))
 }
 
+/// So many others are told of a change before the client that made it has its answer: who waits for
+/// a lock has more need to hurry than who releases it. More than these would keep it waiting.
+const TOLD_FIRST_MAX: usize = 4;
+
 /// Accepts connections until it is cancelled.
 pub(crate) async fn accept(
     listener: TcpListener,
@@ -176,6 +180,9 @@ impl Driver {
                 // Answers to its own requests need not wake this task: it looks for them itself, below.
                 drop(self.connection.peer.outbox.lend_taker());
                 has_more = self.handle_frames(&codec);
+                if (1..=TOLD_FIRST_MAX).contains(&self.connection.peer.take_woken()) {
+                    tokio::task::yield_now().await;
+                }
                 if !self.encode_waiting(&mut output) {
                     return self.close(&mut output).await;
                 }
