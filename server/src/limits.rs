@@ -24,6 +24,10 @@ pub const REQUESTS_PER_TURN: usize = 64;
 /// set aside for each connection: 80 MiB for ten thousand idle ones.
 pub const READ_BYTES: usize = 8 << 10;
 
+/// The bytes of a buffer that a connection keeps for the next time; a longer one is given back once
+/// it is empty.
+pub const BUFFER_BYTES_KEPT: usize = 32 << 10;
+
 /// The bytes that are encoded before a socket is written to.
 pub const WRITE_BYTES: usize = 256 << 10;
 

@@ -21,8 +21,8 @@ use crate::engine::Engine;
 use crate::faults;
 use crate::four_letter::{self, Word};
 use crate::limits::{
-    ACCEPT_RETRY, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES, REQUESTS_PER_TURN,
-    SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, WRITE_BYTES,
+    ACCEPT_RETRY, BUFFER_BYTES_KEPT, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
+    REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, WRITE_BYTES,
 };
 use crate::outbox::Taken;
 
@@ -114,7 +114,9 @@ async fn serve(
         }
         Some(Err(_)) | None => return,
     }
-    let result = Driver { stream, input, connection, engine, address }.run(cancelled).await;
+    let result = Driver { stream, input, has_grown: false, connection, engine, address }
+        .run(cancelled)
+        .await;
     match result {
         Ok(()) => tracing::debug!(peer = %address, "disconnected"),
         Err(error) => tracing::debug!(peer = %address, "disconnected: {error}"),
@@ -147,6 +149,8 @@ async fn begin(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<Begin
 struct Driver {
     stream: TcpStream,
     input: BytesMut,
+    /// More than a little has been in the output since it was empty.
+    has_grown: bool,
     connection: Arc<Connection>,
     engine: Arc<Engine>,
     address: SocketAddr,
@@ -188,8 +192,8 @@ impl Driver {
                 }
                 self.write_now(&mut output)?;
             }
-            if output.is_empty() && output.capacity() > WRITE_BYTES {
-                // What one large answer took is not kept for the life of the connection.
+            if output.is_empty() && std::mem::take(&mut self.has_grown) {
+                // What one long answer took is not kept for the life of the connection.
                 output = BytesMut::new();
             }
             // Looked at once: the disk may catch up at any time, and whoever is paused for it waits for that.
@@ -260,6 +264,9 @@ impl Driver {
             }
             match codec.next_frame(&mut self.input) {
                 Ok(Some(frame)) => {
+                    if self.input.is_empty() && frame.len() > BUFFER_BYTES_KEPT {
+                        self.input = BytesMut::new();
+                    }
                     if faults::receive(&self.connection, frame).is_err() {
                         return false;
                     }
@@ -288,7 +295,8 @@ impl Driver {
     }
 
     /// Writes what the socket takes at once, without waiting for it.
-    fn write_now(&self, output: &mut BytesMut) -> io::Result<()> {
+    fn write_now(&mut self, output: &mut BytesMut) -> io::Result<()> {
+        self.has_grown |= output.len() > BUFFER_BYTES_KEPT;
         while !output.is_empty() {
             match self.stream.try_write(output) {
                 Ok(written) => {

@@ -79,6 +79,10 @@ impl TcpTransport {
             if let Some(frame) =
                 frame.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?
             {
+                if input.is_empty() && frame.len() > READ_BYTES {
+                    // What one long list took is not kept for the life of the connection.
+                    *input = BytesMut::new();
+                }
                 return Poll::Ready(Ok(frame));
             }
             ready!(self.stream.poll_read_ready(context))?;
