@@ -94,17 +94,21 @@ fn turns_max(waiters: usize) -> u64 {
 }
 
 fn hand_over(criterion: &mut Criterion) {
-    const KINDS: [(&str, Make); 3] =
-        [("mutex", mutex), ("read-write", read_or_write), ("semaphore", semaphore)];
+    // Two readers side by side would hold the lock at once.
+    const KINDS: [(&str, Make, bool); 3] = [
+        ("mutex", mutex, false),
+        ("read-write", read_or_write, true),
+        ("semaphore", semaphore, false),
+    ];
     // Else TCP with a thousand waiters may be more than is allowed at first.
     let _ = rlimit::increase_nofile_limit(DESCRIPTORS);
     for way in Way::BOTH {
         let mut group = criterion.benchmark_group(format!("handoff: to the next, {}", way.name()));
         group.sample_size(10).sampling_mode(SamplingMode::Flat);
-        for (kind, make) in KINDS {
+        for (kind, make, is_in_order) in KINDS {
             for waiters in sizes(&[2, 10, 100, 1_000, 10_000], 10) {
                 let clients_max = if way == Way::Tcp { CONNECTIONS_MAX } else { usize::MAX };
-                let setting = Setting { way, waiters, clients_max, make };
+                let setting = Setting { way, waiters, clients_max, make, is_in_order };
                 let mut contest = None;
                 group.bench_function(BenchmarkId::new(kind, waiters), |b| {
                     let contest = contest.get_or_insert_with(|| Contest::new(setting));

@@ -57,7 +57,7 @@ fn herd(criterion: &mut Criterion) {
         group.sample_size(10).sampling_mode(SamplingMode::Flat);
         for (kind, clients_max, make) in KINDS {
             for waiters in sizes(&[10, 100, 1_000], 10) {
-                let setting = Setting { way, waiters, clients_max, make };
+                let setting = Setting { way, waiters, clients_max, make, is_in_order: false };
                 let mut contest = None;
                 for (what, part) in PARTS {
                     let id = BenchmarkId::new(format!("{kind}: {what}"), waiters);

@@ -28,6 +28,8 @@ pub(crate) struct Setting {
     /// How many clients they have at most; beyond that they share them.
     pub(crate) clients_max: usize,
     pub(crate) make: Make,
+    /// Whether they stand in the line in the order of their numbers, whoever shares a client.
+    pub(crate) is_in_order: bool,
 }
 
 /// How long a turn took, from the beginning of the release.
@@ -103,7 +105,7 @@ struct Line {
 
 impl Line {
     async fn new(setting: Setting) -> Self {
-        let Setting { way, waiters, clients_max, make } = setting;
+        let Setting { way, waiters, clients_max, make, is_in_order } = setting;
         let server = server().await;
         let mut clients = Vec::new();
         while clients.len() < clients_max.min(waiters + 1) {
@@ -124,6 +126,10 @@ impl Line {
                     }
                 }
             });
+            // Each has an ephemeral znode once it stands in the line.
+            while is_in_order && server.totals().ephemerals <= member {
+                tokio::task::yield_now().await;
+            }
         }
         let first = holders.recv().await;
         let shared = if clients.len() < members.len() { clients } else { Vec::new() };
@@ -166,7 +172,10 @@ impl Line {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(TURN_MAX, all_wait).await.expect("all wait again");
+        if tokio::time::timeout(TURN_MAX, all_wait).await.is_err() {
+            let (watches, before) = (self.watches(), self.watches);
+            panic!("{watches} watches where all who wait had {before} {TURN_MAX:?} after a turn");
+        }
         let all = start.elapsed();
         if let Some(client) = self.shared.get(member % self.shared.len().max(1)) {
             // What a client knows may be under way to the server.
