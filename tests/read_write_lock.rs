@@ -166,6 +166,84 @@ async fn readers_behind_many_writers_are_woken_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn readers_and_writers_by_turns_are_handed_the_lock_without_a_request() {
+    let server = server().await;
+    let (first, _) = lock(&server).await;
+    let mut held = first.write_lock().acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for number in 1..=9 {
+        let (lock, counting) = lock(&server).await;
+        let task = tokio::spawn(async move {
+            if number % 2 == 1 {
+                lock.read_lock().acquire().await.unwrap()
+            } else {
+                lock.write_lock().acquire().await.unwrap()
+            }
+        });
+        tokio::time::sleep(SOON).await;
+        waiting.push((task, counting));
+    }
+    for (task, counting) in waiting {
+        let lists = counting.take_requests();
+        assert!(lists.contains(&(OpCode::GET_CHILDREN, 1)), "one to enter: {lists:?}");
+        held.release().await.unwrap();
+        held = task.await.unwrap();
+        assert_eq!(counting.take_requests(), [], "the hand-over costs no request");
+    }
+}
+
+/// Who waits to write, while these leave in this order, is let in after the last and not before.
+async fn writes_after_all(server: &Server, readers: impl IntoIterator<Item = Guard>) {
+    let (last, _) = lock(server).await;
+    let mut writing =
+        tokio::spawn(async move { last.write_lock().acquire().await.expect("its turn comes") });
+    tokio::time::sleep(SOON).await;
+    for reader in readers {
+        assert!(tokio::time::timeout(SOON, &mut writing).await.is_err(), "somebody reads");
+        reader.release().await.expect("it is held");
+    }
+    drop(writing.await.expect("it does not panic"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_was_in_front_lets_no_writer_in_while_others_read() {
+    let server = server().await;
+    for is_first_the_first_to_leave in [true, false] {
+        let (first, _) = lock(&server).await;
+        let writing = first.write_lock().acquire().await.unwrap();
+        let mut readers = Vec::new();
+        for _ in 0..3 {
+            let (lock, _) = lock(&server).await;
+            readers.push(tokio::spawn(async move { lock.read_lock().acquire().await.unwrap() }));
+            tokio::time::sleep(SOON).await;
+        }
+        writing.release().await.unwrap();
+        let mut reading = Vec::new();
+        for reader in readers {
+            reading.push(reader.await.unwrap());
+        }
+        if !is_first_the_first_to_leave {
+            reading.reverse();
+        }
+        writes_after_all(&server, reading).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_behind_one_who_wrote_and_reads_on_is_not_taken_for_the_first() {
+    let server = server().await;
+    let (first, _) = lock(&server).await;
+    let writing = first.write_lock().acquire().await.unwrap();
+    let reading_on = first.read_lock().acquire().await.unwrap();
+    let (second, _) = lock(&server).await;
+    let reader = tokio::spawn(async move { second.read_lock().acquire().await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    writing.release().await.unwrap();
+    let reading = reader.await.unwrap();
+    writes_after_all(&server, [reading, reading_on]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn to_turn_writing_into_reading_costs_one_request_and_lets_no_writer_in() {
     let server = server().await;
     let (one, counting) = lock(&server).await;

@@ -19,8 +19,13 @@ use crate::place::Line;
 ///
 /// Nobody tells its end by a change of its data, as the holder of a mutex does: Curator's latch
 /// waits with a watch for the one ahead that hears of one event, and passes over all but a deletion.
-static KIND: Kind =
-    Kind { marker: "latch-", waits_for: &["latch-"], exclusive: &[], with_places_beside: &[] };
+static KIND: Kind = Kind {
+    marker: "latch-",
+    waits_for: &["latch-"],
+    holds_beside: &[],
+    is_exclusive: false,
+    with_places_beside: &[],
+};
 
 /// One who would lead: the first in line leads until its session ends, its znode is deleted or it
 /// is closed, and then the next.

@@ -44,20 +44,16 @@ pub(crate) struct Kind {
     pub(crate) marker: &'static str,
     /// The markers of those that it waits for when they came before it.
     pub(crate) waits_for: &'static [&'static str],
-    /// The markers of those that are held alone: when one of them is left that was held, nobody
-    /// stands before it.
-    pub(crate) exclusive: &'static [&'static str],
+    /// The markers of those that stand in the same line and are not waited for.
+    pub(crate) holds_beside: &'static [&'static str],
+    /// Whether it is held alone.
+    pub(crate) is_exclusive: bool,
     /// The markers of those whose owner may take another place beside the first, which is waited
     /// for when the first is gone.
     pub(crate) with_places_beside: &'static [&'static str],
 }
 
 impl Kind {
-    /// Whether it is held alone.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.exclusive.contains(&self.marker)
-    }
-
     /// Whether its end tells something even to those who know that it came first.
     pub(crate) fn must_tell_its_end(&self) -> bool {
         self.with_places_beside.contains(&self.marker)
@@ -75,8 +71,8 @@ pub(crate) enum Turn {
         ahead: String,
         /// Whether nobody else is waited for when it is gone.
         is_first: bool,
-        /// Whether it proves, by having been held to the end, that nobody else is waited for.
-        is_exclusive: bool,
+        /// Whether nobody stands between, of those who are not waited for either.
+        is_next: bool,
     },
     /// Nowhere any more.
     Gone,
@@ -88,16 +84,24 @@ pub(crate) fn turn(names: &Names, kind: &Kind, name: &str) -> Turn {
         return Turn::Gone;
     };
     let mut ahead: Option<(Contender<'_>, &str)> = None;
+    // Of all in the line.
+    let mut last_ahead = None;
     let mut count = 0;
     let mut is_there = false;
     // One pass and no list: a line may be long, and this is done for each who comes to it.
     for name in names.iter() {
         is_there |= name == own.name;
-        let waited_for =
-            kind.waits_for.iter().find_map(|&marker| Some((number(name, marker)?, marker)));
-        let Some((number, marker)) = waited_for else { continue };
+        let of = |markers: &[&'static str]| {
+            markers.iter().find_map(|&marker| Some((number(name, marker)?, marker)))
+        };
+        let waited_for = of(kind.waits_for);
+        let Some((number, marker)) = waited_for.or_else(|| of(kind.holds_beside)) else { continue };
         let contender = Contender { number, name };
-        if contender < own {
+        if contender >= own {
+            continue;
+        }
+        last_ahead = last_ahead.max(Some(contender));
+        if waited_for.is_some() {
             count += 1;
             ahead = ahead.max(Some((contender, marker)));
         }
@@ -108,7 +112,7 @@ pub(crate) fn turn(names: &Names, kind: &Kind, name: &str) -> Turn {
         Some((ahead, marker)) => Turn::Behind {
             ahead: ahead.name.to_owned(),
             is_first: count == 1 && !kind.with_places_beside.contains(&marker),
-            is_exclusive: kind.exclusive.contains(&marker),
+            is_next: last_ahead == Some(ahead),
         },
     }
 }
@@ -120,24 +124,27 @@ mod tests {
     const MUTEX: Kind = Kind {
         marker: "lock-",
         waits_for: &["lock-"],
-        exclusive: &["lock-"],
+        holds_beside: &[],
+        is_exclusive: true,
         with_places_beside: &[],
     };
     const READ: Kind = Kind {
         marker: "__READ__",
         waits_for: &["__WRIT__"],
-        exclusive: &["__WRIT__"],
+        holds_beside: &["__READ__"],
+        is_exclusive: false,
         with_places_beside: &[],
     };
     const WRITE: Kind = Kind {
         marker: "__WRIT__",
         waits_for: &["__READ__", "__WRIT__"],
-        exclusive: &["__WRIT__"],
+        holds_beside: &[],
+        is_exclusive: true,
         with_places_beside: &["__WRIT__"],
     };
 
-    fn behind(ahead: &str, is_first: bool, is_exclusive: bool) -> Turn {
-        Turn::Behind { ahead: ahead.to_owned(), is_first, is_exclusive }
+    fn behind(ahead: &str, is_first: bool, is_next: bool) -> Turn {
+        Turn::Behind { ahead: ahead.to_owned(), is_first, is_next }
     }
 
     #[test]
@@ -179,15 +186,16 @@ mod tests {
         let read = |name| turn(&names, &READ, name);
         let write = |name| turn(&names, &WRITE, name);
         assert_eq!(read("_c_a-__READ__0000000001"), Turn::Mine);
-        assert_eq!(
-            write("_c_b-__WRIT__0000000002"),
-            behind("_c_a-__READ__0000000001", true, false)
-        );
+        assert_eq!(write("_c_b-__WRIT__0000000002"), behind("_c_a-__READ__0000000001", true, true));
         assert_eq!(read("_c_c-__READ__0000000003"), behind("_c_b-__WRIT__0000000002", true, true));
-        assert_eq!(read("_c_f-__READ__0000000006"), behind("_c_d-__WRIT__0000000004", false, true));
+        assert_eq!(
+            read("_c_f-__READ__0000000006"),
+            behind("_c_d-__WRIT__0000000004", false, false)
+        );
+        assert_eq!(read("_c_e-__READ__0000000005"), behind("_c_d-__WRIT__0000000004", false, true));
         assert_eq!(
             write("_c_g-__WRIT__0000000007"),
-            behind("_c_f-__READ__0000000006", false, false)
+            behind("_c_f-__READ__0000000006", false, true)
         );
     }
 

@@ -75,7 +75,7 @@ impl LineLock {
 
     pub(crate) fn stand(&self, owner: Owner) -> Result<Stand, LockError> {
         let Line { client, directory, kind, .. } = &self.line;
-        Stand::join(client, directory, owner, kind.is_exclusive())
+        Stand::join(client, directory, owner, kind.is_exclusive)
     }
 
     /// Notes that an owner holds a place.

@@ -14,8 +14,13 @@ use crate::owner::Owner;
 use crate::place::Line;
 
 /// Everyone waits for everyone before. The name is Curator's.
-pub(crate) static KIND: Kind =
-    Kind { marker: "lock-", waits_for: &["lock-"], exclusive: &["lock-"], with_places_beside: &[] };
+pub(crate) static KIND: Kind = Kind {
+    marker: "lock-",
+    waits_for: &["lock-"],
+    holds_beside: &[],
+    is_exclusive: true,
+    with_places_beside: &[],
+};
 
 /// A lock that one owner holds at a time, in the order in which they came, over all processes.
 ///

@@ -56,8 +56,8 @@ pub(crate) struct Place {
     czxid: Zxid,
     /// The fencing token: its own czxid, or that of the place beside which it is.
     token: Zxid,
-    /// Whether, when it is left, it is told that it was held: whoever came while it was waited in
-    /// does not know that it came first.
+    /// Whether, when it is left, it is told that nobody stood before it: whoever came while it was
+    /// waited in does not know that.
     tells_its_end: bool,
     /// What is heard of its own znode.
     own: Option<ZnodeWatch>,
@@ -79,12 +79,12 @@ enum Heard {
 struct Gone {
     /// Whether nothing can have happened before it that is told after it.
     is_in_order: bool,
-    /// Whether it was held to its end.
-    was_held: bool,
+    /// Whether it said, when it was left, that nobody stood before it.
+    was_in_front: bool,
 }
 
 /// What the znode of a place that is left says last. Whoever watches it hears of this change and of
-/// the deletion under one zxid, and knows by that that it was held to the end.
+/// the deletion under one zxid, and knows by that that nobody stood before it.
 const LEFT_IN_FRONT: &[u8] = b"released";
 
 impl Line {
@@ -372,14 +372,16 @@ impl Place {
     pub(crate) async fn wait(&mut self, line: &Line, at: Standing) -> Result<(), LockError> {
         let Standing { mut turn, mut seen } = at;
         let mut was_waited_in = false;
+        let mut is_in_front = false;
         loop {
             match turn {
                 Turn::Mine => break,
                 Turn::Gone => return Err(LockError::Lost),
-                Turn::Behind { ahead, is_first, is_exclusive } => {
+                Turn::Behind { ahead, is_first, is_next } => {
                     was_waited_in = true;
                     let gone = self.wait_behind(line, &ahead, seen).await?;
-                    if gone.is_in_order && (is_first || (is_exclusive && gone.was_held)) {
+                    if gone.is_in_order && (is_first || gone.was_in_front) {
+                        is_in_front = gone.was_in_front && is_next;
                         break;
                     }
                 }
@@ -389,14 +391,16 @@ impl Place {
             seen = at;
         }
         self.come_to_the_front(line, was_waited_in);
+        // Who shares the lock may have others before it, unless it knows better.
+        self.tells_its_end |= is_in_front;
         Ok(())
     }
 
-    /// Notes that it is held from now on. Only what is held tells its end: whoever hears it takes it
-    /// for the proof that nobody else is ahead.
+    /// Notes that it is held from now on. Only what is held, and held in front, tells its end: whoever
+    /// hears it takes it for the proof that nobody else is ahead.
     pub(crate) fn come_to_the_front(&mut self, line: &Line, was_waited_in: bool) {
         let is_looked_for = was_waited_in || line.kind.must_tell_its_end();
-        self.tells_its_end = line.kind.is_exclusive() && is_looked_for;
+        self.tells_its_end = line.kind.is_exclusive && is_looked_for;
     }
 
     /// Waits until the znode ahead is gone or changed, and tells what is known of that.
@@ -419,21 +423,21 @@ impl Place {
             let (zxid, event_type) = match heard {
                 Heard::Event(event) => event?,
                 // Not registered, so that nothing would ever be heard: look again.
-                Heard::Unregistered => return Ok(Gone { is_in_order: false, was_held: false }),
+                Heard::Unregistered => return Ok(Gone { is_in_order: false, was_in_front: false }),
             };
             #[cfg(feature = "planted-bugs")]
             if event_type == EventType::NODE_DELETED
                 && self.client.connections() != connections
                 && is_planted(PlantedBug::LockWithoutLook)
             {
-                return Ok(Gone { is_in_order: true, was_held: true });
+                return Ok(Gone { is_in_order: true, was_in_front: true });
             }
             if event_type == EventType::NODE_DELETED {
                 return Ok(Gone {
                     // What is told after a reconnect, or before the watches are there, is not in
                     // the order in which it happened.
                     is_in_order: registering.is_none() && self.client.connections() == connections,
-                    was_held: last_change == Some(zxid) && zxid > Zxid::ZERO,
+                    was_in_front: last_change == Some(zxid) && zxid > Zxid::ZERO,
                 });
             }
             last_change = Some(zxid);

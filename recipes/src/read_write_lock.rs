@@ -22,7 +22,8 @@ const WRITE_MARKER: &str = "__WRIT__";
 static READ: Kind = Kind {
     marker: READ_MARKER,
     waits_for: &[WRITE_MARKER],
-    exclusive: &[WRITE_MARKER],
+    holds_beside: &[READ_MARKER],
+    is_exclusive: false,
     with_places_beside: &[],
 };
 
@@ -30,7 +31,8 @@ static READ: Kind = Kind {
 static WRITE: Kind = Kind {
     marker: WRITE_MARKER,
     waits_for: &[READ_MARKER, WRITE_MARKER],
-    exclusive: &[WRITE_MARKER],
+    holds_beside: &[],
+    is_exclusive: true,
     with_places_beside: &[WRITE_MARKER],
 };
 

@@ -19,8 +19,13 @@ use crate::shared_value::VersionedValue;
 use crate::tries::Tries;
 
 /// The line of those who want permits. Only its first looks at the permits.
-static GATE: Kind =
-    Kind { marker: "lock-", waits_for: &["lock-"], exclusive: &["lock-"], with_places_beside: &[] };
+static GATE: Kind = Kind {
+    marker: "lock-",
+    waits_for: &["lock-"],
+    holds_beside: &[],
+    is_exclusive: true,
+    with_places_beside: &[],
+};
 
 /// What stands before the number of a permit's name.
 const PERMIT_MARKER: &str = "lease-";
