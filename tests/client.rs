@@ -269,3 +269,30 @@ async fn what_is_asked_after_answers_that_came_together_is_written_together() {
         other.await.unwrap();
     }
 }
+
+#[test]
+fn what_is_left_behind_at_the_end_of_a_runtime_is_given_up_all_the_same() {
+    let servers = tokio::runtime::Runtime::new().unwrap();
+    let (server, address) = servers.block_on(wire::listening_server(Config::default()));
+    let clients = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    clients.block_on(async {
+        let client = Client::connect(address.to_string().as_str()).await.unwrap();
+        let sent: Vec<_> = (0..16).map(|_| client.exists("/").send()).collect();
+        // All answers come with one read, and what follows is held back to be written together.
+        std::thread::sleep(Duration::from_millis(50));
+        for answer in sent {
+            answer.await.unwrap();
+        }
+        drop(client);
+    });
+    drop(clients);
+    servers.block_on(async {
+        let ends = async {
+            while server.totals().sessions > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(10), ends).await;
+        ended.expect("the session ends long before its time is over");
+    });
+}

@@ -320,9 +320,19 @@ async fn serve(shared: &Arc<Shared>) {
             () = until(due) => shared.handle_timeout(),
         }
         if shared.holds_back() {
+            let _leaves = HeldBack(shared);
             after_those_who_wait().await;
-            shared.let_leave();
         }
+    }
+}
+
+/// What is held back leaves when this is dropped: also when the runtime ends, whose last act may be
+/// to give up a lock.
+struct HeldBack<'a>(&'a Arc<Shared>);
+
+impl Drop for HeldBack<'_> {
+    fn drop(&mut self) {
+        self.0.let_leave();
     }
 }
 
