@@ -274,11 +274,13 @@ async fn what_is_asked_after_answers_that_came_together_is_written_together() {
 fn what_is_given_up_just_before_the_runtime_ends_leaves() {
     let servers = tokio::runtime::Runtime::new().unwrap();
     let (server, address) = servers.block_on(wire::listening_server(Config::default()));
-    let clients = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // The task that drives the client has no second turn before all is given up.
+    let mut clients = tokio::runtime::Builder::new_current_thread();
+    let clients = clients.enable_all().event_interval(1).build().unwrap();
     clients.block_on(async {
         let client = Client::connect(address.to_string().as_str()).await.unwrap();
         let sent: Vec<_> = (0..16).map(|_| client.exists("/").send()).collect();
-        // All answers come with one read, so that what follows may be held back for a moment.
+        // All answers come with one read, so that what follows is held back for a moment.
         std::thread::sleep(Duration::from_millis(50));
         for answer in sent {
             answer.await.unwrap();

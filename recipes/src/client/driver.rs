@@ -153,13 +153,6 @@ impl Shared {
         }
     }
 
-    fn holds_back(self: &Arc<Self>) -> bool {
-        let inner = self.inner.lock();
-        let holds_back = inner.is_held_back;
-        self.unlock(inner);
-        holds_back
-    }
-
     fn is_connected(self: &Arc<Self>) -> bool {
         let inner = self.inner.lock();
         let is_connected = inner.transport.is_some();
@@ -200,17 +193,17 @@ impl Shared {
 
     /// Receives from a socket; ready when the connection is gone, when what is sent is held back
     /// from now on, or when something is to be done before `due`, as after a handshake that granted
-    /// a shorter session than was asked for.
+    /// a shorter session than was asked for. Tells whether it is held back.
     fn poll_exchange(
         self: &Arc<Self>,
         due: Option<Instant>,
         context: &mut Context<'_>,
-    ) -> Poll<()> {
+    ) -> Poll<bool> {
         let mut inner = self.inner.lock();
         let result = match &inner.transport {
             None => {
                 self.unlock(inner);
-                return Poll::Ready(());
+                return Poll::Ready(false);
             }
             // What is received there is received by whoever causes it.
             Some(transport) if transport.is_local() => {
@@ -226,7 +219,7 @@ impl Shared {
         let next = inner.session.poll_timeout();
         self.unlock(inner);
         let is_sooner = next.is_some_and(|next| due.is_none_or(|due| next < due));
-        if is_gone || is_sooner || is_held_back { Poll::Ready(()) } else { Poll::Pending }
+        if is_gone || is_sooner || is_held_back { Poll::Ready(is_held_back) } else { Poll::Pending }
     }
 }
 
@@ -313,13 +306,17 @@ async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Opt
 async fn serve(shared: &Arc<Shared>) {
     while shared.is_connected() {
         let due = shared.look(Session::poll_timeout);
-        tokio::select! {
+        let is_held_back = tokio::select! {
             biased;
-            () = std::future::poll_fn(|context| shared.poll_exchange(due, context)) => {}
-            () = shared.changed.notified() => {}
-            () = until(due) => shared.handle_timeout(),
-        }
-        if shared.holds_back() {
+            is_held_back =
+                std::future::poll_fn(|context| shared.poll_exchange(due, context)) => is_held_back,
+            () = shared.changed.notified() => false,
+            () = until(due) => {
+                shared.handle_timeout();
+                false
+            }
+        };
+        if is_held_back {
             let _leaves = HeldBack(shared);
             after_those_who_wait().await;
         }
