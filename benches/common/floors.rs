@@ -29,7 +29,6 @@ pub(crate) fn floors(criterion: &mut Criterion, suite: &str) {
 
 /// Adds what it takes to write the bytes of an event to many sockets, one system call each: no server
 /// that tells each client over a connection of its own can take less.
-#[allow(dead_code, reason = "not all suites need it")]
 pub(crate) fn fan_out(criterion: &mut Criterion, suite: &str) {
     let mut group = criterion.benchmark_group(format!("{suite}: writes to many sockets"));
     group.sample_size(10).sampling_mode(SamplingMode::Flat);

@@ -29,6 +29,10 @@ use crate::outbox::Taken;
 /// What the system keeps of connections that were not accepted yet, unless told otherwise.
 const DEFAULT_BACKLOG: u32 = 1_024;
 
+/// So many others are told of a change before the client that made it has its answer: who waits for
+/// a lock has more need to hurry than who releases it. More than these would keep it waiting.
+const TOLD_FIRST_MAX: usize = 4;
+
 /// Listens at an address; port 0 picks a free one.
 pub(crate) fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -39,10 +43,6 @@ pub(crate) fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpList
     socket.bind(address)?;
     socket.listen(config.listen_backlog.unwrap_or(DEFAULT_BACKLOG))
 }
-
-/// So many others are told of a change before the client that made it has its answer: who waits for
-/// a lock has more need to hurry than who releases it. More than these would keep it waiting.
-const TOLD_FIRST_MAX: usize = 4;
 
 /// Accepts connections until it is cancelled.
 pub(crate) async fn accept(
