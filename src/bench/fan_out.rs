@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::latency::{Latencies, P50, P99};
 use super::metrics::CPU;
 use super::outcome::Outcome;
-use super::report::{Across, Plot, Story};
+use super::report::{Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, unpanicked};
 use super::values::{Label, Metric, Part, Unit};
@@ -112,8 +112,7 @@ impl Workload for FanOut {
 const WATCHERS: &str = "watchers";
 
 const fn plot(title: &'static str, about: &'static str, metric: Metric) -> Plot {
-    let across = Across::Label(WATCHERS);
-    Plot { title, about, across, lines: None, metric, dashed: None, only: None, without: None }
+    Plot::of(title, about, WATCHERS, metric)
 }
 
 const PLOTS: [Plot; 4] = [

@@ -16,7 +16,7 @@ use super::kind::{LOCK, LockKind};
 use super::latency::{Latencies, P50, P99};
 use super::metrics::{BYTES, CPU, EVENTS, PER_SECOND, REQUESTS};
 use super::outcome::{Outcome, Row};
-use super::report::{Across, Plot, Story};
+use super::report::{Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, unpanicked};
 use super::values::{Label, Part, grouped};
@@ -181,16 +181,8 @@ impl Workload for Locks {
 }
 
 const fn plot(title: &'static str, about: &'static str, paths: Paths) -> Plot {
-    Plot {
-        title,
-        about,
-        across: Across::Label(CLIENTS),
-        lines: Some(LOCK),
-        metric: PER_SECOND,
-        dashed: None,
-        only: Some((PATH, paths.name())),
-        without: None,
-    }
+    let only = Some((PATH, paths.name()));
+    Plot { lines: Some(LOCK), only, ..Plot::of(title, about, CLIENTS, PER_SECOND) }
 }
 
 /// The same of how long an acquisition takes.

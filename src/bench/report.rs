@@ -35,6 +35,19 @@ pub(super) struct Plot {
     pub(super) without: Option<(&'static str, &'static str)>,
 }
 
+impl Plot {
+    /// A plot of a metric by the numbers of a label, with one line.
+    pub(super) const fn of(
+        title: &'static str,
+        about: &'static str,
+        label: &'static str,
+        metric: Metric,
+    ) -> Self {
+        let across = Across::Label(label);
+        Self { title, about, across, lines: None, metric, dashed: None, only: None, without: None }
+    }
+}
+
 /// What is across in a plot.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Across {

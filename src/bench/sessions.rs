@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::latency::{Latencies, P50, P99};
 use super::metrics::{MEMORY, PER_SECOND};
 use super::outcome::Outcome;
-use super::report::{Across, Plot, Story};
+use super::report::{Plot, Story};
 use super::run::Workload;
 use super::stage::{Stage, close, unpanicked};
 use super::values::{Label, Metric, Part, Unit, grouped};
@@ -49,8 +49,7 @@ const MEMORY_EACH: Metric =
 const SESSIONS: &str = "sessions";
 
 const fn plot(title: &'static str, about: &'static str, metric: Metric) -> Plot {
-    let across = Across::Label(SESSIONS);
-    Plot { title, about, across, lines: None, metric, dashed: None, only: None, without: None }
+    Plot::of(title, about, SESSIONS, metric)
 }
 
 const PLOTS: [Plot; 4] = [

@@ -5,7 +5,7 @@ use crate::bench::kind::{LOCK, LockKind};
 use crate::bench::latency::{P50, P99};
 use crate::bench::metrics::{BYTES, CPU, EVENTS, REQUESTS};
 use crate::bench::outcome::{Outcome, Row};
-use crate::bench::report::{Across, Plot, Story};
+use crate::bench::report::{Plot, Story};
 use crate::bench::values::{Label, Metric, Unit, grouped};
 
 /// The story of a run.
@@ -81,8 +81,7 @@ fn times_less(slow: f64, fast: f64) -> String {
 const TIMES_MIN: f64 = 1.5;
 
 const fn plot(title: &'static str, about: &'static str, metric: Metric) -> Plot {
-    let (across, lines) = (Across::Label(WAITERS), Some(LOCK));
-    Plot { title, about, across, lines, metric, dashed: None, only: None, without: None }
+    Plot { lines: Some(LOCK), ..Plot::of(title, about, WAITERS, metric) }
 }
 
 const PLOTS: [Plot; 5] = [
