@@ -138,7 +138,7 @@ async fn nobody_reads_beside_a_write_lock_that_is_lost() {
     let writing = lock.write_lock().acquire().await.unwrap();
     admin.delete(writing.path()).await.unwrap();
     let _theirs = theirs.write_lock().acquire_as(Owner::new()).await.unwrap();
-    assert!(matches!(lock.read_lock().acquire().await, Err(LockError::Lost)));
+    assert!(matches!(lock.read_lock().acquire().await, Err(LockError::PlaceLost)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,7 +71,7 @@ impl DistributedDoubleBarrier {
             };
             match entered {
                 Ok(()) => return Ok(Membership::new(member)),
-                Err(LockError::Lost) => {}
+                Err(LockError::PlaceLost) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -132,7 +132,9 @@ impl DistributedDoubleBarrier {
             );
             let (mut ready, own) = match (ready, own) {
                 (Ok(ready), Ok(own)) => (ready, own),
-                (_, Err(error)) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),
+                (_, Err(error)) if error.is(ErrorCode::NO_NODE) => {
+                    return Err(LockError::PlaceLost);
+                }
                 (Err(error), _) | (_, Err(error)) if error.is_retryable() => continue,
                 (Err(error), _) | (_, Err(error)) => return Err(error.into()),
             };
@@ -145,7 +147,7 @@ impl DistributedDoubleBarrier {
                     Ok(_) => return Ok(()),
                     Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(()),
                     // The directory went, and the member with it.
-                    Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),
+                    Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::PlaceLost),
                     Err(error) if error.is_retryable() => continue,
                     Err(error) => return Err(error.into()),
                 }

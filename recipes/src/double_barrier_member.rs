@@ -258,7 +258,7 @@ impl Membership {
     /// Safe: the member is removed in the background, and no watch is left. The others are not
     /// waited for then.
     pub async fn leave(mut self) -> Result<(), LockError> {
-        self.0.leave().await
+        self.0.leave().await.map_err(LockError::of_held)
     }
 
     /// As [`Membership::leave`], within a time that covers everything.

@@ -95,7 +95,7 @@ impl Entering {
             Ok(None) => {
                 self.sent = None;
                 // It was not made, or went with its session: a new one must be.
-                Err(LockError::Lost)
+                Err(LockError::PlaceLost)
             }
             Err(error) => Err(error.into()),
         }
@@ -201,7 +201,7 @@ impl EnteringAll {
                 Some(created) => all.push((created, path.len())),
                 None => {
                     self.paths.clear();
-                    return Err(LockError::Lost);
+                    return Err(LockError::PlaceLost);
                 }
             }
         }

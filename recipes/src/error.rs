@@ -16,10 +16,17 @@ pub enum LockError {
     /// The deadline passed first. The place in line is given up.
     #[error("the deadline has passed")]
     Over,
-    /// The lock, or the place in line, is lost: its session is over, or its znode was deleted by
-    /// someone else. Another may hold the lock.
+    /// The lock that was held is gone: its session is over, or someone else deleted its znode.
+    /// Another may hold it now, and may have held it for a while.
     #[error("the lock is lost")]
     Lost,
+    /// This attempt came to nothing: the session ended, or someone else deleted the znode, before
+    /// the lock was held. The caller holds nothing, leaves nothing behind, and may try again.
+    ///
+    /// The `acquire` of every lock tries again by itself. It gives this up only when the same
+    /// happens many times in a row, as when an administrator's script deletes each new znode.
+    #[error("the place in line was lost before the lock was held; nothing is held")]
+    PlaceLost,
     /// The one who asks holds the lock already, in a way that lets him wait for himself for ever.
     #[error("{0}: the owner would wait for itself")]
     WouldDeadlock(String),
@@ -60,6 +67,22 @@ impl LockError {
         }
     }
 
+    /// The same error of a request about what is held: with its session the lock is gone.
+    pub(crate) fn of_held(self) -> Self {
+        match self {
+            Self::PlaceLost => Self::Lost,
+            error => error,
+        }
+    }
+
+    /// The same error of a request about a place that is not held yet.
+    pub(crate) fn of_place(self) -> Self {
+        match self {
+            Self::Lost => Self::PlaceLost,
+            error => error,
+        }
+    }
+
     /// This error together with those that came after it and say something else.
     pub(crate) fn and(self, others: Vec<Self>) -> Self {
         let mut all = vec![self];
@@ -79,10 +102,10 @@ fn told(errors: &[LockError]) -> String {
 }
 
 impl From<client::Error> for LockError {
-    /// A session that is over is a lock that is lost.
+    /// A session that ended ended the attempt. Calls on what is held say [`LockError::Lost`] instead.
     fn from(error: client::Error) -> Self {
         match error {
-            client::Error::Lost => Self::Lost,
+            client::Error::Lost => Self::PlaceLost,
             error => Self::Client(error),
         }
     }

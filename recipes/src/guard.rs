@@ -116,7 +116,7 @@ impl Guard {
             place.end_silently();
             (place.name().to_owned(), place.session())
         });
-        beside.ok_or(LockError::Lost)
+        beside.ok_or(LockError::PlaceLost)
     }
 
     /// Whether the lock is held, as far as is known without asking the server.

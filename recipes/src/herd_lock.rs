@@ -209,7 +209,7 @@ impl HerdLock {
             match self.wait(&place, standing).await {
                 Ok(()) => return Ok(place),
                 // The session ended in line: the next session takes a place of its own.
-                Err(LockError::Lost) => {}
+                Err(LockError::PlaceLost) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -226,12 +226,12 @@ impl HerdLock {
             let Watched { found, watcher } = match list.and_watch().await {
                 Ok(watched) => watched,
                 Err(error) if error.is_retryable() => continue,
-                Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),
+                Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::PlaceLost),
                 Err(error) => return Err(error.into()),
             };
             match place.turn(&self.lock.line, &found) {
                 Turn::Mine => return Ok(()),
-                Turn::Gone => return Err(LockError::Lost),
+                Turn::Gone => return Err(LockError::PlaceLost),
                 Turn::Behind { .. } => watcher.await?,
             };
         }
@@ -268,7 +268,7 @@ impl Creating {
                 let own = Own::Data(self.data.clone());
                 match self.client.find_own(&self.path, self.session, &own).await {
                     // Not made, as far as can be told: again, then.
-                    Ok(None) => Err(LockError::Lost),
+                    Ok(None) => Err(LockError::PlaceLost),
                     result => result.map_err(LockError::from),
                 }
             }

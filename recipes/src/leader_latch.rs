@@ -149,7 +149,8 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the place was lost just before, or with the session.
+    /// [`LockError::Lost`] if the leadership was lost just before, or with the session;
+    /// [`LockError::PlaceLost`] if the place in line was.
     ///
     /// # Cancellation
     ///

@@ -158,7 +158,8 @@ impl LeaderSelector {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the place was lost just before, or with the session.
+    /// [`LockError::Lost`] if the leadership was lost just before, or with the session;
+    /// [`LockError::PlaceLost`] if the place in line was.
     ///
     /// # Panics
     ///

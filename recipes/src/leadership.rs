@@ -212,7 +212,7 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
         match waited {
             Ok(()) => return Elected::Leads(lock.hold(owner, place, stand)),
             // The next session takes a place of its own.
-            Err(LockError::Lost) => drop(place),
+            Err(LockError::PlaceLost) => drop(place),
             Err(error) => return Elected::Failed(error),
         }
     }

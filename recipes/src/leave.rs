@@ -74,7 +74,7 @@ impl Leave {
         };
         result.map_err(|error| match error {
             error if error.is(ErrorCode::NO_NODE) => LockError::Lost,
-            error => error.into(),
+            error => LockError::from(error).of_held(),
         })
     }
 }

@@ -37,7 +37,7 @@ impl LineLock {
             match place.wait(&self.line, standing).await {
                 Ok(()) => return Ok(self.hold(owner, place, stand)),
                 // The session ended in line: the next session takes a place of its own.
-                Err(LockError::Lost) => drop(place),
+                Err(LockError::PlaceLost) => drop(place),
                 Err(error) => return Err(error),
             }
         }

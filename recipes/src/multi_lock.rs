@@ -82,7 +82,7 @@ impl InterProcessMultiLock {
         loop {
             match self.enter_and_wait().await {
                 // The session ended in line: the next session takes places of its own.
-                Err(LockError::Lost) => {}
+                Err(LockError::PlaceLost) => {}
                 Err(error) => return Err(error),
                 Ok(places) => return Ok(self.guard(places, stands)),
             }
@@ -105,7 +105,7 @@ impl InterProcessMultiLock {
         let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
         let standings = Place::look_at_all(&places, &self.lines).await?;
         if standings.iter().any(|standing| standing.turn != Turn::Mine) {
-            self.guard(places, stands).release().await?;
+            self.guard(places, stands).release().await.map_err(LockError::of_place)?;
             return Ok(None);
         }
         for (place, line) in places.iter_mut().zip(self.lines.iter()) {

@@ -3,7 +3,7 @@
 //!
 //! Promises:
 //!
-//! - A place belongs to one session. When that is over the place is [`LockError::Lost`], and never
+//! - A place belongs to one session. When that is over the place is [`LockError::PlaceLost`], and never
 //!   becomes a lock.
 //! - A place that is dropped is left: its znode is deleted in the background, also when the answer
 //!   to its creation has not come yet, until it is gone or the session is over.
@@ -171,7 +171,7 @@ impl Line {
         let mut entering = Entering::by_multi(self, *session, without_number, ops);
         let created = entering.created().await.map_err(|error| match error {
             // The place beside which it was to be is gone.
-            LockError::Client(error) if error.is(ErrorCode::NO_NODE) => LockError::Lost,
+            LockError::Client(error) if error.is(ErrorCode::NO_NODE) => LockError::PlaceLost,
             error => error,
         })?;
         let mut place = entering.into_place(created)?;
@@ -200,7 +200,7 @@ impl Line {
                 }
                 Err(error) => tries.after(error).await?,
             }
-            if !other.is_still_there().await? {
+            if !other.is_still_there().await.map_err(LockError::of_held)? {
                 return Err(LockError::Lost);
             }
         }
@@ -376,7 +376,7 @@ impl Place {
         loop {
             match turn {
                 Turn::Mine => break,
-                Turn::Gone => return Err(LockError::Lost),
+                Turn::Gone => return Err(LockError::PlaceLost),
                 Turn::Behind { ahead, is_first, is_next } => {
                     was_waited_in = true;
                     let gone = self.wait_behind(line, &ahead, seen).await?;
@@ -487,7 +487,7 @@ impl Place {
             let event = std::task::ready!(own.poll_event(waiter, context));
             self.hear(event);
         }
-        Poll::Ready(LockError::Lost)
+        Poll::Ready(LockError::PlaceLost)
     }
 
     /// Someone does not wait any more for that.
@@ -587,17 +587,18 @@ impl Place {
         let mut all: Vec<_> = paths.map(check).collect();
         let checks = all.len();
         all.extend(ops);
-        match client.multi_or_refusals_in(Some(session), all).await? {
+        let result = client.multi_or_refusals_in(Some(session), all).await;
+        match result.map_err(|error| LockError::from(error).of_held())? {
             Ok(results) => Ok(results.into_iter().skip(checks).collect()),
             Err((place, _)) if place < checks => Err(LockError::Lost),
-            Err((_, error)) => Err(error.into()),
+            Err((_, error)) => Err(LockError::from(error).of_held()),
         }
     }
 
-    /// Leaves, and waits until that is certain. If the future is dropped it goes on in the
-    /// background.
+    /// Leaves a line without having held the lock, and waits until that is certain. If the future
+    /// is dropped it goes on in the background.
     pub(crate) async fn leave(mut self) -> Result<(), LockError> {
-        self.leave_in_background().done().await
+        self.leave_in_background().done().await.map_err(LockError::of_place)
     }
 }
 

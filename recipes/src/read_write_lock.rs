@@ -142,7 +142,8 @@ impl InterProcessReadWriteLock {
         }
         match writing.into_place() {
             Ok((place, _standing_until_then)) => {
-                let place = self.read.line.enter_instead(place).await?;
+                let place =
+                    self.read.line.enter_instead(place).await.map_err(LockError::of_held)?;
                 let Line { client, directory, .. } = &self.read.line;
                 Ok(self.read.hold(owner, place, Stand::join_own(client, directory, owner)))
             }

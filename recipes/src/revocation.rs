@@ -75,12 +75,12 @@ async fn requested_of(client: &Client, session: SessionId, path: String) -> Resu
             Ok(watched) => watched,
             Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),
             Err(error) if error.is_retryable() => continue,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(LockError::from(error).of_held()),
         };
         // Also what was written before somebody waited for it.
         if data == REVOKE {
             return Ok(());
         }
-        watcher.await?;
+        watcher.await.map_err(|error| LockError::from(error).of_held())?;
     }
 }

@@ -155,7 +155,7 @@ impl InterProcessSemaphoreV2 {
             };
             match acquired {
                 // The session ended in line: the next session takes a place of its own.
-                Err(LockError::Lost) => {}
+                Err(LockError::PlaceLost) => {}
                 acquired => return acquired,
             }
         }
@@ -243,12 +243,12 @@ impl InterProcessSemaphoreV2 {
                     place.was_left();
                     return Ok(permits);
                 }
-                Err(LockError::Lost) => return Err(LockError::Lost),
+                Err(LockError::PlaceLost) => return Err(LockError::PlaceLost),
                 // The directory came or went in between, or the connection did.
                 Err(error) => tries.after(error).await?,
             }
             if !place.is_still_there().await? {
-                return Err(LockError::Lost);
+                return Err(LockError::PlaceLost);
             }
         }
     }

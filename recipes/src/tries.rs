@@ -30,7 +30,7 @@ impl Tries {
     /// Waits until it is time for the next try, or gives the error back if there is to be none.
     pub(crate) async fn after(&mut self, error: LockError) -> Result<(), LockError> {
         let is_for_want_of_a_connection = match &error {
-            LockError::Lost => false,
+            LockError::PlaceLost => false,
             LockError::Client(error)
                 if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NODE_EXISTS) =>
             {

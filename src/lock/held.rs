@@ -69,7 +69,7 @@ impl Held {
                 Err(LockError::Client(error)) if error.is_retryable() => {
                     tokio::time::sleep(AGAIN_AFTER).await;
                 }
-                Err(LockError::Lost) => {}
+                Err(LockError::PlaceLost) => {}
                 Err(error) => return Err(error.into()),
             }
         };

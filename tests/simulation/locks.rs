@@ -42,6 +42,10 @@ impl Worker {
                 self.common.oracle.count("locks lost");
                 None
             }
+            Err(LockError::PlaceLost) => {
+                self.common.oracle.count("places lost");
+                None
+            }
             Err(LockError::Client(
                 Error::Refused { .. } | Error::Unknown { .. } | Error::NotSent { .. },
             )) => None,
