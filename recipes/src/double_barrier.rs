@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zoolet_protocol::{Acl, Delete, ErrorCode, EventType, Expect, MultiOp, ZPath};
+use zoolet_protocol::{Acl, Check, Delete, ErrorCode, EventType, Expect, MultiOp, ZPath, Zxid};
 
 use crate::client::{self, Client, Parents};
 use crate::double_barrier_member::{Member, Membership, Room};
@@ -159,8 +159,20 @@ impl DistributedDoubleBarrier {
             };
             // It may be gone again by now: others were quick.
             if event.event_type == EventType::NODE_CREATED {
-                return Ok(());
+                return if event.zxid > Zxid::ZERO { Ok(()) } else { self.catch_up(member).await };
             }
+        }
+    }
+
+    /// Has a change made after what was told without a zxid, as by servers before 3.9: whatever
+    /// server is read from later has seen both. A read would not do, since it may be answered after a
+    /// reconnect, by a server that is behind.
+    async fn catch_up(&self, member: &Member) -> Result<(), LockError> {
+        let check = Check { path: member.path().into(), version: Expect::Any };
+        let checked = self.room.client.multi_done(vec![MultiOp::Check(check)]);
+        match checked.bound_to(member.session()).until_answered().await {
+            Err(error) if error.is(ErrorCode::NO_NODE) => Err(LockError::Lost),
+            result => Ok(result?),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp, SessionId,
+    Zxid,
 };
 
 use crate::client::{self, Client, Watched, unique_name};
@@ -66,6 +67,7 @@ impl Room {
 
     /// Waits until a member is gone. One that is there again afterwards has come anew.
     async fn wait_for_end(&self, name: &str, session: Option<SessionId>) -> Result<(), LockError> {
+        let mut seen = None;
         loop {
             // A look at the data leaves no watch where there is no znode.
             let look = self.client.get(&self.child(name));
@@ -74,11 +76,22 @@ impl Room {
                 None => look,
             };
             let heard = match look.and_watch().await {
-                Ok(Watched { watcher, .. }) => watcher.await,
+                Ok(Watched { found: (_, stat), watcher }) => {
+                    if seen.replace(stat.czxid).is_some_and(|czxid| czxid != stat.czxid) {
+                        return Ok(());
+                    }
+                    watcher.await
+                }
                 Err(error) => Err(error),
             };
             match heard {
-                Ok(event) if event.event_type == EventType::NODE_DELETED => return Ok(()),
+                // Where it is told without a zxid, as by servers before 3.9, a reply must tell it: a
+                // reconnect might lead to a server that is behind.
+                Ok(event)
+                    if event.event_type == EventType::NODE_DELETED && event.zxid > Zxid::ZERO =>
+                {
+                    return Ok(());
+                }
                 Ok(_) => {}
                 Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
                 Err(client::Error::Lost) if session.is_none() => {}

@@ -77,10 +77,21 @@ enum Heard {
 
 /// What is known of a place ahead that is gone.
 struct Gone {
+    /// The connection over which it was told, as the last of so many.
+    connections: u64,
+    /// Whether it was told by which change: if not, a reconnect may lead behind it.
+    has_zxid: bool,
     /// Whether nothing can have happened before it that is told after it.
     is_in_order: bool,
     /// Whether it said, when it was left, that nobody stood before it.
     was_in_front: bool,
+}
+
+impl Gone {
+    /// Nothing was heard.
+    fn unheard(connections: u64) -> Self {
+        Self { connections, has_zxid: false, is_in_order: false, was_in_front: false }
+    }
 }
 
 /// What the znode of a place that is left says last. Whoever watches it hears of this change and of
@@ -380,7 +391,8 @@ impl Place {
                 Turn::Behind { ahead, is_first, is_next } => {
                     was_waited_in = true;
                     let gone = self.wait_behind(line, &ahead, seen).await?;
-                    if gone.is_in_order && (is_first || gone.was_in_front) {
+                    let proves = gone.is_in_order && (is_first || gone.was_in_front);
+                    if proves && (gone.has_zxid || self.is_covered(gone.connections).await?) {
                         is_in_front = gone.was_in_front && is_next;
                         break;
                     }
@@ -394,6 +406,11 @@ impl Place {
         // Who shares the lock may have others before it, unless it knows better.
         self.tells_its_end |= is_in_front;
         Ok(())
+    }
+
+    /// Whether the zxid of a reply covers what was heard over a connection.
+    async fn is_covered(&self, connections: u64) -> Result<bool, LockError> {
+        Ok(self.client.is_covered(&self.path, self.session, connections).await?)
     }
 
     /// Notes that it is held from now on. Only what is held, and held in front, tells its end: whoever
@@ -423,21 +440,29 @@ impl Place {
             let (zxid, event_type) = match heard {
                 Heard::Event(event) => event?,
                 // Not registered, so that nothing would ever be heard: look again.
-                Heard::Unregistered => return Ok(Gone { is_in_order: false, was_in_front: false }),
+                Heard::Unregistered => return Ok(Gone::unheard(connections)),
             };
+            let has_zxid = zxid > Zxid::ZERO;
             #[cfg(feature = "planted-bugs")]
             if event_type == EventType::NODE_DELETED
                 && self.client.connections() != connections
                 && is_planted(PlantedBug::LockWithoutLook)
             {
-                return Ok(Gone { is_in_order: true, was_in_front: true });
+                return Ok(Gone {
+                    connections,
+                    has_zxid: true,
+                    is_in_order: true,
+                    was_in_front: true,
+                });
             }
             if event_type == EventType::NODE_DELETED {
                 return Ok(Gone {
+                    connections,
+                    has_zxid,
                     // What is told after a reconnect, or before the watches are there, is not in
                     // the order in which it happened.
                     is_in_order: registering.is_none() && self.client.connections() == connections,
-                    was_in_front: last_change == Some(zxid) && zxid > Zxid::ZERO,
+                    was_in_front: last_change == Some(zxid) && has_zxid,
                 });
             }
             last_change = Some(zxid);

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
 pub(crate) mod counting;
+pub(crate) mod follower;
 pub(crate) mod stage;
 pub(crate) mod writes;
 

@@ -62,6 +62,23 @@ impl Client {
         self.shared().look(|present| present.is_sure(session, now))
     }
 
+    /// Whether the zxid of a reply covers what was heard on the connection that was the last of so
+    /// many. An event of a server before 3.9 has no zxid, so that after a reconnect nothing would keep
+    /// this client from a server that is behind the event.
+    pub(crate) async fn is_covered(
+        &self,
+        path: &str,
+        session: SessionId,
+        connections: u64,
+    ) -> Result<bool, Error> {
+        match self.exists(path).bound_to(session).send().await {
+            // Whatever it tells of the znode: its header has the zxid.
+            Ok(_) => Ok(self.connections() == connections),
+            Err(error) if error.is_retryable() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A path whose last part begins with an id of its own.
     pub(crate) fn protected_path(&self, path: &str) -> String {
         protect(path, &protection())

@@ -113,7 +113,15 @@ pub(crate) struct Session {
     password: Password,
     /// What was negotiated.
     timeout: Duration,
-    last_zxid: Zxid,
+    /// The last zxid of a reply: `setWatches` reports it. All events up to it were told before that
+    /// reply. An event's own zxid is not counted: others of the same multi may not have been told.
+    answered_zxid: Zxid,
+    /// The last zxid of a reply or an event: the handshake reports it, so that no server is accepted
+    /// that is behind what was told here.
+    heard_zxid: Zxid,
+    /// How many `setWatches` of this connection are not answered. What they tell may be as old as
+    /// what they reported, so that stays until the last of them is answered.
+    rewatching: usize,
     next_xid: i32,
     credentials: Vec<Auth>,
     /// Requests that wait for a connection, and until when.
@@ -148,7 +156,9 @@ impl Session {
             phase: Phase::Down,
             id: SessionId::NONE,
             password: Password::zero(),
-            last_zxid: Zxid::ZERO,
+            answered_zxid: Zxid::ZERO,
+            heard_zxid: Zxid::ZERO,
+            rewatching: 0,
             next_xid: 1,
             credentials: Vec::new(),
             queued: VecDeque::new(),
@@ -339,7 +349,7 @@ impl Session {
         let timeout_ms = i32::try_from(self.options.timeout.as_millis()).unwrap_or(i32::MAX);
         let request = ConnectRequest {
             protocol_version: 0,
-            last_zxid_seen: self.last_zxid,
+            last_zxid_seen: self.heard_zxid,
             timeout_ms,
             session: self.id,
             password: self.password.clone(),
@@ -403,7 +413,9 @@ impl Session {
         for auth in self.credentials.clone() {
             self.send_auth(auth, None, now);
         }
-        for request in rewatch::registrations(self.watches.paths(), self.last_zxid) {
+        let registrations = rewatch::registrations(self.watches.paths(), self.answered_zxid);
+        self.rewatching = registrations.len();
+        for request in registrations {
             self.outgoing.push_back(encode_request(Xid::SET_WATCHES, &request));
         }
         for (submission, _) in std::mem::take(&mut self.queued) {
@@ -420,12 +432,14 @@ impl Session {
     fn handle_incoming(&mut self, incoming: Incoming, now: Instant) -> Result<(), Broken> {
         match incoming {
             Incoming::Event { zxid, event } => {
+                // Negative from servers before 3.9.
+                self.heard_zxid = self.heard_zxid.max(zxid);
                 self.watches.fire(zxid, &event, &mut self.wakers);
                 self.take_back_lingering(event.path.text().unwrap_or_default(), now);
                 Ok(())
             }
             Incoming::Reply { header, body } => {
-                self.last_zxid = self.last_zxid.max(header.zxid);
+                self.hear_reply(header);
                 match header.xid {
                     Xid::PING => {
                         if let Some(at) = self.pings.pop_front() {
@@ -438,6 +452,17 @@ impl Session {
                     _ => self.handle_reply(header, body, now),
                 }
             }
+        }
+    }
+
+    /// Notes up to where a reply tells what has happened.
+    fn hear_reply(&mut self, header: ReplyHeader) {
+        self.heard_zxid = self.heard_zxid.max(header.zxid);
+        if header.xid == Xid::SET_WATCHES {
+            self.rewatching = self.rewatching.saturating_sub(1);
+        }
+        if self.rewatching == 0 {
+            self.answered_zxid = self.answered_zxid.max(header.zxid);
         }
     }
 
@@ -571,8 +596,11 @@ impl Session {
     fn lose(&mut self) {
         self.id = SessionId::NONE;
         self.password = Password::zero();
-        // A server that was restarted without its data begins anew; so does a new session.
-        self.last_zxid = Zxid::ZERO;
+        // A server that was restarted without its data begins anew. An ensemble is not believed when it
+        // is behind, all the same: the create of the new session is a change after all that was
+        // heard, and the server that tells of it has seen it.
+        self.answered_zxid = Zxid::ZERO;
+        self.heard_zxid = Zxid::ZERO;
         self.watches.end(&Heard::SessionLost, &mut self.wakers);
         let queued = std::mem::take(&mut self.queued);
         for (submission, until) in queued {

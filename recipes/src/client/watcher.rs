@@ -28,7 +28,9 @@ pub struct Event {
     pub event_type: EventType,
     /// To which znode, as the client names it.
     pub path: String,
-    /// The change that it comes from; -1 from servers before 3.9.
+    /// The change that it comes from; -1 from servers before 3.9, and for what happened while there was
+    /// no connection. A server to which the client connects later has seen this change. Where there is
+    /// no zxid, only a reply that came after the event, over the same connection, gives that certainty.
     pub zxid: Zxid,
 }
 
