@@ -280,3 +280,51 @@ async fn a_closed_client_stops_the_function() {
     assert!(matches!(closed, Ok(()) | Err(LockError::Lost)), "{closed:?}");
     assert_nothing_is_left(&server).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_panics_once_does_not_end_its_selector() {
+    let server = server().await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    // Once while it makes its future, once while that runs.
+    let lead = move |_| {
+        let call = count.fetch_add(1, Ordering::SeqCst);
+        assert!(call != 0, "as it must in this test");
+        async move {
+            tokio::time::sleep(SOON).await;
+            assert!(call != 1, "as it must in this test");
+            std::future::pending::<()>().await;
+        }
+    };
+    let selector = LeaderSelector::start(&client, PATH, "one", Requeue::Always, lead).unwrap();
+    tokio::time::sleep(SOON).await;
+    assert!(!selector.has_leadership(), "it has given the leadership up");
+    let mutex = InterProcessMutex::new(&other, PATH).unwrap();
+    drop(mutex.acquire_within(SOON).await.expect("another may lead meanwhile"));
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 3);
+    assert!(selector.has_leadership());
+    let closed = tokio::spawn(selector.close()).await;
+    assert!(closed.unwrap_err().is_panic(), "the panic is told when it is closed");
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_panicked_is_called_again_on_request() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let lead = move |_| {
+        let call = count.fetch_add(1, Ordering::SeqCst);
+        async move { assert!(call != 0, "as it must in this test") }
+    };
+    let selector = LeaderSelector::start(&client, PATH, "one", Requeue::OnRequest, lead).unwrap();
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    assert!(selector.requeue(), "it stands in no line");
+    tokio::time::sleep(SOON).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    assert!(tokio::spawn(selector.close()).await.unwrap_err().is_panic());
+}

@@ -1,7 +1,11 @@
 //! Work for one of many at a time: Curator's `LeaderSelector`, with its znodes.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use tokio::sync::{Notify, watch};
 
@@ -37,6 +41,10 @@ pub enum Requeue {
 /// its next `await`, as soon as the leadership is not certain any more: when the znode was deleted,
 /// when the session is over, and when the server was not heard of for so long that it may have ended
 /// the session. A short disconnect does not stop it. The znode is deleted after the future is dropped.
+///
+/// A function that panics gives the leadership up as one that returns. The panic is logged, and
+/// [`LeaderSelector::close`] resumes it; with [`Requeue::Always`] the selector stands in line again
+/// a second later.
 ///
 /// Its znodes are those of Curator's `LeaderSelector`, which are those of its `InterProcessMutex`.
 /// Dropping it stops the function and gives the place up in the background;
@@ -105,7 +113,7 @@ impl LeaderSelector {
         });
         let (sender, term) = watch::channel(None);
         let candidate = Candidate { lock: lock.clone(), wishes: Arc::clone(&wishes), term: sender };
-        let task = Task::spawn(client, |closing| candidate.take_turns(lead, closing));
+        let task = Task::spawn(client, |closing| candidate.run(lead, closing));
         Ok(Self { lock, wishes, term, task })
     }
 
@@ -163,7 +171,7 @@ impl LeaderSelector {
     ///
     /// # Panics
     ///
-    /// If the function did. The leadership was given up then.
+    /// If the function ever did: with its last panic, after the znode is gone.
     ///
     /// # Cancellation
     ///
@@ -180,25 +188,59 @@ struct Candidate {
     term: watch::Sender<Option<Term>>,
 }
 
+/// What a function panicked with.
+type Panic = Box<dyn Any + Send>;
+
+/// How a turn ended.
+enum Ended {
+    /// By the wish to leave.
+    Closing,
+    /// The function returned or was stopped.
+    Over,
+    Panicked(Panic),
+}
+
 impl Candidate {
+    /// Takes turns, and resumes the last panic of the function when nothing more is to be done.
+    async fn run<F, Leading>(self, lead: F, mut closing: Closing) -> Result<(), LockError>
+    where
+        F: FnMut(Term) -> Leading,
+        Leading: Future<Output = ()>,
+    {
+        let mut last_panic = None;
+        let result = self.take_turns(lead, &mut closing, &mut last_panic).await;
+        match last_panic {
+            Some(panic) => resume_unwind(panic),
+            None => result,
+        }
+    }
+
     /// Stands in line and leads, as often as it is to, until it is told to leave or the client is
     /// closed.
     async fn take_turns<F, Leading>(
-        self,
+        &self,
         mut lead: F,
-        mut closing: Closing,
+        closing: &mut Closing,
+        last_panic: &mut Option<Panic>,
     ) -> Result<(), LockError>
     where
         F: FnMut(Term) -> Leading,
         Leading: Future<Output = ()>,
     {
         loop {
-            match stand(&self.lock, &mut closing).await {
+            let must_pause = match stand(&self.lock, closing).await {
                 Elected::Leads(guard) => {
-                    let is_closing = self.take_turn(&guard, &mut lead, &mut closing).await;
+                    let ended = self.take_turn(&guard, &mut lead, closing).await;
                     let left = guard.release().await;
-                    if is_closing {
-                        return left;
+                    match ended {
+                        Ended::Closing => return left,
+                        Ended::Over => false,
+                        Ended::Panicked(panic) => {
+                            let directory = &self.lock.line.directory;
+                            tracing::error!("the function of the leader of {directory} panicked");
+                            *last_panic = Some(panic);
+                            self.wishes.requeue == Requeue::Always
+                        }
                     }
                 }
                 Elected::Closed(result) => return result,
@@ -210,6 +252,10 @@ impl Candidate {
                     }
                     continue;
                 }
+            };
+            // What panics at once must not take the lead from all others again and again.
+            if must_pause && closing.within(ENTER_AGAIN_AFTER).await {
+                return Ok(());
             }
             if self.wishes.requeue == Requeue::OnRequest {
                 self.wishes.is_queued.store(false, Ordering::Release);
@@ -222,13 +268,13 @@ impl Candidate {
         }
     }
 
-    /// Leads once, and tells whether it ended by the wish to leave.
+    /// Leads once, and tells how that ended.
     async fn take_turn<F, Leading>(
         &self,
         guard: &Guard,
         lead: &mut F,
         closing: &mut Closing,
-    ) -> bool
+    ) -> Ended
     where
         F: FnMut(Term) -> Leading,
         Leading: Future<Output = ()>,
@@ -239,12 +285,25 @@ impl Candidate {
         let _told = Told::new(&self.term, own.clone());
         tokio::select! {
             biased;
-            () = closing.closed() => true,
-            () = until_unsure(guard, &self.lock.line.client) => false,
-            () = interrupted => false,
-            () = lead(own) => false,
+            () = closing.closed() => Ended::Closing,
+            () = until_unsure(guard, &self.lock.line.client) => Ended::Over,
+            () = interrupted => Ended::Over,
+            led = catching(|| lead(own)) => led.map_or_else(Ended::Panicked, |()| Ended::Over),
         }
     }
+}
+
+/// What a future gives, or with what it, or the function that makes it, panics.
+async fn catching<F: Future>(make: impl FnOnce() -> F) -> Result<F::Output, Panic> {
+    // What is left behind by a panic is dropped, and looked at by nobody else.
+    let mut future = pin!(catch_unwind(AssertUnwindSafe(make))?);
+    std::future::poll_fn(|context| {
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    })
+    .await
 }
 
 /// A term that is told until this is dropped, by a panic too.
