@@ -193,17 +193,18 @@ impl EnteringAll {
         created.collect()
     }
 
-    /// Looks for the znodes after a lost answer: all of them, or none, since they were made in one.
+    /// Looks for the znodes after a lost answer. They were created all at once or not at all, but
+    /// somebody may have deleted one since: what is left of the others is deleted then.
     async fn look_for(&mut self) -> Result<Vec<(Created, usize)>, LockError> {
         let mut all = Vec::new();
         for path in &self.paths {
-            match self.client.find_protected(path, self.session).await? {
-                Some(created) => all.push((created, path.len())),
-                None => {
-                    self.paths.clear();
-                    return Err(LockError::PlaceLost);
-                }
-            }
+            let found = self.client.find_protected(path, self.session).await?;
+            all.extend(found.map(|created| (created, path.len())));
+        }
+        if all.len() < self.paths.len() {
+            self.paths.clear();
+            drop(places(&self.client, self.session, all));
+            return Err(LockError::PlaceLost);
         }
         Ok(all)
     }

@@ -77,6 +77,15 @@ impl Leave {
             error => LockError::from(error).of_held(),
         })
     }
+
+    /// As [`Leave::done`], for a znode that is not held: it makes no difference whether somebody has
+    /// deleted it before.
+    pub(crate) async fn done_if_there(self) -> Result<(), LockError> {
+        match self.done().await {
+            Err(LockError::Lost | LockError::PlaceLost) => Ok(()),
+            done => done,
+        }
+    }
 }
 
 impl Drop for Leave {

@@ -62,7 +62,7 @@ impl LineLock {
             }
             // Somebody was quicker.
             Turn::Behind { .. } | Turn::Gone => {
-                place.leave().await?;
+                place.leave_if_there().await?;
                 Ok(None)
             }
         }

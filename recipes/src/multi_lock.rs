@@ -105,7 +105,11 @@ impl InterProcessMultiLock {
         let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
         let standings = Place::look_at_all(&places, &self.lines).await?;
         if standings.iter().any(|standing| standing.turn != Turn::Mine) {
-            self.guard(places, stands).release().await.map_err(LockError::of_place)?;
+            // All are on their way before the first answer is waited for.
+            let leaves: Vec<_> = places.into_iter().rev().map(Place::start_leaving).collect();
+            for leave in leaves {
+                leave.done_if_there().await?;
+            }
             return Ok(None);
         }
         for (place, line) in places.iter_mut().zip(self.lines.iter()) {

@@ -13,20 +13,25 @@ pub(crate) struct Taking {
     pub(crate) client: Client,
     pub(crate) session: SessionId,
     pub(crate) path: Option<String>,
+    /// How many are asked for.
+    pub(crate) count: usize,
 }
 
 impl Taking {
-    /// The permits whose answer was lost: all of them, or none, since they were made in one.
+    /// The permits whose answer was lost. They were created all at once or not at all, but somebody
+    /// may have deleted one since: what is left of the others is deleted then.
     pub(crate) async fn look_for(&mut self) -> Result<(Vec<String>, Zxid), client::Error> {
         let path = self.path.clone().unwrap_or_default();
         let found = self.client.find_all_protected(&path, self.session).await?;
-        if let Some(first) = found.first() {
+        if let Some(first) = found.first().filter(|_| found.len() == self.count) {
             let exists = self.client.exists(first).bound_to(self.session).until_answered();
             if let Some(stat) = exists.await? {
                 return Ok((found, stat.czxid));
             }
         }
         self.path = None;
+        let token = Zxid::ZERO;
+        drop(Permits::new(&self.client, self.session, found, token));
         Err(client::Error::Lost)
     }
 }

@@ -625,6 +625,12 @@ impl Place {
     pub(crate) async fn leave(mut self) -> Result<(), LockError> {
         self.leave_in_background().done().await.map_err(LockError::of_place)
     }
+
+    /// As [`Place::leave`], for a place that is not held: it makes no difference whether somebody
+    /// has deleted its znode before.
+    pub(crate) async fn leave_if_there(self) -> Result<(), LockError> {
+        self.start_leaving().done_if_there().await
+    }
 }
 
 impl Drop for Place {

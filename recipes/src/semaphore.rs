@@ -169,19 +169,35 @@ impl InterProcessSemaphoreV2 {
     /// As [`InterProcessSemaphoreV2::acquire`].
     pub async fn try_acquire(&self, count: usize) -> Result<Option<Permits>, LockError> {
         self.check(count)?;
-        if self.permits_left().await? < count {
-            return Ok(None);
-        }
-        let (mut place, standing) = self.gate.enter().await?;
-        if standing.turn == Turn::Mine {
-            place.come_to_the_front(&self.gate, false);
-            if let Some(ops) = self.room_for(count).await? {
-                let permits = self.take(&place, ops, count).await?;
-                place.was_left();
-                return Ok(Some(permits));
+        let mut tries = Tries::new();
+        loop {
+            if self.permits_left().await? < count {
+                return Ok(None);
+            }
+            match self.try_in_line(count).await {
+                Ok(taken) => return Ok(taken),
+                // Somebody deleted the place or a directory, or the connection went.
+                Err(error) => tries.after(error).await?,
             }
         }
-        place.leave().await?;
+    }
+
+    /// Takes the permits if nobody stands in line before, and they are free still.
+    async fn try_in_line(&self, count: usize) -> Result<Option<Permits>, LockError> {
+        let (mut place, standing) = self.gate.enter().await?;
+        match standing.turn {
+            Turn::Mine => {
+                place.come_to_the_front(&self.gate, false);
+                if let Some(ops) = self.room_for(count).await? {
+                    let permits = self.take(&place, ops, count).await?;
+                    place.was_left();
+                    return Ok(Some(permits));
+                }
+            }
+            Turn::Behind { .. } => {}
+            Turn::Gone => return Err(LockError::PlaceLost),
+        }
+        place.leave_if_there().await?;
         Ok(None)
     }
 
@@ -326,8 +342,8 @@ impl InterProcessSemaphoreV2 {
         };
         ops.extend(std::iter::repeat_n(MultiOp::Create(create), count));
         ops.extend(place.leaving_ops());
-        let mut taking =
-            Taking { client: client.clone(), session: place.session(), path: Some(path) };
+        let session = place.session();
+        let mut taking = Taking { client: client.clone(), session, path: Some(path), count };
         let result = client.multi_at(ops).bound_to(taking.session).send().await;
         let (paths, token) = match result {
             Ok((results, zxid)) => (paths_of(client, &results, PERMIT_MARKER), zxid),

@@ -11,8 +11,8 @@ use zoolet::protocol::{
     Dial, Dialing, Disconnected, Incoming, OpCode, Transport, decode_incoming, decode_request,
 };
 
-/// What is done before a request arrives.
-type Interference = Box<dyn FnOnce() + Send>;
+/// What is done before the next request of an operation arrives.
+type Interference = (OpCode, Box<dyn FnOnce() + Send>);
 
 /// Counts, and cuts connections when it is told to.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ struct Counts {
     is_refusing: AtomicBool,
     /// How many answers still come before the connection is cut; negative for all.
     answers_left: AtomicIsize,
-    before_write: Mutex<Option<Interference>>,
+    before: Mutex<Option<Interference>>,
 }
 
 impl std::fmt::Debug for Counts {
@@ -69,8 +69,13 @@ impl Counting {
 
     /// Does something when the next `setData` is sent, before it arrives.
     pub(crate) fn before_next_write(&self, interfere: impl FnOnce() + Send + 'static) {
-        let mut before = self.counts.before_write.lock().expect("nobody panics while counting");
-        *before = Some(Box::new(interfere));
+        self.before_next(OpCode::SET_DATA, interfere);
+    }
+
+    /// Does something when the next request of this operation is sent, before it arrives.
+    pub(crate) fn before_next(&self, op: OpCode, interfere: impl FnOnce() + Send + 'static) {
+        let mut before = self.counts.before.lock().expect("nobody panics while counting");
+        *before = Some((op, Box::new(interfere)));
     }
 
     /// Whether new connections are refused.
@@ -81,11 +86,11 @@ impl Counting {
 
 impl Counts {
     fn interfere(&self, op: OpCode) {
-        if op != OpCode::SET_DATA {
-            return;
-        }
-        let interference = self.before_write.lock().expect("nobody panics while counting").take();
-        if let Some(interfere) = interference {
+        let mut before = self.before.lock().expect("nobody panics while counting");
+        let is_next = before.as_ref().is_some_and(|(awaited, _)| *awaited == op);
+        let interference = before.take_if(|_| is_next);
+        drop(before);
+        if let Some((_, interfere)) = interference {
             interfere();
         }
     }

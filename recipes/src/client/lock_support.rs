@@ -94,23 +94,16 @@ impl Client {
         path: &str,
         session: SessionId,
     ) -> Result<Option<Created>, Error> {
-        let directory = parent(path);
-        let prefix = path.rsplit_once('/').map_or(path, |(_, name)| name);
         let over = |error: Error| match error {
             Error::Lost => Ok(None),
-            error if error.is(ErrorCode::NO_NODE) => Ok(None),
             error => Err(error),
         };
-        if let Err(error) = self.sync(directory).bound_to(session).until_answered().await {
-            return over(error);
-        }
-        let names = self.children(directory).bound_to(session).until_answered().await;
-        let names = match names {
+        let directory = parent(path);
+        let prefix = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        let ours = match self.protected_names(directory, prefix, session).await {
             Ok(names) => names,
             Err(error) => return over(error),
         };
-        let mut ours: Vec<_> = names.iter().filter(|name| name.starts_with(prefix)).collect();
-        ours.sort_unstable();
         let mut found = None;
         for name in ours {
             let path = format!("{}/{name}", directory.trim_end_matches('/'));
@@ -153,14 +146,42 @@ impl Client {
         session: SessionId,
     ) -> Result<Vec<String>, Error> {
         let (directory, prefix) = path.rsplit_once('/').unwrap_or_default();
+        let ours = self.protected_names(directory, prefix, session).await?;
+        Ok(ours.into_iter().map(|name| format!("{directory}/{name}")).collect())
+    }
+
+    /// The names in a directory that begin with an id of this session's own, in their order. Asked
+    /// until it is answered, of a server that has caught up.
+    async fn protected_names(
+        &self,
+        directory: &str,
+        prefix: &str,
+        session: SessionId,
+    ) -> Result<Vec<String>, Error> {
         self.sync(directory).bound_to(session).until_answered().await?;
-        let names = match self.children(directory).bound_to(session).until_answered().await {
+        let listed = match self.children(directory).bound_to(session).until_answered().await {
+            // A znode may be there all the same: who may create need not be allowed to list.
+            Err(error) if error.is(ErrorCode::NO_AUTH) => {
+                let path = format!("{}/{prefix}", directory.trim_end_matches('/'));
+                match self.ephemerals(&path).bound_to(session).until_answered().await {
+                    // Servers before 3.6 do not tell them.
+                    Err(unknown) if unknown.is(ErrorCode::UNIMPLEMENTED) => Err(error),
+                    ephemerals => ephemerals,
+                }
+            }
+            listed => listed,
+        };
+        let names = match listed {
             Ok(names) => names,
             Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let ours = names.iter().filter(|name| name.starts_with(prefix));
-        Ok(ours.map(|name| format!("{directory}/{name}")).collect())
+        // Ephemerals are told by their whole paths.
+        let last_part = |name| str::rsplit(name, '/').next().unwrap_or_default();
+        let ours = names.iter().map(last_part).filter(|name| name.starts_with(prefix));
+        let mut ours: Vec<_> = ours.map(str::to_owned).collect();
+        ours.sort_unstable();
+        Ok(ours)
     }
 
     /// Sees to it, in the background, that nothing is left of a multi whose answer nobody waits for

@@ -1,0 +1,181 @@
+//! What the recipes do when an administrator deletes their znodes at the worst moment, and where
+//! access control lists keep them from looking.
+
+mod wire;
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use wire::counting::Counting;
+use wire::stage::{connect, counted, server};
+use zoolet::protocol::{Acl, Id, OpCode, Permissions};
+use zoolet::{Client, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, Server};
+
+const SOON: Duration = Duration::from_millis(100);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Has the next requests carried out and their answers lost, and lets the client connect again only
+/// after `meanwhile`.
+async fn lose_answers<T>(counting: &Counting, meanwhile: impl Future<Output = T>) -> T {
+    counting.refuse(true);
+    counting.cut();
+    tokio::time::sleep(SOON).await;
+    let done = meanwhile.await;
+    counting.refuse(false);
+    done
+}
+
+/// Deletes the first child of a znode.
+async fn delete_first(admin: &Client, directory: &str) {
+    let names = admin.children(directory).await.expect("the directory is there");
+    let first = names.iter().next().expect("somebody stands there");
+    admin.delete(&format!("{directory}/{first}")).await.expect("it is there");
+}
+
+async fn assert_clean(server: &Server) {
+    tokio::time::sleep(SOON).await;
+    assert_eq!(server.totals().ephemerals, 0, "znodes are left");
+    assert_eq!(server.totals().watches, 0, "watches are left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_forgets_no_znode_when_one_is_deleted_before_it_is_looked_for() {
+    for deleted in ["/a", "/b", "/c"] {
+        let server = server().await;
+        let (client, counting) = counted(&server).await;
+        let admin = connect(&server).await;
+        for path in ["/a", "/b", "/c"] {
+            admin.create(path).await.unwrap();
+        }
+        let lock = InterProcessMultiLock::new(&client, &["/a", "/b", "/c"]).unwrap();
+        let ((), guard) = tokio::join!(
+            lose_answers(&counting, delete_first(&admin, deleted)),
+            lock.acquire_within(60 * SECOND)
+        );
+        let guard = guard.unwrap_or_else(|error| panic!("{deleted}: {error}"));
+        tokio::time::sleep(SECOND).await;
+        for path in ["/a", "/b", "/c"] {
+            assert_eq!(admin.children(path).await.unwrap().len(), 1, "{deleted}: {path}");
+        }
+        guard.release().await.unwrap();
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_all_had_or_none_when_one_is_deleted_before_they_are_looked_for() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    let admin = connect(&server).await;
+    let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 5).unwrap();
+    semaphore.acquire(1).await.unwrap().release().await.unwrap();
+    // The place in line, the list, the permits there are: the fourth answer is that of the multi.
+    counting.cut_after(3);
+    counting.refuse(true);
+    let ((), permits) = tokio::join!(
+        async {
+            tokio::time::sleep(SOON).await;
+            delete_first(&admin, "/s/leases").await;
+            counting.cut_after(-1);
+            counting.refuse(false);
+        },
+        semaphore.acquire_within(3, 60 * SECOND)
+    );
+    let permits = permits.unwrap();
+    assert_eq!(permits.len(), 3);
+    for path in permits.paths() {
+        assert!(admin.exists(path).await.unwrap().is_some(), "{path}");
+    }
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(admin.children("/s/leases").await.unwrap().len(), 3);
+    permits.release().await.unwrap();
+    assert_clean(&server).await;
+}
+
+/// What everybody may do with a directory but list it.
+fn unlisted() -> Vec<Acl> {
+    let permissions = Permissions::CREATE | Permissions::DELETE;
+    vec![Acl { permissions, id: Id::new("world", "anyone") }]
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_orphan_is_left_where_the_line_must_not_be_listed_and_the_answer_is_lost() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    let admin = connect(&server).await;
+    for path in ["/a", "/b"] {
+        admin.create(path).acl(unlisted()).await.unwrap();
+    }
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    let ((), refused) = tokio::join!(lose_answers(&counting, async {}), mutex.acquire());
+    refused.expect_err("it must not be listed");
+    assert_clean(&server).await;
+
+    let multi = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
+    let ((), refused) = tokio::join!(lose_answers(&counting, async {}), multi.acquire());
+    refused.expect_err("they must not be listed");
+    assert_clean(&server).await;
+
+    // And where nobody waits for the answer any more.
+    let namespaced = client.namespace("/a").unwrap();
+    for mutex in [mutex, InterProcessMutex::new(&namespaced, "/").unwrap()] {
+        let acquiring = mutex.acquire_within(SOON / 2);
+        let ((), over) = tokio::join!(lose_answers(&counting, async {}), acquiring);
+        over.expect_err("there is no connection");
+        tokio::time::sleep(SECOND).await;
+        assert_clean(&server).await;
+    }
+}
+
+/// Deletes all children of a znode at once, from within a request of another client.
+fn delete_all_now(admin: &Client, directory: &str) {
+    let mut context = Context::from_waker(Waker::noop());
+    let list = pin!(admin.children(directory).send()).poll(&mut context);
+    let Poll::Ready(Ok(names)) = list else { panic!("in process the answer is there at once") };
+    for name in names.iter() {
+        drop(admin.delete(&format!("{directory}/{name}")).send());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_acquire_of_a_semaphore_goes_on_when_its_place_is_deleted() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 2).unwrap();
+    semaphore.acquire(1).await.unwrap().release().await.unwrap();
+    for op in [OpCode::MULTI, OpCode::GET_CHILDREN] {
+        let admin = connect(&server).await;
+        let then = counting.clone();
+        counting.before_next(OpCode::CREATE2, move || {
+            then.before_next(op, move || delete_all_now(&admin, "/s/locks"));
+        });
+        let permits =
+            semaphore.try_acquire(2).await.unwrap_or_else(|error| panic!("{op}: {error}"));
+        assert_eq!(permits.expect("they are free").len(), 2, "{op}");
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_acquire_of_a_mutex_is_no_error_when_its_znode_is_deleted() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    for path in ["/a", "/b"] {
+        client.create(path).await.unwrap();
+    }
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    let multi = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
+    for entering in [OpCode::CREATE2, OpCode::MULTI] {
+        let (admin, then) = (connect(&server).await, counting.clone());
+        counting.before_next(entering, move || {
+            then.before_next(OpCode::GET_CHILDREN, move || delete_all_now(&admin, "/a"));
+        });
+        if entering == OpCode::CREATE2 {
+            mutex.try_acquire().await.expect("nothing went wrong");
+        } else {
+            multi.try_acquire().await.expect("nothing went wrong");
+        }
+        assert_clean(&server).await;
+    }
+}
