@@ -4,13 +4,18 @@
 mod wire;
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use wire::counting::Counting;
 use wire::stage::{connect, counted, server};
 use zoolet::protocol::{Acl, Id, OpCode, Permissions};
-use zoolet::{Client, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, Server};
+use zoolet::testing::TestServer;
+use zoolet::{
+    Client, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2,
+    MultiGuard, SequentialMultiLock, Server,
+};
 
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
@@ -178,4 +183,120 @@ async fn try_acquire_of_a_mutex_is_no_error_when_its_znode_is_deleted() {
         }
         assert_clean(&server).await;
     }
+}
+
+/// A task that waits for several mutexes, which stands in their lines when this returns.
+async fn in_lines(server: &Server) -> tokio::task::JoinHandle<MultiGuard> {
+    let client = connect(server).await;
+    let task = tokio::spawn(async move {
+        let lock = InterProcessMultiLock::new(&client, &["/a", "/b", "/c"]).unwrap();
+        lock.acquire().await.unwrap()
+    });
+    tokio::time::sleep(SOON).await;
+    task
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_that_loses_a_front_place_while_it_waits_does_not_hold_it() {
+    for (held, deleted, was_waited_in) in
+        [("/b", "/a", false), ("/a", "/b", false), ("/c", "/b", true), ("/b", "/c", true)]
+    {
+        let server = server().await;
+        let (holder, other, admin) =
+            (connect(&server).await, connect(&server).await, connect(&server).await);
+        let mutex = |client, path| InterProcessMutex::new(client, path).expect("a path");
+        let before = mutex(&other, deleted).acquire().await.unwrap();
+        let before = was_waited_in.then_some(before);
+        let guard = mutex(&holder, held).acquire().await.unwrap();
+        let waits = in_lines(&server).await;
+        if let Some(before) = before {
+            before.release().await.unwrap();
+            tokio::time::sleep(SOON).await;
+        }
+        delete_first(&admin, deleted).await;
+        let theirs = mutex(&other, deleted).acquire_within(SECOND).await.expect("it is free");
+        guard.release().await.unwrap();
+        tokio::time::sleep(SECOND).await;
+        assert!(!waits.is_finished(), "{deleted} is held by two");
+        theirs.release().await.unwrap();
+        waits.await.unwrap().release().await.unwrap();
+        assert_clean(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_are_acquired_in_turn_are_acquired_anew_when_one_is_lost_meanwhile() {
+    for by_administrator in [true, false] {
+        let server = TestServer::start().await.unwrap();
+        let client = server.connect().await.unwrap();
+        let holder = server.connect().await.unwrap();
+        let other = server.connect().await.unwrap();
+        let mutex = |client, path| InterProcessMutex::new(client, path).expect("a path");
+        let guard = mutex(&holder, "/b").acquire().await.unwrap();
+        let both: [Arc<dyn InterProcessLock>; 2] =
+            [Arc::new(mutex(&client, "/a")), Arc::new(mutex(&client, "/b"))];
+        let both = SequentialMultiLock::new(both.into());
+        let waits = tokio::spawn(async move { both.acquire().await.unwrap() });
+        tokio::time::sleep(SECOND).await;
+        if by_administrator {
+            delete_first(&other, "/a").await;
+        } else {
+            server.session(client.session_id()).expire().unwrap();
+        }
+        let theirs = mutex(&other, "/a").acquire_within(SECOND).await.expect("it is free");
+        guard.release().await.unwrap();
+        tokio::time::sleep(SECOND).await;
+        assert!(!waits.is_finished(), "/a is held by two");
+        theirs.release().await.unwrap();
+        waits.await.unwrap().release().await.unwrap();
+        for path in ["/a", "/b"] {
+            assert_eq!(other.children(path).await.unwrap().len(), 0);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_that_waits_asks_once_for_each_znode_that_it_must_hear_of() {
+    let server = server().await;
+    let holder = connect(&server).await;
+    let held = InterProcessMutex::new(&holder, "/b").unwrap().acquire().await.unwrap();
+    let (client, counting) = counted(&server).await;
+    for path in ["/a", "/c"] {
+        client.create(path).await.unwrap();
+    }
+    counting.take_requests();
+    let lock = InterProcessMultiLock::new(&client, &["/a", "/b", "/c"]).unwrap();
+    let waits = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    held.release().await.unwrap();
+    let guard = waits.await.unwrap();
+    let expected = [(OpCode::GET_CHILDREN, 3), (OpCode::MULTI, 1), (OpCode::SET_WATCHES, 3)];
+    assert_eq!(counting.take_requests(), expected);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_hears_of_its_end_although_its_watch_was_never_sent_in_line() {
+    let server = server().await;
+    let (holder, admin) = (connect(&server).await, connect(&server).await);
+    let held = InterProcessMutex::new(&holder, "/a").unwrap().acquire().await.unwrap();
+    let counting = Counting::new(server.dialer());
+    let builder = Client::builder().connection_timeout(SECOND);
+    let waiter = builder.connect(counting.clone()).await.unwrap();
+    let mutex = InterProcessMutex::new(&waiter, "/a").unwrap();
+    // The znode and the list are answered, and then there is no connection for the watches.
+    counting.refuse(true);
+    counting.cut_right_after(2);
+    let waits = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    held.release().await.unwrap();
+    tokio::time::sleep(5 * SECOND).await;
+    counting.cut_after(-1);
+    counting.refuse(false);
+    let guard = waits.await.unwrap();
+    let (heard, ()) = tokio::join!(tokio::time::timeout(SECOND, guard.lost()), async {
+        tokio::time::sleep(SOON).await;
+        admin.delete(guard.path()).await.unwrap();
+    });
+    heard.expect("it is told");
 }

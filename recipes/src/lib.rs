@@ -41,6 +41,7 @@ mod shared_count;
 mod shared_value;
 mod tries;
 mod value_error;
+mod wait_all;
 
 #[doc(inline)]
 pub use zoolet_protocol as protocol;

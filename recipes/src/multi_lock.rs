@@ -14,6 +14,7 @@ use crate::line::Turn;
 use crate::mutex::InterProcessMutex;
 use crate::owner::{Owner, Stand};
 use crate::place::{Line, Place};
+use crate::wait_all::wait_all;
 
 /// The mutexes of several paths as one: all are held, or none.
 ///
@@ -149,9 +150,7 @@ impl InterProcessMultiLock {
     async fn enter_and_wait(&self) -> Result<Vec<Place>, LockError> {
         let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
         let standings = Place::look_at_all(&places, &self.lines).await?;
-        for ((place, line), standing) in places.iter_mut().zip(self.lines.iter()).zip(standings) {
-            place.wait(line, standing).await?;
-        }
+        wait_all(&mut places, &self.lines, standings).await?;
         Ok(places)
     }
 }

@@ -440,7 +440,10 @@ impl Place {
             let (zxid, event_type) = match heard {
                 Heard::Event(event) => event?,
                 // Not registered, so that nothing would ever be heard: look again.
-                Heard::Unregistered => return Ok(Gone::unheard(connections)),
+                Heard::Unregistered => {
+                    self.own = None;
+                    return Ok(Gone::unheard(connections));
+                }
             };
             let has_zxid = zxid > Zxid::ZERO;
             #[cfg(feature = "planted-bugs")]
@@ -550,6 +553,18 @@ impl Place {
         let ([own], sent) = self.client.watch_znodes(own, self.czxid, self.session);
         self.own = Some(own);
         Some(sent)
+    }
+
+    /// Watches the own znode from now on, and returns when its end is sure to be heard.
+    pub(crate) async fn have_own_watched(&mut self) -> Result<(), LockError> {
+        while let Some(sent) = self.watch_own() {
+            match sent.await {
+                Ok(()) => break,
+                Err(error) if error.is_retryable() => self.is_unwatched(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// The watch on the own znode could not be left.

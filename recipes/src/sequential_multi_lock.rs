@@ -1,5 +1,6 @@
 //! Several locks of any kind as one: Curator's `InterProcessMultiLock` over locks.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::error::LockError;
 use crate::guard::LockState;
 use crate::lock::{InterProcessLock, LockGuard};
 use crate::revocation::first_of;
+use crate::tries::Tries;
 
 /// Several locks of any kind as one, acquired one after the other in the order in which they are
 /// given: all are held, or none.
@@ -46,7 +48,8 @@ impl SequentialMultiLock {
     }
 
     /// Waits until all are held. When one cannot be acquired the others are not tried, and those
-    /// that were acquired are released, the last first.
+    /// that were acquired are released, the last first. When one is lost while a later one is waited
+    /// for, all are acquired anew.
     ///
     /// # Errors
     ///
@@ -57,14 +60,30 @@ impl SequentialMultiLock {
     ///
     /// Safe: dropping the future leaves all lines.
     pub async fn acquire(&self) -> Result<SequentialMultiGuard, LockError> {
+        let mut tries = Tries::new();
+        loop {
+            if let Some(acquired) = self.acquire_in_turn().await? {
+                return Ok(acquired);
+            }
+            tries.after(LockError::PlaceLost).await?;
+        }
+    }
+
+    /// All of them, unless one is lost while a later one is waited for; the others are released then.
+    async fn acquire_in_turn(&self) -> Result<Option<SequentialMultiGuard>, LockError> {
         let mut acquired = SequentialMultiGuard { guards: Vec::new() };
         for lock in self.locks.iter() {
-            match lock.acquire().await {
-                Ok(guard) => acquired.guards.push(guard),
-                Err(error) => return Err(acquired.roll_back(error).await),
+            match acquired.unless_lost(lock.acquire()).await {
+                Some(Ok(guard)) => acquired.guards.push(guard),
+                Some(Err(error)) => return Err(acquired.roll_back(error).await),
+                None => {
+                    // What else goes wrong says no more than that they are lost too.
+                    let _ = acquired.release_each().await;
+                    return Ok(None);
+                }
             }
         }
-        Ok(acquired)
+        Ok(Some(acquired))
     }
 
     /// As [`SequentialMultiLock::acquire`], within one time for all of them.
@@ -110,6 +129,9 @@ impl SequentialMultiLock {
 pub struct SequentialMultiGuard {
     guards: Vec<Box<dyn LockGuard>>,
 }
+
+/// How long the next lock is waited for before the loss of those before it is listened for.
+const LISTEN_AFTER: Duration = Duration::from_millis(100);
 
 impl SequentialMultiGuard {
     /// The guards of the locks, in their order.
@@ -171,6 +193,23 @@ impl SequentialMultiGuard {
     /// What went wrong: one error, or [`LockError::Several`].
     pub async fn release(self) -> Result<(), LockError> {
         LockError::all(self.release_each().await)
+    }
+
+    /// What comes of acquiring the next lock, unless one of these is lost meanwhile.
+    async fn unless_lost<T>(&self, acquiring: impl Future<Output = T>) -> Option<T> {
+        let mut acquiring = pin!(acquiring);
+        if self.guards.is_empty() {
+            return Some(acquiring.await);
+        }
+        // To hear of a loss costs a request for each lock: not where nothing is waited for.
+        if let Ok(acquired) = tokio::time::timeout(LISTEN_AFTER, &mut acquiring).await {
+            return Some(acquired);
+        }
+        tokio::select! {
+            biased;
+            () = self.lost() => None,
+            acquired = acquiring => Some(acquired),
+        }
     }
 
     async fn release_each(mut self) -> Vec<LockError> {

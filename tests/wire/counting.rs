@@ -30,6 +30,8 @@ struct Counts {
     is_refusing: AtomicBool,
     /// How many answers still come before the connection is cut; negative for all.
     answers_left: AtomicIsize,
+    /// Whether the connection is gone with the last of them, and not only when there is one more.
+    cuts_with_the_last: AtomicBool,
     before: Mutex<Option<Interference>>,
 }
 
@@ -67,6 +69,12 @@ impl Counting {
         self.counts.answers_left.store(answers, Ordering::SeqCst);
     }
 
+    /// As [`Counting::cut_after`], but the client knows of it as soon as it has the last answer.
+    pub(crate) fn cut_right_after(&self, answers: isize) {
+        self.counts.cuts_with_the_last.store(true, Ordering::SeqCst);
+        self.cut_after(answers);
+    }
+
     /// Does something when the next `setData` is sent, before it arrives.
     pub(crate) fn before_next_write(&self, interfere: impl FnOnce() + Send + 'static) {
         self.before_next(OpCode::SET_DATA, interfere);
@@ -101,6 +109,9 @@ impl Counts {
             ..0 => false,
             left => {
                 self.answers_left.store(left - 1, Ordering::SeqCst);
+                if left == 1 && self.cuts_with_the_last.swap(false, Ordering::SeqCst) {
+                    self.is_cut.store(true, Ordering::SeqCst);
+                }
                 left == 0
             }
         }
