@@ -12,6 +12,7 @@ mod read_write;
 mod scene;
 mod semaphore;
 mod shared_values;
+mod watches;
 
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -101,6 +102,11 @@ fn main() -> ExitCode {
         shared_values:
             a_copy_follows_over_cut_connections_and_sessions
             a_value_that_was_not_seen_is_not_overwritten;
+        watches:
+            a_dropped_one_shot_watch_takes_no_lasting_one_with_it
+            a_one_shot_watch_replaces_no_lasting_one
+            a_watch_under_way_outlives_the_drop_of_another
+            places_in_line_leave_a_lasting_watch_alone;
     };
     let servers = [Kind::Zoolet, Kind::Apache, Kind::Ensemble]
         .map(|kind| Lazy { kind, server: Arc::default() });

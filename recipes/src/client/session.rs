@@ -12,7 +12,11 @@
 //! - An event is told before the answer of any later request.
 //! - After a reconnect the credentials and the watches are there before any request is sent.
 
-use std::collections::{BTreeSet, VecDeque};
+mod unwatch;
+#[cfg(test)]
+mod watch_sweep;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -27,7 +31,7 @@ use super::call::{Call, Outcome};
 use super::clock::Instant;
 use super::rewatch;
 use super::state::ConnectionState;
-use super::watches::{Cell, Heard, Kind, Watches};
+use super::watches::{Cell, Heard, Kind, Kinds, Watches};
 
 /// How a session is to be.
 #[derive(Debug, Clone)]
@@ -87,6 +91,8 @@ struct Sent {
     at: Instant,
     call: Arc<Call>,
     watch: Option<Registration>,
+    /// The watch was left to a lasting one of the same path.
+    is_covered: bool,
 }
 
 /// Why a connection is of no use any more.
@@ -131,8 +137,10 @@ pub(crate) struct Session {
     authenticating: VecDeque<Option<Arc<Call>>>,
     pings: VecDeque<Instant>,
     watches: Watches,
-    /// Paths with a lasting watch that nobody waits for any more, and that cannot be taken back yet.
-    lingering: BTreeSet<String>,
+    /// Watches that the server has, that nobody waits for any more, and that cannot be taken back yet.
+    stale: BTreeMap<String, Kinds>,
+    /// How many of the requests that were sent are `addWatch`.
+    lasting_under_way: usize,
     outgoing: VecDeque<Bytes>,
     last_sent: Instant,
     last_heard: Instant,
@@ -166,7 +174,8 @@ impl Session {
             authenticating: VecDeque::new(),
             pings: VecDeque::new(),
             watches: Watches::default(),
-            lingering: BTreeSet::new(),
+            stale: BTreeMap::new(),
+            lasting_under_way: 0,
             outgoing: VecDeque::new(),
             last_sent: now,
             last_heard: now,
@@ -246,11 +255,15 @@ impl Session {
                 self.watches.add(path, kind, cell);
             }
         }
+        let (request, is_covered) = self.beside_lasting(request, watch.as_ref());
+        if watch.is_some() && call.op == OpCode::ADD_WATCH {
+            self.lasting_under_way += 1;
+        }
         let xid = Xid(self.next_xid);
         // Xids are positive; after the last comes the first.
         self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
         self.outgoing.push_back(encode_request(xid, &request));
-        self.sent.push_back(Sent { xid, at: now, call, watch });
+        self.sent.push_back(Sent { xid, at: now, call, watch, is_covered });
         self.last_sent = now;
     }
 
@@ -271,47 +284,6 @@ impl Session {
         self.outgoing.push_back(encode_request(Xid::AUTH, &request));
         self.authenticating.push_back(call);
         self.last_sent = now;
-    }
-
-    /// Forgets a watcher. What the server still has of it is taken back, if nobody else watches.
-    pub(crate) fn unwatch(&mut self, path: &str, kind: Kind, cell: &Arc<Cell>, now: Instant) {
-        // A watch that is on its way to the server is taken back when the answer tells that it
-        // is there.
-        cell.abandon();
-        if self.watches.remove(path, kind, cell) {
-            self.take_back(path, kind, now);
-        }
-    }
-
-    fn take_back(&mut self, path: &str, kind: Kind, now: Instant) {
-        if self.phase != Phase::Up {
-            return;
-        }
-        if kind.is_one_shot() {
-            self.send_removal(path, kind, now);
-        } else {
-            self.lingering.insert(path.to_owned());
-        }
-        self.take_back_lingering(path, now);
-    }
-
-    /// Takes a lasting watch back once nothing else of its path is watched: the request takes all kinds.
-    fn take_back_lingering(&mut self, path: &str, now: Instant) {
-        let is_asked_for =
-            |sent: &Sent| sent.watch.as_ref().is_some_and(|watch| watch.path == path);
-        if self.lingering.contains(path)
-            && !self.watches.has(path)
-            && !self.sent.iter().any(is_asked_for)
-        {
-            self.lingering.remove(path);
-            self.send_removal(path, Kind::Persistent, now);
-        }
-    }
-
-    fn send_removal(&mut self, path: &str, kind: Kind, now: Instant) {
-        let request = rewatch::removal(path, kind);
-        let call = Call::new(request.op_code());
-        self.transmit(Submission::new(request, call), now);
     }
 
     /// Ends the session, if there is a connection to say so; else the server will, in time.
@@ -368,8 +340,9 @@ impl Session {
         self.phase = Phase::Down;
         self.outgoing.clear();
         self.pings.clear();
-        // The next connection leaves those watches only that somebody waits for.
-        self.lingering.clear();
+        // The next connection registers those watches only that somebody waits for.
+        self.stale.clear();
+        self.lasting_under_way = 0;
         let mut is_over = false;
         for sent in std::mem::take(&mut self.sent) {
             is_over |= sent.call.op == OpCode::CLOSE_SESSION;
@@ -435,7 +408,7 @@ impl Session {
                 // Negative from servers before 3.9.
                 self.heard_zxid = self.heard_zxid.max(zxid);
                 self.watches.fire(zxid, &event, &mut self.wakers);
-                self.take_back_lingering(event.path.text().unwrap_or_default(), now);
+                self.take_back_stale(event.path.text().unwrap_or_default(), now);
                 Ok(())
             }
             Incoming::Reply { header, body } => {
@@ -496,10 +469,8 @@ impl Session {
             }
         };
         self.last_proven = self.last_proven.max(sent.at);
-        if let Some(watch) = sent.watch {
-            let path = watch.path.clone();
-            self.register(watch, sent.call.op, header.err, now);
-            self.take_back_lingering(&path, now);
+        if !self.handle_watched(&sent, header.err, now) {
+            return Ok(());
         }
         let is_close = sent.call.op == OpCode::CLOSE_SESSION;
         self.complete(&sent.call, Outcome::Answered(header, body));
@@ -507,22 +478,6 @@ impl Session {
             self.end(Outcome::Closed);
         }
         Ok(())
-    }
-
-    /// Notes a watch that the server left: where there was a znode, and by `exists` also where
-    /// there was none.
-    fn register(&mut self, watch: Registration, op: OpCode, err: ErrorCode, now: Instant) {
-        let kind = match (err, op) {
-            (ErrorCode::OK, _) => watch.kind,
-            (ErrorCode::NO_NODE, OpCode::EXISTS) => Kind::Exist,
-            _ => return,
-        };
-        let Registration { path, cell, .. } = watch;
-        let is_abandoned = cell.is_abandoned();
-        self.watches.add(path.clone(), kind, Arc::clone(&cell));
-        if is_abandoned && self.watches.remove(&path, kind, &cell) {
-            self.take_back(&path, kind, now);
-        }
     }
 
     /// Time has passed.

@@ -68,8 +68,8 @@ impl Drop for Watching {
 /// A watch that tells of one change: a future. It survives reconnects within the session, and what
 /// happened meanwhile is told then.
 ///
-/// Dropping it forgets it, here and, when nobody else of this client watches the same, on the
-/// server.
+/// Dropping it forgets it, here and, as soon as no other watch of this client on the path needs the
+/// registration, on the server. Other watches of the path are not affected.
 #[derive(Debug)]
 #[must_use = "a watch that is dropped is forgotten"]
 pub struct Watcher(Watching);

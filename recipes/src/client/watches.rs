@@ -4,6 +4,7 @@
 //! each part has a [`Cell`] of its own.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::{BitAnd, BitOr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -41,6 +42,85 @@ impl Kind {
             Self::Persistent => true,
             Self::Recursive => event_type != EventType::NODE_CHILDREN_CHANGED,
         }
+    }
+}
+
+/// A set of kinds; those of `getData` and of `exists` are one, as they are for a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Kinds(u8);
+
+impl Kinds {
+    /// The kinds that stay until they are taken back.
+    pub(crate) const LASTING: Self = Self::of(Kind::Persistent).with(Kind::Recursive);
+
+    const fn of(kind: Kind) -> Self {
+        Self(match kind {
+            Kind::Data | Kind::Exist => 1,
+            Kind::Child => 2,
+            Kind::Persistent => 4,
+            Kind::Recursive => 8,
+        })
+    }
+
+    const fn with(self, kind: Kind) -> Self {
+        Self(self.0 | Self::of(kind).0)
+    }
+
+    /// The kinds that a removal of a one-shot kind may take, on a server of any version.
+    pub(crate) fn in_table_of(kind: Kind) -> Self {
+        match kind {
+            Kind::Child => Self::of(Kind::Child).with(Kind::Persistent),
+            _ => Self::LASTING.with(Kind::Data),
+        }
+    }
+
+    pub(crate) fn add(&mut self, kind: Kind) {
+        *self = self.with(kind);
+    }
+
+    pub(crate) fn remove(&mut self, kind: Kind) {
+        self.0 &= !Self::of(kind).0;
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn has_any(self, others: Self) -> bool {
+        !(self & others).is_none()
+    }
+
+    /// Whether one of these lasting kinds hears all that a one-shot kind hears of.
+    pub(crate) fn covers(self, kind: Kind) -> bool {
+        kind.is_one_shot() && self.has_any(Self::in_table_of(kind) & Self::LASTING)
+    }
+}
+
+impl From<Kind> for Kinds {
+    fn from(kind: Kind) -> Self {
+        Self::of(kind)
+    }
+}
+
+impl BitOr for Kinds {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitAnd for Kinds {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl FromIterator<Kind> for Kinds {
+    fn from_iter<I: IntoIterator<Item = Kind>>(kinds: I) -> Self {
+        kinds.into_iter().fold(Self::default(), Self::with)
     }
 }
 
@@ -214,9 +294,9 @@ impl Watches {
         })
     }
 
-    /// Whether anything about a path is watched.
-    pub(crate) fn has(&self, path: &str) -> bool {
-        self.by_path.contains_key(path)
+    /// The kinds in which a path is watched.
+    pub(crate) fn kinds(&self, path: &str) -> Kinds {
+        self.by_path.get(path).into_iter().flatten().map(|(kind, _)| *kind).collect()
     }
 
     /// How many watchers there are.
