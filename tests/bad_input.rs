@@ -365,17 +365,107 @@ async fn lists_and_identities_have_their_limits() {
     };
     let max = zoolet::core::limits::ACL_ENTRIES_MAX;
     assert_eq!(client.call(&set_acl(max + 1)).await.0.err, ErrorCode::INVALID_ACL);
-    let auth = |n: usize| {
-        let (scheme, auth) = (Some("digest".into()), Some(Bytes::from(format!("user{n}:x"))));
-        Request::Session(zoolet::protocol::Session::Auth(zoolet::protocol::Auth {
-            auth_type: 0,
-            scheme,
-            auth,
-        }))
-    };
     // The address is one of them.
     for n in 1..zoolet::core::limits::IDENTITIES_MAX {
-        assert_eq!(client.call(&auth(n)).await.0.err, ErrorCode::OK);
+        assert_eq!(client.call(&auth(&format!("u{n}:x"))).await.0.err, ErrorCode::OK);
     }
-    assert_eq!(client.call(&auth(0)).await.0.err, ErrorCode::AUTH_FAILED);
+    assert_eq!(client.call(&auth("u0:x")).await.0.err, ErrorCode::AUTH_FAILED);
+}
+
+/// Credentials of the digest scheme.
+fn auth(credentials: &str) -> Request {
+    Request::Session(zoolet::protocol::Session::Auth(zoolet::protocol::Auth {
+        auth_type: 0,
+        scheme: Some("digest".into()),
+        auth: Some(Bytes::from(credentials.to_owned())),
+    }))
+}
+
+#[tokio::test]
+async fn an_identity_has_a_length_limit_and_so_have_all_of_a_connection_together() {
+    use zoolet::core::limits::{IDENTITIES_BYTES_MAX, IDENTITY_BYTES_MAX};
+
+    let server = zoolet::Server::builder().start().await.unwrap();
+    let (mut client, _) = Local::connect(&server, 30_000).await;
+    let long = |n: usize| format!("{n}{}:secret", "u".repeat(IDENTITY_BYTES_MAX - 100));
+    for n in 0..IDENTITIES_BYTES_MAX / IDENTITY_BYTES_MAX {
+        assert_eq!(client.call(&auth(&long(n))).await.0.err, ErrorCode::OK);
+    }
+    let who = Request::Session(zoolet::protocol::Session::WhoAmI);
+    let (_, Response::WhoAmI(infos)) = client.call(&who).await else { panic!("no answer") };
+    let bytes: usize = infos.iter().map(|info| info.user.as_deref().unwrap_or("").len()).sum();
+    assert!(bytes <= IDENTITIES_BYTES_MAX, "{bytes}");
+    assert_eq!(client.call(&auth(&long(9))).await.0.err, ErrorCode::AUTH_FAILED);
+
+    let (mut other, _) = Local::connect(&server, 30_000).await;
+    let too_long = format!("{}:secret", "u".repeat(IDENTITY_BYTES_MAX));
+    assert_eq!(other.call(&auth(&too_long)).await.0.err, ErrorCode::AUTH_FAILED);
+
+    let (mut third, _) = Local::connect(&server, 30_000).await;
+    let id = zoolet::protocol::Id::new("digest", format!("{}:x", "u".repeat(IDENTITY_BYTES_MAX)));
+    let entry = zoolet::protocol::Acl { permissions: zoolet::protocol::Permissions::READ, id };
+    let acl = Some(vec![entry]);
+    let set = zoolet::protocol::SetAcl { path: "/zookeeper".into(), acl, version: (-1).into() };
+    let set = Request::Write(Write::SetAcl(set));
+    assert_eq!(third.call(&set).await.0.err, ErrorCode::INVALID_ACL);
+}
+
+#[tokio::test]
+async fn a_request_puts_a_small_multiple_of_its_size_into_the_log() {
+    use zoolet::core::limits::{TXN_BYTES_ALWAYS, TXN_BYTES_PER_BYTE};
+
+    let disk = zoolet::storage::MemDisk::default();
+    let storage = zoolet::storage::StorageConfig {
+        disk: std::sync::Arc::new(disk.clone()),
+        ..zoolet::storage::StorageConfig::at("/data")
+    };
+    let logged = || log_bytes(&disk);
+    let config = Config { storage: Some(storage), ..Config::default() };
+    let server = zoolet::Server::builder().config(config).start().await.unwrap();
+    let (mut client, _) = Local::connect(&server, 30_000).await;
+    for n in 0..90 {
+        assert_eq!(client.call(&auth(&format!("u{n}:x"))).await.0.err, ErrorCode::OK);
+    }
+    let all = zoolet::protocol::Acl {
+        permissions: zoolet::protocol::Permissions::ALL,
+        id: zoolet::protocol::Id::new("auth", ""),
+    };
+    let creates = |count: usize| {
+        let create = |n: usize| {
+            zoolet::protocol::MultiOp::Create(zoolet::protocol::Create {
+                kind: zoolet::protocol::CreateKind::Create,
+                path: format!("/{n}").as_str().into(),
+                data: None,
+                acl: Some(vec![all.clone()]),
+                flags: CreateFlags::PERSISTENT,
+            })
+        };
+        Request::Write(Write::Multi((0..count).map(create).collect()))
+    };
+    let is_refused = |response: &Response| match response {
+        Response::Multi(results) => results.iter().any(
+            |result| matches!(result, zoolet::protocol::MultiResult::Error(code) if !code.is_ok()),
+        ),
+        other => panic!("{other:?}"),
+    };
+    for (count, refused) in [(1, false), (10_000, true)] {
+        let before = logged();
+        let request = creates(count);
+        let (header, response) = client.call(&request).await;
+        assert_eq!(is_refused(&response), refused, "{header:?}");
+        let asked = request.encoded_len();
+        let most = TXN_BYTES_ALWAYS + TXN_BYTES_PER_BYTE * asked;
+        let logged = logged() - before;
+        assert!(logged <= most as u64, "{logged} bytes in the log for {asked} bytes of request");
+    }
+}
+
+/// The bytes of all logs on a disk.
+fn log_bytes(disk: &zoolet::storage::MemDisk) -> u64 {
+    use zoolet::storage::Disk;
+
+    let directory = std::path::Path::new("/data/version-2");
+    let names = disk.list(directory).unwrap();
+    let logs = names.iter().filter(|name| name.starts_with("log."));
+    logs.map(|name| disk.length(&directory.join(name)).unwrap()).sum()
 }

@@ -99,6 +99,19 @@ impl MultiOp {
         }
     }
 
+    /// The bytes of it in a multi on the wire: a header and its body.
+    ///
+    /// ```
+    /// use zoolet_protocol::{Check, Expect, MultiOp};
+    ///
+    /// let check = MultiOp::Check(Check { path: "/a".into(), version: Expect::Any });
+    /// assert_eq!(check.encoded_len(), 9 + 4 + 2 + 4);
+    /// ```
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        MultiHeader::BYTES + self.body_len()
+    }
+
     pub(crate) fn body_len(&self) -> usize {
         match self {
             Self::Create(create) => create.encoded_len(),
@@ -308,7 +321,7 @@ pub(crate) fn encode_ops(ops: &[MultiOp], out: &mut BytesMut) {
 }
 
 pub(crate) fn ops_len(ops: &[MultiOp]) -> usize {
-    MultiHeader::BYTES + ops.iter().map(|op| MultiHeader::BYTES + op.body_len()).sum::<usize>()
+    MultiHeader::BYTES + ops.iter().map(MultiOp::encoded_len).sum::<usize>()
 }
 
 pub(crate) fn encode_reads(reads: &[MultiReadOp], out: &mut BytesMut) {

@@ -14,6 +14,7 @@ pub use self::records::{
 };
 use crate::code::OpCode;
 use crate::id::Xid;
+use crate::jute::Encode;
 use crate::multi::{MultiOp, MultiReadOp};
 use crate::path::RawPath;
 use crate::record;
@@ -151,6 +152,28 @@ pub enum Write {
     Reconfig(Reconfig),
     /// `closeSession`.
     CloseSession,
+}
+
+impl Write {
+    /// The bytes of its body on the wire.
+    ///
+    /// ```
+    /// use zoolet_protocol::Write;
+    ///
+    /// assert_eq!(Write::CloseSession.encoded_len(), 0);
+    /// assert_eq!(Write::DeleteContainer("/a".into()).encoded_len(), 4 + 2);
+    /// ```
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        match self {
+            Self::Op(op) => op.body_len(),
+            Self::SetAcl(set_acl) => set_acl.encoded_len(),
+            Self::DeleteContainer(path) => path.encoded_len(),
+            Self::Multi(ops) => crate::multi::ops_len(ops),
+            Self::Reconfig(reconfig) => reconfig.encoded_len(),
+            Self::CloseSession => 0,
+        }
+    }
 }
 
 /// About the connection itself.

@@ -160,19 +160,15 @@ impl Encode for Request {
                 | Read::Sync(path)
                 | Read::GetEphemerals(path)
                 | Read::GetAllChildrenNumber(path),
-            )
-            | Self::Write(Write::DeleteContainer(path)) => path.encoded_len(),
+            ) => path.encoded_len(),
             Self::Read(Read::CheckWatches(check)) => check.encoded_len(),
             Self::Read(Read::MultiRead(reads)) => multi::reads_len(reads),
             Self::Watch(Watch::Add(add)) => add.encoded_len(),
             Self::Watch(Watch::Remove(remove)) => remove.encoded_len(),
             Self::Watch(Watch::Set(lists)) => lists.short_len(),
             Self::Watch(Watch::Set2(lists)) => lists.encoded_len(),
-            Self::Write(Write::Op(op)) => op.body_len(),
-            Self::Write(Write::SetAcl(set_acl)) => set_acl.encoded_len(),
-            Self::Write(Write::Multi(ops)) => multi::ops_len(ops),
-            Self::Write(Write::Reconfig(reconfig)) => reconfig.encoded_len(),
-            Self::Write(Write::CloseSession) | Self::Session(Session::Ping | Session::WhoAmI) => 0,
+            Self::Write(write) => write.encoded_len(),
+            Self::Session(Session::Ping | Session::WhoAmI) => 0,
             Self::Session(Session::Auth(auth)) => auth.encoded_len(),
             Self::Session(Session::Sasl(token)) => token.encoded_len(),
             Self::Unknown { body, .. } => body.len(),

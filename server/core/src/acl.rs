@@ -15,7 +15,9 @@ use bytestring::ByteString;
 use hashbrown::HashSet;
 use zoolet_protocol::{Acl, ClientInfo, ErrorCode, Id, Permissions};
 
-use crate::limits::{ACL_ENTRIES_MAX, IDENTITIES_MAX};
+use crate::limits::{
+    ACL_ENTRIES_MAX, IDENTITIES_BYTES_MAX, IDENTITIES_MAX, IDENTITY_BYTES_MAX, LOGGED_CHARS_MAX,
+};
 use crate::settings::Settings;
 
 /// Who a connection is: its address and what it proved with `auth`. Never shrinks.
@@ -50,6 +52,11 @@ impl Identities {
     /// The identities, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = &Id> {
         self.0.iter()
+    }
+
+    /// The bytes of their texts.
+    fn text_bytes(&self) -> usize {
+        self.iter().map(|id| id.id.as_deref().unwrap_or_default().len()).sum()
     }
 
     /// Whether one of them is of `scheme`.
@@ -244,7 +251,8 @@ fn is_valid(scheme: &str, id: Option<&str>, settings: &Settings) -> Result<bool,
         "digest" if settings.digest_scheme => digest::is_valid,
         _ => return Ok(false),
     };
-    id.map(is_valid).ok_or(ErrorCode::MARSHALLING_ERROR)
+    let id = id.ok_or(ErrorCode::MARSHALLING_ERROR)?;
+    Ok(id.len() <= IDENTITY_BYTES_MAX && is_valid(id))
 }
 
 /// Credentials that were refused: an unknown scheme, say.
@@ -260,8 +268,12 @@ pub struct AuthRefused(Refusal);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Refusal {
+    /// The begin of the scheme's name, which is as long as the client likes.
     NoProvider(String),
     TooMany,
+    /// An identity of so many bytes.
+    TooLong(usize),
+    TooLongTogether,
 }
 
 impl fmt::Display for AuthRefused {
@@ -271,6 +283,15 @@ impl fmt::Display for AuthRefused {
             Refusal::TooMany => {
                 write!(f, "the connection has {IDENTITIES_MAX} identities, and may have no more")
             }
+            Refusal::TooLong(bytes) => write!(
+                f,
+                "the identity has {bytes} bytes, and may have {IDENTITY_BYTES_MAX}: use a shorter user name"
+            ),
+            Refusal::TooLongTogether => write!(
+                f,
+                "the identities of a connection may have {IDENTITIES_BYTES_MAX} bytes together: \
+                 use shorter user names or fewer"
+            ),
         }
     }
 }
@@ -282,7 +303,9 @@ impl std::error::Error for AuthRefused {}
 ///
 /// # Errors
 ///
-/// [`AuthRefused`] if the scheme has no provider. ZooKeeper then closes the connection.
+/// [`AuthRefused`] if the scheme has no provider, or if a limit is exceeded: [`IDENTITIES_MAX`],
+/// [`IDENTITY_BYTES_MAX`] or [`IDENTITIES_BYTES_MAX`]. The server then closes the connection, as
+/// ZooKeeper does.
 ///
 /// ```
 /// use zoolet_core::{Identities, Settings, authenticate};
@@ -305,10 +328,20 @@ pub fn authenticate(
         "digest" if settings.digest_scheme => {
             let id = digest::identity(credentials, settings.digest_algorithm);
             let is_super = settings.super_digest.as_deref() == Some(id.as_str());
+            if id.len() > IDENTITY_BYTES_MAX {
+                return Err(AuthRefused(Refusal::TooLong(id.len())));
+            }
             let before =
                 if is_super { identities.and(Id::new("super", "")) } else { identities.clone() };
-            Ok(before.and(Id::new("digest", id)))
+            let all = before.and(Id::new("digest", id));
+            if all.text_bytes() > IDENTITIES_BYTES_MAX {
+                return Err(AuthRefused(Refusal::TooLongTogether));
+            }
+            Ok(all)
         }
-        _ => Err(AuthRefused(Refusal::NoProvider(scheme.to_owned()))),
+        _ => {
+            let shown = scheme.chars().take(LOGGED_CHARS_MAX).collect();
+            Err(AuthRefused(Refusal::NoProvider(shown)))
+        }
     }
 }

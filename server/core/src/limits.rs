@@ -7,6 +7,17 @@ pub const ACL_ENTRIES_MAX: usize = 1_000;
 /// The identities of a connection, each of which may become an entry of a list.
 pub const IDENTITIES_MAX: usize = 100;
 
+/// The bytes of the text of an identity: in an access control list, and of a connection. Each znode of a
+/// list keeps them, and each request of a connection carries its identities.
+pub const IDENTITY_BYTES_MAX: usize = 1 << 10;
+
+/// The bytes of all identities of a connection together. `auth` in a list stands for all of them, so
+/// that few bytes of a request put as many into the log.
+pub const IDENTITIES_BYTES_MAX: usize = 4 << 10;
+
+/// The characters of a client's text that a log line shows at most.
+pub const LOGGED_CHARS_MAX: usize = 64;
+
 /// The text of a quota's limits or counters, which is read with every change that counts towards
 /// it. ZooKeeper's own is not a tenth of it.
 pub const QUOTA_TEXT_BYTES_MAX: usize = 1_024;
@@ -21,6 +32,14 @@ pub const MULTI_READ_BYTES_MAX: usize = 64 << 20;
 /// The bytes of a transaction, about. A multi may ask for long lists of access control with few bytes,
 /// and what was acknowledged must be read from the log again, where a record of 64 MiB is believed.
 pub const TXN_BYTES_MAX: usize = 60 << 20;
+
+/// The bytes of a transaction that any write may cause, however short it is: those of a list that stands
+/// for all identities of a connection.
+pub const TXN_BYTES_ALWAYS: usize = IDENTITIES_BYTES_MAX + (2 << 10);
+
+/// The bytes of a transaction for each byte of the request beyond [`TXN_BYTES_ALWAYS`]. The paths and the
+/// data of a request are in its transaction once; only `auth` in a list becomes more than it was.
+pub const TXN_BYTES_PER_BYTE: usize = 8;
 
 /// The bytes of the paths that the transaction of a session's end tells. Those that it does not tell go
 /// with the session all the same, as all do in logs from before ZooKeeper 3.6, and a reader with

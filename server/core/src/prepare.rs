@@ -7,6 +7,8 @@
 mod create;
 mod view;
 
+use std::borrow::Cow;
+
 #[cfg(feature = "planted-bugs")]
 use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
@@ -18,7 +20,8 @@ use self::view::View;
 use crate::acl;
 use crate::core::{Core, Requester};
 use crate::limits::{
-    CLOSE_SESSION_BYTES_MAX, QUOTA_COUNTS_PER_MULTI, QUOTA_TEXT_BYTES_MAX, TXN_BYTES_MAX,
+    CLOSE_SESSION_BYTES_MAX, QUOTA_COUNTS_PER_MULTI, QUOTA_TEXT_BYTES_MAX, TXN_BYTES_ALWAYS,
+    TXN_BYTES_MAX, TXN_BYTES_PER_BYTE,
 };
 use crate::owner::Owner;
 use crate::quota::{Change, QuotaZnode, Track};
@@ -47,7 +50,10 @@ impl Core {
             Write::CloseSession => Ok(self.decide_close_session(requester.session)),
         };
         let decision = decision.and_then(|op| match op.about_bytes() {
-            ..=TXN_BYTES_MAX => Ok(op),
+            ..=TXN_BYTES_ALWAYS => Ok(op),
+            // Requests before it created the ephemerals whose paths it has.
+            ..=TXN_BYTES_MAX if matches!(write, Write::CloseSession) => Ok(op),
+            bytes if bytes <= txn_bytes_max(write.encoded_len()) => Ok(op),
             _ => Err(ErrorCode::BAD_ARGUMENTS),
         });
         self.txn(requester, time_ms, decision.unwrap_or_else(TxnOp::Error))
@@ -107,12 +113,15 @@ impl Core {
         let mut view = View::of(&self.tree);
         let mut decided = Vec::with_capacity(ops.len());
         let ops = ops.iter().map(create::normalised).collect::<Result<Vec<_>, _>>()?;
-        let (mut counts, mut bytes) = (0, 0);
+        let (mut counts, mut bytes, mut bytes_max) = (0, 0, None);
         for (index, op) in ops.iter().enumerate() {
             let decision = self.decide(op, requester, &view).and_then(|txn| {
                 counts += usize::from(is_count(&txn));
                 bytes += txn.about_bytes();
-                if counts > QUOTA_COUNTS_PER_MULTI || bytes > TXN_BYTES_MAX {
+                // Nothing is decided beyond the limit: what is decided takes memory.
+                let is_too_long = bytes > TXN_BYTES_ALWAYS
+                    && bytes > *bytes_max.get_or_insert_with(|| txn_bytes_max(multi_len(&ops)));
+                if counts > QUOTA_COUNTS_PER_MULTI || is_too_long {
                     return Err(ErrorCode::BAD_ARGUMENTS);
                 }
                 Ok(txn)
@@ -236,6 +245,16 @@ impl Core {
     fn check_session(&self, requester: &Requester) -> Result<(), ErrorCode> {
         if self.has_session(requester.session) { Ok(()) } else { Err(ErrorCode::SESSION_EXPIRED) }
     }
+}
+
+/// The bytes that a request of `asked` bytes may put into the log.
+fn txn_bytes_max(asked: usize) -> usize {
+    TXN_BYTES_MAX.min(TXN_BYTES_ALWAYS + asked.saturating_mul(TXN_BYTES_PER_BYTE))
+}
+
+/// The bytes of the operations of a multi on the wire.
+fn multi_len(ops: &[Cow<'_, MultiOp>]) -> usize {
+    ops.iter().map(|op| op.encoded_len()).sum()
 }
 
 /// Whether it creates a counter, and so counts.
