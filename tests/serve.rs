@@ -10,6 +10,7 @@ use std::net::TcpListener;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use zoolet::client::Client;
 use zoolet::protocol::ConnectRequest;
 
 use self::command::{Running, run, within_limit};
@@ -55,6 +56,33 @@ async fn clients_are_let_go_when_it_ends() {
     let (status, stderr) = server.end("TERM").await;
     assert_eq!(status.code(), Some(0), "{stderr}");
     assert!(within_limit(client.receive()).await.is_none());
+}
+
+#[tokio::test]
+async fn connections_leave_file_descriptors_for_logs_and_snapshots() {
+    let data_dir = command::directory("few-descriptors");
+    let data_dir = data_dir.to_str().expect("the path is UTF-8");
+    let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
+    args.extend(["--snap-count", "5", "--max-client-cnxns", "0"]);
+    let server = Running::start_with_descriptors(64, &args).await;
+    let address = server.address.to_string();
+    let client = within_limit(Client::connect(address.as_str())).await.expect("it listens");
+
+    let mut idle = Vec::new();
+    for _ in 0..100 {
+        idle.push(within_limit(TcpStream::connect(server.address)).await.expect("it listens"));
+    }
+    // Each fifth change begins a log and a snapshot.
+    for n in 0..50 {
+        let create = client.create(&format!("/{n}"));
+        within_limit(create.into_future()).await.expect("the server goes on");
+    }
+    idle.clear();
+    let other = within_limit(Client::connect(address.as_str())).await.expect("it accepts again");
+    assert_eq!(within_limit(other.children("/").into_future()).await.expect("it answers").len(), 51);
+    let (status, stderr) = server.end("TERM").await;
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("the last file descriptors are kept for files"), "{stderr}");
 }
 
 #[tokio::test]

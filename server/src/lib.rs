@@ -26,6 +26,7 @@
 mod clock;
 mod config;
 mod connection;
+mod descriptors;
 mod durable;
 mod engine;
 mod four_letter;

@@ -38,6 +38,10 @@ pub const SESSIONLESS_TIMEOUT: Duration = Duration::from_secs(10);
 /// `nio.shutdownTimeout`.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The descriptors that connections leave for files: a log and a snapshot that are begun, those that
+/// are read and purged, and what the process opens beside the server.
+pub const DESCRIPTORS_KEPT: u64 = 32;
+
 /// How long to wait after a connection could not be accepted, for want of file descriptors say.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 

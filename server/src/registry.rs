@@ -157,6 +157,9 @@ pub(crate) struct Registry {
     peers: DashMap<ConnectionId, Arc<Peer>>,
     sessions: DashMap<SessionId, Arc<Liveness>>,
     per_address: DashMap<IpAddr, usize>,
+    /// The connections in `peers`: counted apart, so that the limit holds for connections that come at
+    /// the same time.
+    peer_count: AtomicUsize,
     last_connection: AtomicU64,
 }
 
@@ -181,12 +184,15 @@ impl Registry {
         per_address_max: usize,
         connections_max: usize,
     ) -> Result<(), Full> {
-        if connections_max > 0 && self.peers.len() >= connections_max {
+        let one_more =
+            |count: usize| (connections_max == 0 || count < connections_max).then_some(count + 1);
+        if self.peer_count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             return Err(Full::Server(connections_max));
         }
         if let Some(address) = peer.address {
             let mut count = self.per_address.entry(address.ip()).or_insert(0);
             if per_address_max > 0 && *count >= per_address_max {
+                self.peer_count.fetch_sub(1, Ordering::Relaxed);
                 return Err(Full::Address(per_address_max));
             }
             *count += 1;
@@ -199,6 +205,7 @@ impl Registry {
         if self.peers.remove(&peer.id).is_none() {
             return;
         }
+        self.peer_count.fetch_sub(1, Ordering::Relaxed);
         if let Some(address) = peer.address
             && let Entry::Occupied(mut count) = self.per_address.entry(address.ip())
         {
@@ -241,5 +248,43 @@ impl Registry {
         let mut sessions: Vec<_> = self.sessions.iter().map(|entry| Arc::clone(&entry)).collect();
         sessions.sort_unstable_by_key(|liveness| liveness.session);
         sessions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::durable::Durable;
+    use crate::faults::{Faults, Gate};
+    use crate::stats::ServerStats;
+
+    const MAX: usize = 4;
+
+    fn peer(registry: &Registry) -> Arc<Peer> {
+        let id = registry.next_connection();
+        let outbox = Outbox::new(Arc::new(Durable::always()), Gate::new(&Faults::default(), id));
+        let stats = ConnectionStats::new(Arc::<ServerStats>::default(), 0);
+        Arc::new(Peer::new(id, None, outbox, stats))
+    }
+
+    #[test]
+    fn the_limit_of_connections_holds_for_those_that_come_at_once() {
+        for _ in 0..300 {
+            let registry = Registry::default();
+            let start = Barrier::new(2 * MAX);
+            let is_admitted = || {
+                let peer = peer(&registry);
+                start.wait();
+                registry.admit(&peer, 0, MAX).is_ok()
+            };
+            let admitted = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..2 * MAX).map(|_| scope.spawn(is_admitted)).collect();
+                let results = threads.into_iter().map(|thread| thread.join().unwrap());
+                results.filter(|is_admitted| *is_admitted).count()
+            });
+            assert_eq!(admitted, MAX);
+        }
     }
 }

@@ -17,6 +17,7 @@ use zoolet_protocol::FrameCodec;
 
 use crate::config::Config;
 use crate::connection::Connection;
+use crate::descriptors::is_kept_for_files;
 use crate::engine::Engine;
 use crate::faults;
 use crate::four_letter::{self, Word};
@@ -54,6 +55,15 @@ pub(crate) async fn accept(
     loop {
         let Some(accepted) = cancelled.run_until_cancelled(listener.accept()).await else { return };
         match accepted {
+            Ok((stream, _)) if is_kept_for_files(&stream) => {
+                drop(stream);
+                engine.stats.connections_rejected.add(1);
+                tracing::warn!(
+                    "a connection is refused: the last file descriptors are kept for files; \
+                     raise the limit (`ulimit -n`) or lower maxCnxns"
+                );
+                tokio::time::sleep(ACCEPT_RETRY).await;
+            }
             Ok((stream, address)) => {
                 // On a socket for both families an IPv4 client has an address of IPv6.
                 let address = SocketAddr::new(address.ip().to_canonical(), address.port());

@@ -20,7 +20,18 @@ pub(crate) async fn within_limit<T>(what: impl Future<Output = T>) -> T {
 }
 
 fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zoolet"));
+    prepared(Command::new(env!("CARGO_BIN_EXE_zoolet")), args)
+}
+
+/// The command with so many file descriptors at most.
+fn command_with_descriptors(limit: u32, args: &[&str]) -> Command {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("ulimit -n {limit}; exec \"$0\" \"$@\""));
+    shell.arg(env!("CARGO_BIN_EXE_zoolet"));
+    prepared(shell, args)
+}
+
+fn prepared(mut command: Command, args: &[&str]) -> Command {
     command.args(args).kill_on_drop(true);
     command.env_remove("RUST_LOG").env_remove("NO_COLOR");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -54,7 +65,16 @@ pub(crate) struct Running {
 impl Running {
     /// Returns when the first line has said where it listens.
     pub(crate) async fn start(args: &[&str]) -> Self {
-        let mut child = command(args).spawn().expect("the command can be started");
+        Self::spawn(command(args)).await
+    }
+
+    /// As [`Running::start`], with so many file descriptors at most.
+    pub(crate) async fn start_with_descriptors(limit: u32, args: &[&str]) -> Self {
+        Self::spawn(command_with_descriptors(limit, args)).await
+    }
+
+    async fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("the command can be started");
         let stdout = child.stdout.take().expect("it is piped");
         let mut stdout = BufReader::new(stdout).lines();
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
