@@ -156,7 +156,7 @@ impl Demo {
         for sold in all {
             table.add_row(row(sold));
         }
-        print(&format!("{table}\n\n{}\n", moral(all, self.items)));
+        print(&format!("{table}\n\n{}\n", moral(all, self.items, self.buyers)));
     }
 }
 
@@ -196,15 +196,21 @@ fn right(text: &str) -> Cell {
 }
 
 /// What is to be learned from it, in one sentence or two.
-fn moral(all: &[Sold], items: usize) -> String {
+fn moral(all: &[Sold], items: usize, buyers: usize) -> String {
     let of = |act| all.iter().find(|sold: &&Sold| sold.act == act);
     let (Some(none), Some(herd), Some(mutex)) =
         (of(Act::NoLock), of(Act::Herd), of(Act::Predecessor))
     else {
         return String::new();
     };
+    let has_enough_for_all = items >= buyers;
     let items = grouped(items as f64);
     let first = match none.oversold {
+        0 if has_enough_for_all => {
+            "There was enough for all, so that nothing could be oversold; ask for fewer --items than \
+             --buyers to see what a lock prevents."
+                .to_owned()
+        }
         0 => "Without a lock nothing was oversold this time; it was luck.".to_owned(),
         _ => {
             let sold = grouped(none.sold as f64);

@@ -6,14 +6,16 @@ mod test_control;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use tokio::sync::mpsc;
-use zoolet_server::Config;
 use zoolet_server::faults::Faults;
 use zoolet_server::storage::{Durability, StorageConfig, StorageError};
+use zoolet_server::{Config, Server};
 
 use self::listen::ListenError;
 use crate::choices::{Choices, Contradiction};
@@ -100,8 +102,10 @@ async fn serve(
             failure = server.failure() => return Err(ServeError::Storage(failure)),
             Some(restart) = restarts.recv() => {
                 let again: Vec<_> = server.local_addr().into_iter().collect();
-                server.shutdown().await;
-                tokio::time::sleep(restart.down).await;
+                if let Some(signal) = stop_for(restart.down, server, &mut signals).await? {
+                    tracing::info!("{signal} received during a restart");
+                    return Ok(());
+                }
                 server = listen::start(&config, &again, faults.as_ref()).await?;
                 // Who asked for it may have gone.
                 let _ = restart.done.send(());
@@ -109,6 +113,33 @@ async fn serve(
         }
     };
     tracing::info!("{signal} received, shutting down");
+    stop(server, &mut signals).await
+}
+
+/// Shuts a server down and waits for some time; returns the signal that ends the restart, if one came.
+async fn stop_for(
+    down: Duration,
+    server: Server,
+    signals: &mut Signals,
+) -> Result<Option<&'static str>, ServeError> {
+    let mut shutdown = pin!(server.shutdown());
+    tokio::select! {
+        () = &mut shutdown => {}
+        signal = signals.next() => {
+            tokio::select! {
+                () = shutdown => return Ok(Some(signal)),
+                _ = signals.next() => return Err(ServeError::Hurried),
+            }
+        }
+    }
+    tokio::select! {
+        () = tokio::time::sleep(down) => Ok(None),
+        signal = signals.next() => Ok(Some(signal)),
+    }
+}
+
+/// Shuts a server down, unless a signal says that there is no time for that.
+async fn stop(server: Server, signals: &mut Signals) -> Result<(), ServeError> {
     tokio::select! {
         () = server.shutdown() => Ok(()),
         _ = signals.next() => Err(ServeError::Hurried),

@@ -465,7 +465,7 @@ fn log_bytes(disk: &zoolet::storage::MemDisk) -> u64 {
     use zoolet::storage::Disk;
 
     let directory = std::path::Path::new("/data/version-2");
-    let names = disk.list(directory).unwrap();
+    let names = disk.list(directory).expect("the directory is there");
     let logs = names.iter().filter(|name| name.starts_with("log."));
-    logs.map(|name| disk.length(&directory.join(name)).unwrap()).sum()
+    logs.map(|name| disk.length(&directory.join(name)).expect("the log is there")).sum()
 }

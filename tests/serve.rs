@@ -79,7 +79,10 @@ async fn connections_leave_file_descriptors_for_logs_and_snapshots() {
     }
     idle.clear();
     let other = within_limit(Client::connect(address.as_str())).await.expect("it accepts again");
-    assert_eq!(within_limit(other.children("/").into_future()).await.expect("it answers").len(), 51);
+    assert_eq!(
+        within_limit(other.children("/").into_future()).await.expect("it answers").len(),
+        51
+    );
     let (status, stderr) = server.end("TERM").await;
     assert_eq!(status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("the last file descriptors are kept for files"), "{stderr}");

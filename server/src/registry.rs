@@ -264,7 +264,7 @@ mod tests {
 
     fn peer(registry: &Registry) -> Arc<Peer> {
         let id = registry.next_connection();
-        let outbox = Outbox::new(Arc::new(Durable::always()), Gate::new(&Faults::default(), id));
+        let outbox = Outbox::new(Durable::always(), Gate::new(&Faults::default(), id));
         let stats = ConnectionStats::new(Arc::<ServerStats>::default(), 0);
         Arc::new(Peer::new(id, None, outbox, stats))
     }

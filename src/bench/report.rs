@@ -98,6 +98,22 @@ impl Story {
     }
 }
 
+/// Finds out whether the page can be written, and changes nothing.
+///
+/// # Errors
+///
+/// [`Failure::Report`] if it cannot be written.
+pub(super) fn check(path: &Path) -> Result<(), Failure> {
+    let was_there = path.exists();
+    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+    let checked = match opened {
+        Ok(_) if was_there => Ok(()),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    checked.map_err(|error| Failure::Report { path: path.to_owned(), error })
+}
+
 /// Writes the page.
 ///
 /// # Errors

@@ -40,51 +40,78 @@ pub(super) trait Workload {
     async fn measure(&self, stage: &mut Stage, point: &Self::Point) -> Result<Vec<Part>, Failure>;
 }
 
-/// Measures everything, tells the results, and leaves nothing behind on the servers.
+/// Measures everything, tells the results, and leaves nothing behind on the servers. When the run ends
+/// early, as by Ctrl-C, it tells what was measured by then.
 ///
 /// # Errors
 ///
-/// [`Failure`] if something cannot be measured; what was by then is not told.
+/// [`Failure`] if something cannot be measured.
 pub(super) fn run<W: Workload>(workload: &W, common: &Common) -> Result<(), Failure> {
     logging::start(common.log_level, LogLevel::Error);
     raise_descriptor_limit();
+    if let Some(path) = &common.report {
+        // A run may take an hour, and its page is written last.
+        report::check(path)?;
+    }
     let places = Place::all(common)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(Failure::System)?;
-    let outcome = runtime.block_on(measured(workload, common, places))?;
+    let (outcome, result) = runtime.block_on(measured(workload, common, places));
+    let Some(outcome) = outcome else { return result };
     table::tell(&outcome, common.json);
-    match &common.report {
+    let reported = match &common.report {
         Some(path) => report::write(path, &outcome, &workload.story(&outcome)),
         None => Ok(()),
-    }
+    };
+    // What went wrong first is what matters.
+    result.and(reported)
 }
 
+/// What was measured, if anything was, and how it ended.
 async fn measured<W: Workload>(
     workload: &W,
     common: &Common,
     places: Vec<Place>,
-) -> Result<Outcome, Failure> {
+) -> (Option<Outcome>, Result<(), Failure>) {
     // Before anything is created, so that no signal leaves it.
-    let mut signals = Signals::new().map_err(Failure::System)?;
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return (None, Err(Failure::System(error))),
+    };
+    let (machine, date) = (Machine::look(), date());
     let mut stages = Vec::new();
-    let result = tokio::select! {
-        result = on_stages(workload, common, places, &mut stages) => result,
+    let mut measured = Measured::default();
+    let mut result = tokio::select! {
+        result = on_stages(workload, common, places, &mut stages, &mut measured) => result,
         _ = signals.next() => Err(Failure::Interrupted),
     };
-    let mut cleaned = Ok(());
+    let mut notes = workload.notes();
+    if let Err(failure) = &result {
+        let Measured { done, planned, .. } = measured;
+        notes.push(format!("Ended early ({failure}): {done} of {planned} measurements were made."));
+    }
+    let rows = measured.into_rows();
+    let outcome = (!rows.is_empty()).then(|| Outcome {
+        bench: W::NAME,
+        command: command_line(),
+        date,
+        machine,
+        rounds: common.rounds,
+        servers: stages.iter().map(ServerFacts::of).collect(),
+        notes,
+        rows,
+    });
     for stage in stages {
-        let result = tokio::select! {
-            result = stage.clean_up() => result,
+        let cleaned = tokio::select! {
+            cleaned = stage.clean_up() => cleaned,
             // Who asks twice does not want to wait.
             _ = signals.next() => Err(Failure::Interrupted),
         };
-        cleaned = cleaned.and(result);
+        result = result.and(cleaned);
     }
-    // The first that went wrong is what matters.
-    let outcome = result?;
-    cleaned.map(|()| outcome)
+    (outcome, result)
 }
 
 async fn on_stages<W: Workload>(
@@ -92,51 +119,67 @@ async fn on_stages<W: Workload>(
     common: &Common,
     places: Vec<Place>,
     stages: &mut Vec<Stage>,
-) -> Result<Outcome, Failure> {
-    let (machine, date) = (Machine::look(), date());
+    measured: &mut Measured,
+) -> Result<(), Failure> {
     let Common { session_timeout, path, .. } = common;
     for place in places {
         let manner = Manner { session_timeout: *session_timeout, path: path.clone() };
         stages.push(Stage::open(place, manner).await?);
     }
-    let rows = rows(workload, common.rounds, stages).await?;
-    Ok(Outcome {
-        bench: W::NAME,
-        command: command_line(),
-        date,
-        machine,
-        rounds: common.rounds,
-        servers: stages.iter().map(ServerFacts::of).collect(),
-        notes: workload.notes(),
-        rows,
-    })
+    measure(workload, common.rounds, stages, measured).await
+}
+
+/// What was measured by now.
+#[derive(Debug, Default)]
+struct Measured {
+    /// Of the points that are done.
+    rows: Vec<Row>,
+    /// Of the point under way: for each server, for each round that is done.
+    rounds: Vec<Vec<Vec<Part>>>,
+    done: usize,
+    planned: usize,
+}
+
+impl Measured {
+    fn finish_point(&mut self) {
+        for (server, rounds) in std::mem::take(&mut self.rounds).into_iter().enumerate() {
+            let parts = transposed(rounds).into_iter();
+            self.rows.extend(parts.map(|part| Row::of_rounds(server, part)));
+        }
+    }
+
+    fn into_rows(mut self) -> Vec<Row> {
+        self.finish_point();
+        self.rows
+    }
 }
 
 /// Each point is measured on all servers by turns: what else the machine does meets all alike.
-async fn rows<W: Workload>(
+async fn measure<W: Workload>(
     workload: &W,
     rounds: u32,
     stages: &mut [Stage],
-) -> Result<Vec<Row>, Failure> {
+    measured: &mut Measured,
+) -> Result<(), Failure> {
     let points = workload.points();
-    let bar = bar(points.len() * rounds as usize * stages.len());
-    let mut rows = Vec::new();
+    measured.planned = points.len() * rounds as usize * stages.len();
+    let bar = bar(measured.planned);
     for point in &points {
-        let mut parts: Vec<Vec<Vec<Part>>> = stages.iter().map(|_| Vec::new()).collect();
+        measured.rounds.resize_with(stages.len(), Vec::new);
         for round in 1..=rounds {
-            for (stage, parts) in stages.iter_mut().zip(&mut parts) {
+            for (server, stage) in stages.iter_mut().enumerate() {
                 let what = workload.describe(point);
                 bar.set_message(format!("{what}, {}, round {round}", stage.name));
-                parts.push(workload.measure(stage, point).await?);
+                let parts = workload.measure(stage, point).await?;
+                measured.rounds[server].push(parts);
+                measured.done += 1;
                 bar.inc(1);
             }
         }
-        for (server, rounds) in parts.into_iter().enumerate() {
-            rows.extend(transposed(rounds).into_iter().map(|part| Row::of_rounds(server, part)));
-        }
+        measured.finish_point();
     }
     bar.finish_and_clear();
-    Ok(rows)
+    Ok(())
 }
 
 /// Of each part what it was in each round.

@@ -8,12 +8,16 @@ mod wish;
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use zoolet_server::faults::Faults;
@@ -48,12 +52,41 @@ pub(super) async fn start(
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let router = routes(Control::new(faults, restarts));
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!("the test control ends: {error}");
-        }
-    });
+    tokio::spawn(accept(listener, router));
     Ok(address)
+}
+
+/// How long a client has for the head of a request, and again for its body. Whoever sends half of one
+/// and nothing more is disconnected.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long to wait after a connection could not be accepted.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// The bytes of a body: what is asked for here has some hundred.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+async fn accept(listener: TcpListener, router: Router) {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!("the test control cannot accept a connection: {error}");
+                tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(router.clone());
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(READ_TIMEOUT)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("a connection of the test control ended: {error}");
+            }
+        });
+    }
 }
 
 fn routes(control: Control) -> Router {
@@ -67,6 +100,7 @@ fn routes(control: Control) -> Router {
         .route("/time", post(control::time))
         .route("/restart", post(control::restart))
         .fallback(control::unknown)
+        .layer(middleware::from_fn(whole))
         .layer(middleware::from_fn(for_programs))
         .with_state(control)
 }
@@ -74,10 +108,87 @@ fn routes(control: Control) -> Router {
 /// Refuses what a page in a browser could have sent under a name of its own for this machine.
 async fn for_programs(request: Request, next: Next) -> Result<Response, Refusal> {
     let host = request.headers().get("host").and_then(|host| host.to_str().ok()).unwrap_or("");
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    if matches!(name, "localhost" | "127.0.0.1" | "[::1]" | "") {
+    if is_of_this_machine(host) {
         Ok(next.run(request).await)
     } else {
-        Err(Refusal::Host(host.to_owned()))
+        Err(Refusal::Host(host.chars().take(HOST_CHARS_SHOWN_MAX).collect()))
+    }
+}
+
+/// Refuses a request whose body does not come, or has no end.
+async fn whole(request: Request, next: Next) -> Result<Response, Refusal> {
+    let (head, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, BODY_BYTES_MAX);
+    let body = match tokio::time::timeout(READ_TIMEOUT, body).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => return Err(Refusal::Body(error.to_string())),
+        Err(_) => return Err(Refusal::Slow(READ_TIMEOUT)),
+    };
+    Ok(next.run(Request::from_parts(head, body.into())).await)
+}
+
+/// The characters of a strange name that the answer repeats.
+const HOST_CHARS_SHOWN_MAX: usize = 100;
+
+/// Whether a `Host` names this machine, with or without a port. Names of hosts have no case, and an
+/// address of IPv6 has colons of its own between its brackets.
+fn is_of_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => name,
+        _ => host,
+    };
+    name.is_empty() || OWN_NAMES.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// What the control answers to these bytes until it closes the connection.
+    async fn answer(sent: &str) -> String {
+        let (restarts, _) = mpsc::channel(1);
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let address = start(address, Faults::default(), restarts).await.expect("a port is free");
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(sent.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        // The answer and the end may meet a socket that is closed with bytes unread.
+        let _ = stream.read_to_string(&mut answer).await;
+        answer
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_request_is_given_up() {
+        let start = tokio::time::Instant::now();
+        answer("GET / HTTP/1.1\r\nHost: loc").await;
+        let head = "POST /cut HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+        let half = answer(&format!("{head}Content-Length: 100\r\n\r\n{{")).await;
+        assert!(half.starts_with("HTTP/1.1 408 "), "{half}");
+        assert!(start.elapsed() < 4 * READ_TIMEOUT, "{:?}", start.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_too_long_is_refused() {
+        let length = BODY_BYTES_MAX + 1;
+        let head = "POST /cut HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+        let body = " ".repeat(length);
+        let answer = answer(&format!("{head}Content-Length: {length}\r\n\r\n{body}")).await;
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    }
+
+    #[test]
+    fn names_of_this_machine_are_taken_in_any_case_with_and_without_a_port() {
+        for host in ["", "localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]", "[::1]:8080"] {
+            assert!(is_of_this_machine(host), "{host}");
+        }
+        for host in ["example.org", "localhost.example.org", "[::2]", "[::1].org", "127.0.0.1.x:80"]
+        {
+            assert!(!is_of_this_machine(host), "{host}");
+        }
     }
 }

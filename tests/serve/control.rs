@@ -168,3 +168,27 @@ async fn it_is_for_this_machine_only() {
     let line = tokio::time::timeout(Duration::from_secs(60), server.next_stdout_line()).await;
     assert!(line.unwrap().unwrap().starts_with("zoolet "));
 }
+
+#[tokio::test]
+async fn a_signal_ends_the_command_while_the_server_is_down_for_a_restart() {
+    for signal in ["TERM", "INT"] {
+        let (server, control) = start().await;
+        let restart = tokio::spawn(async move {
+            let mut stream = TcpStream::connect(control).await.expect("it listens");
+            let body = r#"{"down_ms": 3600000}"#;
+            let length = body.len();
+            let head =
+                "POST /restart HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
+            let request = format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+            stream.write_all(request.as_bytes()).await.expect("it reads");
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        });
+        while within_limit(TcpStream::connect(server.address)).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        let (status, stderr) = server.end(signal).await;
+        assert_eq!(status.code(), Some(0), "{stderr}");
+        assert!(stderr.contains("received during a restart"), "{stderr}");
+        within_limit(restart).await.expect("the connection ends with the command");
+    }
+}

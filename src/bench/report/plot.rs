@@ -11,16 +11,19 @@ use crate::bench::values::{Label, Metric, grouped};
 /// The size of a panel, and what is kept free around its lines for numbers and names.
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 310.0;
-const LEFT: f64 = 62.0;
+const LEFT_MIN: f64 = 62.0;
 const RIGHT: f64 = 112.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
+
+/// What one character of a number takes at most.
+const CHARACTER_WIDTH: f64 = 7.5;
 
 /// How near to one another names of lines may stand.
 const NAME_HEIGHT: f64 = 30.0;
 
 /// How near to one another numbers may stand below the axis.
-const NUMBER_WIDTH: f64 = 26.0;
+const NUMBER_GAP: f64 = 8.0;
 
 /// The lines of one server.
 #[derive(Debug)]
@@ -124,26 +127,31 @@ impl Panel {
 
     /// The picture.
     pub(super) fn draw(&self, plot: &Plot, across: &Scale, up: &Scale) -> Markup {
-        let across = across.between(LEFT + 8.0, WIDTH - RIGHT);
+        let left = left_of_lines(plot.metric, up);
+        let across = across.between(left + 8.0, WIDTH - RIGHT);
         let up = up.between(HEIGHT - BOTTOM, TOP);
         html! {
             svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(plot.title) {
-                (upward_axis(plot.metric, &up))
-                (self.across_axis(plot, &across))
+                (upward_axis(plot.metric, left, &up))
+                (self.across_axis(plot, left, &across))
                 @for line in &self.lines { (line.draw(&across, &up)) }
                 (self.names(&across, &up))
             }
         }
     }
 
-    fn across_axis(&self, plot: &Plot, across: &Scale) -> Markup {
+    fn across_axis(&self, plot: &Plot, left: f64, across: &Scale) -> Markup {
         let mut points: Vec<&Point> = self.lines.iter().flat_map(|line| &line.points).collect();
         points.sort_by(|one, other| one.across.total_cmp(&other.across));
         // The greatest matters most.
         let mut shown: Vec<&Point> = Vec::new();
         for point in points.into_iter().rev() {
             let place = across.at(point.across);
-            if shown.last().is_none_or(|last| across.at(last.across) - place > NUMBER_WIDTH) {
+            let half = |point: &Point| text_width(&point.below) / 2.0;
+            let has_room = |last: &&Point| {
+                across.at(last.across) - place > half(last) + half(point) + NUMBER_GAP
+            };
+            if shown.last().is_none_or(has_room) {
                 shown.push(point);
             }
         }
@@ -156,7 +164,7 @@ impl Panel {
                 text.number x=(round(across.at(point.across))) y=(HEIGHT - BOTTOM + 18.0)
                     text-anchor="middle" { (point.below) }
             }
-            text.axis x=(round((LEFT + WIDTH - RIGHT) / 2.0)) y=(HEIGHT - 8.0)
+            text.axis x=(round((left + WIDTH - RIGHT) / 2.0)) y=(HEIGHT - 8.0)
                 text-anchor="middle" { (name) }
         }
     }
@@ -198,12 +206,22 @@ impl Panel {
     }
 }
 
-fn upward_axis(metric: Metric, up: &Scale) -> Markup {
+/// Where the lines begin: right of the longest number at the axis.
+fn left_of_lines(metric: Metric, up: &Scale) -> f64 {
+    let widths = up.powers().into_iter().map(|power| text_width(&power_text(metric, power)));
+    widths.fold(LEFT_MIN, |left, width| left.max(width + 12.0))
+}
+
+fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * CHARACTER_WIDTH
+}
+
+fn upward_axis(metric: Metric, left: f64, up: &Scale) -> Markup {
     html! {
         @for power in up.powers() {
             @let y = round(up.at(power));
-            line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
-            text.number x=(LEFT - 8.0) y=(round(up.at(power) + 4.0)) text-anchor="end" {
+            line.grid x1=(left) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
+            text.number x=(left - 8.0) y=(round(up.at(power) + 4.0)) text-anchor="end" {
                 (power_text(metric, power))
             }
         }
@@ -251,4 +269,21 @@ impl Line {
 /// To tenths of a pixel.
 fn round(place: f64) -> f64 {
     (place * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::values::Unit;
+
+    #[test]
+    fn the_longest_number_at_the_axis_is_left_of_the_lines() {
+        let metric = Metric { key: "n", heading: "n", unit: Unit::Count };
+        let few = Scale::wide([1.0, 900.0].into_iter()).expect("there are numbers");
+        let many = Scale::wide([1.0, 9_000_000.0].into_iter()).expect("there are numbers");
+        assert_eq!(left_of_lines(metric, &few), LEFT_MIN);
+        let longest = power_text(metric, 1e7);
+        assert_eq!(longest, "10,000,000");
+        assert!(left_of_lines(metric, &many) - 8.0 >= text_width(&longest));
+    }
 }

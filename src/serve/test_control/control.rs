@@ -61,6 +61,10 @@ pub(super) enum Refusal {
     Nowhere(Uri),
     #[error("{0:?} is no name of this machine; ask for 127.0.0.1, [::1] or localhost")]
     Host(String),
+    #[error("the body cannot be read: {0}")]
+    Body(String),
+    #[error("the body did not come within {0:?}")]
+    Slow(Duration),
     #[error("the server is ending")]
     Ending,
 }
@@ -70,7 +74,8 @@ impl IntoResponse for Refusal {
         let status = match &self {
             Self::Json(rejection) => rejection.status(),
             Self::Query(rejection) => rejection.status(),
-            Self::NoHit { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::NoHit { .. } | Self::Slow(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::Body(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Wish(_)
             | Self::Fault(FaultError::TooLong(_) | FaultError::Path { .. } | FaultError::NoError) => {
                 StatusCode::UNPROCESSABLE_ENTITY
