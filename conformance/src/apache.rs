@@ -32,11 +32,27 @@ pub const PROBES_MAX: usize = 3_000;
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 const PROBE_PATIENCE: Duration = Duration::from_millis(100);
 
-/// The tick that decides how soon sessions expire.
-const TICK_MS: i32 = 200;
+/// How time is measured in a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// The tick decides how soon sessions expire.
+    pub tick_ms: i32,
+    /// How many ticks a member of an ensemble may be behind.
+    pub limit_ticks: u32,
+    /// The shortest session timeout.
+    pub session_timeout_min_ms: i32,
+}
 
-/// How many ticks a member of an ensemble may be behind: seconds, on a busy machine.
-const LIMIT_TICKS: u32 = 50;
+impl Pace {
+    /// Sessions expire soon, and members may be behind for seconds, as on a busy machine.
+    pub const QUICK: Self =
+        Self { tick_ms: 200, limit_ticks: 50, session_timeout_min_ms: SESSION_TIMEOUTS_MS.0 };
+
+    /// ZooKeeper's defaults.
+    pub const USUAL: Self = Self { tick_ms: 2_000, limit_ticks: 5, session_timeout_min_ms: 4_000 };
+}
+
+const VOTE_INTERVAL_MS: u32 = 1_000;
 
 impl Apache {
     /// Starts a server with these JVM properties (`-D...`) and waits until it serves.
@@ -46,7 +62,7 @@ impl Apache {
     /// When it does not come up.
     pub fn start(properties: &[String]) -> io::Result<Self> {
         let data = tempfile::tempdir()?;
-        let (process, address) = launch(data.path(), properties)?;
+        let (process, address) = launch(data.path(), Pace::QUICK, properties)?;
         let server = Self { process, address, _data: Some(data) };
         // It answers four-letter words before it takes sessions.
         if is_serving(&server.target(), PROBES_MAX)? {
@@ -62,13 +78,16 @@ impl Apache {
     /// # Errors
     ///
     /// When the process does not come up.
-    pub fn start_member(port: u16, data: &Path, lines: &str) -> io::Result<Self> {
+    pub fn start_member(port: u16, pace: Pace, data: &Path, lines: &str) -> io::Result<Self> {
         let mut arguments = vec!["--port".to_owned(), port.to_string()];
-        let limits = [format!("initLimit={LIMIT_TICKS}"), format!("syncLimit={LIMIT_TICKS}")];
+        let limits = ["initLimit", "syncLimit"].map(|key| format!("{key}={}", pace.limit_ticks));
         for line in lines.lines().map(str::to_owned).chain(limits) {
             arguments.extend(["--config-line".to_owned(), line]);
         }
-        let (process, address) = launch(data, &arguments)?;
+        // Who looks for a leader asks again at least this often: a minute by default.
+        arguments
+            .push(format!("-Dzookeeper.fastleader.maxNotificationInterval={VOTE_INTERVAL_MS}"));
+        let (process, address) = launch(data, pace, &arguments)?;
         Ok(Self { process, address, _data: None })
     }
 
@@ -86,10 +105,11 @@ impl Apache {
 }
 
 /// Starts the script, and returns where the server listens.
-fn launch(data: &Path, arguments: &[String]) -> io::Result<(Child, SocketAddr)> {
-    let (least, most) = SESSION_TIMEOUTS_MS;
+fn launch(data: &Path, pace: Pace, arguments: &[String]) -> io::Result<(Child, SocketAddr)> {
+    let Pace { tick_ms, session_timeout_min_ms: least, .. } = pace;
+    let (_, most) = SESSION_TIMEOUTS_MS;
     let mut process = Command::new(conformance_folder().join("apache/start-apache"))
-        .args(["--tick-time", &TICK_MS.to_string()])
+        .args(["--tick-time", &tick_ms.to_string()])
         .args(["--config-line", &format!("minSessionTimeout={least}")])
         .args(["--config-line", &format!("maxSessionTimeout={most}")])
         .arg("--data-dir")

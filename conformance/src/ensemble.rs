@@ -1,5 +1,5 @@
 //! Apache ZooKeeper as an ensemble of three processes on this machine, each of which can be killed
-//! and started again.
+//! and started again. The network between them can lag and be cut.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,9 @@ use std::ops::RangeInclusive;
 
 use tempfile::TempDir;
 
-use crate::apache::{Apache, PROBES_MAX, is_serving};
+use crate::apache::{Apache, PROBES_MAX, Pace, is_serving};
 use crate::four_letter;
+use crate::quorum_network::{MemberPorts, QuorumNetwork};
 use crate::target::TcpTarget;
 
 /// How many members there are: enough to lose one.
@@ -22,6 +23,8 @@ const PORTS: RangeInclusive<u16> = 12_000..=31_999;
 #[derive(Debug)]
 pub struct Ensemble {
     members: Vec<Member>,
+    network: QuorumNetwork,
+    pace: Pace,
 }
 
 #[derive(Debug)]
@@ -33,12 +36,21 @@ struct Member {
 }
 
 impl Ensemble {
-    /// Starts all members and waits until each serves.
+    /// Starts all members at a quick pace and waits until each serves.
     ///
     /// # Errors
     ///
     /// When one does not come up.
     pub fn start() -> io::Result<Self> {
+        Self::start_at(Pace::QUICK)
+    }
+
+    /// Starts all members and waits until each serves.
+    ///
+    /// # Errors
+    ///
+    /// When one does not come up.
+    pub fn start_at(pace: Pace) -> io::Result<Self> {
         // Held until all are chosen, so that they differ.
         let listeners = free_ports(MEMBERS * 3)?;
         let ports: Vec<_> = listeners
@@ -46,13 +58,21 @@ impl Ensemble {
             .map(|listener| Ok(listener.local_addr()?.port()))
             .collect::<io::Result<_>>()?;
         drop(listeners);
-        let peers: Vec<_> = (1..=MEMBERS).zip(ports.chunks(3)).map(peer_line).collect();
-        let mut ensemble = Self { members: Vec::new() };
-        for (id, ports) in (1..=MEMBERS).zip(ports.chunks(3)) {
+        let member_ports = |ports: &[u16]| MemberPorts { quorum: ports[1], election: ports[2] };
+        let members: Vec<_> = ports.chunks(3).map(member_ports).collect();
+        let network = QuorumNetwork::start(&members)?;
+        let mut ensemble = Self { members: Vec::new(), network, pace };
+        for (member, own_ports) in ports.chunks(3).enumerate() {
+            // Each member reaches the others by links of its own.
+            let peer_line = |(peer, &own): (usize, &MemberPorts)| {
+                let ports = ensemble.network.ports(member, peer).unwrap_or(own);
+                format!("server.{}=127.0.0.1:{}:{}", peer + 1, ports.quorum, ports.election)
+            };
+            let peers: Vec<_> = members.iter().enumerate().map(peer_line).collect();
             let data = tempfile::tempdir()?;
-            fs::write(data.path().join("myid"), id.to_string())?;
+            fs::write(data.path().join("myid"), (member + 1).to_string())?;
             fs::write(data.path().join("peers"), peers.join("\n"))?;
-            ensemble.members.push(Member { process: None, client_port: ports[0], data });
+            ensemble.members.push(Member { process: None, client_port: own_ports[0], data });
         }
         for member in 0..MEMBERS {
             ensemble.restart(member)?;
@@ -83,6 +103,22 @@ impl Ensemble {
         })
     }
 
+    /// The network between the members.
+    #[must_use]
+    pub fn network(&self) -> &QuorumNetwork {
+        &self.network
+    }
+
+    /// Whether somebody leads and has both others as followers that keep up.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.addresses().iter().any(|&address| {
+            let said = four_letter::ask(address, "mntr").unwrap_or_default();
+            let followers = said.lines().find_map(|line| line.strip_prefix("zk_synced_followers"));
+            followers.is_some_and(|count| count.trim() == (MEMBERS - 1).to_string())
+        })
+    }
+
     /// Kills a member as a failing machine would.
     pub fn kill(&mut self, member: usize) {
         self.members[member].process = None;
@@ -96,7 +132,7 @@ impl Ensemble {
     pub fn restart(&mut self, member: usize) -> io::Result<()> {
         let Member { process, client_port, data } = &mut self.members[member];
         let peers = fs::read_to_string(data.path().join("peers"))?;
-        *process = Some(Apache::start_member(*client_port, data.path(), &peers)?);
+        *process = Some(Apache::start_member(*client_port, self.pace, data.path(), &peers)?);
         Ok(())
     }
 
@@ -113,10 +149,6 @@ impl Ensemble {
         }
         Ok(())
     }
-}
-
-fn peer_line((id, ports): (usize, &[u16])) -> String {
-    format!("server.{id}=127.0.0.1:{}:{}", ports[1], ports[2])
 }
 
 fn free_ports(count: usize) -> io::Result<Vec<TcpListener>> {

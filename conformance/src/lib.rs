@@ -20,6 +20,8 @@ pub mod harness;
 pub mod peers;
 pub mod process;
 pub mod proxy;
+pub mod quorum_network;
+mod quorum_packets;
 pub mod script;
 pub mod stage;
 pub mod target;

@@ -1,0 +1,267 @@
+//! The network between the members of an ensemble. It can make a follower lag, and cut a member off.
+//!
+//! A follower connects to the quorum port of its leader, and members elect a leader by their election
+//! ports. Each member's configuration names proxies in place of the other members' ports, so all that
+//! members tell each other passes a link of this network. Clients use other ports, which stay
+//! reachable.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use crate::quorum_packets::QuorumPackets;
+
+/// By which ports members reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberPorts {
+    /// Where a leader listens for its followers.
+    pub quorum: u16,
+    /// Where a member listens for votes.
+    pub election: u16,
+}
+
+/// The links between all members.
+#[derive(Debug)]
+pub struct QuorumNetwork {
+    /// By who connects and who is connected to.
+    links: BTreeMap<(usize, usize), Link>,
+    /// A runtime of its own: links pass packets on while a test computes or blocks.
+    _runtime: Runtime,
+}
+
+#[derive(Debug)]
+struct Link {
+    ports: MemberPorts,
+    mode: watch::Sender<Mode>,
+}
+
+/// What a link does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Passing,
+    /// The follower gets no commits. It gets everything else, so it acknowledges proposals and pings
+    /// and its leader keeps it.
+    ///
+    /// A follower whose commit processor is slow behaves in the same way: it answers reads from its
+    /// old state, and re-attaches sessions.
+    Lagging,
+    /// Nothing passes, not even the end of a connection.
+    Cut,
+    /// Nothing passes, and a follower finds its connection closed at once, which its leader does not.
+    Severed,
+}
+
+impl Mode {
+    fn is_cut(self) -> bool {
+        matches!(self, Self::Cut | Self::Severed)
+    }
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy)]
+enum Purpose {
+    Quorum,
+    /// With the port by which the one who is connected to reaches the one who connects.
+    Election {
+        port_back: u16,
+    },
+}
+
+impl QuorumNetwork {
+    /// Starts the links between members with these ports.
+    ///
+    /// # Errors
+    ///
+    /// When there are no free ports.
+    pub fn start(members: &[MemberPorts]) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let (mut links, mut listeners) = (BTreeMap::new(), Vec::new());
+        let listen = || runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+        for from in 0..members.len() {
+            for to in (0..members.len()).filter(|to| *to != from) {
+                let (quorum, election) = (listen()?, listen()?);
+                let ports = MemberPorts {
+                    quorum: quorum.local_addr()?.port(),
+                    election: election.local_addr()?.port(),
+                };
+                links.insert((from, to), Link { ports, mode: watch::Sender::new(Mode::Passing) });
+                listeners.push((from, to, quorum, election));
+            }
+        }
+        for (from, to, quorum, election) in listeners {
+            let (link, back) = (&links[&(from, to)], &links[&(to, from)]);
+            let purpose = Purpose::Election { port_back: back.ports.election };
+            let server = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let (quorum_server, election_server) =
+                (server(members[to].quorum), server(members[to].election));
+            let modes = link.mode.subscribe();
+            runtime.spawn(accept(quorum, quorum_server, Purpose::Quorum, modes.clone()));
+            runtime.spawn(accept(election, election_server, purpose, modes));
+        }
+        Ok(Self { links, _runtime: runtime })
+    }
+
+    /// The ports by which one member reaches another.
+    #[must_use]
+    pub fn ports(&self, from: usize, to: usize) -> Option<MemberPorts> {
+        self.links.get(&(from, to)).map(|link| link.ports)
+    }
+
+    /// Keeps commits from a follower, until the network is healed.
+    pub fn lag(&self, follower: usize) {
+        self.change(Mode::Lagging, |(from, _)| from == follower);
+    }
+
+    /// Cuts a member off from all others, until the network is healed.
+    pub fn cut_off(&self, member: usize) {
+        self.change(Mode::Cut, |(from, to)| from == member || to == member);
+    }
+
+    /// Cuts a leader off from all others, until the network is healed. They notice at once and elect
+    /// another, and the leader does not.
+    pub fn sever(&self, leader: usize) {
+        self.change(Mode::Severed, |(from, to)| from == leader || to == leader);
+    }
+
+    /// Lets everything pass again. A lagging follower catches up at once. A link that was cut closes
+    /// its connections, as a network does whose members gave up meanwhile.
+    pub fn heal(&self) {
+        self.change(Mode::Passing, |_| true);
+    }
+
+    fn change(&self, mode: Mode, is_affected: impl Fn((usize, usize)) -> bool) {
+        for link in self.links.iter().filter(|(ends, _)| is_affected(**ends)).map(|(_, link)| link)
+        {
+            link.mode.send_replace(mode);
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    server: SocketAddr,
+    purpose: Purpose,
+    modes: watch::Receiver<Mode>,
+) {
+    while let Ok((client, _)) = listener.accept().await {
+        tokio::spawn(serve(client, server, purpose, modes.clone()));
+    }
+}
+
+async fn serve(
+    client: TcpStream,
+    server: SocketAddr,
+    purpose: Purpose,
+    mut modes: watch::Receiver<Mode>,
+) {
+    if modes.borrow().is_cut() {
+        // Who connects hears nothing, as if its packets were lost.
+        return until_whole(&mut modes).await;
+    }
+    let Ok(server) = TcpStream::connect(server).await else { return };
+    // Fails for a socket that is closed already, which is noticed below.
+    let _ = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
+    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+        (client.into_split(), server.into_split());
+    let pass_on = async {
+        match purpose {
+            Purpose::Quorum => tokio::select! {
+                _ = pass(&mut from_client, &mut to_server) => {}
+                _ = pass_to_follower(&mut from_server, &mut to_client, modes.clone()) => {}
+            },
+            Purpose::Election { port_back } => tokio::select! {
+                _ = pass_votes(&mut from_client, &mut to_server, port_back) => {}
+                _ = pass(&mut from_server, &mut to_client) => {}
+            },
+        }
+    };
+    tokio::select! {
+        biased;
+        () = until_cut(modes.clone()) => {}
+        () = pass_on => return,
+    }
+    if matches!(purpose, Purpose::Quorum) && *modes.borrow() == Mode::Severed {
+        drop((from_client, to_client));
+    }
+    // The other sockets stay open until then.
+    until_whole(&mut modes).await;
+}
+
+async fn until_cut(mut modes: watch::Receiver<Mode>) {
+    let _ = modes.wait_for(|mode| mode.is_cut()).await;
+}
+
+/// Waits while the link is cut.
+async fn until_whole(modes: &mut watch::Receiver<Mode>) {
+    // An error means that the network is gone, and the task with it.
+    let _ = modes.wait_for(|mode| !mode.is_cut()).await;
+}
+
+async fn pass(source: &mut OwnedReadHalf, sink: &mut OwnedWriteHalf) -> io::Result<()> {
+    let mut bytes = BytesMut::new();
+    loop {
+        if source.read_buf(&mut bytes).await? == 0 {
+            return Ok(());
+        }
+        sink.write_all_buf(&mut bytes).await?;
+    }
+}
+
+/// Of the address of a member, which is a name and a port.
+const ADDRESS_BYTES_MAX: usize = 1_024;
+
+/// Passes votes on. A member begins with its number and its own address, to which the other connects
+/// if its number is greater: that would go round the network.
+async fn pass_votes(
+    source: &mut OwnedReadHalf,
+    sink: &mut OwnedWriteHalf,
+    port_back: u16,
+) -> io::Result<()> {
+    let (version, member) = (source.read_i64().await?, source.read_i64().await?);
+    let length = usize::try_from(source.read_i32().await?).map_err(io::Error::other)?;
+    if length > ADDRESS_BYTES_MAX {
+        return Err(io::Error::other(format!("an address of {length} bytes")));
+    }
+    source.read_exact(&mut vec![0; length]).await?;
+    let address = format!("127.0.0.1:{port_back}");
+    sink.write_i64(version).await?;
+    sink.write_i64(member).await?;
+    sink.write_i32(i32::try_from(address.len()).map_err(io::Error::other)?).await?;
+    sink.write_all(address.as_bytes()).await?;
+    pass(source, sink).await
+}
+
+async fn pass_to_follower(
+    source: &mut OwnedReadHalf,
+    sink: &mut OwnedWriteHalf,
+    mut modes: watch::Receiver<Mode>,
+) -> io::Result<()> {
+    let mut packets = QuorumPackets::default();
+    let (mut input, mut output, mut held) = (BytesMut::new(), BytesMut::new(), BytesMut::new());
+    loop {
+        let read = tokio::select! {
+            biased;
+            changed = modes.changed() => changed.map(|()| None).map_err(io::Error::other),
+            read = source.read_buf(&mut input) => read.map(Some),
+        };
+        if read? == Some(0) {
+            return Ok(());
+        }
+        let is_lagging = *modes.borrow() == Mode::Lagging;
+        while let Some(packet) = packets.next(&mut input) {
+            let is_late = is_lagging && packet.is_in_order_of_commits;
+            (if is_late { &mut held } else { &mut output }).extend_from_slice(&packet.bytes);
+        }
+        if !is_lagging {
+            sink.write_all_buf(&mut held).await?;
+        }
+        sink.write_all_buf(&mut output).await?;
+    }
+}
