@@ -14,6 +14,7 @@ mod common;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -249,6 +250,10 @@ impl Disk for Counting {
         FsDisk.truncate(path, length)
     }
 
+    fn rewrite(&self, path: &Path, part: Range<u64>) -> io::Result<()> {
+        FsDisk.rewrite(path, part)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         FsDisk.rename(from, to)
     }
@@ -285,6 +290,10 @@ impl Write for CountedFile {
 }
 
 impl DiskFile for CountedFile {
+    fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(position, bytes)
+    }
+
     fn set_length(&mut self, length: u64) -> io::Result<()> {
         self.file.set_length(length)
     }

@@ -345,8 +345,7 @@ async fn two_logs_of_the_same_time_are_named() {
     let log = disk.content(&path(LOG)).unwrap();
     disk.put(&path("log.2"), log);
     let error = refusal(&disk).await;
-    // The second is the one that is read, and begins before its name.
-    assert!(matches!(error, StorageError::Order { .. } | StorageError::Gap { .. }), "{error}");
+    assert!(matches!(error, StorageError::Misnamed { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -369,4 +368,115 @@ async fn a_log_of_the_original_is_taken_up_where_it_ended() {
     let log = disk.content(&path("log.11")).expect("it goes on after 0x10");
     let first = LogReader::new(&log[..]).unwrap().next_record().unwrap().unwrap();
     assert!(matches!(first.txn.op, TxnOp::CreateSession { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_that_were_swapped_or_renamed_are_named() {
+    let log = written().await.content(&path(LOG)).unwrap();
+    let offsets = offsets(&log);
+    let header = &log[..16];
+    let first = [header, &log[16..offsets[5]]].concat();
+    let second = [header, &log[offsets[5]..]].concat();
+    let cases: [&[(&str, &[u8])]; 5] = [
+        &[("log.1", &second), ("log.6", &first)],
+        &[("log.1", &first), ("log.7", &second)],
+        &[("log.1", &first), ("log.5", &second)],
+        &[("log.2", &first), ("log.6", &second)],
+        // One that is passed over by its name, and has what is needed.
+        &[("log.1", &second), ("log.2", &first)],
+    ];
+    for files in cases {
+        let disk = written().await;
+        disk.remove(&path(LOG)).unwrap();
+        for (name, content) in files {
+            disk.put(&path(name), content.to_vec());
+        }
+        let error = refusal(&disk).await;
+        assert!(matches!(error, StorageError::Misnamed { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("name it log.1") || text.contains("name it log.6"), "{text}");
+    }
+    let disk = written().await;
+    disk.put(&path("log.1"), first);
+    disk.put(&path("log.6"), second);
+    assert_eq!(names(&start(&disk).await.expect("these are the right names")).await.len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_with_the_name_of_another_is_passed_over() {
+    let disk = written().await;
+    let empty = disk.content(&path(SNAPSHOT)).unwrap();
+    // A server that believed it would take all ten for carried out.
+    disk.put(&path("snapshot.b"), empty.clone());
+    assert_eq!(names(&start(&disk).await.expect("the older one is right")).await.len(), 10);
+
+    let disk = written().await;
+    disk.remove(&path(SNAPSHOT)).unwrap();
+    disk.put(&path("snapshot.b"), empty);
+    let text = refusal(&disk).await.to_string();
+    assert!(
+        text.contains("snapshot.b: it was written at 0x0, so its name is not its own"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_of_the_original_may_hold_more_than_its_name_says_but_not_less() {
+    let snapshot = written().await.content(&path(SNAPSHOT)).unwrap();
+    let snapshot = as_by_the_original(&snapshot, 10);
+    for (name, is_right) in [("snapshot.9", true), ("snapshot.a", true), ("snapshot.b", false)] {
+        let disk = SimDisk::default();
+        disk.put(&path(name), snapshot.clone());
+        assert_eq!(start(&disk).await.is_ok(), is_right, "{name}");
+    }
+}
+
+/// The snapshot as ZooKeeper 3.9 writes it when the last transaction is this one at the end.
+fn as_by_the_original(snapshot: &[u8], last: i64) -> Vec<u8> {
+    let mut bytes = snapshot[..snapshot.len() - 13].to_vec();
+    bytes[8..16].fill(0xff);
+    let seal = |bytes: &mut Vec<u8>| {
+        let sum = u64::from(simd_adler32(bytes));
+        bytes.extend_from_slice(&sum.to_be_bytes());
+        bytes.extend_from_slice(b"\0\0\0\x01/");
+    };
+    seal(&mut bytes);
+    // A digest of nothing.
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(&2_i32.to_be_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    seal(&mut bytes);
+    bytes.extend_from_slice(&last.to_be_bytes());
+    seal(&mut bytes);
+    bytes
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_zxid_there_is_is_in_no_file() {
+    let last = format!("{:x}", i64::MAX);
+    let log = written().await.content(&path(LOG)).unwrap();
+    let snapshot = written().await.content(&path(SNAPSHOT)).unwrap();
+
+    let disk = written().await;
+    disk.put(&path(&format!("snapshot.{last}")), snapshot.clone());
+    assert_eq!(names(&start(&disk).await.expect("it is passed over")).await.len(), 10);
+
+    let disk = SimDisk::default();
+    let foreign = include_bytes!("../server/tests/data/apache-3.8.snapshot");
+    disk.put(&path(&format!("snapshot.{last}")), foreign.to_vec());
+    let text = refusal(&disk).await.to_string();
+    assert!(text.contains("its name is of a zxid after which there can be none"), "{text}");
+
+    let disk = written().await;
+    disk.put(&path(&format!("log.{last}")), log.clone());
+    assert!(matches!(refusal(&disk).await, StorageError::Misnamed { .. }));
+
+    let mut record = LogReader::new(&log[..]).unwrap().next_record().unwrap().unwrap();
+    record.txn.zxid.0 = i64::MAX;
+    let mut content = BytesMut::from(&log[..16]);
+    encode_log_record(&record.txn, &mut content);
+    let disk = written().await;
+    disk.put(&path(&format!("log.{last}")), content.to_vec());
+    let error = refusal(&disk).await;
+    assert!(matches!(error, StorageError::LastZxid { offset: 16, .. }), "{error}");
 }

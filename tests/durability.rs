@@ -133,6 +133,33 @@ async fn a_disk_that_does_not_sync_ends_the_server_and_nothing_is_acknowledged()
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_disk_has_not_synced_is_written_again_before_it_is_shown() {
+    let disk = SimDisk::default();
+    let server = start(config(Arc::new(disk.clone()))).await;
+    let client = connect_once(&server).await;
+    client.create("/kept").await.unwrap();
+    disk.fail_to_sync(true);
+    client.create("/in-doubt").await.unwrap_err();
+    server.failure().await;
+    drop((server, client));
+    // The process starts again, and reads what the system has in memory and no disk has.
+    disk.fail_to_sync(false);
+    disk.kill_process();
+    let server = start(config(Arc::new(disk.clone()))).await;
+    let client = connect(&server).await;
+    let is_shown = client.exists("/in-doubt").await.unwrap().is_some();
+    client.create("/later").await.unwrap();
+    drop((server, client));
+    for seed in 0..20 {
+        disk.restore_power(seed);
+        let server = start(config(Arc::new(disk.clone()))).await;
+        let client = connect(&server).await;
+        assert!(client.exists("/later").await.unwrap().is_some(), "it was acknowledged");
+        assert_eq!(client.exists("/in-doubt").await.unwrap().is_some(), is_shown);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_full_disk_ends_the_server_and_a_plain_restart_goes_on_when_there_is_room() {
     let disk = SimDisk::default();
     let server = start(config(Arc::new(disk.clone()))).await;
@@ -276,7 +303,7 @@ async fn a_directory_that_cannot_be_written_to_is_refused() {
     disk.lose_power_after(0);
     let refused = Server::builder().config(config(Arc::new(disk))).start().await;
     let error = refused.expect_err("it could keep nothing").to_string();
-    assert_eq!(error, "cannot sync /data/version-2: the power is lost");
+    assert_eq!(error, "cannot create /data/version-2/zoolet.durable.new: the power is lost");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test has written itself is there")]
 
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -97,6 +98,10 @@ impl Disk for SlowDisk {
         self.files.truncate(path, length)
     }
 
+    fn rewrite(&self, path: &Path, part: Range<u64>) -> io::Result<()> {
+        self.files.rewrite(path, part)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.files.rename(from, to)
     }
@@ -125,6 +130,10 @@ impl Write for SlowFile {
 }
 
 impl DiskFile for SlowFile {
+    fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(position, bytes)
+    }
+
     fn set_length(&mut self, length: u64) -> io::Result<()> {
         self.file.set_length(length)
     }

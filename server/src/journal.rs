@@ -8,6 +8,7 @@ use zoolet_protocol::Zxid;
 use crate::durable::Durable;
 use crate::storage::committer::{Commits, Committer};
 use crate::storage::directory::Directory;
+use crate::storage::mark::MarkFile;
 use crate::storage::recovery::{self, Recovered};
 use crate::storage::{Durability, StorageConfig, StorageError, snapshot_file};
 
@@ -63,12 +64,18 @@ impl Journal {
         let directory = Directory::of(config);
         let locks = directory.lock()?;
         let recovered = recovery::recover(&directory, settings, config.trust_empty_snapshot)?;
-        recovered.mend(&directory)?;
+        let last = recovered.core.last_zxid();
+        let durable = Durable::from(last);
+        let mended = recovered.mend(&directory)?;
+        let is_synced = config.durability == Durability::Synced;
+        let mark = match is_synced {
+            true => Some(MarkFile::create(&directory, mended, &durable)?),
+            false => None,
+        };
+        directory.sync_names()?;
         let Recovered { core, replayed, needs_snapshot, snapshot, torn, .. } = recovered;
-        let last = core.last_zxid();
         let mut txns = replayed;
         if needs_snapshot {
-            let is_synced = config.durability == Durability::Synced;
             let compression = config.snapshot_compression;
             snapshot_file::save(&directory, &core.freeze(), compression, is_synced)?;
             txns = 0;
@@ -80,8 +87,7 @@ impl Journal {
             totals.sessions,
             snapshot.map_or_else(|| "of nothing".to_owned(), |zxid| format!("at {zxid}")),
         );
-        let durable = Durable::from(last);
-        let committer = Committer::new(directory, config, locks, durable.clone());
+        let committer = Committer::new(directory, config, locks, mark, durable.clone());
         let commits = start(committer).map_err(|source| StorageError::Io {
             what: "start the thread that writes to",
             path: config.data_dir.clone(),

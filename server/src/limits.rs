@@ -64,6 +64,11 @@ pub const SNAPSHOT_FIELD_BYTES_MAX: usize = 64 << 20;
 /// What a crash has left of a batch lies within as many, by which it is told from damage.
 pub const LOG_BATCH_BYTES_MAX: usize = 4 << 20;
 
+/// How long after it was written the mark of how far the log is durable is synced. When the power goes, what
+/// was written in so long is above the mark that the disk has, where damage may look like a crash; shorter,
+/// its syncs would take time from the disk that the log needs.
+pub const MARK_SYNC_DELAY: Duration = Duration::from_millis(100);
+
 /// The bytes of records that wait to be written to a log above which no further request is read from a
 /// socket, so that a disk that does not keep up slows its clients down.
 pub const LOG_QUEUE_BYTES_MAX: usize = 64 << 20;

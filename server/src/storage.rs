@@ -3,6 +3,7 @@
 //! - [`Disk`] is the seam to the file system: the machine's, one in memory, and one that loses power.
 //! - A snapshot holds a whole tree ([`SnapshotReader`], [`write_snapshot`]), a log the transactions
 //!   after it ([`LogReader`], [`encode_log_record`]); `directory` knows their names, and which are old.
+//! - `mark` is a file beside the logs that tells how far they were synced; `torn_tail` keeps what is cut off.
 //! - `recovery` makes a state of them; `log_tail` tells what a crash has left from damage.
 //! - `committer` writes what is decided.
 //! - [`Inspection`] and [`compact`] are for administrators.
@@ -16,12 +17,15 @@ mod log_reader;
 mod log_scan;
 mod log_tail;
 mod log_writer;
+mod mark_syncer;
 mod snapshot;
 mod snapshot_reader;
+mod torn_tail;
 mod txn_record;
 
 pub(crate) mod committer;
 pub(crate) mod directory;
+pub(crate) mod mark;
 pub(crate) mod recovery;
 pub(crate) mod snapshot_file;
 

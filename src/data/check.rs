@@ -38,7 +38,7 @@ impl Check {
             }
         };
         let (znodes, sessions, zxid) =
-            (opened.state.len(), opened.state.sessions.len(), opened.state.zxid);
+            (opened.state.counted(), opened.state.sessions.len(), opened.state.zxid);
         let from = match opened.snapshot {
             Some(zxid) => format!("the snapshot at {zxid}"),
             None => "nothing".to_owned(),
@@ -56,9 +56,13 @@ impl Check {
 }
 
 fn print(file: &CheckedFile) -> io::Result<()> {
+    let (path, bytes) = (file.path.display(), bytes_text(file.bytes));
     let what = match file.kind {
         FileKind::Snapshot => "znodes",
-        FileKind::Log => "transactions",
+        FileKind::TornTail => {
+            return writeln!(io::stdout(), "{path}  {bytes}  cut off a log that a crash had torn");
+        }
+        _ => "transactions",
     };
     let state = match &file.state {
         FileState::Whole => "whole".to_owned(),
@@ -67,7 +71,6 @@ fn print(file: &CheckedFile) -> io::Result<()> {
         FileState::Damaged(error) => format!("damaged: {error}"),
     };
     let last = file.last.map(|zxid| format!(" up to {zxid}")).unwrap_or_default();
-    let (path, bytes) = (file.path.display(), bytes_text(file.bytes));
     let records = file.records;
     writeln!(io::stdout(), "{path}  {bytes}  {records} {what}{last}  {state}")
 }

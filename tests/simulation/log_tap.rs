@@ -3,6 +3,7 @@
 //! believed.
 
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,6 +76,10 @@ impl Disk for LogTap {
 
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
         self.told(self.disk.truncate(path, length))
+    }
+
+    fn rewrite(&self, path: &Path, part: Range<u64>) -> io::Result<()> {
+        self.told(self.disk.rewrite(path, part))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -162,6 +167,10 @@ impl Write for TappedFile {
 }
 
 impl DiskFile for TappedFile {
+    fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(position, bytes).inspect_err(|_| self.tap.oracle.disk_failed())
+    }
+
     fn set_length(&mut self, length: u64) -> io::Result<()> {
         self.file.set_length(length).inspect_err(|_| self.tap.oracle.disk_failed())
     }

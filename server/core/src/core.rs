@@ -268,6 +268,7 @@ impl Core {
 ///
 /// let frozen = Core::new(Settings::default()).freeze();
 /// assert_eq!(frozen.len(), 4);
+/// assert_eq!(frozen.counted(), Core::new(Settings::default()).totals().znodes);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Frozen {
@@ -283,6 +284,13 @@ impl Frozen {
     #[must_use]
     pub fn len(&self) -> usize {
         self.tree.count
+    }
+
+    /// The znodes as a server counts them that has started with this: the root counts twice, as in
+    /// [`Totals`].
+    #[must_use]
+    pub fn counted(&self) -> usize {
+        self.len() + 1
     }
 
     /// Never: the built-in znodes are always there.

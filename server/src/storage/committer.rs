@@ -16,11 +16,12 @@ use zoolet_core::{Frozen, Txn};
 use zoolet_protocol::Zxid;
 
 use super::compression::Compression;
-use super::config::{Durability, StorageConfig};
+use super::config::StorageConfig;
 use super::directory::Directory;
 use super::disk::DirectoryLock;
 use super::error::StorageError;
 use super::log_writer::{LogWriter, encode_log_record};
+use super::mark::MarkFile;
 use super::snapshot_file;
 use crate::durable::Durable;
 use crate::limits::LOG_BATCH_BYTES_MAX;
@@ -57,11 +58,12 @@ impl Committer {
         directory: Directory,
         config: &StorageConfig,
         locks: Vec<Box<dyn DirectoryLock>>,
+        mark: Option<MarkFile>,
         durable: Durable,
     ) -> Self {
-        let is_synced = config.durability == Durability::Synced;
+        let is_synced = mark.is_some();
         Self {
-            writer: LogWriter::new(directory.clone(), config.allocate_bytes, is_synced),
+            writer: LogWriter::new(directory.clone(), config.allocate_bytes, mark),
             in_background: !directory.disk.is_immediate(),
             directory,
             durable,
@@ -94,7 +96,11 @@ impl Committer {
         }
         let done = match work {
             Work::Batch { first, last, records } => {
-                self.writer.write(first, &records).map(|()| self.durable.reach(last))
+                // Whoever waits need not wait for the mark too.
+                self.writer
+                    .write(first, &records)
+                    .map(|()| self.durable.reach(last))
+                    .and_then(|()| self.writer.mark(last))
             }
             Work::EndLog => self.writer.end(),
             Work::Snapshot(frozen) => {
@@ -148,7 +154,7 @@ fn save_and_purge(
         tracing::error!("no snapshot at {}: {error}", frozen.zxid);
         return;
     }
-    tracing::info!("snapshot of {} znodes at {}", frozen.len(), frozen.zxid);
+    tracing::info!("snapshot of {} znodes at {}", frozen.counted(), frozen.zxid);
     if let Some(retain) = retain {
         match directory.purge(retain) {
             Ok(0) => {}
@@ -181,9 +187,7 @@ impl Commits {
         let thread = thread::Builder::new().name("zoolet-log".to_owned()).spawn(move || {
             let carried_out = panic::catch_unwind(AssertUnwindSafe(|| {
                 while let Some(work) = taken.take() {
-                    for work in work {
-                        committer.carry_out(work);
-                    }
+                    work.into_iter().for_each(|work| committer.carry_out(work));
                 }
                 committer.finish();
             }));

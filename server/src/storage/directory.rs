@@ -17,6 +17,9 @@ const VERSION_DIRECTORY: &str = "version-2";
 /// What a snapshot is called while it is written: ZooKeeper takes no such file for a snapshot.
 const UNFINISHED: &str = "unfinished-snapshot.";
 
+/// What a file is called that keeps what was cut off a log: ZooKeeper takes no such file for a log.
+const TORN: &str = "torn-log.";
+
 /// Where the files are.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
@@ -30,6 +33,14 @@ pub(crate) struct Directory {
 pub(crate) struct LogFile {
     pub(crate) zxid: Zxid,
     pub(crate) path: PathBuf,
+}
+
+impl LogFile {
+    /// Whether it begins with the transaction after `zxid`, or with one before that.
+    pub(super) fn goes_on_from(&self, zxid: Zxid) -> bool {
+        // The name may be of the last zxid there is, which has none after it.
+        self.zxid <= zxid || self.zxid == zxid.next()
+    }
 }
 
 /// A snapshot, and the last transaction that is in it for certain.
@@ -49,6 +60,8 @@ pub(crate) struct Files {
     pub(crate) snapshots: Vec<SnapshotFile>,
     /// Snapshots that were not finished.
     pub(crate) unfinished: Vec<PathBuf>,
+    /// What was cut off logs, each with the zxid in the name of the log.
+    pub(crate) torn: Vec<LogFile>,
 }
 
 impl Directory {
@@ -111,11 +124,14 @@ impl Directory {
                     files.snapshots.push(SnapshotFile { zxid, path, compression });
                 } else if name.starts_with(UNFINISHED) {
                     files.unfinished.push(path);
+                } else if let Some(zxid) = parse_torn(&name) {
+                    files.torn.push(LogFile { zxid, path });
                 }
             }
         }
         files.logs.sort();
         files.snapshots.sort();
+        files.torn.sort();
         Ok(files)
     }
 
@@ -131,6 +147,15 @@ impl Directory {
         self.logs.join(format!("log.{:x}", first.0))
     }
 
+    /// Makes the names of all files certain.
+    pub(crate) fn sync_names(&self) -> Result<(), StorageError> {
+        for directory in self.all() {
+            let synced = self.disk.sync_directory(directory);
+            synced.map_err(StorageError::io("sync", directory))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn snapshot_path(&self, zxid: Zxid, compression: Compression) -> PathBuf {
         let extension = compression.extension();
         self.snapshots.join(format!("snapshot.{:x}{extension}", zxid.0))
@@ -140,16 +165,17 @@ impl Directory {
         self.snapshots.join(format!("{UNFINISHED}{:x}", zxid.0))
     }
 
-    /// Deletes the snapshots before the newest `retain`, and the logs before the oldest of those.
-    /// Returns how many files went.
+    /// Deletes the snapshots before the newest `retain`, and the logs before the oldest of those, with
+    /// what was cut off them. Returns how many files went.
     pub(crate) fn purge(&self, retain: usize) -> Result<usize, StorageError> {
-        let Files { logs, snapshots, .. } = self.files()?;
+        let Files { logs, snapshots, torn, .. } = self.files()?;
         let Some(oldest) = snapshots.iter().rev().nth(retain.max(1) - 1) else { return Ok(0) };
         let zxid = oldest.zxid;
         // The log that is written to when the snapshot was taken may hold what comes after it.
-        let first_log = logs.iter().rev().find(|log| log.zxid <= zxid.next()).map(|log| log.zxid);
+        let first_log = logs.iter().rev().find(|log| log.goes_on_from(zxid)).map(|log| log.zxid);
         let snapshots = snapshots.iter().filter(|snapshot| snapshot.zxid < zxid);
-        let logs = logs.iter().filter(|log| first_log.is_some_and(|first| log.zxid < first));
+        let is_old = |log: &&LogFile| first_log.is_some_and(|first| log.zxid < first);
+        let logs = logs.iter().filter(is_old).chain(torn.iter().filter(is_old));
         let old: Vec<&Path> = snapshots
             .map(|snapshot| snapshot.path.as_path())
             .chain(logs.map(|log| log.path.as_path()))
@@ -175,6 +201,16 @@ fn parse_snapshot(name: &str) -> Option<(Zxid, Compression)> {
         Some((zxid, extension)) => (zxid, Compression::of_extension(extension)?),
     };
     Some((parse_zxid(zxid)?, compression))
+}
+
+/// What the file is called that keeps what is cut off a log at a place.
+pub(super) fn torn_name(log: Zxid, offset: u64) -> String {
+    format!("{TORN}{:x}.{offset}", log.0)
+}
+
+/// The zxid in the name of the log that something was cut off.
+fn parse_torn(name: &str) -> Option<Zxid> {
+    parse_zxid(name.strip_prefix(TORN)?.split('.').next()?)
 }
 
 #[cfg(test)]
@@ -234,10 +270,13 @@ mod tests {
             "snapshot.14",
             "snapshot.1e",
             "keep.me",
+            "zoolet.durable",
+            "torn-log.1.16",
+            "torn-log.15.400",
         ]);
-        assert_eq!(directory.purge(3).expect("they can be deleted"), 2);
-        let kept =
-            ["keep.me", "log.15", "log.1f", "log.b", "snapshot.14", "snapshot.1e", "snapshot.a"];
+        assert_eq!(directory.purge(3).expect("they can be deleted"), 3);
+        let kept = ["keep.me", "log.15", "log.1f", "log.b", "snapshot.14", "snapshot.1e"];
+        let kept = [kept.as_slice(), &["snapshot.a", "torn-log.15.400", "zoolet.durable"]].concat();
         assert_eq!(names(&directory), kept);
         assert_eq!(directory.purge(3).expect("there is nothing to do"), 0);
         assert_eq!(directory.purge(10).expect("there are fewer"), 0);
@@ -248,6 +287,18 @@ mod tests {
         let directory = directory(&["log.1", "log.5", "snapshot.7", "snapshot.9"]);
         assert_eq!(directory.purge(2).expect("they can be deleted"), 1);
         assert_eq!(names(&directory), ["log.5", "snapshot.7", "snapshot.9"]);
+    }
+
+    #[test]
+    fn a_file_of_the_last_zxid_there_is_deletes_nothing_that_is_needed() {
+        let last = format!("log.{:x}", i64::MAX);
+        let directory = directory(&["log.1", "log.5", &last, "snapshot.7"]);
+        assert_eq!(directory.purge(1).expect("it can be deleted"), 1);
+        assert_eq!(names(&directory), ["log.5", &last, "snapshot.7"]);
+        let last = format!("snapshot.{:x}", i64::MAX);
+        let directory = self::directory(&["log.1", "log.5", &last]);
+        assert_eq!(directory.purge(1).expect("it can be deleted"), 1);
+        assert_eq!(names(&directory), ["log.5", &last]);
     }
 
     #[test]

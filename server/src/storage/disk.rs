@@ -6,6 +6,7 @@ mod simulated;
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::Path;
 
 pub use self::fs::FsDisk;
@@ -61,6 +62,12 @@ pub trait Disk: Debug + Send + Sync {
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
 
+    /// Writes a part of a file once more, as it reads now, and syncs the file. After a sync that failed, a
+    /// system may read from memory what is on no disk, and take it for written: a sync alone changes
+    /// nothing then.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    fn rewrite(&self, path: &Path, part: Range<u64>) -> io::Result<()>;
+
     /// Gives a file another name, in the place of one that has it.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -101,6 +108,13 @@ pub trait Disk: Debug + Send + Sync {
 /// # }
 /// ```
 pub trait DiskFile: Debug + Write + Send + Sync {
+    /// Writes over what is at a place. What [`Write::write`] writes next goes where it would have gone.
+    ///
+    /// # Errors
+    ///
+    /// As the file system says. A part of the bytes may have been written.
+    fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()>;
+
     /// Makes the file longer, with zeros, or shorter. What is written next goes where it went.
     ///
     /// # Errors

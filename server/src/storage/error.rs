@@ -7,6 +7,7 @@ use zoolet_protocol::Zxid;
 
 use super::disk::LockError;
 use super::log_reader::LogError;
+use super::mark::NAME as MARK;
 use super::recovery::SnapshotUnusable;
 
 /// Why a server cannot use its files, or go on using them.
@@ -54,7 +55,7 @@ pub enum StorageError {
     /// A log was damaged after it was written.
     #[error(
         "{}: {error}. What was written there was acknowledged: put a good copy in its place, or give \
-         up what comes after it by moving this log and all later ones away",
+         up what comes after it by moving this log, all later ones and {MARK} away",
         path.display()
     )]
     Damaged {
@@ -67,7 +68,7 @@ pub enum StorageError {
     #[error(
         "{}: offset {offset}: no record, but there is something at offset {behind}. What was written \
          there was acknowledged: put a good copy in its place, or give up what comes after it by \
-         moving this log and all later ones away",
+         moving this log, all later ones and {MARK} away",
         path.display()
     )]
     Hole {
@@ -78,10 +79,72 @@ pub enum StorageError {
         /// Where the last byte behind it is.
         behind: u64,
     },
+    /// A log ends before the place up to which it was synced.
+    #[error(
+        "{}: offset {offset}: no record can be read from here on, but by {} the log was synced up to \
+         offset {end}, where {durable} ends. What was written there was acknowledged: put a good copy in \
+         its place, or give up what comes after {reached} by moving {MARK} away",
+        path.display(), mark.display()
+    )]
+    Lost {
+        /// Which.
+        path: PathBuf,
+        /// Where the last record that can be read ends.
+        offset: u64,
+        /// The last transaction that can be read.
+        reached: Zxid,
+        /// Where what was synced ends.
+        end: u64,
+        /// The last transaction that was synced.
+        durable: Zxid,
+        /// The file that says so.
+        mark: PathBuf,
+    },
+    /// The files end before the last transaction that was synced.
+    #[error(
+        "the last transaction in any file is {reached}, but by {} everything was synced up to {durable}, \
+         which was in {}: put back what is missing, or give up what comes after {reached} by moving \
+         {MARK} away",
+        mark.display(), path.display()
+    )]
+    Missing {
+        /// The log that it was in.
+        path: PathBuf,
+        /// The last transaction that can be read.
+        reached: Zxid,
+        /// The last transaction that was synced.
+        durable: Zxid,
+        /// The file that says so.
+        mark: PathBuf,
+    },
+    /// A log has the name of another.
+    #[error(
+        "{}: its first transaction is {first}, so its name is not its own: name it log.{:x}, or move it \
+         away if that log is there",
+        path.display(), first.0
+    )]
+    Misnamed {
+        /// Which.
+        path: PathBuf,
+        /// What it begins with.
+        first: Zxid,
+    },
+    /// A transaction has the last zxid there is, and no other can follow it.
+    #[error(
+        "{}: offset {offset}: the transaction {}, after which there can be none: no server has come so \
+         far, so move this log away",
+        path.display(), Zxid(i64::MAX)
+    )]
+    LastZxid {
+        /// In which log.
+        path: PathBuf,
+        /// Where the record begins.
+        offset: u64,
+    },
     /// Transactions are in no file.
     #[error(
         "{}: offset {offset}: the transaction {found} follows {after}, and none between is in any \
-         file: put the missing log back, or move this one and all later ones away",
+         file: put the missing log back, or move this one, all later ones and {MARK} away",
         path.display()
     )]
     Gap {

@@ -11,6 +11,7 @@ use super::directory::{Directory, Files, LogFile, SnapshotFile};
 use super::disk::Disk;
 use super::error::StorageError;
 use super::log_scan::{self, LogState};
+use super::mark::{self, Mark};
 use super::recovery::{self, SnapshotUnusable};
 use super::snapshot_file;
 use super::snapshot_reader::{SnapshotError, SnapshotReader};
@@ -35,6 +36,7 @@ pub struct Inspection {
     config: StorageConfig,
     directory: Directory,
     files: Files,
+    mark: Option<Mark>,
 }
 
 /// What was found out about a file.
@@ -55,7 +57,7 @@ pub struct CheckedFile {
     pub kind: FileKind,
     /// Its bytes, with those that are set aside.
     pub bytes: u64,
-    /// The znodes of a snapshot, the transactions of a log that are good.
+    /// The znodes of a snapshot, as a server counts them, or the transactions of a log that are good.
     pub records: u64,
     /// The last transaction of a log; what the name of a snapshot says.
     pub last: Option<Zxid>,
@@ -71,11 +73,14 @@ pub struct CheckedFile {
 /// assert_ne!(FileKind::Snapshot, FileKind::Log);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FileKind {
     /// A snapshot.
     Snapshot,
     /// A transaction log.
     Log,
+    /// What a start has cut off a log, since a crash had left it there.
+    TornTail,
 }
 
 /// Whether a file is as it was written.
@@ -114,7 +119,7 @@ impl FileState {
 /// use zoolet_server::storage::Opened;
 ///
 /// fn print(opened: &Opened) {
-///     println!("{} znodes at {}", opened.state.len(), opened.state.zxid);
+///     println!("{} znodes at {}", opened.state.counted(), opened.state.zxid);
 /// }
 /// ```
 #[derive(Debug)]
@@ -136,14 +141,16 @@ impl Inspection {
     /// [`StorageError`] if there is no such directory, or a file is in the wrong one.
     pub fn new(config: &StorageConfig) -> Result<Self, StorageError> {
         let directory = Directory::of(config);
+        // Before the files: a server that runs goes on with both.
+        let mark = mark::read(&directory)?;
         let files = directory.files()?;
-        Ok(Self { config: config.clone(), directory, files })
+        Ok(Self { config: config.clone(), directory, files, mark })
     }
 
     /// How many files there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.files.snapshots.len() + self.files.logs.len()
+        self.files.snapshots.len() + self.files.logs.len() + self.files.torn.len()
     }
 
     /// Whether there are none.
@@ -156,7 +163,7 @@ impl Inspection {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let snapshots = self.files.snapshots.iter().map(|file| &file.path);
-        let logs = self.files.logs.iter().map(|file| &file.path);
+        let logs = self.files.logs.iter().chain(&self.files.torn).map(|file| &file.path);
         snapshots.chain(logs).map(|path| self.length(path)).sum()
     }
 
@@ -165,10 +172,22 @@ impl Inspection {
     }
 
     /// Reads every file to its end, and checks every record and seal. The snapshots come first, each
-    /// kind in its order.
+    /// kind in its order, and then what was cut off logs, in which there is nothing to be checked.
     pub fn check(&self) -> impl Iterator<Item = CheckedFile> + '_ {
         let snapshots = self.files.snapshots.iter().map(|file| self.check_snapshot(file));
-        snapshots.chain(self.files.logs.iter().map(|file| self.check_log(file)))
+        let torn =
+            self.files.torn.iter().map(|file| self.unchecked(&file.path, FileKind::TornTail));
+        snapshots.chain(self.files.logs.iter().map(|file| self.check_log(file))).chain(torn)
+    }
+
+    /// The logs, the oldest first.
+    pub fn logs(&self) -> impl Iterator<Item = &Path> {
+        self.files.logs.iter().map(|file| file.path.as_path())
+    }
+
+    /// The snapshots, the oldest first.
+    pub fn snapshots(&self) -> impl Iterator<Item = &Path> {
+        self.files.snapshots.iter().map(|file| file.path.as_path())
     }
 
     fn check_snapshot(&self, file: &SnapshotFile) -> CheckedFile {
@@ -176,7 +195,7 @@ impl Inspection {
         let mut checked = self.unchecked(&file.path, FileKind::Snapshot);
         checked.last = Some(file.zxid);
         match recovery::read_snapshot(disk, file, &Settings::default()) {
-            Ok((core, _)) => checked.records = core.freeze().len() as u64,
+            Ok((core, _)) => checked.records = core.totals().znodes as u64,
             Err(reason) => {
                 let unusable = SnapshotUnusable { path: file.path.clone(), reason };
                 let error = StorageError::NoUsableSnapshot(vec![unusable]);
@@ -190,14 +209,23 @@ impl Inspection {
         let mut checked = self.unchecked(&file.path, FileKind::Log);
         let (mut records, mut last) = (0, None);
         let scanned = log_scan::scan(&*self.directory.disk, &file.path, |record| {
+            if records == 0 {
+                recovery::check_name(file, record.txn.zxid)?;
+            }
             records += 1;
             last = Some(record.txn.zxid);
             Ok(())
         });
+        let lost = |offset| {
+            let mark = self.mark.filter(|mark| mark.log == file.zxid && offset < mark.end)?;
+            Some(mark.lost(&self.directory, file, offset, last.unwrap_or(Zxid::ZERO)))
+        };
         (checked.records, checked.last) = (records, last);
         checked.state = match scanned {
-            Ok(LogState::Whole) => FileState::Whole,
-            Ok(LogState::Torn { offset }) => FileState::Torn { offset },
+            Ok(LogState::Whole { end }) => lost(end).map_or(FileState::Whole, FileState::Damaged),
+            Ok(LogState::Torn { offset, .. }) => {
+                lost(offset).map_or(FileState::Torn { offset }, FileState::Damaged)
+            }
             Ok(LogState::Unwritten) => FileState::Unwritten,
             Err(error) => FileState::Damaged(error),
         };
@@ -297,6 +325,7 @@ pub fn compact(config: &StorageConfig) -> Result<Compacted, StorageError> {
     let settings = Settings::default();
     let recovered = recovery::recover(&directory, &settings, config.trust_empty_snapshot)?;
     recovered.mend(&directory)?;
+    directory.sync_names()?;
     let state = recovered.core.freeze();
     let is_synced = config.durability == Durability::Synced;
     let compression = config.snapshot_compression;

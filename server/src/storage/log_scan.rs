@@ -3,6 +3,8 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use zoolet_protocol::Zxid;
+
 use super::disk::Disk;
 use super::error::StorageError;
 use super::log_reader::{HEADER_BYTES, LogEnd, LogError, LogReader, LogRecord, MAGIC, VERSION};
@@ -11,10 +13,10 @@ use super::log_tail::{self, Tail};
 /// How a log ends that is not damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogState {
-    /// With its last record.
-    Whole,
-    /// With what a crash has left, from this offset on.
-    Torn { offset: u64 },
+    /// With its last record, which ends at this offset.
+    Whole { end: u64 },
+    /// With what a crash has left, from this offset on, and nothing but zeros behind `end`.
+    Torn { offset: u64, end: u64 },
     /// Before its first record: not even its header was written.
     Unwritten,
 }
@@ -49,13 +51,19 @@ pub(super) fn scan(
     };
     let tail = log_tail::look(open(disk, path)?, offset, checksum.is_some());
     match (tail.map_err(StorageError::io("read", path))?, checksum) {
-        (Tail::Clean, _) => Ok(LogState::Whole),
-        (Tail::Torn, _) => Ok(LogState::Torn { offset }),
+        (Tail::Clean, _) => Ok(LogState::Whole { end: offset }),
+        (Tail::Torn { behind }, _) => Ok(LogState::Torn { offset, end: behind + 1 }),
         (Tail::Damaged { .. }, Some(error)) => Err(damaged(error)),
         (Tail::Damaged { behind }, None) => {
             Err(StorageError::Hole { path: path.to_owned(), offset, behind })
         }
     }
+}
+
+/// The first transaction of a log, if it can be read: a log that is not needed may be damaged.
+pub(super) fn first_zxid(disk: &dyn Disk, path: &Path) -> Option<Zxid> {
+    let mut reader = LogReader::new(disk.open(path).ok()?).ok()?;
+    Some(reader.next_record().ok()??.txn.zxid)
 }
 
 fn open(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Read + Send>, StorageError> {

@@ -26,8 +26,8 @@ const ZERO_BYTES: u64 = 4;
 pub(super) enum Tail {
     /// Nothing.
     Clean,
-    /// What was being written when it ended.
-    Torn,
+    /// What was being written when it ended, whose last byte is here.
+    Torn { behind: u64 },
     /// Something that was written whole, whose last byte is here.
     Damaged { behind: u64 },
 }
@@ -69,7 +69,7 @@ pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<
     let is_lost = lost_at.is_some_and(|lost| lost <= mark_at);
     let batch_end = mark_at.max(from + LOG_BATCH_BYTES_MAX as u64);
     if !record.ends_elsewhere && (is_torn || (is_lost && last <= batch_end)) {
-        Ok(Tail::Torn)
+        Ok(Tail::Torn { behind: last })
     } else {
         Ok(Tail::Damaged { behind: last })
     }
@@ -166,8 +166,9 @@ mod tests {
     fn a_record_of_which_the_beginning_was_written_is_torn() {
         for cut in 601..600 + FRAME_BYTES + 1_000 {
             let log = log(1_000, |at| at < cut);
-            assert_eq!(look(&log[..], 600, false).unwrap(), Tail::Torn, "cut at {cut}");
-            assert_eq!(look(&log[..cut], 600, false).unwrap(), Tail::Torn, "ends at {cut}");
+            let tail = look(&log[..], 600, false).unwrap();
+            assert!(matches!(tail, Tail::Torn { .. }), "cut at {cut}: {tail:?}");
+            assert_eq!(look(&log[..cut], 600, false).unwrap(), tail, "ends at {cut}");
         }
     }
 
@@ -175,7 +176,9 @@ mod tests {
     fn a_record_of_which_a_sector_was_not_written_is_torn_whatever_stands_behind_it() {
         for lost in [1, 2, 3] {
             let log = log(1_000, |at| at / SECTOR_BYTES != lost);
-            assert_eq!(look(&log[..], 600, lost == 2).unwrap(), Tail::Torn, "sector {lost}");
+            let behind = log.iter().rposition(|&byte| byte != 0).expect("some are there") as u64;
+            let tail = look(&log[..], 600, lost == 2).unwrap();
+            assert_eq!(tail, Tail::Torn { behind }, "sector {lost}");
         }
     }
 

@@ -12,6 +12,7 @@ use super::directory::Directory;
 use super::disk::DiskFile;
 use super::error::StorageError;
 use super::log_reader::{FRAME_BYTES, HEADER_BYTES, MAGIC, RECORD_END, VERSION};
+use super::mark::{Mark, MarkFile};
 use super::txn_record::encode_txn;
 
 /// The room that must be left before a file is made longer.
@@ -57,6 +58,8 @@ pub(super) struct LogWriter {
     allocate_bytes: u64,
     /// Whether files and names are synced at all.
     is_synced: bool,
+    /// Nothing if what is written is not synced.
+    mark: Option<MarkFile>,
     open: Option<OpenLog>,
 }
 
@@ -64,13 +67,15 @@ pub(super) struct LogWriter {
 struct OpenLog {
     file: Box<dyn DiskFile>,
     path: PathBuf,
+    first: Zxid,
     written: u64,
     allocated: u64,
 }
 
 impl LogWriter {
-    pub(super) fn new(directory: Directory, allocate_bytes: u64, is_synced: bool) -> Self {
-        Self { directory, allocate_bytes, is_synced, open: None }
+    /// A writer that syncs what it writes if it is given a mark to be kept.
+    pub(super) fn new(directory: Directory, allocate_bytes: u64, mark: Option<MarkFile>) -> Self {
+        Self { directory, allocate_bytes, is_synced: mark.is_some(), mark, open: None }
     }
 
     /// Writes records, of which the first has the zxid `first`, and makes them certain.
@@ -109,7 +114,8 @@ impl LogWriter {
         let path = self.directory.log_path(first);
         let disk = &self.directory.disk;
         let file = disk.create(&path).map_err(StorageError::io("create", &path))?;
-        let mut log = OpenLog { file, path, written: HEADER_BYTES as u64, allocated: 0 };
+        let written = HEADER_BYTES as u64;
+        let mut log = OpenLog { file, path, first, written, allocated: 0 };
         let mut header = BytesMut::with_capacity(HEADER_BYTES);
         header.put_slice(&MAGIC);
         header.put_i32(VERSION);
@@ -130,12 +136,21 @@ impl LogWriter {
     /// Ends the present log: the next record begins another. What was set aside behind the last
     /// record is given back.
     pub(super) fn end(&mut self) -> Result<(), StorageError> {
-        let Some(mut log) = self.open.take() else { return Ok(()) };
-        log.file.set_length(log.written).map_err(StorageError::io("cut", &log.path))?;
-        if self.is_synced {
-            log.file.sync().map_err(StorageError::io("sync", &log.path))?;
+        if let Some(mut log) = self.open.take() {
+            log.file.set_length(log.written).map_err(StorageError::io("cut", &log.path))?;
+            if self.is_synced {
+                log.file.sync().map_err(StorageError::io("sync", &log.path))?;
+            }
         }
-        Ok(())
+        self.mark.as_mut().map_or(Ok(()), MarkFile::sync)
+    }
+
+    /// Marks that everything up to `last` is durable, which was written last.
+    pub(super) fn mark(&mut self, last: Zxid) -> Result<(), StorageError> {
+        match (&mut self.mark, &self.open) {
+            (Some(mark), Some(log)) => mark.write(Mark { last, log: log.first, end: log.written }),
+            _ => Ok(()),
+        }
     }
 }
 

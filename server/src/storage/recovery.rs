@@ -11,7 +11,9 @@ use super::directory::{Directory, Files, LogFile, SnapshotFile};
 use super::disk::Disk;
 use super::error::StorageError;
 use super::log_scan::{self, LogState};
+use super::mark::{self, Mark};
 use super::snapshot_reader::{SnapshotError, SnapshotReader};
+use super::torn_tail::{self, TornLog};
 
 /// What the files hold, and what is to be done before anything is written to them.
 #[derive(Debug)]
@@ -23,14 +25,18 @@ pub(crate) struct Recovered {
     pub(crate) replayed: u64,
     /// Whether the state is not the one that the files give without what was done to it here.
     pub(crate) needs_snapshot: bool,
-    /// Logs that end with what a crash has left, and how many bytes of them are good.
-    pub(crate) torn: Vec<(PathBuf, u64)>,
+    /// Logs that end with what a crash has left.
+    pub(crate) torn: Vec<TornLog>,
     /// Logs without a record, of which not even the header was written.
-    pub(crate) empty: Vec<PathBuf>,
+    empty: Vec<PathBuf>,
     /// Snapshots that were not finished.
-    pub(crate) unfinished: Vec<PathBuf>,
-    /// The last log.
-    pub(crate) last_log: Option<PathBuf>,
+    unfinished: Vec<PathBuf>,
+    /// The snapshot it started from.
+    snapshot_path: Option<PathBuf>,
+    /// The other logs that were read, and where the last record of each ends.
+    logs: Vec<(LogFile, u64)>,
+    /// How far the logs were synced.
+    mark: Option<Mark>,
 }
 
 /// Why a snapshot cannot be used.
@@ -72,6 +78,12 @@ pub enum SnapshotFault {
     /// The tree that is in it.
     #[error(transparent)]
     Tree(#[from] RestoreError),
+    /// It has the name of another: what its name promises is not in it.
+    #[error("it was written at {0}, so its name is not its own")]
+    Misnamed(Zxid),
+    /// Its name is of the last zxid there is, which no server reaches.
+    #[error("its name is of a zxid after which there can be none")]
+    LastZxid,
 }
 
 impl From<io::Error> for SnapshotFault {
@@ -86,23 +98,39 @@ pub(crate) fn recover(
     settings: &Settings,
     trusts_empty: bool,
 ) -> Result<Recovered, StorageError> {
-    let Files { logs, snapshots, unfinished } = directory.files()?;
+    // Before the files: a server that runs goes on with both.
+    let mark = mark::read(directory)?;
+    let Files { logs, snapshots, unfinished, .. } = directory.files()?;
     let mut recovered = newest_snapshot(&*directory.disk, &snapshots, settings)?;
-    recovered.unfinished = unfinished;
+    (recovered.unfinished, recovered.mark) = (unfinished, mark);
     let start = recovered.core.last_zxid();
-    let needed = logs.iter().rposition(|log| log.zxid <= start.next()).unwrap_or(0);
+    let needed = logs.iter().rposition(|log| log.goes_on_from(start)).unwrap_or(0);
+    for log in &logs[..needed] {
+        // It may be one of those that are needed.
+        if let Some(first) = log_scan::first_zxid(&*directory.disk, &log.path) {
+            check_name(log, first)?;
+        }
+    }
     let mut replay = Replay { directory, read: Zxid::ZERO, last: start, trusts_empty, recovered };
     for log in &logs[needed..] {
         replay.log(log)?;
     }
     let mut recovered = replay.recovered;
-    recovered.last_log = logs.last().map(|log| log.path.clone());
+    recovered.check_mark(directory)?;
     let orphans = recovered.core.end_recovery();
     if orphans > 0 {
         tracing::warn!("{orphans} ephemeral znodes of unknown sessions were deleted");
         recovered.needs_snapshot = true;
     }
     Ok(recovered)
+}
+
+/// A log is named after its first transaction, by the original too.
+pub(super) fn check_name(log: &LogFile, first: Zxid) -> Result<(), StorageError> {
+    if first == log.zxid {
+        return Ok(());
+    }
+    Err(StorageError::Misnamed { path: log.path.clone(), first })
 }
 
 /// The state of the newest snapshot that can be read; of a new server if there is none.
@@ -117,6 +145,7 @@ fn newest_snapshot(
             Ok((core, is_changed)) => {
                 let mut recovered = Recovered::new(core);
                 recovered.snapshot = Some(file.zxid);
+                recovered.snapshot_path = Some(file.path.clone());
                 recovered.needs_snapshot = is_changed || !unusable.is_empty();
                 return Ok(recovered);
             }
@@ -150,6 +179,12 @@ pub(super) fn read_snapshot(
     while let Some(znode) = snapshot.next_znode()? {
         restore.znode(znode.path, znode.data, znode.acl, znode.stat)?;
     }
+    if !snapshot.fits_name(file.zxid) {
+        return Err(SnapshotFault::Misnamed(snapshot.zxid().unwrap_or(Zxid::ZERO)));
+    }
+    if file.zxid == Zxid(i64::MAX) {
+        return Err(SnapshotFault::LastZxid);
+    }
     // ZooKeeper goes by the name too: the snapshot may hold some of what came later.
     let restored = restore.finish(file.zxid)?;
     if restored.built_ins_added > 0 {
@@ -177,6 +212,12 @@ impl Replay<'_> {
         let mut is_first = true;
         let state = log_scan::scan(&*directory.disk, path, |record| {
             let zxid = record.txn.zxid;
+            if is_first {
+                check_name(log, zxid)?;
+            }
+            if zxid == Zxid(i64::MAX) {
+                return Err(StorageError::LastZxid { path: path.clone(), offset: record.offset });
+            }
             if zxid <= self.read {
                 let (path, offset, after) = (path.clone(), record.offset, self.read);
                 return Err(StorageError::Order { path, offset, after, found: zxid });
@@ -190,14 +231,10 @@ impl Replay<'_> {
             Ok(())
         })?;
         match state {
-            LogState::Whole => {}
-            LogState::Torn { offset } => {
-                let (zxid, path) = (self.last, path.display());
-                tracing::warn!(
-                    "{path}: offset {offset}: what was being written when the server ended is cut \
-                     off; the last transaction is {zxid}"
-                );
-                self.recovered.torn.push((log.path.clone(), offset));
+            LogState::Whole { end } => self.recovered.logs.push((log.clone(), end)),
+            LogState::Torn { offset, end } => {
+                self.recovered.logs.push((log.clone(), offset));
+                self.recovered.torn.push(TornLog { log: log.clone(), offset, end });
             }
             LogState::Unwritten => {
                 tracing::warn!("{}: nothing was written to it yet", path.display());
@@ -255,25 +292,64 @@ impl Recovered {
             torn: Vec::new(),
             empty: Vec::new(),
             unfinished: Vec::new(),
-            last_log: None,
+            snapshot_path: None,
+            logs: Vec::new(),
+            mark: None,
         }
     }
 
-    /// Makes the files such that what was read is certain and what comes can follow it.
-    pub(crate) fn mend(&self, directory: &Directory) -> Result<(), StorageError> {
+    /// What was synced must be there: nothing that a crash does takes it away.
+    fn check_mark(&self, directory: &Directory) -> Result<(), StorageError> {
+        let reached = self.core.last_zxid();
+        let Some(mark) = self.mark.filter(|mark| reached < mark.last) else { return Ok(()) };
+        let torn = self.torn.iter().find(|torn| torn.log.zxid == mark.log);
+        Err(match torn {
+            Some(torn) => mark.lost(directory, &torn.log, torn.offset, reached),
+            None => mark.missing(directory, reached),
+        })
+    }
+
+    /// Makes the files such that what was read is certain and what comes can follow it, but for the names of
+    /// the files, which are certain when the directory was synced. Returns how far it is certain then.
+    pub(crate) fn mend(&self, directory: &Directory) -> Result<Mark, StorageError> {
         let disk = &directory.disk;
         for path in self.unfinished.iter().chain(&self.empty) {
             disk.remove(path).map_err(StorageError::io("delete", path))?;
         }
-        for (path, length) in &self.torn {
-            disk.truncate(path, *length).map_err(StorageError::io("cut", path))?;
-        }
-        // A server that was killed may have left there what no disk has yet.
-        if let Some(path) = self.last_log.as_ref().filter(|path| !self.empty.contains(path)) {
+        self.cut_torn(directory)?;
+        if let Some(path) = &self.snapshot_path {
+            // The original does not sync its snapshots.
             disk.truncate(path, u64::MAX).map_err(StorageError::io("sync", path))?;
         }
-        for directory in directory.all() {
-            disk.sync_directory(directory).map_err(StorageError::io("sync", directory))?;
+        for (log, end) in &self.logs {
+            // A server that was killed may have left there what no disk has yet, and one whose disk failed
+            // what no disk gets by a sync.
+            let synced = match self.mark {
+                Some(mark) if log.zxid < mark.log => continue,
+                Some(mark) if log.zxid == mark.log => mark.end,
+                _ => 0,
+            };
+            let written = disk.rewrite(&log.path, synced.min(*end)..*end);
+            written.map_err(StorageError::io("write once more to", &log.path))?;
+        }
+        let (log, end) = self.logs.last().map_or((Zxid::ZERO, 0), |(log, end)| (log.zxid, *end));
+        Ok(Mark { last: self.core.last_zxid(), log, end })
+    }
+
+    /// Cuts off what a crash has left, and keeps it beside.
+    fn cut_torn(&self, directory: &Directory) -> Result<(), StorageError> {
+        for torn in &self.torn {
+            let kept = torn_tail::keep(directory, torn)?;
+            directory.sync_names()?;
+            let (path, offset) = (&torn.log.path, torn.offset);
+            tracing::warn!(
+                "{}: offset {offset}: what was being written when the server ended is cut off, and kept \
+                 in {}; the last transaction is {}",
+                path.display(),
+                kept.display(),
+                self.core.last_zxid(),
+            );
+            directory.disk.truncate(path, offset).map_err(StorageError::io("cut", path))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use hashbrown::HashMap;
 use simd_adler32::Adler32;
 use zoolet_core::{AclList, Frozen, Znode};
-use zoolet_protocol::{Encode, RawPath};
+use zoolet_protocol::{Encode, RawPath, Zxid};
 
 /// "ZKSN".
 pub(super) const MAGIC: i32 = 0x5a4b_534e;
@@ -14,8 +14,17 @@ pub(super) const MAGIC: i32 = 0x5a4b_534e;
 /// The version of the format: there has been no other since ZooKeeper 3.
 pub(super) const VERSION: i32 = 2;
 
-/// An id that nobody reads.
-const DATABASE: i64 = -1;
+/// What stands in the header where ZooKeeper writes -1, and reads nothing: the last transaction in the
+/// snapshot, told from anything that others may write by its sign.
+pub(super) fn database_of(zxid: Zxid) -> i64 {
+    !zxid.next().0
+}
+
+/// The last transaction in a snapshot, if a server of this kind wrote its header.
+pub(super) fn zxid_of(database: i64) -> Option<Zxid> {
+    let zxid = (!database).checked_sub(1)?;
+    (zxid >= 0).then_some(Zxid(zxid))
+}
 
 /// The number of the access control list that is written nowhere.
 pub(super) const ACL_OPEN: i64 = -1;
@@ -49,7 +58,7 @@ pub fn write_snapshot(frozen: &Frozen, output: impl Write) -> io::Result<()> {
     let keys = number_acl_lists(&znodes);
     out.put(&MAGIC)?;
     out.put(&VERSION)?;
-    out.put(&DATABASE)?;
+    out.put(&database_of(frozen.zxid))?;
     out.put(&count(frozen.sessions.len()))?;
     for (session, timeout_ms) in &frozen.sessions {
         out.put(session)?;

@@ -12,7 +12,7 @@ use zoolet_protocol::{
     decode_front,
 };
 
-use super::snapshot::{ACL_OPEN, MAGIC, VERSION};
+use super::snapshot::{ACL_OPEN, MAGIC, VERSION, zxid_of};
 use crate::limits::SNAPSHOT_FIELD_BYTES_MAX;
 
 /// A znode as it stands in a snapshot.
@@ -136,6 +136,8 @@ pub struct SnapshotReader<R> {
     fields: Fields<R>,
     sessions: Vec<(SessionId, i32)>,
     acls: HashMap<i64, Arc<[Acl]>>,
+    /// What a server of this kind writes to the header.
+    written_at: Option<Zxid>,
     zxid: Option<Zxid>,
     is_over: bool,
 }
@@ -157,7 +159,7 @@ impl<R: Read> SnapshotReader<R> {
         if version != VERSION {
             return Err(SnapshotError::Version(version));
         }
-        let _database: i64 = fields.next()?;
+        let written_at = zxid_of(fields.next()?);
         let mut sessions = Vec::new();
         for _ in 0..fields.next::<i32>()?.max(0) {
             sessions.push((fields.next()?, fields.next()?));
@@ -166,7 +168,7 @@ impl<R: Read> SnapshotReader<R> {
         for _ in 0..fields.next::<i32>()?.max(0) {
             acls.insert(fields.next()?, fields.next_acl()?.into());
         }
-        Ok(Self { fields, sessions, acls, zxid: None, is_over: false })
+        Ok(Self { fields, sessions, acls, written_at, zxid: None, is_over: false })
     }
 
     /// The sessions and their timeouts in milliseconds.
@@ -175,11 +177,23 @@ impl<R: Read> SnapshotReader<R> {
         &self.sessions
     }
 
-    /// The last transaction that is in it, if it says so, as ZooKeeper's do since 3.9; known at the
-    /// end. The name of the file tells it too.
+    /// The last transaction that is in it, if it says so, as ours do, and ZooKeeper's since 3.9, where it
+    /// is known at the end. The name of the file tells it too.
     #[must_use]
     pub fn zxid(&self) -> Option<Zxid> {
-        self.zxid
+        self.written_at.or(self.zxid)
+    }
+
+    /// Whether a file with this zxid in its name may have this content, as far as it is known: at the end.
+    /// ZooKeeper names a snapshot when it begins to write it, so that it may hold later transactions;
+    /// one that lacks some that its name promises would lose them.
+    #[must_use]
+    pub fn fits_name(&self, zxid: Zxid) -> bool {
+        match (self.written_at, self.zxid) {
+            (Some(written_at), _) => written_at == zxid,
+            (None, Some(last)) => last >= zxid,
+            (None, None) => true,
+        }
     }
 
     /// The next znode; `None` when there are no more and all seals are right.

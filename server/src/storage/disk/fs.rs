@@ -1,7 +1,8 @@
 //! The file system of the machine.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::Path;
 
 use super::{DirectoryLock, Disk, DiskFile, LockError};
@@ -64,6 +65,24 @@ impl Disk for FsDisk {
         file.sync_all()
     }
 
+    fn rewrite(&self, path: &Path, part: Range<u64>) -> io::Result<()> {
+        let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+        let mut position = part.start;
+        let mut bytes = Vec::with_capacity(READ_BYTES);
+        while position < part.end {
+            bytes.clear();
+            file.seek(SeekFrom::Start(position))?;
+            let wanted = (part.end - position).min(READ_BYTES as u64);
+            if (&file).take(wanted).read_to_end(&mut bytes)? == 0 {
+                break;
+            }
+            file.seek(SeekFrom::Start(position))?;
+            file.write_all(&bytes)?;
+            position += bytes.len() as u64;
+        }
+        file.sync_all()
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -111,6 +130,18 @@ impl Write for FsFile {
 }
 
 impl DiskFile for FsFile {
+    fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(unix)]
+        return std::os::unix::fs::FileExt::write_all_at(&self.0, bytes, position);
+        #[cfg(not(unix))]
+        {
+            let before = self.0.stream_position()?;
+            self.0.seek(SeekFrom::Start(position))?;
+            self.0.write_all(bytes)?;
+            self.0.seek(SeekFrom::Start(before)).map(drop)
+        }
+    }
+
     fn set_length(&mut self, length: u64) -> io::Result<()> {
         self.0.set_len(length)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Cursor, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,6 +73,10 @@ impl Disk for MemDisk {
         Ok(())
     }
 
+    fn rewrite(&self, path: &Path, _part: Range<u64>) -> io::Result<()> {
+        self.file(path).map(drop)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut files = self.0.lock();
         let content = files.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
@@ -139,6 +144,12 @@ impl Write for MemFile {
 }
 
 impl DiskFile for MemFile {
+    fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        let position = usize::try_from(position).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        write_at(&mut self.content.lock(), position, bytes);
+        Ok(())
+    }
+
     fn set_length(&mut self, length: u64) -> io::Result<()> {
         let length = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
         self.content.lock().truncate(length);

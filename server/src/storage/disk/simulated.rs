@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Cursor, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -194,13 +195,28 @@ impl Sim {
 
     fn sync(&mut self, id: FileId) -> io::Result<()> {
         self.spend(1)?;
-        if self.fails_to_sync {
-            return Err(io::Error::other("the disk does not sync"));
-        }
         let file = self.files.get_mut(&id).expect("a file is never forgotten");
         file.pending.clear();
+        if self.fails_to_sync {
+            // As Linux does: what it could not write stays to be read, and counts as written.
+            return Err(io::Error::other("the disk does not sync"));
+        }
         file.durable.clone_from(&file.content);
         Ok(())
+    }
+
+    /// Writes some bytes over what is there, as far as there is power. That takes no room.
+    fn write_over(&mut self, id: FileId, position: usize, bytes: &[u8]) -> io::Result<()> {
+        let free_bytes = self.free_bytes.take();
+        let (mut written, mut result) = (0, Ok(()));
+        while written < bytes.len() && result.is_ok() {
+            match self.write(id, position + written, &bytes[written..]) {
+                Ok(count) => written += count,
+                Err(error) => result = Err(error),
+            }
+        }
+        self.free_bytes = free_bytes;
+        result
     }
 
     /// Writes as much of some bytes as there is power and room for.
@@ -348,6 +364,17 @@ impl Disk for SimDisk {
         sim.sync(id)
     }
 
+    fn rewrite(&self, path: &Path, part: Range<u64>) -> io::Result<()> {
+        let mut sim = self.step()?;
+        let id = sim.named(path)?;
+        let length = sim.files[&id].content.len();
+        let index = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(length);
+        let (start, end) = (index(part.start), index(part.end));
+        let bytes = sim.files[&id].content.get(start..end).unwrap_or_default().to_vec();
+        sim.write_over(id, start, &bytes)?;
+        sim.sync(id)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut sim = self.step()?;
         let file = sim.named(from)?;
@@ -421,6 +448,11 @@ impl Write for SimFile {
 }
 
 impl DiskFile for SimFile {
+    fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        let position = usize::try_from(position).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        self.sim()?.write_over(self.file, position, bytes)
+    }
+
     fn set_length(&mut self, length: u64) -> io::Result<()> {
         let length = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let mut sim = self.sim()?;
