@@ -139,6 +139,8 @@ fn require_files(config: &StorageConfig) -> Result<(), DataError> {
 enum DataError {
     #[error("{} has no directory version-2, so it is not the data directory of a server", .0.display())]
     NoDataDirectory(PathBuf),
+    #[error("there is no snapshot in {}", .0.display())]
+    NoSnapshot(PathBuf),
     #[error(transparent)]
     Storage(#[from] StorageError),
     #[error("{}: {source}", path.display())]

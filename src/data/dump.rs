@@ -8,17 +8,19 @@ use std::process::ExitCode;
 use bytes::Bytes;
 use clap::Args;
 use zoolet_core::TxnOp;
-use zoolet_server::storage::{FsDisk, LogEnd, LogReader, LogRecord, open_snapshot};
+use zoolet_server::storage::{
+    FsDisk, Inspection, LogEnd, LogReader, LogRecord, StorageConfig, open_snapshot,
+};
 
-use super::DataError;
 use super::json::{self, ZnodeLine};
 use super::progress::{bar, counter};
+use super::{DataError, require_files};
 
 #[derive(Debug, Args)]
 pub(super) struct DumpLog {
-    /// The log: a file such as version-2/log.1
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The log, a file such as version-2/log.1; or the directory that has version-2 in it, for all logs
+    #[arg(value_name = "FILE|DIR")]
+    path: PathBuf,
 
     /// Print JSON, with all there is
     #[arg(long)]
@@ -27,28 +29,63 @@ pub(super) struct DumpLog {
 
 impl DumpLog {
     pub(super) fn run(self) -> Result<ExitCode, DataError> {
-        let path = &self.file;
-        let input = |source| DataError::Input { path: path.clone(), source };
+        let mut out = BufWriter::new(io::stdout());
+        if !self.path.is_dir() {
+            return self.dump(&self.path, None, &mut out);
+        }
+        let inspection = inspect(&self.path)?;
+        for path in inspection.logs() {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            self.dump(path, name.as_deref(), &mut out)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Prints a log, with its name if it is one of several.
+    fn dump(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        out: &mut impl Write,
+    ) -> Result<ExitCode, DataError> {
+        let input = |source| DataError::Input { path: path.to_owned(), source };
         let file = File::open(path).map_err(input)?;
         let bar = bar(file.metadata().map_err(input)?.len(), true);
-        let log = |source| DataError::Log { path: path.clone(), source };
+        let log = |source| DataError::Log { path: path.to_owned(), source };
         let mut reader = LogReader::new(BufReader::new(bar.wrap_read(file))).map_err(log)?;
-        let mut out = BufWriter::new(io::stdout());
+        if let Some(name) = name.filter(|_| !self.json) {
+            writeln!(out, "{name}:")?;
+        }
         while let Some(record) = reader.next_record().map_err(log).inspect_err(|_| {
             // What stands before the damage is seen before it is told of.
             let _ = out.flush();
         })? {
-            let line =
-                if self.json { json::record(&record).to_string() } else { record_text(&record) };
+            let line = if self.json { record_json(&record, name) } else { record_text(&record) };
             writeln!(out, "{line}")?;
         }
         out.flush()?;
         bar.finish_and_clear();
         if let Some(LogEnd::Torn { offset }) = reader.end() {
-            eprintln!("torn at offset {offset}, as a crash leaves it");
+            eprintln!("{}: torn at offset {offset}, as a crash leaves it", path.display());
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The files of a server.
+fn inspect(data_dir: &Path) -> Result<Inspection, DataError> {
+    let config = StorageConfig::at(data_dir);
+    require_files(&config)?;
+    Ok(Inspection::new(&config)?)
+}
+
+/// A record as JSON, with the name of its log if there are several.
+fn record_json(record: &LogRecord, name: Option<&str>) -> String {
+    let mut line = json::record(record);
+    if let Some(name) = name {
+        line["file"] = name.into();
+    }
+    line.to_string()
 }
 
 /// A record as a line: where, which, when, whose, what.
@@ -90,9 +127,10 @@ fn length(data: Option<&Bytes>) -> String {
 
 #[derive(Debug, Args)]
 pub(super) struct DumpSnapshot {
-    /// The snapshot: a file such as version-2/snapshot.0, or snapshot.1f.gz
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The snapshot, a file such as version-2/snapshot.0 or snapshot.1f.gz; or the directory that has
+    /// version-2 in it, for the newest
+    #[arg(value_name = "FILE|DIR")]
+    path: PathBuf,
 
     /// Print JSON, with all there is
     #[arg(long)]
@@ -101,8 +139,8 @@ pub(super) struct DumpSnapshot {
 
 impl DumpSnapshot {
     pub(super) fn run(self) -> Result<ExitCode, DataError> {
-        let path: &Path = &self.file;
-        let fault = |source| DataError::Snapshot { path: path.to_owned(), source };
+        let path = &self.newest()?;
+        let fault = |source| DataError::Snapshot { path: path.clone(), source };
         let mut snapshot = open_snapshot(&FsDisk, path).map_err(fault)?;
         let mut out = BufWriter::new(io::stdout());
         for (session, timeout_ms) in snapshot.sessions() {
@@ -128,7 +166,24 @@ impl DumpSnapshot {
             counter.inc(1);
         }
         out.flush()?;
+        // The root counts twice, as in a server.
+        let znodes = counter.position() + 1;
         counter.finish_and_clear();
+        let sessions = snapshot.sessions().len();
+        eprintln!(
+            "{}: {sessions} sessions, {znodes} znodes as a server counts them",
+            path.display()
+        );
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The snapshot that is asked for.
+    fn newest(&self) -> Result<PathBuf, DataError> {
+        if !self.path.is_dir() {
+            return Ok(self.path.clone());
+        }
+        let inspection = inspect(&self.path)?;
+        let newest = inspection.snapshots().last();
+        newest.map(Path::to_owned).ok_or_else(|| DataError::NoSnapshot(self.path.clone()))
     }
 }
