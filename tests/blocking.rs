@@ -82,6 +82,18 @@ fn a_deadline_is_kept_with_the_server_gone() {
 }
 
 #[test]
+fn a_release_that_is_not_answered_in_time_returns() {
+    let (runtime, server) = server();
+    let client = Client::connect(server.dialer()).unwrap();
+    let guard = InterProcessMutex::new(&client, "/a").unwrap().acquire().unwrap();
+    runtime.block_on(server.shutdown());
+    let time = Duration::from_millis(200);
+    let start = Instant::now();
+    assert_eq!(guard.release_within(time), Err(LockError::Over));
+    assert!((time..LONG).contains(&start.elapsed()));
+}
+
+#[test]
 fn a_guard_is_released_by_a_panic() {
     let (_runtime, server) = server();
     let client = Client::connect(server.dialer()).unwrap();

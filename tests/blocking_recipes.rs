@@ -57,6 +57,50 @@ fn readers_share_and_a_writer_does_not_also_after_a_downgrade() {
 }
 
 #[test]
+fn a_thread_that_writes_reads_beside_that_and_is_told_where_it_would_wait_for_itself() {
+    let (server, client) = stage();
+    let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
+    let other = InterProcessReadWriteLock::new(&client, "/a").unwrap();
+    let writing = lock.write_lock().acquire().unwrap();
+    let again = lock.write_lock().acquire().unwrap();
+    let reading = lock.read_lock().acquire().unwrap();
+    let tried = lock.read_lock().try_acquire().unwrap().expect("beside one's own");
+    assert_eq!(reading.fencing_token(), writing.fencing_token());
+    assert!(lock.write_lock().is_owned_by_current_thread());
+    assert!(elsewhere(|| !lock.write_lock().is_owned_by_current_thread()));
+    assert!(matches!(other.read_lock().acquire(), Err(LockError::WouldDeadlock(_))));
+    assert!(matches!(other.write_lock().try_acquire(), Err(LockError::WouldDeadlock(_))));
+    drop((writing, again, tried));
+    // The downgrade; and no way back.
+    assert!(elsewhere(|| other.read_lock().try_acquire().unwrap().is_some()));
+    assert!(elsewhere(|| other.write_lock().try_acquire().unwrap().is_none()));
+    assert!(matches!(lock.write_lock().acquire(), Err(LockError::WouldDeadlock(_))));
+    let also = reading.reenter();
+    elsewhere(|| reading.release().unwrap());
+    assert!(elsewhere(|| other.write_lock().try_acquire().unwrap().is_none()));
+    also.release().unwrap();
+    assert_clean(&server);
+}
+
+#[test]
+fn a_thread_holds_several_locks_again() {
+    let (server, client) = stage();
+    let paths = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
+    let one = InterProcessMutex::new(&client, "/b").unwrap();
+    let all = SequentialMultiLock::new(&client, vec![Arc::new(paths.get().clone())]);
+    let guard = paths.acquire().unwrap();
+    let (again, through) = (paths.acquire().unwrap(), all.acquire().unwrap());
+    assert!(matches!(one.acquire(), Err(LockError::WouldDeadlock(_))));
+    assert!(paths.is_owned_by_current_thread());
+    drop((guard, again));
+    assert!(elsewhere(|| one.try_acquire().unwrap().is_none()));
+    through.release().unwrap();
+    assert!(!paths.is_owned_by_current_thread());
+    one.acquire().unwrap().release().unwrap();
+    assert_clean(&server);
+}
+
+#[test]
 fn permits_are_shared_and_split() {
     let (server, client) = stage();
     let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 3).unwrap();

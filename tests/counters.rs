@@ -9,7 +9,7 @@ use std::time::Duration;
 use wire::counting::Counting;
 use wire::stage::{connect, server};
 use zoolet::client::{Client, Error, RetryPolicy};
-use zoolet::{Change, DistributedAtomicLong, InterProcessMutex, Owner, Server, ValueError};
+use zoolet::{Change, DistributedAtomicLong, InterProcessMutex, Server, ValueError};
 
 #[tokio::test(start_paused = true)]
 async fn no_change_of_many_is_lost() {
@@ -177,7 +177,7 @@ async fn one_who_is_late_waits_for_the_mutex_as_long_as_it_may_and_leaves_its_li
     let server = server().await;
     let (number, client) = late_twice(&server).await;
     let mutex = InterProcessMutex::new(&connect(&server).await, LOCK).unwrap();
-    let held = mutex.acquire_as(Owner::new()).await.unwrap();
+    let held = mutex.acquire().await.unwrap();
     let second = Duration::from_secs(1);
     let late = InterProcessMutex::new(&client, LOCK).unwrap();
     let number = number.with_promotion(&late, second, RetryPolicy::never());

@@ -12,7 +12,7 @@ use zoolet::client::{Client, RetryPolicy};
 use zoolet::protocol::{Acl, Permissions};
 use zoolet::{
     Config, Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, LockError, LockState, Owner, Server,
+    InterProcessSemaphoreV2, LockError, LockState, Server,
 };
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
@@ -44,7 +44,7 @@ async fn who_gives_up_in_line_lets_nobody_in() {
         mutex_of_its_own(&server).await,
         mutex_of_its_own(&server).await,
     );
-    let held = a.acquire_as(Owner::new()).await.unwrap();
+    let held = a.acquire().await.unwrap();
     let gives_up = in_line(async move { b.acquire_within(SECOND).await }).await;
     let waits = in_line(async move { c.acquire().await }).await;
     assert!(matches!(gives_up.await.unwrap(), Err(LockError::Over)));
@@ -60,7 +60,7 @@ async fn a_writer_that_gives_up_lets_no_reader_in() {
     let lock = |client| InterProcessReadWriteLock::new(&client, "/a").unwrap();
     let (a, b, c) =
         (lock(connect(&server).await), lock(connect(&server).await), lock(connect(&server).await));
-    let held = a.write_lock().acquire_as(Owner::new()).await.unwrap();
+    let held = a.write_lock().acquire().await.unwrap();
     let (write, read) = (b.write_lock(), c.read_lock());
     let gives_up = in_line(async move { write.acquire_within(SECOND).await }).await;
     let waits = in_line(async move { read.acquire().await }).await;
@@ -80,7 +80,7 @@ async fn a_place_that_is_revoked_and_deleted_in_line_is_not_held() {
         mutex_of_its_own(&server).await,
         mutex_of_its_own(&server).await,
     );
-    let held = a.acquire_as(Owner::new()).await.unwrap();
+    let held = a.acquire().await.unwrap();
     let second = in_line(async move { b.acquire().await }).await;
     let place = a.participants().await.unwrap().remove(1);
     let third = in_line(async move { c.acquire().await }).await;
@@ -99,7 +99,7 @@ async fn a_guard_hears_of_its_end_after_a_revocation_and_beside_a_write_lock() {
     let guard = mutex(&client).acquire().await.unwrap();
     let lock = InterProcessReadWriteLock::new(&client, "/b").unwrap();
     let writing = lock.write_lock().acquire().await.unwrap();
-    let reading = lock.read_lock().acquire().await.unwrap();
+    let reading = lock.read_lock().acquire_beside(&writing).await.unwrap();
     writing.release().await.unwrap();
     for guard in [guard, reading] {
         let path = guard.path().to_owned();
@@ -120,7 +120,7 @@ async fn a_lost_lock_is_acquired_anew_and_not_handed_out_again() {
     let mutex = mutex(&client);
     let lost = mutex.acquire().await.unwrap();
     admin.delete(lost.path()).await.unwrap();
-    let theirs = mutex_of_its_own(&server).await.acquire_as(Owner::new()).await.unwrap();
+    let theirs = mutex_of_its_own(&server).await.acquire().await.unwrap();
     lost.lost().await;
     assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
     theirs.release().await.unwrap();
@@ -137,8 +137,12 @@ async fn nobody_reads_beside_a_write_lock_that_is_lost() {
     let theirs = InterProcessReadWriteLock::new(&admin, "/a").unwrap();
     let writing = lock.write_lock().acquire().await.unwrap();
     admin.delete(writing.path()).await.unwrap();
-    let _theirs = theirs.write_lock().acquire_as(Owner::new()).await.unwrap();
-    assert!(matches!(lock.read_lock().acquire().await, Err(LockError::PlaceLost)));
+    let _theirs = theirs.write_lock().acquire().await.unwrap();
+    assert!(matches!(lock.read_lock().acquire_beside(&writing).await, Err(LockError::Lost)));
+    assert_eq!(writing.state(), LockState::Lost);
+    // Its owner stands in line like everybody.
+    let waits = lock.read_lock().acquire_within_as(SECOND, writing.owner()).await;
+    assert!(matches!(waits, Err(LockError::Over)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,10 +216,12 @@ async fn lines_are_told_apart_by_where_they_are() {
     let server = server().await;
     let client = connect(&server).await;
     let (x, y) = (client.namespace("/x").unwrap(), client.namespace("/y").unwrap());
-    let _x = mutex(&x).acquire().await.unwrap();
+    let held = mutex(&x).acquire().await.unwrap();
     let _y = mutex(&y).acquire().await.unwrap();
+    let owner = held.owner();
     let same = InterProcessMutex::new(&client, "/x/a").unwrap();
-    assert!(matches!(same.acquire().await, Err(LockError::WouldDeadlock(_))));
+    assert!(matches!(same.acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
+    drop(InterProcessMutex::new(&client, "/y").unwrap().acquire_as(owner).await.unwrap());
     let root = InterProcessMutex::new(&client, "/").unwrap();
     root.acquire().await.unwrap().release().await.unwrap();
 }

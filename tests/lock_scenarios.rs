@@ -169,9 +169,10 @@ async fn mutex_reentrant_single_lock_two_tasks_and_many() {
             let (lock, inside) = (Arc::clone(&lock), Arc::clone(&inside));
             tasks.push(tokio::spawn(async move {
                 for _ in 0..10 {
-                    let outer = lock.acquire().await.unwrap();
+                    let owner = Owner::new();
+                    let outer = lock.acquire_as(owner).await.unwrap();
                     assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
-                    let inner = lock.acquire().await.unwrap();
+                    let inner = lock.acquire_as(owner).await.unwrap();
                     assert_eq!(outer.fencing_token(), inner.fencing_token());
                     outer.release().await.unwrap();
                     tokio::task::yield_now().await;
@@ -260,8 +261,8 @@ async fn read_write_participants_per_kind() {
     let (client, _) = counted(&server).await;
     let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
     let (read, write) = (lock.read_lock(), lock.write_lock());
-    let one = read.acquire_as(Owner::new()).await.unwrap();
-    let two = read.acquire_as(Owner::new()).await.unwrap();
+    let one = read.acquire().await.unwrap();
+    let two = read.acquire().await.unwrap();
     let waits = tokio::spawn(async move { write.acquire().await.unwrap() });
     tokio::time::sleep(SOON).await;
     assert_eq!(read.participants().await.unwrap(), [one.path(), two.path()]);

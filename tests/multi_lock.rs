@@ -104,9 +104,11 @@ async fn a_lost_answer_leaves_one_place_in_each_line() {
 async fn an_owner_that_holds_one_of_them_is_told() {
     let server = server().await;
     let (client, _) = counted(&server).await;
-    let held = InterProcessMutex::new(&client, "/b").unwrap().acquire().await.unwrap();
+    let owner = Owner::new();
+    let held = InterProcessMutex::new(&client, "/b").unwrap().acquire_as(owner).await.unwrap();
     let lock = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
-    assert!(matches!(lock.acquire().await, Err(LockError::WouldDeadlock(_))));
+    assert!(matches!(lock.acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
+    assert!(matches!(lock.try_acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
     held.release().await.unwrap();
-    drop(lock.acquire_as(Owner::new()).await.unwrap());
+    drop(lock.acquire_as(owner).await.unwrap());
 }

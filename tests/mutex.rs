@@ -67,7 +67,7 @@ async fn what_it_costs_when_it_is_free() {
     let guard = mutex.acquire().await.unwrap();
     let create_and_list = vec![(OpCode::GET_CHILDREN, 1), (OpCode::CREATE2, 1)];
     assert_eq!(counting.take_requests(), create_and_list);
-    let again = mutex.acquire().await.unwrap();
+    let again = mutex.acquire_as(guard.owner()).await.unwrap();
     drop(guard);
     assert_eq!(again.state(), LockState::Held);
     assert_eq!(counting.take_requests(), [], "to acquire again costs nothing");
@@ -266,12 +266,15 @@ async fn an_owner_does_not_wait_for_itself() {
         InterProcessMutex::new(&client, "/a").unwrap(),
         InterProcessMutex::new(&client, "/a").unwrap(),
     );
-    let guard = one.acquire().await.unwrap();
-    assert!(matches!(two.acquire().await, Err(LockError::WouldDeadlock(_))));
-    let stranger = two.acquire_as(Owner::new());
+    let owner = Owner::new();
+    let guard = one.acquire_as(owner).await.unwrap();
+    assert!(one.is_held_by(owner) && !two.is_held_by(owner) && !one.is_held_by(Owner::new()));
+    assert!(matches!(two.acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
+    assert!(matches!(two.try_acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
+    let stranger = two.acquire();
     assert!(tokio::time::timeout(Duration::from_millis(20), stranger).await.is_err());
     guard.release().await.unwrap();
-    two.acquire().await.unwrap().release().await.unwrap();
+    two.acquire_as(owner).await.unwrap().release().await.unwrap();
     assert_clean(&server, &client, "/a").await;
 }
 
@@ -296,7 +299,7 @@ async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
             let guard = match is_held {
                 true => {
                     let mutex = InterProcessMutex::new(&holder, "/a").unwrap();
-                    Some(mutex.acquire_as(Owner::new()).await.unwrap())
+                    Some(mutex.acquire().await.unwrap())
                 }
                 false => None,
             };

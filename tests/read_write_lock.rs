@@ -38,35 +38,123 @@ async fn what_one_owner_may_do_after_what() {
     let server = server().await;
     let (lock, counting) = lock(&server).await;
     let (read, write) = (lock.read_lock(), lock.write_lock());
+    let owner = Owner::new();
 
     // 1: read after read costs nothing.
-    let reading = read.acquire().await.unwrap();
+    let reading = read.acquire_as(owner).await.unwrap();
     counting.take_requests();
-    let again = read.acquire().await.unwrap();
+    let again = read.acquire_as(owner).await.unwrap();
+    let tried = read.try_acquire_as(owner).await.unwrap().expect("it reads");
     assert_eq!(counting.take_requests(), []);
     // 2, 16: write after read would wait for itself, and is told so at once.
-    assert!(matches!(write.acquire().await, Err(LockError::WouldDeadlock(_))));
+    assert!(matches!(write.acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
+    let within = write.acquire_within_as(SOON, owner).await;
+    assert!(matches!(within, Err(LockError::WouldDeadlock(_))));
+    assert!(matches!(write.try_acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
     assert_eq!(names(&lock).await, ["__READ__0000000000"]);
-    drop((reading, again));
+    drop((reading, again, tried));
 
     // 4: write after write costs nothing.
-    let writing = write.acquire().await.unwrap();
+    let writing = write.acquire_as(owner).await.unwrap();
     counting.take_requests();
-    let again = write.acquire().await.unwrap();
+    let again = write.acquire_within_as(SOON, owner).await.unwrap();
     assert_eq!(counting.take_requests(), []);
     drop(again);
     // 3, 11: read after write takes the writer's number, with one multi, which also sees that the
     // writer's place is there.
-    let reading = read.acquire().await.unwrap();
+    let reading = read.try_acquire_as(owner).await.unwrap().expect("beside one's own");
     assert_eq!(counting.take_requests(), [(OpCode::MULTI, 1)]);
     assert_eq!(names(&lock).await, ["__READ__0000000001", "__WRIT__0000000001"]);
     assert_eq!(reading.fencing_token(), writing.fencing_token());
+    assert!(read.is_held_by(owner) && write.is_held_by(owner));
     writing.release().await.unwrap();
     assert_eq!(names(&lock).await, ["__READ__0000000001"]);
+    assert!(read.is_held_by(owner) && !write.is_held_by(owner));
     // Still no way back to writing.
-    assert!(matches!(write.acquire().await, Err(LockError::WouldDeadlock(_))));
+    assert!(matches!(write.acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
     reading.release().await.unwrap();
-    assert!(at_once(write.acquire()).await.is_some());
+    assert!(at_once(write.acquire_as(owner)).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_may_do_after_what_by_guards() {
+    let server = server().await;
+    let (lock, counting) = lock(&server).await;
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+
+    // 1: read after read, by the guard; 2, 16: no way from there to writing.
+    let reading = read.acquire().await.unwrap();
+    counting.take_requests();
+    let again = reading.reenter();
+    assert_eq!(counting.take_requests(), []);
+    assert!(at_once(write.acquire()).await.is_none());
+    let own = write.acquire_as(again.owner()).await;
+    assert!(matches!(own, Err(LockError::WouldDeadlock(_))));
+    // 10: also with a writer in line.
+    let writer = tokio::spawn(async move { write.acquire().await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    assert!(at_once(read.acquire()).await.is_none());
+    let third = again.reenter();
+    drop((reading, again));
+    tokio::time::sleep(SOON).await;
+    assert!(!writer.is_finished(), "the last guard still reads");
+    drop(third);
+
+    // 3, 4, 11: read after write and write after write.
+    let writing = writer.await.unwrap();
+    counting.take_requests();
+    let again = writing.reenter();
+    assert_eq!(counting.take_requests(), []);
+    assert!(at_once(read.acquire()).await.is_none(), "each acquire stands in line by itself");
+    counting.take_requests();
+    let beside = read.acquire_beside(&writing).await.unwrap();
+    assert_eq!(counting.take_requests(), [(OpCode::MULTI, 1)]);
+    let also = read.acquire_beside(&again).await.unwrap();
+    assert_eq!(counting.take_requests(), []);
+    assert_eq!(beside.fencing_token(), writing.fencing_token());
+    drop((writing, again));
+    assert!(at_once(lock.write_lock().acquire()).await.is_none());
+    drop((beside, also));
+
+    // A guard of another side, or of another lock, is none to read beside.
+    let reading = read.acquire().await.unwrap();
+    assert!(matches!(read.acquire_beside(&reading).await, Err(LockError::Foreign(_))));
+    drop(reading);
+    assert!(at_once(lock.write_lock().acquire()).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_beside_writing_is_asked_again() {
+    let server = server().await;
+    let (lock, counting) = lock(&server).await;
+    let writing = lock.write_lock().acquire().await.unwrap();
+    for is_owner_named in [true, false] {
+        for (requests_lost, answers) in [(0, 0), (1, -1), (3, -1)] {
+            counting.lose_multis(requests_lost);
+            counting.cut_after(answers);
+            let reading = match is_owner_named {
+                true => lock.read_lock().acquire_as(writing.owner()).await,
+                false => lock.read_lock().acquire_beside(&writing).await,
+            };
+            let reading = reading.expect("the write lock is held");
+            assert_eq!(names(&lock).await, ["__READ__0000000000", "__WRIT__0000000000"]);
+            counting.cut_after(-1);
+            reading.release().await.unwrap();
+        }
+    }
+    // No connection for longer than a request waits for one.
+    let (client, counting) = counted(&server).await;
+    let lock = InterProcessReadWriteLock::new(&client, "/b").unwrap();
+    let writing = lock.write_lock().acquire().await.unwrap();
+    counting.refuse(true);
+    counting.cut();
+    let later = async {
+        tokio::time::sleep(client.session_timeout() / 2).await;
+        counting.refuse(false);
+    };
+    let read = lock.read_lock();
+    let (reading, ()) = tokio::join!(read.acquire_beside(&writing), later);
+    reading.expect("the write lock is held").release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,10 +173,14 @@ async fn what_others_may_do_after_what() {
     assert!(at_once(two.read_lock().acquire()).await.is_none());
     assert!(at_once(two.write_lock().acquire()).await.is_none());
     // 15: another owner of the same object waits, too.
-    assert!(at_once(one.read_lock().acquire_as(Owner::new())).await.is_none());
-    // 14: a second object of the same owner is told that it would wait for itself.
+    assert!(at_once(one.read_lock().acquire()).await.is_none());
     drop(writing);
-    let writing = one.write_lock().acquire().await.unwrap();
+    // 14: a second object of the same owner is told that it would wait for itself.
+    let client = Client::connect(server.dialer()).await.unwrap();
+    let objects = [(), ()].map(|()| InterProcessReadWriteLock::new(&client, "/a").unwrap());
+    let writing = objects[0].write_lock().acquire().await.unwrap();
+    let second = objects[1].read_lock().acquire_as(writing.owner()).await;
+    assert!(matches!(second, Err(LockError::WouldDeadlock(_))));
     drop(writing);
     assert!(at_once(two.read_lock().acquire()).await.is_some());
 }
@@ -103,8 +195,9 @@ async fn a_writer_that_waits_goes_before_readers_that_come_later() {
     let waiting = tokio::spawn(async move { write.acquire().await.unwrap() });
     tokio::time::sleep(SOON).await;
     // 9: a new reader waits; 10: one that reads already does not.
-    assert!(at_once(two.read_lock().acquire_as(Owner::new())).await.is_none());
-    let again = at_once(one.read_lock().acquire()).await.expect("it reads already");
+    assert!(at_once(two.read_lock().acquire()).await.is_none());
+    let owner = reading.owner();
+    let again = at_once(one.read_lock().acquire_as(owner)).await.expect("it reads already");
     drop((reading, again));
     let writing = waiting.await.unwrap();
     assert!(at_once(one.read_lock().acquire()).await.is_none());
@@ -120,13 +213,13 @@ async fn who_stops_writing_and_goes_on_reading_lets_readers_in_and_no_writer() {
     let writing = one.write_lock().acquire().await.unwrap();
     // 12, 13: a writer and a reader wait.
     let (write, read) = (two.write_lock(), two.read_lock());
-    let writer = tokio::spawn(async move { write.acquire_as(Owner::new()).await.unwrap() });
+    let writer = tokio::spawn(async move { write.acquire().await.unwrap() });
     tokio::time::sleep(SOON).await;
-    let reading = one.read_lock().acquire().await.unwrap();
+    let reading = one.read_lock().acquire_beside(&writing).await.unwrap();
     writing.release().await.unwrap();
     tokio::time::sleep(SOON).await;
     assert!(!writer.is_finished(), "a writer came in between");
-    let reader = tokio::spawn(async move { read.acquire_as(Owner::new()).await.unwrap() });
+    let reader = tokio::spawn(async move { read.acquire().await.unwrap() });
     tokio::time::sleep(SOON).await;
     assert!(!reader.is_finished(), "a reader overtook the writer");
     reading.release().await.unwrap();
@@ -234,7 +327,7 @@ async fn a_reader_behind_one_who_wrote_and_reads_on_is_not_taken_for_the_first()
     let server = server().await;
     let (first, _) = lock(&server).await;
     let writing = first.write_lock().acquire().await.unwrap();
-    let reading_on = first.read_lock().acquire().await.unwrap();
+    let reading_on = first.read_lock().acquire_beside(&writing).await.unwrap();
     let (second, _) = lock(&server).await;
     let reader = tokio::spawn(async move { second.read_lock().acquire().await.unwrap() });
     tokio::time::sleep(SOON).await;
@@ -251,9 +344,9 @@ async fn to_turn_writing_into_reading_costs_one_request_and_lets_no_writer_in() 
     let writing = one.write_lock().acquire().await.unwrap();
     let token = writing.fencing_token();
     let (read, write) = (two.read_lock(), two.write_lock());
-    let reader = tokio::spawn(async move { read.acquire_as(Owner::new()).await.unwrap() });
+    let reader = tokio::spawn(async move { read.acquire().await.unwrap() });
     tokio::time::sleep(SOON).await;
-    let writer = tokio::spawn(async move { write.acquire_as(Owner::new()).await.unwrap() });
+    let writer = tokio::spawn(async move { write.acquire().await.unwrap() });
     tokio::time::sleep(SOON).await;
     counting.take_requests();
     let reading = one.downgrade(writing).await.unwrap();
@@ -262,7 +355,8 @@ async fn to_turn_writing_into_reading_costs_one_request_and_lets_no_writer_in() 
     drop(reader.await.unwrap());
     tokio::time::sleep(SOON).await;
     assert!(!writer.is_finished(), "a writer is beside a reader");
-    let also = at_once(one.read_lock().acquire()).await.expect("it reads already");
+    let owner = reading.owner();
+    let also = at_once(one.read_lock().acquire_as(owner)).await.expect("it reads already");
     drop(reading);
     tokio::time::sleep(SOON).await;
     assert!(!writer.is_finished(), "a writer is beside a reader");
@@ -277,14 +371,14 @@ async fn who_writes_twice_and_turns_one_into_reading_goes_on_writing() {
     let (one, _) = lock(&server).await;
     let (two, _) = lock(&server).await;
     let writing = one.write_lock().acquire().await.unwrap();
-    let again = one.write_lock().acquire().await.unwrap();
+    let again = writing.reenter();
     let reading = one.downgrade(again).await.unwrap();
-    assert!(at_once(two.read_lock().acquire_as(Owner::new())).await.is_none());
+    assert!(at_once(two.read_lock().acquire()).await.is_none());
     let also = one.downgrade(writing).await.unwrap();
-    assert!(at_once(two.read_lock().acquire_as(Owner::new())).await.is_some());
-    assert!(at_once(two.write_lock().acquire_as(Owner::new())).await.is_none());
+    assert!(at_once(two.read_lock().acquire()).await.is_some());
+    assert!(at_once(two.write_lock().acquire()).await.is_none());
     drop((reading, also));
-    let foreign = two.write_lock().acquire_as(Owner::new()).await.unwrap();
+    let foreign = two.write_lock().acquire().await.unwrap();
     assert!(matches!(one.downgrade(foreign).await, Err(LockError::Foreign(_))));
     assert!(at_once(one.write_lock().acquire()).await.is_some());
 }
@@ -323,7 +417,7 @@ async fn a_lost_answer_to_the_downgrade_and_a_dropped_one_leave_what_they_should
     let client = Client::connect(server.dialer()).await.unwrap();
     client.delete(writing.path()).await.unwrap();
     assert!(matches!(one.downgrade(writing).await, Err(LockError::Lost)));
-    assert!(at_once(other.write_lock().acquire_as(Owner::new())).await.is_some());
+    assert!(at_once(other.write_lock().acquire()).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -334,7 +428,7 @@ async fn read_write_node_data() {
     let named = InterProcessReadWriteLock::new(&client, "/named").unwrap().with_data("who");
     for (lock, expected) in [(plain, None), (named, Some("who"))] {
         let writing = lock.write_lock().acquire().await.unwrap();
-        let reading = lock.read_lock().acquire().await.unwrap();
+        let reading = lock.read_lock().acquire_beside(&writing).await.unwrap();
         for guard in [&writing, &reading] {
             let (data, _) = client.get(guard.path()).await.unwrap();
             let text = std::str::from_utf8(&data).unwrap();

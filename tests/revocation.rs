@@ -9,7 +9,7 @@ use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet::{
     Guard, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, LockError, LockGuard,
-    LockState, Owner, Revoker,
+    LockState, Revoker,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_millis(100);
 
 async fn held(client: &Client) -> Guard {
     let mutex = InterProcessMutex::new(client, "/a").expect("a path");
-    mutex.acquire_as(Owner::new()).await.expect("it is free")
+    mutex.acquire().await.expect("it is free")
 }
 
 #[tokio::test(start_paused = true)]

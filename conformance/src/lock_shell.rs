@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use zoolet_recipes::client::Client;
 use zoolet_recipes::{
     Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, LockError, MultiGuard, Permits, Revoker, SharedCount,
+    InterProcessSemaphoreV2, LockError, MultiGuard, Owner, Permits, Revoker, SharedCount,
 };
 
 use crate::fleet_member::Outcome;
@@ -39,6 +39,8 @@ struct Locks {
     lock: InterProcessReadWriteLock,
     semaphore: InterProcessSemaphoreV2,
     all: InterProcessMultiLock,
+    /// As the thread that does all this in Curator.
+    owner: Owner,
 }
 
 /// Does what each line says, and repeats the line when it is done.
@@ -88,6 +90,7 @@ impl Locks {
             all: InterProcessMultiLock::new(client, &[&all[0], &all[1], &all[2]])?,
             client: client.clone(),
             folder: folder.to_owned(),
+            owner: Owner::new(),
         })
     }
 
@@ -101,12 +104,12 @@ impl Locks {
 
 impl Held {
     async fn acquire(&mut self, locks: &Locks, name: &str) -> Outcome<()> {
-        let Locks { mutex, fresh, lock, semaphore, all, .. } = locks;
+        let Locks { mutex, fresh, lock, semaphore, all, owner, .. } = locks;
         match name {
-            "mutex" => self.mutex = Some(mutex.acquire().await?),
-            "fresh" => self.fresh = Some(fresh.acquire().await?),
-            "read" => self.read = Some(lock.read_lock().acquire().await?),
-            "write" => self.write = Some(lock.write_lock().acquire().await?),
+            "mutex" => self.mutex = Some(mutex.acquire_as(*owner).await?),
+            "fresh" => self.fresh = Some(fresh.acquire_as(*owner).await?),
+            "read" => self.read = Some(lock.read_lock().acquire_as(*owner).await?),
+            "write" => self.write = Some(lock.write_lock().acquire_as(*owner).await?),
             "permit" => self.permit = Some(semaphore.acquire(1).await?),
             "permits" => self.permit = Some(semaphore.acquire(PERMITS).await?),
             "counted" => {
@@ -115,8 +118,10 @@ impl Held {
                 let semaphore = InterProcessSemaphoreV2::with_count(&locks.client, &path, maximum)?;
                 self.permit = Some(semaphore.acquire(1).await?);
             }
-            "all" => self.all = Some(all.acquire().await?),
-            "try" if mutex.try_acquire().await?.is_some() => return Err("it was free".into()),
+            "all" => self.all = Some(all.acquire_as(*owner).await?),
+            "try" if mutex.try_acquire_as(*owner).await?.is_some() => {
+                return Err("it was free".into());
+            }
             "try" => {}
             "wait" => self.waiting.push(tokio::spawn(wait(mutex.clone()))),
             "wait-read" | "wait-write" => {

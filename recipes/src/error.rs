@@ -1,5 +1,7 @@
 //! What may go wrong with a lock.
 
+use std::time::Duration;
+
 use crate::client;
 use crate::value_error::ValueError;
 
@@ -13,7 +15,7 @@ use crate::value_error::ValueError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The deadline passed first. The place in line is given up.
+    /// The deadline passed first. A place in line is given up; a release goes on in the background.
     #[error("the deadline has passed")]
     Over,
     /// The lock that was held is gone: its session is over, or someone else deleted its znode.
@@ -27,7 +29,9 @@ pub enum LockError {
     /// happens many times in a row, as when an administrator's script deletes each new znode.
     #[error("the place in line was lost before the lock was held; nothing is held")]
     PlaceLost,
-    /// The one who asks holds the lock already, in a way that lets him wait for himself for ever.
+    /// The owner that asks, a named [`Owner`](crate::Owner) or in
+    /// [`blocking`](crate::blocking) the thread, holds the lock already or waits for it, in a way that
+    /// would let it wait for itself for ever. Nothing was asked of the server.
     #[error("{0}: the owner would wait for itself")]
     WouldDeadlock(String),
     /// The parent has run out of numbers, after 2^31 children: from here on the order of the line
@@ -93,6 +97,14 @@ impl LockError {
         }
         if all.len() == 1 { all.remove(0) } else { Self::Several(all) }
     }
+}
+
+/// What a future gives, or [`LockError::Over`] when the time is over first.
+pub(crate) async fn within<T>(
+    time: Duration,
+    future: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    tokio::time::timeout(time, future).await.unwrap_or(Err(LockError::Over))
 }
 
 /// Errors one after the other.

@@ -1,13 +1,14 @@
 //! What one has while one holds a lock.
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 
-use crate::client::Client;
-use crate::error::LockError;
+use crate::error::{LockError, within};
 use crate::held::Holder;
 use crate::owner::{Owner, Stand};
 use crate::place::Place;
@@ -29,44 +30,85 @@ pub enum LockState {
     Lost,
 }
 
-/// What the guards of one owner share.
+/// What the guards of one hold share.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct Hold<S> {
+    // Before the znodes: its owner may stand in line again as soon as they are given up.
+    stands: S,
     pub(crate) holder: Holder,
-    stand: Mutex<Option<Stand>>,
 }
 
-impl Hold {
-    pub(crate) fn new(client: Client, place: Place, stand: Stand) -> Arc<Self> {
-        let (session, token) = (place.session(), place.token());
-        let holder = Holder::new(client, session, token, vec![place]);
-        Arc::new(Self { holder, stand: Mutex::new(Some(stand)) })
+impl<S> Hold<S> {
+    pub(crate) fn new(holder: Holder, stands: S) -> Arc<Self> {
+        Arc::new(Self { stands, holder })
     }
 
-    /// Whether it is known to be lost.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.holder.is_lost()
+    /// Gives it up if nobody else has a guard of it.
+    pub(crate) async fn release(self: Arc<Self>) -> Result<(), LockError> {
+        let Some(Self { stands, holder }) = Arc::into_inner(self) else { return Ok(()) };
+        drop(stands);
+        holder.release().await
+    }
+}
+
+/// What owners hold by one lock object.
+#[derive(Debug)]
+pub(crate) struct Holds<S>(Arc<Mutex<HashMap<Owner, Weak<Hold<S>>>>>);
+
+impl<S> Clone for Holds<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S> Default for Holds<S> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<S> Holds<S> {
+    pub(crate) fn note(&self, owner: Owner, hold: &Arc<Hold<S>>) {
+        let mut holds = self.0.lock();
+        holds.retain(|_, hold| hold.strong_count() > 0);
+        holds.insert(owner, Arc::downgrade(hold));
     }
 
-    /// A hold that is lost does not keep its owner from standing in the line again.
-    pub(crate) fn stand_no_more(&self) {
-        self.stand.lock().take();
+    /// What an owner holds, unless that is lost: then it may be acquired anew.
+    pub(crate) fn of(&self, owner: Owner) -> Option<Arc<Hold<S>>> {
+        let hold = self.0.lock().get(&owner)?.upgrade()?;
+        (!hold.holder.is_lost()).then_some(hold)
     }
 }
 
 /// A lock that is held. Dropping it releases the lock in the background; [`Guard::release`] waits
 /// for that.
 ///
-/// A guard may be moved anywhere, and its lock may be released by whoever has it. When the owner
-/// has acquired the lock more than once, it is free again when the last guard is gone.
+/// A guard may be moved anywhere, and its lock may be released by whoever has it. After
+/// [`Guard::reenter`], or when its [`Owner`] has acquired the lock more than once, the lock is free
+/// when the last guard is gone.
+///
+/// ```no_run
+/// use zoolet_recipes::InterProcessMutex;
+/// use zoolet_recipes::client::Client;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("localhost:2181").await?;
+/// let guard = InterProcessMutex::new(&client, "/locks/stock")?.acquire().await?;
+/// let inner = guard.reenter(); // for a function that is to hold the lock itself
+/// guard.release().await?; // `inner` still holds it
+/// inner.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct Guard {
-    hold: Arc<Hold>,
+    hold: Arc<Hold<Stand>>,
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+    pub(crate) fn new(hold: Arc<Hold<Stand>>) -> Self {
         Self { hold }
     }
 
@@ -89,9 +131,16 @@ impl Guard {
         self.hold.holder.session()
     }
 
-    /// Whose lock it is, unless it was lost and acquired anew.
-    pub(crate) fn owner(&self) -> Option<Owner> {
-        self.hold.stand.lock().as_ref().map(Stand::owner)
+    /// Another guard of the same hold. It makes no request, and the lock is free when the last
+    /// guard is gone. When the lock is lost, all its guards are.
+    pub fn reenter(&self) -> Self {
+        Self { hold: Arc::clone(&self.hold) }
+    }
+
+    /// Whose lock it is: the owner that was named, or one of its own for each `acquire` without.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        self.hold.stands.owner()
     }
 
     /// Whether both hold the same.
@@ -100,11 +149,11 @@ impl Guard {
     }
 
     /// The place and that somebody stands there, if nobody else has a guard of it.
-    pub(crate) fn into_place(self) -> Result<(Place, Option<Stand>), Self> {
+    pub(crate) fn into_place(self) -> Result<(Place, Stand), Self> {
         let hold = Arc::try_unwrap(self.hold).map_err(|hold| Self { hold })?;
-        let Hold { holder, stand } = hold;
+        let Hold { holder, stands } = hold;
         match holder.take().pop() {
-            Some(place) => Ok((place, stand.into_inner())),
+            Some(place) => Ok((place, stands)),
             None => unreachable!("only who releases takes the place out"),
         }
     }
@@ -117,6 +166,12 @@ impl Guard {
             (place.name().to_owned(), place.session())
         });
         beside.ok_or(LockError::PlaceLost)
+    }
+
+    /// Notes that the server does not have the znode any more.
+    pub(crate) fn note_lost(&self) {
+        // A place that is left is lost already.
+        let _ = self.hold.holder.with_first(|place| place.note_gone());
     }
 
     /// Whether the lock is held, as far as is known without asking the server.
@@ -174,14 +229,26 @@ impl Guard {
         holder.transaction(holder.paths(), ops).await
     }
 
-    /// Releases the lock, and returns when it is free, or, if the owner holds it more than once, at
-    /// once. If the future is dropped the release goes on in the background.
+    /// Releases the lock, and returns when it is free, or at once if there are other guards of the
+    /// same hold. If the future is dropped the release goes on in the background.
+    ///
+    /// Without a connection it waits until there is one again, or until the session must be taken to
+    /// be over; [`Guard::release_within`] does not.
     ///
     /// # Errors
     ///
     /// [`LockError::Lost`] if it was lost before.
     pub async fn release(self) -> Result<(), LockError> {
-        let Some(hold) = Arc::into_inner(self.hold) else { return Ok(()) };
-        hold.holder.release().await
+        self.hold.release().await
+    }
+
+    /// As [`Guard::release`], and waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over: the release goes on in the background. Else as
+    /// [`Guard::release`].
+    pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
+        within(time, self.release()).await
     }
 }

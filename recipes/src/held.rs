@@ -51,6 +51,11 @@ impl Holder {
         &self.paths
     }
 
+    /// What is held.
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
     /// One of the places, apart from the others.
     pub(crate) fn split_one(&mut self) -> Option<Self> {
         let place = self.held.places.lock().as_mut()?.pop()?;

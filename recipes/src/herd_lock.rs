@@ -6,12 +6,12 @@ use bytes::Bytes;
 use zoolet_protocol::{Acl, ErrorCode, SessionId};
 
 use crate::client::{self, Client, Created, Own, Parents, Watched, unique_name};
-use crate::error::LockError;
+use crate::error::{LockError, within};
 use crate::guard::Guard;
 use crate::line::Turn;
 use crate::line_lock::LineLock;
 use crate::mutex;
-use crate::owner::Owner;
+use crate::owner::{Owner, acquire_behind};
 use crate::place::{Line, Place, Standing};
 use crate::tries::Tries;
 
@@ -24,8 +24,8 @@ const ONE_ZNODE: &str = "lock";
 ///
 /// **Do not use it to lock something.** [`InterProcessMutex`](crate::InterProcessMutex) does the same
 /// for a few requests, however many wait. This one is there so that the difference can be measured,
-/// on any server. It is correct: one owner holds it at a time, over all processes, it is re-entrant,
-/// and it is lost with its session. Where an administrator deletes the one znode of a lock that is
+/// on any server. It is correct: one holds it at a time, over all processes, and it is lost with its
+/// session. Where an administrator deletes the one znode of a lock that is
 /// held, the holder does not notice unless it waits for that ([`Guard::lost`]), and deletes that of
 /// the next.
 ///
@@ -88,7 +88,8 @@ impl HerdLock {
         self
     }
 
-    /// Waits until the lock is held.
+    /// Waits until the lock is held. Each call waits by itself, as with
+    /// [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     ///
     /// # Errors
     ///
@@ -98,24 +99,7 @@ impl HerdLock {
     ///
     /// Safe: neither a znode nor a watch is left.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.acquire_as(Owner::current()).await
-    }
-
-    /// As [`HerdLock::acquire`], for an owner of one's own.
-    ///
-    /// # Errors
-    ///
-    /// As [`HerdLock::acquire`].
-    pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
-        if let Some(guard) = self.lock.held_by(owner) {
-            return Ok(guard);
-        }
-        let stand = self.lock.stand(owner)?;
-        let place = match self.herd {
-            Herd::OneZnode => self.create_when_it_is_gone().await?,
-            Herd::AllChildren => self.wait_in_line().await?,
-        };
-        Ok(self.lock.hold(owner, place, stand))
+        self.acquire_as(Owner::new()).await
     }
 
     /// As [`HerdLock::acquire`], within a time that covers everything. The clean-up goes on in the
@@ -125,7 +109,7 @@ impl HerdLock {
     ///
     /// [`LockError::Over`] when the time is over; else as [`HerdLock::acquire`].
     pub async fn acquire_within(&self, time: Duration) -> Result<Guard, LockError> {
-        tokio::time::timeout(time, self.acquire()).await.unwrap_or(Err(LockError::Over))
+        within(time, self.acquire()).await
     }
 
     /// The lock if it is free, without waiting for it. A lock that is held costs one request, and
@@ -135,7 +119,46 @@ impl HerdLock {
     ///
     /// As [`HerdLock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        let owner = Owner::current();
+        self.try_acquire_as(Owner::new()).await
+    }
+
+    /// As [`HerdLock::acquire`], for an owner: while it holds the lock by this object it gets another
+    /// guard of it, without a request.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessMutex::acquire_as`](crate::InterProcessMutex::acquire_as).
+    pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
+        if let Some(guard) = self.lock.held_by(owner) {
+            return Ok(guard);
+        }
+        let stand = self.lock.stand(owner)?;
+        let place = match self.herd {
+            Herd::OneZnode => acquire_behind(stand.behind(), self.create_when_it_is_gone()).await?,
+            Herd::AllChildren => acquire_behind(stand.behind(), self.wait_in_line()).await?,
+        };
+        Ok(self.lock.hold(place, stand))
+    }
+
+    /// As [`HerdLock::acquire_as`], within a time that covers everything.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over; else as [`HerdLock::acquire_as`].
+    pub async fn acquire_within_as(
+        &self,
+        time: Duration,
+        owner: Owner,
+    ) -> Result<Guard, LockError> {
+        within(time, self.acquire_as(owner)).await
+    }
+
+    /// As [`HerdLock::try_acquire`], for an owner.
+    ///
+    /// # Errors
+    ///
+    /// As [`HerdLock::acquire_as`].
+    pub async fn try_acquire_as(&self, owner: Owner) -> Result<Option<Guard>, LockError> {
         match self.herd {
             Herd::AllChildren => self.lock.try_acquire(owner).await,
             Herd::OneZnode => {
@@ -144,15 +167,15 @@ impl HerdLock {
                 }
                 let stand = self.lock.stand(owner)?;
                 let place = self.create().await?;
-                Ok(place.map(|place| self.lock.hold(owner, place, stand)))
+                Ok(place.map(|place| self.lock.hold(place, stand)))
             }
         }
     }
 
-    /// Whether the present owner holds it by this object.
+    /// Whether an owner holds it by this object.
     #[must_use]
-    pub fn is_held_by_current_owner(&self) -> bool {
-        self.lock.held_by(Owner::current()).is_some()
+    pub fn is_held_by(&self, owner: Owner) -> bool {
+        self.lock.held_by(owner).is_some()
     }
 
     /// Whether someone of this process holds it by this object.

@@ -181,8 +181,7 @@ pub(crate) enum Elected {
 /// Takes a place at the end of the line and waits until it is in front, or until one is told to
 /// leave.
 pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
-    let owner = Owner::new();
-    let stand = match lock.stand(owner) {
+    let stand = match lock.stand(Owner::new()) {
         Ok(stand) => stand,
         Err(error) => return Elected::Failed(error),
     };
@@ -210,7 +209,7 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
             () = closing.closed() => return Elected::Closed(place.leave().await),
         };
         match waited {
-            Ok(()) => return Elected::Leads(lock.hold(owner, place, stand)),
+            Ok(()) => return Elected::Leads(lock.hold(place, stand)),
             // The next session takes a place of its own.
             Err(LockError::PlaceLost) => drop(place),
             Err(error) => return Elected::Failed(error),

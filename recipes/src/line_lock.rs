@@ -1,29 +1,25 @@
 //! What the mutex and the two sides of the read-write lock have in common: an owner takes places of
 //! one kind in a line, and holds one at most.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
-
-use parking_lot::Mutex;
-
 use crate::error::LockError;
-use crate::guard::{Guard, Hold};
-use crate::held::Acquired;
+use crate::guard::{Guard, Hold, Holds};
+use crate::held::{Acquired, Holder};
 use crate::line::Turn;
-use crate::owner::{Owner, Stand};
+use crate::owner::{Owner, Stand, acquire_behind};
 use crate::place::{Line, Place};
+use crate::tries::Tries;
 
 /// Places of one kind in a line, and who of this process holds which.
 #[derive(Debug, Clone)]
 pub(crate) struct LineLock {
     pub(crate) line: Line,
-    holds: Arc<Mutex<HashMap<Owner, Weak<Hold>>>>,
+    holds: Holds<Stand>,
     acquired: Acquired,
 }
 
 impl LineLock {
     pub(crate) fn new(line: Line) -> Self {
-        Self { line, holds: Arc::default(), acquired: Acquired::default() }
+        Self { line, holds: Holds::default(), acquired: Acquired::default() }
     }
 
     /// Waits for a place in front.
@@ -32,10 +28,16 @@ impl LineLock {
             return Ok(guard);
         }
         let stand = self.stand(owner)?;
+        let place = acquire_behind(stand.behind(), self.first_place()).await?;
+        Ok(self.hold(place, stand))
+    }
+
+    /// Waits until a place is in front.
+    async fn first_place(&self) -> Result<Place, LockError> {
         loop {
             let (mut place, standing) = self.line.enter().await?;
             match place.wait(&self.line, standing).await {
-                Ok(()) => return Ok(self.hold(owner, place, stand)),
+                Ok(()) => return Ok(place),
                 // The session ended in line: the next session takes a place of its own.
                 Err(LockError::PlaceLost) => drop(place),
                 Err(error) => return Err(error),
@@ -49,21 +51,26 @@ impl LineLock {
             return Ok(Some(guard));
         }
         let stand = self.stand(owner)?;
-        for marker in self.line.kind.waits_for {
-            if !self.participants(marker).await?.is_empty() {
-                return Ok(None);
+        let mut tries = Tries::new();
+        loop {
+            for marker in self.line.kind.waits_for {
+                if !self.participants(marker).await?.is_empty() {
+                    return Ok(None);
+                }
             }
-        }
-        let (mut place, standing) = self.line.enter().await?;
-        match standing.turn {
-            Turn::Mine => {
-                place.come_to_the_front(&self.line, false);
-                Ok(Some(self.hold(owner, place, stand)))
-            }
-            // Somebody was quicker.
-            Turn::Behind { .. } | Turn::Gone => {
-                place.leave_if_there().await?;
-                Ok(None)
+            let (mut place, standing) = self.line.enter().await?;
+            match standing.turn {
+                Turn::Mine => {
+                    place.come_to_the_front(&self.line, false);
+                    return Ok(Some(self.hold(place, stand)));
+                }
+                // Somebody was quicker.
+                Turn::Behind { .. } => {
+                    place.leave_if_there().await?;
+                    return Ok(None);
+                }
+                // It says nothing of who holds the lock.
+                Turn::Gone => tries.after(LockError::PlaceLost).await?,
             }
         }
     }
@@ -74,17 +81,17 @@ impl LineLock {
     }
 
     pub(crate) fn stand(&self, owner: Owner) -> Result<Stand, LockError> {
-        let Line { client, directory, kind, .. } = &self.line;
-        Stand::join(client, directory, owner, kind.is_exclusive)
+        Stand::join(&self.line.id, self.line.kind, owner)
     }
 
     /// Notes that an owner holds a place.
-    pub(crate) fn hold(&self, owner: Owner, place: Place, stand: Stand) -> Guard {
-        let hold = Hold::new(self.line.client.clone(), place, stand);
-        self.acquired.note(&hold.holder);
-        let mut holds = self.holds.lock();
-        holds.retain(|_, hold| hold.strong_count() > 0);
-        holds.insert(owner, Arc::downgrade(&hold));
+    pub(crate) fn hold(&self, place: Place, mut stand: Stand) -> Guard {
+        let (owner, client) = (stand.owner(), self.line.client.clone());
+        let holder = Holder::new(client, place.session(), place.token(), vec![place]);
+        stand.holds(holder.held());
+        self.acquired.note(&holder);
+        let hold = Hold::new(holder, stand);
+        self.holds.note(owner, &hold);
         Guard::new(hold)
     }
 
@@ -96,11 +103,6 @@ impl LineLock {
     /// The guard of an owner that holds a place, once more. A place that is lost is not held, and
     /// does not stand in the way of a new one.
     pub(crate) fn held_by(&self, owner: Owner) -> Option<Guard> {
-        let hold = self.holds.lock().get(&owner)?.upgrade()?;
-        if hold.is_lost() {
-            hold.stand_no_more();
-            return None;
-        }
-        Some(Guard::new(hold))
+        self.holds.of(owner).map(Guard::new)
     }
 }

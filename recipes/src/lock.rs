@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use zoolet_protocol::Zxid;
 
-use crate::error::LockError;
+use crate::error::{LockError, within};
 use crate::guard::{Guard, LockState};
 use crate::herd_lock::HerdLock;
 use crate::multi_lock::{InterProcessMultiLock, MultiGuard};
 use crate::mutex::InterProcessMutex;
+use crate::owner::Owner;
 use crate::permits::Permits;
 use crate::read_write_lock::{InterProcessReadLock, InterProcessWriteLock};
 use crate::semaphore_mutex::InterProcessSemaphoreMutex;
@@ -43,7 +44,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// # }
 /// ```
 pub trait InterProcessLock: fmt::Debug + Send + Sync {
-    /// Waits until the lock is held.
+    /// Waits until the lock is held. Each call stands in line by itself: a task that calls it while
+    /// it holds the lock waits for itself.
     ///
     /// # Errors
     ///
@@ -63,10 +65,7 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
         &self,
         time: Duration,
     ) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
-        let acquire = self.acquire();
-        Box::pin(async move {
-            tokio::time::timeout(time, acquire).await.unwrap_or(Err(LockError::Over))
-        })
+        Box::pin(within(time, self.acquire()))
     }
 
     /// The lock if it is free, without waiting for it.
@@ -75,6 +74,43 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
     ///
     /// As [`InterProcessLock::acquire`].
     fn try_acquire(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>>;
+
+    /// As [`InterProcessLock::acquire`], for an owner: while it holds the lock by this object it gets
+    /// another guard of it. A lock that has no owners, as [`InterProcessSemaphoreMutex`], does what
+    /// `acquire` does, which this is if it is not implemented.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::WouldDeadlock`] if the owner would wait for itself; else as
+    /// [`InterProcessLock::acquire`].
+    fn acquire_as(&self, _owner: Owner) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
+        self.acquire()
+    }
+
+    /// As [`InterProcessLock::acquire_as`], within a time that covers everything.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over; else as [`InterProcessLock::acquire_as`].
+    fn acquire_within_as(
+        &self,
+        time: Duration,
+        owner: Owner,
+    ) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
+        Box::pin(within(time, self.acquire_as(owner)))
+    }
+
+    /// As [`InterProcessLock::try_acquire`], for an owner; without owners if it is not implemented.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessLock::acquire_as`].
+    fn try_acquire_as(
+        &self,
+        _owner: Owner,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>> {
+        self.try_acquire()
+    }
 
     /// Whether someone of this process holds the lock by this object.
     fn is_acquired_in_this_process(&self) -> bool;
@@ -118,11 +154,25 @@ pub trait LockGuard: fmt::Debug + Send + Sync {
     ///
     /// [`LockError::Lost`] if it was lost before.
     fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>>;
+
+    /// As [`LockGuard::release`], and waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over: the release goes on in the background. Else as
+    /// [`LockGuard::release`].
+    fn release_within(
+        self: Box<Self>,
+        time: Duration,
+    ) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin(within(time, self.release()))
+    }
 }
 
-/// The trait of a lock by the methods that it has.
+/// The trait of a lock by the methods that it has, and how it is acquired for an owner if it knows
+/// owners.
 macro_rules! lock_by_its_methods {
-    ($($lock:ty),*) => {$(
+    ($($lock:ty $(: $acquire_as:ident, $try_acquire_as:ident)?;)*) => {$(
         impl InterProcessLock for $lock {
             fn acquire(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
                 Box::pin(async { Ok(Box::new(self.acquire().await?) as Box<dyn LockGuard>) })
@@ -135,6 +185,27 @@ macro_rules! lock_by_its_methods {
                 })
             }
 
+            $(
+                fn acquire_as(
+                    &self,
+                    owner: Owner,
+                ) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
+                    Box::pin(async move {
+                        Ok(Box::new(self.$acquire_as(owner).await?) as Box<dyn LockGuard>)
+                    })
+                }
+
+                fn try_acquire_as(
+                    &self,
+                    owner: Owner,
+                ) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>> {
+                    Box::pin(async move {
+                        let guard = self.$try_acquire_as(owner).await?;
+                        Ok(guard.map(|guard| Box::new(guard) as Box<dyn LockGuard>))
+                    })
+                }
+            )?
+
             fn is_acquired_in_this_process(&self) -> bool {
                 self.is_acquired_in_this_process()
             }
@@ -142,15 +213,15 @@ macro_rules! lock_by_its_methods {
     )*};
 }
 
-lock_by_its_methods!(
-    InterProcessMutex,
-    InterProcessSemaphoreMutex,
-    InterProcessReadLock,
-    InterProcessWriteLock,
-    InterProcessMultiLock,
-    SequentialMultiLock,
-    HerdLock
-);
+lock_by_its_methods! {
+    InterProcessMutex: acquire_as, try_acquire_as;
+    InterProcessReadLock: acquire_as, try_acquire_as;
+    InterProcessWriteLock: acquire_as, try_acquire_as;
+    InterProcessMultiLock: acquire_as, try_acquire_as;
+    SequentialMultiLock: acquire_as, try_acquire_as;
+    HerdLock: acquire_as, try_acquire_as;
+    InterProcessSemaphoreMutex;
+}
 
 /// The trait of a guard by the methods that it has, and by how its paths are named.
 macro_rules! guard_by_its_methods {

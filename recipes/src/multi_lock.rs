@@ -7,12 +7,12 @@ use zoolet_protocol::{MultiOp, MultiResult, Zxid};
 
 use crate::client::Client;
 use crate::entering::EnteringAll;
-use crate::error::LockError;
-use crate::guard::LockState;
+use crate::error::{LockError, within};
+use crate::guard::{Hold, Holds, LockState};
 use crate::held::{Acquired, Holder};
 use crate::line::Turn;
 use crate::mutex::InterProcessMutex;
-use crate::owner::{Owner, Stand};
+use crate::owner::{Owner, Stand, acquire_behind};
 use crate::place::{Line, Place};
 use crate::wait_all::wait_all;
 
@@ -41,6 +41,7 @@ use crate::wait_all::wait_all;
 pub struct InterProcessMultiLock {
     client: Client,
     lines: Arc<[Line]>,
+    holds: Holds<Vec<Stand>>,
     acquired: Acquired,
 }
 
@@ -56,38 +57,35 @@ impl InterProcessMultiLock {
         paths.dedup();
         let line = |path: &&str| InterProcessMutex::new(client, path).map(|mutex| mutex.line());
         let lines = paths.iter().map(line).collect::<Result<_, _>>()?;
-        Ok(Self { client: client.clone(), lines, acquired: Acquired::default() })
+        let (holds, acquired) = (Holds::default(), Acquired::default());
+        Ok(Self { client: client.clone(), lines, holds, acquired })
     }
 
     /// Waits until all are held.
     ///
+    /// Each call stands in line by itself, as with tokio's `Mutex`: a task that calls it while it
+    /// holds one of the locks waits for itself, and a warning (`tracing`) says so after a second. To
+    /// hold the locks twice, call [`MultiGuard::reenter`], or [`InterProcessMultiLock::acquire_as`]
+    /// with one [`Owner`] both times.
+    ///
     /// # Errors
     ///
-    /// [`LockError::WouldDeadlock`] if the owner holds one of them; else what may go wrong with
-    /// requests.
+    /// What may go wrong with requests.
     ///
     /// # Cancellation
     ///
     /// Safe: dropping the future leaves all lines.
     pub async fn acquire(&self) -> Result<MultiGuard, LockError> {
-        self.acquire_as(Owner::current()).await
+        self.acquire_as(Owner::new()).await
     }
 
-    /// As [`InterProcessMultiLock::acquire`], for an owner of one's own.
+    /// As [`InterProcessMultiLock::acquire`], within one time for all of them.
     ///
     /// # Errors
     ///
-    /// As [`InterProcessMultiLock::acquire`].
-    pub async fn acquire_as(&self, owner: Owner) -> Result<MultiGuard, LockError> {
-        let stands = self.stand(owner)?;
-        loop {
-            match self.enter_and_wait().await {
-                // The session ended in line: the next session takes places of its own.
-                Err(LockError::PlaceLost) => {}
-                Err(error) => return Err(error),
-                Ok(places) => return Ok(self.guard(places, stands)),
-            }
-        }
+    /// [`LockError::Over`] when the time is over; else as [`InterProcessMultiLock::acquire`].
+    pub async fn acquire_within(&self, time: Duration) -> Result<MultiGuard, LockError> {
+        within(time, self.acquire()).await
     }
 
     /// All of them if they are free, without waiting for them. If one is held that costs reads, and
@@ -97,7 +95,49 @@ impl InterProcessMultiLock {
     ///
     /// As [`InterProcessMultiLock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, LockError> {
-        let stands = self.stand(Owner::current())?;
+        self.try_acquire_as(Owner::new()).await
+    }
+
+    /// As [`InterProcessMultiLock::acquire`], for an owner: while it holds them by this object it
+    /// gets another guard of them, without a request.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::WouldDeadlock`] at once if the owner holds one of them by another object of the
+    /// same client, or waits for one; else as [`InterProcessMultiLock::acquire`].
+    pub async fn acquire_as(&self, owner: Owner) -> Result<MultiGuard, LockError> {
+        if let Some(hold) = self.holds.of(owner) {
+            return Ok(MultiGuard { hold });
+        }
+        let stands = self.stand(owner)?;
+        let behind = stands.iter().filter_map(Stand::behind);
+        let places = acquire_behind(behind, self.places_in_front()).await?;
+        Ok(self.guard(places, owner, stands))
+    }
+
+    /// As [`InterProcessMultiLock::acquire_as`], within one time for all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over; else as [`InterProcessMultiLock::acquire_as`].
+    pub async fn acquire_within_as(
+        &self,
+        time: Duration,
+        owner: Owner,
+    ) -> Result<MultiGuard, LockError> {
+        within(time, self.acquire_as(owner)).await
+    }
+
+    /// As [`InterProcessMultiLock::try_acquire`], for an owner.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessMultiLock::acquire_as`].
+    pub async fn try_acquire_as(&self, owner: Owner) -> Result<Option<MultiGuard>, LockError> {
+        if let Some(hold) = self.holds.of(owner) {
+            return Ok(Some(MultiGuard { hold }));
+        }
+        let stands = self.stand(owner)?;
         for line in self.lines.iter() {
             if !line.participants(line.kind.marker).await?.is_empty() {
                 return Ok(None);
@@ -116,7 +156,13 @@ impl InterProcessMultiLock {
         for (place, line) in places.iter_mut().zip(self.lines.iter()) {
             place.come_to_the_front(line, false);
         }
-        Ok(Some(self.guard(places, stands)))
+        Ok(Some(self.guard(places, owner, stands)))
+    }
+
+    /// Whether an owner holds them by this object.
+    #[must_use]
+    pub fn is_held_by(&self, owner: Owner) -> bool {
+        self.holds.of(owner).is_some()
     }
 
     /// Whether someone of this process holds them by this object.
@@ -126,25 +172,32 @@ impl InterProcessMultiLock {
     }
 
     fn stand(&self, owner: Owner) -> Result<Vec<Stand>, LockError> {
-        let stand = |line: &Line| Stand::join(&self.client, &line.directory, owner, true);
+        let stand = |line: &Line| Stand::join(&line.id, line.kind, owner);
         self.lines.iter().map(stand).collect()
     }
 
-    fn guard(&self, places: Vec<Place>, stands: Vec<Stand>) -> MultiGuard {
+    fn guard(&self, places: Vec<Place>, owner: Owner, mut stands: Vec<Stand>) -> MultiGuard {
         let session = places.first().map_or_else(|| self.client.session_id(), Place::session);
         let token = places.first().map_or(Zxid::ZERO, Place::token);
         let holder = Holder::new(self.client.clone(), session, token, places);
+        for stand in &mut stands {
+            stand.holds(holder.held());
+        }
         self.acquired.note(&holder);
-        MultiGuard { holder, _stands: stands }
+        let hold = Hold::new(holder, stands);
+        self.holds.note(owner, &hold);
+        MultiGuard { hold }
     }
 
-    /// As [`InterProcessMultiLock::acquire`], within one time for all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Over`] when the time is over; else as [`InterProcessMultiLock::acquire`].
-    pub async fn acquire_within(&self, time: Duration) -> Result<MultiGuard, LockError> {
-        tokio::time::timeout(time, self.acquire()).await.unwrap_or(Err(LockError::Over))
+    /// Waits until a place in each line is in front.
+    async fn places_in_front(&self) -> Result<Vec<Place>, LockError> {
+        loop {
+            match self.enter_and_wait().await {
+                // The session ended in line: the next session takes places of its own.
+                Err(LockError::PlaceLost) => {}
+                result => return result,
+            }
+        }
     }
 
     async fn enter_and_wait(&self) -> Result<Vec<Place>, LockError> {
@@ -160,27 +213,32 @@ impl InterProcessMultiLock {
 #[derive(Debug)]
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct MultiGuard {
-    holder: Holder,
-    _stands: Vec<Stand>,
+    hold: Arc<Hold<Vec<Stand>>>,
 }
 
 impl MultiGuard {
+    /// Another guard of the same hold. It makes no request, and the locks are free when the last
+    /// guard is gone. When one of them is lost, all guards are.
+    pub fn reenter(&self) -> Self {
+        Self { hold: Arc::clone(&self.hold) }
+    }
+
     /// A number that is greater than that of everyone who held one of these locks before: the zxid
     /// by which all their znodes were created.
     #[must_use]
     pub fn fencing_token(&self) -> Zxid {
-        self.holder.token()
+        self.hold.holder.token()
     }
 
     /// The znodes by which the locks are held.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.holder.paths().iter().map(String::as_str)
+        self.hold.holder.paths().iter().map(String::as_str)
     }
 
     /// Whether all are held, as far as is known without asking the server.
     #[must_use]
     pub fn state(&self) -> LockState {
-        self.holder.state()
+        self.hold.holder.state()
     }
 
     /// Waits until one of them is lost.
@@ -189,7 +247,7 @@ impl MultiGuard {
     ///
     /// Safe.
     pub async fn lost(&self) {
-        self.holder.lost().await;
+        self.hold.holder.lost().await;
     }
 
     /// Waits until the holder is asked to give one of the locks up ([`Revoker`](crate::Revoker)), also if that was
@@ -205,7 +263,7 @@ impl MultiGuard {
     ///
     /// Safe.
     pub async fn revocation_requested(&self) -> Result<(), LockError> {
-        self.holder.revocation_requested().await
+        self.hold.holder.revocation_requested().await
     }
 
     /// Carries writes out only if all locks are held then: the server checks their znodes in the
@@ -215,16 +273,27 @@ impl MultiGuard {
     ///
     /// [`LockError::Lost`] if one of the znodes is gone; the refusal of an operation else.
     pub async fn transaction(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, LockError> {
-        self.holder.transaction(self.holder.paths(), ops).await
+        let holder = &self.hold.holder;
+        holder.transaction(holder.paths(), ops).await
     }
 
-    /// Releases all, the last first, and returns when they are free. If the future is dropped it
-    /// goes on in the background.
+    /// Releases all, the last first, and returns when they are free, or at once if there are other
+    /// guards of the same hold. If the future is dropped it goes on in the background.
     ///
     /// # Errors
     ///
     /// [`LockError::Lost`] if one was lost before; the others are released all the same.
     pub async fn release(self) -> Result<(), LockError> {
-        self.holder.release().await
+        self.hold.release().await
+    }
+
+    /// As [`MultiGuard::release`], and waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over: the release goes on in the background. Else as
+    /// [`MultiGuard::release`].
+    pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
+        within(time, self.release()).await
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zoolet_protocol::Acl;
 
 use crate::client::Client;
-use crate::error::LockError;
+use crate::error::{LockError, within};
 use crate::guard::Guard;
 use crate::line::Kind;
 use crate::line_lock::LineLock;
@@ -22,11 +22,11 @@ pub(crate) static KIND: Kind = Kind {
     with_places_beside: &[],
 };
 
-/// A lock that one owner holds at a time, in the order in which they came, over all processes.
+/// A lock that one holds at a time, in the order in which they came, over all processes.
 ///
-/// It is re-entrant: the owner that holds it, by default the present tokio task, or outside of a
-/// task the present thread, acquires it again without a request. A second object for the same path
-/// does not know of the first, and is told [`LockError::WouldDeadlock`].
+/// Each [`InterProcessMutex::acquire`] stands in line by itself, as with tokio's `Mutex`, whatever
+/// task calls it. Who wants to hold the lock twice calls [`Guard::reenter`], or
+/// [`InterProcessMutex::acquire_as`] with the same [`Owner`], which costs no request.
 ///
 /// Its znodes are those of Curator's `InterProcessMutex`, so that Java and Rust contend for one
 /// path.
@@ -81,9 +81,13 @@ impl InterProcessMutex {
 
     /// Waits until the lock is held.
     ///
+    /// Each call stands in line by itself, as with tokio's `Mutex`: a task that calls it while it
+    /// holds the lock waits for itself, and a warning (`tracing`) says so after a second. To hold the
+    /// lock twice, call [`Guard::reenter`], or [`InterProcessMutex::acquire_as`] with one [`Owner`]
+    /// both times.
+    ///
     /// # Errors
     ///
-    /// [`LockError::WouldDeadlock`] if the owner holds it by another object;
     /// [`LockError::NumbersExhausted`] when the order is not certain any more; what else may go
     /// wrong with requests. A lost session is no error: a new place is taken in the next.
     ///
@@ -91,16 +95,7 @@ impl InterProcessMutex {
     ///
     /// Safe: dropping the future leaves the line.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.acquire_as(Owner::current()).await
-    }
-
-    /// As [`InterProcessMutex::acquire`], for an owner of one's own.
-    ///
-    /// # Errors
-    ///
-    /// As [`InterProcessMutex::acquire`].
-    pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
-        self.lock.acquire(owner).await
+        self.acquire_as(Owner::new()).await
     }
 
     /// As [`InterProcessMutex::acquire`], within a time that covers everything: connecting, waiting
@@ -110,7 +105,7 @@ impl InterProcessMutex {
     ///
     /// [`LockError::Over`] when the time is over; else as [`InterProcessMutex::acquire`].
     pub async fn acquire_within(&self, time: Duration) -> Result<Guard, LockError> {
-        tokio::time::timeout(time, self.acquire()).await.unwrap_or(Err(LockError::Over))
+        within(time, self.acquire()).await
     }
 
     /// The lock if it is free, without waiting for it. A lock that is held costs one read, and
@@ -120,13 +115,46 @@ impl InterProcessMutex {
     ///
     /// As [`InterProcessMutex::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.lock.try_acquire(Owner::current()).await
+        self.try_acquire_as(Owner::new()).await
     }
 
-    /// Whether the present owner holds it by this object.
+    /// As [`InterProcessMutex::acquire`], for an owner: while it holds the lock by this object it
+    /// gets another guard of it, without a request.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::WouldDeadlock`] at once if the owner holds it by another object of the same path
+    /// and client, or waits for it; else as [`InterProcessMutex::acquire`].
+    pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
+        self.lock.acquire(owner).await
+    }
+
+    /// As [`InterProcessMutex::acquire_as`], within a time that covers everything.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over; else as [`InterProcessMutex::acquire_as`].
+    pub async fn acquire_within_as(
+        &self,
+        time: Duration,
+        owner: Owner,
+    ) -> Result<Guard, LockError> {
+        within(time, self.acquire_as(owner)).await
+    }
+
+    /// As [`InterProcessMutex::try_acquire`], for an owner.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessMutex::acquire_as`].
+    pub async fn try_acquire_as(&self, owner: Owner) -> Result<Option<Guard>, LockError> {
+        self.lock.try_acquire(owner).await
+    }
+
+    /// Whether an owner holds it by this object.
     #[must_use]
-    pub fn is_held_by_current_owner(&self) -> bool {
-        self.lock.held_by(Owner::current()).is_some()
+    pub fn is_held_by(&self, owner: Owner) -> bool {
+        self.lock.held_by(owner).is_some()
     }
 
     /// Whether someone of this process holds it by this object.

@@ -1,11 +1,14 @@
 //! Permits of a semaphore: while they are asked for, and while they are had.
 
+use std::time::Duration;
+
 use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 
 use crate::client::{self, Client};
-use crate::error::LockError;
+use crate::error::{LockError, within};
 use crate::guard::LockState;
 use crate::held::Holder;
+use crate::owner::Holding;
 use crate::place::Place;
 
 /// Permits that are asked for and not known to be had. Dropped, it sees to it that they are not.
@@ -63,6 +66,8 @@ impl Drop for Taking {
 #[must_use = "the permits are given back when this is dropped"]
 pub struct Permits {
     pub(crate) holder: Holder,
+    /// That a task holds a lock of one permit by this.
+    pub(crate) holding: Option<Holding>,
 }
 
 impl Permits {
@@ -74,7 +79,7 @@ impl Permits {
     ) -> Self {
         let place = |path| Place::unordered(client, session, path, token);
         let places = paths.into_iter().map(place).collect();
-        Self { holder: Holder::new(client.clone(), session, token, places) }
+        Self { holder: Holder::new(client.clone(), session, token, places), holding: None }
     }
 
     /// A number that is greater than that of whoever took permits before: the zxid by which these
@@ -145,7 +150,7 @@ impl Permits {
 
     /// One of them, apart from the others; `None` when none are left.
     pub fn split_one(&mut self) -> Option<Self> {
-        self.holder.split_one().map(|holder| Self { holder })
+        self.holder.split_one().map(|holder| Self { holder, holding: None })
     }
 
     /// Gives them back, and returns when they are free. If the future is dropped it goes on in the
@@ -156,5 +161,15 @@ impl Permits {
     /// [`LockError::Lost`] if one was lost before, with its session or by someone else's doing.
     pub async fn release(self) -> Result<(), LockError> {
         self.holder.release().await
+    }
+
+    /// As [`Permits::release`], and waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over: the release goes on in the background. Else as
+    /// [`Permits::release`].
+    pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
+        within(time, self.release()).await
     }
 }

@@ -33,6 +33,7 @@ use crate::error::LockError;
 use crate::leave::Leave;
 use crate::line::{self, Kind, Turn};
 use crate::local_address::local_address;
+use crate::owner::LineId;
 use crate::tries::Tries;
 
 /// A line: a directory, and what the names of its places look like.
@@ -40,6 +41,7 @@ use crate::tries::Tries;
 pub(crate) struct Line {
     pub(crate) client: Client,
     pub(crate) directory: Arc<str>,
+    pub(crate) id: LineId,
     pub(crate) kind: &'static Kind,
     pub(crate) data: Bytes,
     pub(crate) acl: Arc<[Acl]>,
@@ -107,9 +109,10 @@ impl Line {
         kind: &'static Kind,
     ) -> Result<Self, LockError> {
         ZPath::check(directory).map_err(client::Error::from)?;
+        let id = LineId::new(client, directory);
         let directory = directory.into();
         let acl = [Acl::open()].into();
-        Ok(Self { client: client.clone(), directory, kind, data: local_address(), acl })
+        Ok(Self { client: client.clone(), directory, id, kind, data: local_address(), acl })
     }
 
     /// Takes a place at the end of the line, and tells where that is.
@@ -181,8 +184,8 @@ impl Line {
         let ops = vec![MultiOp::Check(check), MultiOp::Create(create)];
         let mut entering = Entering::by_multi(self, *session, without_number, ops);
         let created = entering.created().await.map_err(|error| match error {
-            // The place beside which it was to be is gone.
-            LockError::Client(error) if error.is(ErrorCode::NO_NODE) => LockError::PlaceLost,
+            // The place beside which it was to be is gone, and the lock with it.
+            LockError::Client(error) if error.is(ErrorCode::NO_NODE) => LockError::Lost,
             error => error,
         })?;
         let mut place = entering.into_place(created)?;
@@ -536,8 +539,13 @@ impl Place {
     /// Notes what is heard of the own znode: once gone it stays so.
     fn hear(&self, event: Result<(Zxid, EventType), client::Error>) {
         if matches!(event, Ok((_, EventType::NODE_DELETED)) | Err(_)) {
-            self.is_gone.store(true, Ordering::Release);
+            self.note_gone();
         }
+    }
+
+    /// Notes that the znode is known to be gone.
+    pub(crate) fn note_gone(&self) {
+        self.is_gone.store(true, Ordering::Release);
     }
 
     fn is_known_to_be_gone(&self) -> bool {

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use zoolet_protocol::Acl;
 
 use crate::client::Client;
-use crate::error::LockError;
+use crate::error::{LockError, within};
 use crate::guard::{Guard, LockState};
 use crate::line::Kind;
 use crate::line_lock::LineLock;
 use crate::owner::{Owner, Stand};
 use crate::place::Line;
+use crate::tries::Tries;
 
 const READ_MARKER: &str = "__READ__";
 const WRITE_MARKER: &str = "__WRIT__";
@@ -36,11 +37,14 @@ static WRITE: Kind = Kind {
     with_places_beside: &[WRITE_MARKER],
 };
 
-/// A pair of locks over one path: many owners may hold the one to read, or one owner the one to
-/// write, in the order in which they came. A reader that comes after a writer who waits, waits too.
+/// A pair of locks over one path: many may hold the one to read, or one the one to write, in the
+/// order in which they came. A reader that comes after a writer who waits, waits too.
 ///
-/// Both are re-entrant. The owner who writes may also read, and so keep the lock to read when it
-/// gives up writing. An owner who reads cannot write: it would wait for itself, and is told so.
+/// Each `acquire` stands in line by itself, as with [`InterProcessMutex`](crate::InterProcessMutex).
+/// Who writes may also read, and so keep the lock to read when it gives up writing: by
+/// [`InterProcessReadLock::acquire_beside`] the guard, by [`InterProcessReadWriteLock::downgrade`], or
+/// by [`InterProcessReadLock::acquire_as`] the same [`Owner`]. Who reads cannot write: it would wait
+/// for itself.
 ///
 /// Its znodes are those of Curator's `InterProcessReadWriteLock`, so that Java and Rust contend for
 /// one path. Do not use a path for this and for a mutex: they do not see each other.
@@ -53,7 +57,7 @@ static WRITE: Kind = Kind {
 /// let client = Client::connect("localhost:2181").await?;
 /// let lock = InterProcessReadWriteLock::new(&client, "/locks/catalogue")?;
 /// let writing = lock.write_lock().acquire().await?;
-/// let reading = lock.read_lock().acquire().await?; // no one else writes in between
+/// let reading = lock.read_lock().acquire_beside(&writing).await?; // no one else writes in between
 /// writing.release().await?;
 /// reading.release().await?;
 /// # Ok(())
@@ -129,31 +133,59 @@ impl InterProcessReadWriteLock {
     ///
     /// Safe: dropping the future gives up both.
     pub async fn downgrade(&self, writing: Guard) -> Result<Guard, LockError> {
-        let owner = writing.owner().ok_or(LockError::Lost)?;
-        if writing.state() == LockState::Lost {
-            return Err(LockError::Lost);
-        }
-        if !self.write.held_by(owner).is_some_and(|held| held.is_same_as(&writing)) {
-            return Err(LockError::Foreign(writing.path().to_owned()));
-        }
+        let owner = writing.owner();
+        self.check_writes(&writing)?;
         if let Some(reading) = self.read.held_by(owner) {
             writing.release().await?;
             return Ok(reading);
         }
         match writing.into_place() {
             Ok((place, _standing_until_then)) => {
-                let place =
-                    self.read.line.enter_instead(place).await.map_err(LockError::of_held)?;
-                let Line { client, directory, .. } = &self.read.line;
-                Ok(self.read.hold(owner, place, Stand::join_own(client, directory, owner)))
+                let read = &self.read;
+                let place = read.line.enter_instead(place).await.map_err(LockError::of_held)?;
+                let stand = Stand::join_beside(&read.line.id, read.line.kind, owner);
+                Ok(read.hold(place, stand))
             }
             Err(_others_write) => self.read_lock().acquire_as(owner).await,
+        }
+    }
+
+    /// Checks that a guard is one of this object's side to write, and not lost.
+    fn check_writes(&self, writing: &Guard) -> Result<(), LockError> {
+        match self.write.held_by(writing.owner()) {
+            Some(held) if held.is_same_as(writing) => Ok(()),
+            _ if writing.state() == LockState::Lost => Err(LockError::Lost),
+            _ => Err(LockError::Foreign(writing.path().to_owned())),
+        }
+    }
+
+    /// Takes a place to read beside the one to write of the same owner, which need not wait. It has
+    /// the same number, so that nobody comes in between when the owner stops writing (CURATOR-621).
+    async fn read_beside(&self, writing: &Guard) -> Result<Guard, LockError> {
+        let read = &self.read;
+        let beside = writing.keep_beside()?;
+        match read.line.enter_beside(&beside, writing.fencing_token()).await {
+            Ok(place) => {
+                let owner = writing.owner();
+                let stand = Stand::join_beside(&read.line.id, read.line.kind, owner);
+                Ok(read.hold(place, stand))
+            }
+            Err(error) => {
+                if error == LockError::Lost {
+                    writing.note_lost();
+                }
+                Err(error)
+            }
         }
     }
 }
 
 impl InterProcessReadLock {
     /// Waits until nobody writes, and nobody who came before waits to.
+    ///
+    /// Each call stands in line by itself, as with tokio's `RwLock`: who writes already waits for
+    /// itself. To read beside one's own writing, call [`InterProcessReadLock::acquire_beside`]
+    /// the guard, or [`InterProcessReadLock::acquire_as`] with one [`Owner`] for both.
     ///
     /// # Errors
     ///
@@ -163,27 +195,7 @@ impl InterProcessReadLock {
     ///
     /// Safe: dropping the future leaves the line.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.acquire_as(Owner::current()).await
-    }
-
-    /// As [`InterProcessReadLock::acquire`], for an owner of one's own.
-    ///
-    /// # Errors
-    ///
-    /// As [`InterProcessReadLock::acquire`].
-    pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
-        let InterProcessReadWriteLock { read, write } = &self.0;
-        if let Some(guard) = read.held_by(owner) {
-            return Ok(guard);
-        }
-        let Some(writing) = write.held_by(owner) else { return read.acquire(owner).await };
-        // Beside its own writing place the owner need not wait. The place has the same number, so
-        // that nobody comes in between when it stops writing (CURATOR-621).
-        let beside = writing.keep_beside()?;
-        let place = read.line.enter_beside(&beside, writing.fencing_token()).await?;
-        let Line { client, directory, .. } = &read.line;
-        let stand = Stand::join_own(client, directory, owner);
-        Ok(read.hold(owner, place, stand))
+        self.acquire_as(Owner::new()).await
     }
 
     /// As [`InterProcessReadLock::acquire`], within a time that covers everything.
@@ -192,7 +204,7 @@ impl InterProcessReadLock {
     ///
     /// [`LockError::Over`] when the time is over; else as [`InterProcessReadLock::acquire`].
     pub async fn acquire_within(&self, time: Duration) -> Result<Guard, LockError> {
-        tokio::time::timeout(time, self.acquire()).await.unwrap_or(Err(LockError::Over))
+        within(time, self.acquire()).await
     }
 
     /// The lock if nobody writes or waits to, without waiting for it.
@@ -201,11 +213,89 @@ impl InterProcessReadLock {
     ///
     /// As [`InterProcessReadLock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        let owner = Owner::current();
+        self.try_acquire_as(Owner::new()).await
+    }
+
+    /// As [`InterProcessReadLock::acquire`], for an owner: while it reads by this object it gets
+    /// another guard of that, without a request, and while it writes by this object it reads beside
+    /// that, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::WouldDeadlock`] at once if the owner writes by another object of the same path
+    /// and client, or waits to; else as [`InterProcessReadLock::acquire`].
+    pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
+        let InterProcessReadWriteLock { read, write } = &self.0;
+        let mut tries = Tries::new();
+        loop {
+            if let Some(guard) = read.held_by(owner) {
+                return Ok(guard);
+            }
+            let Some(writing) = write.held_by(owner) else { return read.acquire(owner).await };
+            match self.0.read_beside(&writing).await {
+                Ok(reading) => return Ok(reading),
+                // The owner does not write any more, and stands in line like everybody.
+                Err(LockError::Lost) => {}
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    /// The lock beside one that is held to write, without waiting: nobody else writes before this is
+    /// released too, also when `writing` is released first. It is acquired for the same
+    /// [`Guard::owner`], and has the same fencing token.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Foreign`] for a guard that is not of this object's side to write;
+    /// [`LockError::Lost`] if that is lost; what may go wrong with requests.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: `writing` stays as it is.
+    pub async fn acquire_beside(&self, writing: &Guard) -> Result<Guard, LockError> {
+        let mut tries = Tries::new();
+        loop {
+            self.0.check_writes(writing)?;
+            if let Some(guard) = self.0.read.held_by(writing.owner()) {
+                return Ok(guard);
+            }
+            match self.0.read_beside(writing).await {
+                Err(error) if error != LockError::Lost => tries.after(error).await?,
+                result => return result,
+            }
+        }
+    }
+
+    /// As [`InterProcessReadLock::acquire_as`], within a time that covers everything.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over; else as [`InterProcessReadLock::acquire_as`].
+    pub async fn acquire_within_as(
+        &self,
+        time: Duration,
+        owner: Owner,
+    ) -> Result<Guard, LockError> {
+        within(time, self.acquire_as(owner)).await
+    }
+
+    /// As [`InterProcessReadLock::try_acquire`], for an owner.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessReadLock::acquire_as`].
+    pub async fn try_acquire_as(&self, owner: Owner) -> Result<Option<Guard>, LockError> {
         if self.0.write.held_by(owner).is_some() {
             return self.acquire_as(owner).await.map(Some);
         }
         self.0.read.try_acquire(owner).await
+    }
+
+    /// Whether an owner holds it by this object.
+    #[must_use]
+    pub fn is_held_by(&self, owner: Owner) -> bool {
+        self.0.read.held_by(owner).is_some()
     }
 
     /// Whether someone of this process holds it by this object.
@@ -227,25 +317,19 @@ impl InterProcessReadLock {
 impl InterProcessWriteLock {
     /// Waits until nobody else reads or writes who came before.
     ///
+    /// Each call stands in line by itself, as with tokio's `RwLock`: who reads or writes already
+    /// waits for itself. To hold the lock twice, call [`Guard::reenter`], or
+    /// [`InterProcessWriteLock::acquire_as`] with one [`Owner`] both times.
+    ///
     /// # Errors
     ///
-    /// [`LockError::WouldDeadlock`] if the owner reads and does not write; else as
-    /// [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     ///
     /// # Cancellation
     ///
     /// Safe: dropping the future leaves the line.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.acquire_as(Owner::current()).await
-    }
-
-    /// As [`InterProcessWriteLock::acquire`], for an owner of one's own.
-    ///
-    /// # Errors
-    ///
-    /// As [`InterProcessWriteLock::acquire`].
-    pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
-        self.0.write.acquire(owner).await
+        self.acquire_as(Owner::new()).await
     }
 
     /// As [`InterProcessWriteLock::acquire`], within a time that covers everything.
@@ -254,7 +338,7 @@ impl InterProcessWriteLock {
     ///
     /// [`LockError::Over`] when the time is over; else as [`InterProcessWriteLock::acquire`].
     pub async fn acquire_within(&self, time: Duration) -> Result<Guard, LockError> {
-        tokio::time::timeout(time, self.acquire()).await.unwrap_or(Err(LockError::Over))
+        within(time, self.acquire()).await
     }
 
     /// The lock if nobody holds it or waits for it, without waiting for it.
@@ -263,7 +347,47 @@ impl InterProcessWriteLock {
     ///
     /// As [`InterProcessWriteLock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.0.write.try_acquire(Owner::current()).await
+        self.try_acquire_as(Owner::new()).await
+    }
+
+    /// As [`InterProcessWriteLock::acquire`], for an owner: while it writes by this object it gets
+    /// another guard of that, without a request.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::WouldDeadlock`] at once if the owner reads and does not write, or if it writes by
+    /// another object of the same path and client, or waits to; else as
+    /// [`InterProcessWriteLock::acquire`].
+    pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
+        self.0.write.acquire(owner).await
+    }
+
+    /// As [`InterProcessWriteLock::acquire_as`], within a time that covers everything.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over; else as [`InterProcessWriteLock::acquire_as`].
+    pub async fn acquire_within_as(
+        &self,
+        time: Duration,
+        owner: Owner,
+    ) -> Result<Guard, LockError> {
+        within(time, self.acquire_as(owner)).await
+    }
+
+    /// As [`InterProcessWriteLock::try_acquire`], for an owner.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessWriteLock::acquire_as`].
+    pub async fn try_acquire_as(&self, owner: Owner) -> Result<Option<Guard>, LockError> {
+        self.0.write.try_acquire(owner).await
+    }
+
+    /// Whether an owner holds it by this object.
+    #[must_use]
+    pub fn is_held_by(&self, owner: Owner) -> bool {
+        self.0.write.held_by(owner).is_some()
     }
 
     /// Whether someone of this process holds it by this object.

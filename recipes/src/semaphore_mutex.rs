@@ -6,8 +6,9 @@ use bytes::Bytes;
 use zoolet_protocol::Acl;
 
 use crate::client::Client;
-use crate::error::LockError;
+use crate::error::{LockError, within};
 use crate::held::Acquired;
+use crate::owner::{Behind, Holding, LineId, acquire_behind};
 use crate::permits::Permits;
 use crate::semaphore::InterProcessSemaphoreV2;
 
@@ -30,6 +31,7 @@ use crate::semaphore::InterProcessSemaphoreV2;
 #[derive(Debug, Clone)]
 pub struct InterProcessSemaphoreMutex {
     semaphore: InterProcessSemaphoreV2,
+    line: LineId,
     acquired: Acquired,
 }
 
@@ -41,7 +43,8 @@ impl InterProcessSemaphoreMutex {
     /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
         let semaphore = InterProcessSemaphoreV2::new(client, path, 1)?;
-        Ok(Self { semaphore, acquired: Acquired::default() })
+        let line = LineId::new(client, path);
+        Ok(Self { semaphore, line, acquired: Acquired::default() })
     }
 
     /// The same mutex with data for its znodes, by which others see who holds it.
@@ -56,7 +59,8 @@ impl InterProcessSemaphoreMutex {
         Self { semaphore: self.semaphore.with_acl(acl), ..self }
     }
 
-    /// Waits until the lock is held.
+    /// Waits until the lock is held. A task that calls it while it holds the lock waits for itself,
+    /// and a warning (`tracing`) says so after a second.
     ///
     /// # Errors
     ///
@@ -66,7 +70,8 @@ impl InterProcessSemaphoreMutex {
     ///
     /// Safe: dropping the future leaves the line.
     pub async fn acquire(&self) -> Result<Permits, LockError> {
-        Ok(self.noted(self.semaphore.acquire(1).await?))
+        let behind = Behind::own(&self.line);
+        Ok(self.noted(acquire_behind(&behind, self.semaphore.acquire(1)).await?))
     }
 
     /// As [`InterProcessSemaphoreMutex::acquire`], within a time that covers everything.
@@ -75,7 +80,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// [`LockError::Over`] when the time is over; else what may go wrong with requests.
     pub async fn acquire_within(&self, time: Duration) -> Result<Permits, LockError> {
-        Ok(self.noted(self.semaphore.acquire_within(1, time).await?))
+        within(time, self.acquire()).await
     }
 
     /// The lock if it is free, without waiting for it. A lock that is held costs one read, and
@@ -88,7 +93,8 @@ impl InterProcessSemaphoreMutex {
         Ok(self.semaphore.try_acquire(1).await?.map(|permits| self.noted(permits)))
     }
 
-    fn noted(&self, permits: Permits) -> Permits {
+    fn noted(&self, mut permits: Permits) -> Permits {
+        permits.holding = Some(Holding::begin(&self.line, permits.holder.held()));
         self.acquired.note(&permits.holder);
         permits
     }

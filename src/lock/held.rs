@@ -125,17 +125,15 @@ impl Held {
 
     /// Releases it.
     pub(super) async fn release(self, client: &Client) -> Result<(), Failure> {
-        let release = async {
-            match self.lock {
-                Either::Guard(guard) => guard.release().await,
-                Either::Permits(permits) => permits.release().await,
-            }
+        let released = match self.lock {
+            Either::Guard(guard) => guard.release_within(RELEASE_WITHIN).await,
+            Either::Permits(permits) => permits.release_within(RELEASE_WITHIN).await,
         };
-        match tokio::time::timeout(RELEASE_WITHIN, release).await {
-            Ok(Err(LockError::Lost)) => Err(Failure::Lost { ended: None }),
-            Ok(Ok(())) => Ok(()),
+        match released {
+            Err(LockError::Lost) => Err(Failure::Lost { ended: None }),
+            Ok(()) => Ok(()),
             // The command had the lock all the time, which is what counts.
-            Ok(Err(_)) | Err(_) => {
+            Err(_) => {
                 let timeout = client.session_timeout();
                 tracing::error!("the release is not answered: the lock is free in {timeout:?}");
                 Ok(())

@@ -33,6 +33,7 @@ struct Counts {
     /// Whether the connection is gone with the last of them, and not only when there is one more.
     cuts_with_the_last: AtomicBool,
     before: Mutex<Option<Interference>>,
+    multis_to_lose: AtomicUsize,
 }
 
 impl std::fmt::Debug for Counts {
@@ -75,6 +76,11 @@ impl Counting {
         self.cut_after(answers);
     }
 
+    /// The next so many multis do not arrive, and with each the connection is gone.
+    pub(crate) fn lose_multis(&self, count: usize) {
+        self.counts.multis_to_lose.store(count, Ordering::SeqCst);
+    }
+
     /// Does something when the next `setData` is sent, before it arrives.
     pub(crate) fn before_next_write(&self, interfere: impl FnOnce() + Send + 'static) {
         self.before_next(OpCode::SET_DATA, interfere);
@@ -101,6 +107,12 @@ impl Counts {
         if let Some((_, interfere)) = interference {
             interfere();
         }
+    }
+
+    /// Counts a multi, and tells whether it is to be lost.
+    fn is_multi_lost(&self) -> bool {
+        let one_less = |left: usize| left.checked_sub(1);
+        self.multis_to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
     }
 
     /// Counts an answer, and tells whether it must not come.
@@ -158,6 +170,10 @@ impl Transport for Counted {
                 .expect("nobody panics while counting")
                 .entry(header.op)
                 .or_default() += 1;
+            if header.op == OpCode::MULTI && self.counts.is_multi_lost() {
+                self.counts.is_cut.store(true, Ordering::SeqCst);
+                return Ok(());
+            }
         }
         self.inner.send(frame)
     }

@@ -87,7 +87,7 @@ pub(crate) async fn who_keeps_reading_keeps_writers_out(scene: Arc<Scene>) -> Ou
     let write = lock.write_lock().acquire().await?;
     let writer = writing(&scene, &b, 2).await?;
     let reader = reading(&scene, &c, 3).await?;
-    let read = lock.read_lock().acquire().await?;
+    let read = lock.read_lock().acquire_beside(&write).await?;
     assert_eq!(read.fencing_token(), write.fencing_token());
     write.release().await?;
     waits(&writer).await;

@@ -1,4 +1,5 @@
-//! Locks and semaphores. The thread that acquires is the owner.
+//! Locks and semaphores. The thread that acquires is the owner, as in Curator: it acquires again what
+//! it holds by the same object, and is told at once where it would wait for itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use super::{Client, Recipe};
 use crate::error::LockError;
 use crate::guard::LockState;
 use crate::lock::{InterProcessLock, LockGuard};
+use crate::owner::Owner;
 
 /// A lock that is held. Dropping it releases it in the background; [`Held::release`] waits for that.
 ///
@@ -88,7 +90,33 @@ impl<G: LockGuard + 'static> Held<G> {
         let Self { guard, client } = self;
         client.wait(Box::new(guard).release())
     }
+
+    /// Releases it, and waits no longer than this until it is free.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time is over: the release goes on in the background. Else as
+    /// [`Held::release`].
+    pub fn release_within(self, time: Duration) -> Result<(), LockError> {
+        let Self { guard, client } = self;
+        client.wait(Box::new(guard).release_within(time))
+    }
 }
+
+/// Guards of which there may be several of one hold.
+macro_rules! reentrant {
+    ($($guard:ident),*) => {$(
+        impl Held<crate::$guard> {
+            /// Another guard of the same hold, for whatever thread. It makes no request, and the lock
+            /// is free when the last guard is gone.
+            pub fn reenter(&self) -> Self {
+                Self { guard: self.guard.reenter(), client: self.client.clone() }
+            }
+        }
+    )*};
+}
+
+reentrant!(Guard, MultiGuard, SequentialMultiGuard);
 
 /// Writes that are bound to what is held.
 macro_rules! transactions {
@@ -110,7 +138,10 @@ transactions!(Guard, MultiGuard, Permits);
 
 /// Locks of which one is held at a time by who acquires it.
 macro_rules! locks {
-    ($($lock:ident => $guard:ident,)*) => {$(
+    ($(
+        $lock:ident => $guard:ident,
+        $acquire:ident, $acquire_within:ident, $try_acquire:ident, ($($owner:expr)?);
+    )*) => {$(
         #[doc = concat!("The async [`", stringify!($lock), "`](crate::", stringify!($lock), "), for threads.")]
         pub type $lock = Recipe<crate::$lock>;
 
@@ -121,7 +152,7 @@ macro_rules! locks {
             ///
             #[doc = concat!("As the async [`", stringify!($lock), "`](crate::", stringify!($lock), "::acquire); so of all that follow.")]
             pub fn acquire(&self) -> Result<Held<crate::$guard>, LockError> {
-                let guard = self.client.wait(self.recipe.acquire())?;
+                let guard = self.client.wait(self.recipe.$acquire($($owner)?))?;
                 Ok(Held { guard, client: self.client.clone() })
             }
 
@@ -131,7 +162,7 @@ macro_rules! locks {
             ///
             /// [`LockError::Over`] when the time is over.
             pub fn acquire_within(&self, time: Duration) -> Result<Held<crate::$guard>, LockError> {
-                let guard = self.client.wait(self.recipe.acquire_within(time))?;
+                let guard = self.client.wait(self.recipe.$acquire_within(time $(, $owner)?))?;
                 Ok(Held { guard, client: self.client.clone() })
             }
 
@@ -141,7 +172,7 @@ macro_rules! locks {
             ///
             /// What may go wrong with requests.
             pub fn try_acquire(&self) -> Result<Option<Held<crate::$guard>>, LockError> {
-                let guard = self.client.wait(self.recipe.try_acquire())?;
+                let guard = self.client.wait(self.recipe.$try_acquire($($owner)?))?;
                 Ok(guard.map(|guard| Held { guard, client: self.client.clone() }))
             }
 
@@ -154,14 +185,40 @@ macro_rules! locks {
     )*};
 }
 
-locks! {
-    InterProcessMutex => Guard,
-    InterProcessReadLock => Guard,
-    InterProcessWriteLock => Guard,
-    InterProcessSemaphoreMutex => Permits,
-    InterProcessMultiLock => MultiGuard,
-    SequentialMultiLock => SequentialMultiGuard,
+/// The owner of what this thread acquires.
+fn thread() -> Owner {
+    Owner::current_thread()
 }
+
+locks! {
+    InterProcessMutex => Guard, acquire_as, acquire_within_as, try_acquire_as, (thread());
+    InterProcessReadLock => Guard, acquire_as, acquire_within_as, try_acquire_as, (thread());
+    InterProcessWriteLock => Guard, acquire_as, acquire_within_as, try_acquire_as, (thread());
+    InterProcessMultiLock => MultiGuard, acquire_as, acquire_within_as, try_acquire_as, (thread());
+    SequentialMultiLock => SequentialMultiGuard,
+        acquire_as, acquire_within_as, try_acquire_as, (thread());
+    InterProcessSemaphoreMutex => Permits, acquire, acquire_within, try_acquire, ();
+}
+
+/// Locks of which each thread is an owner.
+macro_rules! owned_by_threads {
+    ($($lock:ident),*) => {$(
+        impl Recipe<crate::$lock> {
+            /// Whether this thread holds the lock by this object.
+            #[must_use]
+            pub fn is_owned_by_current_thread(&self) -> bool {
+                self.recipe.is_held_by(thread())
+            }
+        }
+    )*};
+}
+
+owned_by_threads!(
+    InterProcessMutex,
+    InterProcessReadLock,
+    InterProcessWriteLock,
+    InterProcessMultiLock
+);
 
 impl InterProcessMutex {
     /// The mutex of a path. Nothing is created before it is acquired.
