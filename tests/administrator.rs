@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use wire::counting::Counting;
 use wire::stage::{connect, counted, server};
-use zoolet::protocol::{Acl, Id, OpCode, Permissions};
+use zoolet::protocol::{Acl, OpCode, Permissions};
 use zoolet::testing::TestServer;
 use zoolet::{
     Client, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2,
@@ -101,7 +101,7 @@ async fn permits_are_all_had_or_none_when_one_is_deleted_before_they_are_looked_
 /// What everybody may do with a directory but list it.
 fn unlisted() -> Vec<Acl> {
     let permissions = Permissions::CREATE | Permissions::DELETE;
-    vec![Acl { permissions, id: Id::new("world", "anyone") }]
+    vec![Acl { permissions, ..Acl::open() }]
 }
 
 #[tokio::test(start_paused = true)]
@@ -299,4 +299,74 @@ async fn a_guard_hears_of_its_end_although_its_watch_was_never_sent_in_line() {
         admin.delete(guard.path()).await.unwrap();
     });
     heard.expect("it is told");
+}
+
+/// What others may do with a znode that they must not read: whoever may delete it is said by its
+/// parent.
+fn unreadable() -> Vec<Acl> {
+    vec![Acl { permissions: Permissions::WRITE, ..Acl::open() }]
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_behind_znodes_that_it_must_not_read_is_let_in() {
+    let server = server().await;
+    let mutex = |client: &Client| InterProcessMutex::new(client, "/a").expect("a path");
+    let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
+    clients[0].create("/a").await.unwrap();
+    let mut waiting = Vec::new();
+    let first = mutex(&clients[0]).with_acl(unreadable()).acquire().await.unwrap();
+    for client in &clients[1..] {
+        let mutex = mutex(client).with_acl(unreadable());
+        waiting.push(tokio::spawn(async move { mutex.acquire().await.unwrap() }));
+        tokio::time::sleep(SOON).await;
+    }
+    let (last, counting) = counted(&server).await;
+    let mutex = mutex(&last);
+    let task = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    tokio::time::sleep(60 * SECOND).await;
+    // The watches; a look; two lists and the watch on the directory; then nothing more is heard.
+    let asked: usize = counting.take_requests().iter().map(|(_, count)| count).sum();
+    assert!(asked < 12, "{asked} requests in a minute");
+    let mut held = first;
+    for next in waiting {
+        let released = tokio::time::Instant::now();
+        held.release().await.unwrap();
+        held = tokio::time::timeout(60 * SECOND, next).await.expect("it is its turn").unwrap();
+        assert!(released.elapsed() < SOON, "{:?}", released.elapsed());
+        assert!(!task.is_finished());
+    }
+    let released = tokio::time::Instant::now();
+    held.release().await.unwrap();
+    let held = tokio::time::timeout(60 * SECOND, task).await.expect("it is its turn").unwrap();
+    assert!(released.elapsed() < SOON, "{:?}", released.elapsed());
+    held.release().await.unwrap();
+    assert_clean(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_must_not_read_its_own_znode_does_not_hold_the_lock_without_it() {
+    let server = server().await;
+    let (a, b, c, admin) = (
+        connect(&server).await,
+        connect(&server).await,
+        connect(&server).await,
+        connect(&server).await,
+    );
+    let mutex = |client: &Client| InterProcessMutex::new(client, "/a").expect("a path");
+    let held = mutex(&a).acquire().await.unwrap();
+    let unread = mutex(&b).with_acl(unreadable());
+    let second = tokio::spawn(async move { unread.acquire().await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    let place = mutex(&a).participants().await.unwrap().remove(1);
+    admin.delete(&place).await.unwrap();
+    let third = mutex(&c);
+    let third = tokio::spawn(async move { third.acquire().await.unwrap() });
+    tokio::time::sleep(SOON).await;
+    held.release().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(third.is_finished(), "nobody is ahead of it");
+    assert!(!second.is_finished(), "two hold the lock");
+    third.await.unwrap().release().await.unwrap();
+    second.await.unwrap().release().await.unwrap();
+    assert_clean(&server).await;
 }

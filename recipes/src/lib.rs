@@ -40,6 +40,7 @@ mod sequential_multi_lock;
 mod shared_count;
 mod shared_value;
 mod tries;
+mod unreadable;
 mod value_error;
 mod wait_all;
 

@@ -17,6 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 #[cfg(feature = "planted-bugs")]
@@ -35,6 +36,7 @@ use crate::line::{self, Kind, Turn};
 use crate::local_address::local_address;
 use crate::owner::LineId;
 use crate::tries::Tries;
+use crate::unreadable::{self, Unheard};
 
 /// A line: a directory, and what the names of its places look like.
 #[derive(Debug, Clone)]
@@ -339,6 +341,10 @@ impl Place {
         self.session
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Does not tell, when it is left, that it was held.
     pub(crate) fn end_silently(&mut self) {
         self.tells_its_end = false;
@@ -387,14 +393,17 @@ impl Place {
         let Standing { mut turn, mut seen } = at;
         let mut was_waited_in = false;
         let mut is_in_front = false;
+        let mut look_after = unreadable::look_after(&self.client);
         loop {
             match turn {
                 Turn::Mine => break,
                 Turn::Gone => return Err(LockError::PlaceLost),
                 Turn::Behind { ahead, is_first, is_next } => {
                     was_waited_in = true;
-                    let gone = self.wait_behind(line, &ahead, seen).await?;
-                    let proves = gone.is_in_order && (is_first || gone.was_in_front);
+                    let gone = self.wait_behind(line, &ahead, seen, &mut look_after).await?;
+                    let proves = gone.is_in_order
+                        && (is_first || gone.was_in_front)
+                        && unreadable::hears_of_own(line);
                     if proves && (gone.has_zxid || self.is_covered(gone.connections).await?) {
                         is_in_front = gone.was_in_front && is_next;
                         break;
@@ -423,27 +432,33 @@ impl Place {
         self.tells_its_end = line.kind.is_exclusive && is_looked_for;
     }
 
-    /// Waits until the znode ahead is gone or changed, and tells what is known of that.
+    /// Waits until the znode ahead is gone or changed, and tells what is known of that. When nothing
+    /// was heard for `look_after`, it is seen whether anything can be.
     async fn wait_behind(
         &mut self,
         line: &Line,
         ahead: &str,
         seen: Zxid,
+        look_after: &mut Duration,
     ) -> Result<Gone, LockError> {
         let connections = self.client.connections();
-        let ahead = line.child(ahead);
-        let znodes = [(ahead.as_str(), LEAVING), (self.path.as_str(), STAYING)];
-        let ([ahead, own], sent) = self.client.watch_znodes(znodes, seen, self.session);
+        let path = line.child(ahead);
+        let znodes = [(path.as_str(), LEAVING), (self.path.as_str(), STAYING)];
+        let ([watch, own], sent) = self.client.watch_znodes(znodes, seen, self.session);
         // One watch on the own znode is enough; this one is told all that the last one is.
         self.own = Some(own);
         let mut registering = Some(sent);
         let mut last_change = None;
         loop {
-            let heard = self.hear_ahead(&ahead, &mut registering).await;
-            let (zxid, event_type) = match heard {
-                Heard::Event(event) => event?,
+            let heard = self.hear_ahead(&watch, &mut registering);
+            let (zxid, event_type) = match tokio::time::timeout(*look_after, heard).await {
+                Err(_) => match unreadable::look(self, line, &path, look_after).await? {
+                    Unheard::Waiting => continue,
+                    Unheard::Gone => return Ok(Gone::unheard(connections)),
+                },
+                Ok(Heard::Event(event)) => event?,
                 // Not registered, so that nothing would ever be heard: look again.
-                Heard::Unregistered => {
+                Ok(Heard::Unregistered) => {
                     self.own = None;
                     return Ok(Gone::unheard(connections));
                 }

@@ -63,7 +63,8 @@ fn main() -> ExitCode {
             a_lost_answer_leaves_one_place
             who_gives_up_lets_nobody_in
             who_gives_up_without_a_connection_leaves_nothing
-            a_deadline_holds_with_and_without_a_connection;
+            a_deadline_holds_with_and_without_a_connection
+            who_must_not_read_the_znode_ahead_is_let_in;
         read_write:
             who_writes_is_alone
             who_comes_after_a_waiting_writer_waits

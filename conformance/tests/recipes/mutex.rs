@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use zoolet_protocol::{Acl, ErrorCode, Permissions};
 use zoolet_recipes::client::Client;
 use zoolet_recipes::{Guard, InterProcessMutex, LockError, LockState};
 
@@ -237,4 +238,20 @@ pub(crate) async fn a_deadline_holds_with_and_without_a_connection(scene: Arc<Sc
     held.release().await?;
     let free = async || Ok(mutex.try_acquire().await?.is_some());
     scene.until("it can be had", free).await
+}
+
+pub(crate) async fn who_must_not_read_the_znode_ahead_is_let_in(scene: Arc<Scene>) -> Outcome {
+    let a = scene.client().await?;
+    // It looks whether it hears of the znode ahead after a third of this.
+    let b = scene.client_with_timeout(Duration::from_secs(6)).await?;
+    // The directory is open to all.
+    mutex(&scene, &a)?.acquire().await?.release().await?;
+    let unreadable = vec![Acl { permissions: Permissions::WRITE, ..Acl::open() }];
+    let held = mutex(&scene, &a)?.with_acl(unreadable).acquire().await?;
+    assert!(b.get(held.path()).await.is_err_and(|error| error.is(ErrorCode::NO_AUTH)));
+    let next = waiting(&scene, &b, 2).await?;
+    waits(&next).await;
+    held.release().await?;
+    soon(next).await???.release().await?;
+    Ok(())
 }

@@ -48,8 +48,13 @@ impl Scene {
 
     /// A client that stays until the end of the scenario.
     pub(crate) async fn client(&self) -> Result<Client, Failed> {
+        self.client_with_timeout(SESSION_TIMEOUT).await
+    }
+
+    /// As [`Scene::client`], with another session timeout.
+    pub(crate) async fn client_with_timeout(&self, timeout: Duration) -> Result<Client, Failed> {
         let hosts: Vec<_> = self.servers.iter().map(ToString::to_string).collect();
-        self.connect(&hosts.join(",")).await
+        self.connect(&hosts.join(","), timeout).await
     }
 
     /// A client behind a proxy, of one server.
@@ -57,11 +62,11 @@ impl Scene {
         let server = self.servers[fastrand::usize(..self.servers.len())];
         let proxy = Arc::new(Proxy::start(server).await?);
         self.proxies.lock().expect("nobody panics while adding").push(Arc::clone(&proxy));
-        Ok((self.connect(&proxy.address().to_string()).await?, proxy))
+        Ok((self.connect(&proxy.address().to_string(), SESSION_TIMEOUT).await?, proxy))
     }
 
-    async fn connect(&self, hosts: &str) -> Result<Client, Failed> {
-        let client = Client::builder().session_timeout(SESSION_TIMEOUT).connect(hosts).await?;
+    async fn connect(&self, hosts: &str, timeout: Duration) -> Result<Client, Failed> {
+        let client = Client::builder().session_timeout(timeout).connect(hosts).await?;
         self.clients.lock().expect("nobody panics while adding").push(client.clone());
         Ok(client)
     }
