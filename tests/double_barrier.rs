@@ -9,13 +9,13 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use wire::stage::{connect, counted, server};
-use zoolet::client::Client;
-use zoolet::protocol::{ErrorCode, SessionId};
+use zoolet::client::{Client, Parents};
+use zoolet::protocol::{ErrorCode, OpCode, SessionId};
 use zoolet::{DistributedDoubleBarrier, LockError, Membership, Server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
@@ -383,4 +383,95 @@ async fn nothing_is_left_wherever_leaving_is_dropped() {
             assert_nothing_is_left(&server).await;
         }
     }
+}
+
+/// Deletes all members' znodes at once, from within a request of another client.
+fn lose_members(admin: &Client) {
+    let mut context = Context::from_waker(Waker::noop());
+    let list = pin!(admin.children(PATH).send()).poll(&mut context);
+    let Poll::Ready(Ok(names)) = list else { panic!("in process the answer is there at once") };
+    for name in names.iter().filter(|name| *name != "ready") {
+        drop(admin.delete(&format!("{PATH}/{name}")).send());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_when_the_last_is_lost_does_not_take_ready_for_a_sign() {
+    // Whether the others are lost after it was seen that they are inside, or come and are lost after
+    // it was seen that they are not.
+    for were_seen in [true, false] {
+        let server = server().await;
+        let (client, counting) = counted(&server).await;
+        let admin = connect(&server).await;
+        let before = match were_seen {
+            true => Some(inside(enter(&new_barrier(&server, 1).await).await).await),
+            false => {
+                admin.create(PATH).parents(Parents::Containers).container().await.unwrap();
+                None
+            }
+        };
+        let interferer = connect(&server).await;
+        let op = if were_seen { OpCode::MULTI } else { OpCode::CREATE2 };
+        counting.before_next(op, move || {
+            if !were_seen {
+                drop(interferer.create(READY).send());
+            }
+            lose_members(&interferer);
+        });
+        let late = enter(&barrier(&client, 2)).await;
+        tokio::time::sleep(10 * SECOND).await;
+        assert!(!late.is_finished(), "it went in alone, {were_seen}");
+        let other = inside(enter(&new_barrier(&server, 2).await).await).await;
+        let late = inside(late).await;
+        let (late, other) = (leave(late).await, leave(other).await);
+        late.await.unwrap().unwrap();
+        other.await.unwrap().unwrap();
+        drop(before);
+        assert_nothing_is_left(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_late_goes_in_beside_one_who_came_late_while_others_were_inside() {
+    let server = server().await;
+    let admin = connect(&server).await;
+    let first = inside(enter(&new_barrier(&server, 1).await).await).await;
+    let second = inside(enter(&new_barrier(&server, 3).await).await).await;
+    admin.delete(first.path()).await.unwrap();
+    drop(first);
+    let third = inside(enter(&new_barrier(&server, 3).await).await).await;
+    // One of Curator's that went in by `ready` alone is believed after a while.
+    let curators = format!("{PATH}/00000000-0000-0000-0000-000000000000");
+    let session = connect(&server).await;
+    session.create(&curators).ephemeral().await.unwrap();
+    for path in [second.path(), third.path()] {
+        admin.delete(path).await.unwrap();
+    }
+    let fourth = enter(&new_barrier(&server, 3).await).await;
+    tokio::time::sleep(2 * SECOND).await;
+    let fourth = inside(fourth).await;
+    session.delete(&curators).await.unwrap();
+    drop((second, third, fourth));
+    assert_nothing_is_left(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_tidies_up_takes_ready_from_nobody_who_came_meanwhile() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    let admin = connect(&server).await;
+    let last = inside(enter(&barrier(&client, 1)).await).await;
+    admin.delete(last.path()).await.unwrap();
+    let interferer = connect(&server).await;
+    let again = counting.clone();
+    // It looks, sees nobody, and somebody comes before it deletes.
+    counting.before_next(OpCode::DELETE, move || {
+        again.before_next(OpCode::MULTI, move || {
+            drop(interferer.create(&format!("{PATH}/other")).ephemeral().send());
+            std::mem::forget(interferer);
+        });
+    });
+    drop(last);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(children(&admin).await, ["other", "ready"], "it belongs to another");
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use zoolet_protocol::{Acl, Check, Delete, ErrorCode, EventType, Expect, MultiOp, ZPath, Zxid};
 
 use crate::client::{self, Client, Parents};
-use crate::double_barrier_member::{Member, Membership, Room};
+use crate::double_barrier_member::{INSIDE, Member, Membership, Room};
 use crate::error::LockError;
 use crate::local_address::local_address;
+use crate::tries::Tries;
 
 /// Something that many enter together and leave together: nobody is inside before enough are there,
 /// and nobody has left before all leave.
@@ -18,7 +20,8 @@ use crate::local_address::local_address;
 ///
 /// Its znodes are those of Curator's `DistributedDoubleBarrier`: an ephemeral for each member, and
 /// `ready`, which stays while they are inside. Who finds a `ready` and no member, since all were lost
-/// before they left, removes it; Curator would pass.
+/// before they left, removes it; Curator would pass. So does one who comes just when the last of them
+/// is lost.
 ///
 /// ```no_run
 /// use zoolet_recipes::DistributedDoubleBarrier;
@@ -37,6 +40,21 @@ pub struct DistributedDoubleBarrier {
     room: Room,
     members: usize,
 }
+
+/// How a member came in.
+enum Joined {
+    /// While others were inside, and so at once.
+    Inside,
+    /// Before enough were there, as far as it knows.
+    Waits,
+}
+
+/// How often it is looked for one who was there when `ready` was created, before `ready` is believed
+/// without.
+const UNPROVEN_MAX: u32 = 20;
+
+/// How long to wait between two of these looks.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 impl DistributedDoubleBarrier {
     /// The barrier of a path, for at least so many members. Nothing is created before it is entered.
@@ -66,7 +84,8 @@ impl DistributedDoubleBarrier {
             let session = self.room.client.session_when_connected().await?;
             let member = Member::new(&self.room, session);
             let entered = match self.join(&member).await {
-                Ok(()) => self.wait_until_ready(&member).await,
+                Ok(Joined::Inside) => Ok(()),
+                Ok(Joined::Waits) => self.wait_until_ready(&member).await,
                 Err(error) => Err(error),
             };
             match entered {
@@ -88,27 +107,53 @@ impl DistributedDoubleBarrier {
     }
 
     /// Has the member's znode created, in its session.
-    async fn join(&self, member: &Member) -> Result<(), LockError> {
+    async fn join(&self, member: &Member) -> Result<Joined, LockError> {
+        let mut tries = Tries::new();
+        let mut unproven = 0;
         loop {
             let inside = self.room.look(Some(member.session())).await?;
             if inside.has(member) {
-                return Ok(());
+                return Ok(Joined::Waits);
             }
-            let joined = if inside.members.is_empty() && inside.is_ready {
-                self.join_anew(member).await
-            } else {
-                let create =
-                    self.room.client.create(member.path()).data(local_address()).ephemeral();
-                create.parents(Parents::Containers).in_session(member.session()).await.map(drop)
+            let joined = match inside.members.first() {
+                None if inside.is_ready => self.join_anew(member).await.map(|()| Joined::Waits),
+                Some(first) if inside.is_ready => {
+                    let other = match self.room.one_of_the_time_of_ready(&inside).await? {
+                        Some(other) => other,
+                        // Those who came too late for it go again.
+                        None if unproven < UNPROVEN_MAX => {
+                            unproven += 1;
+                            tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+                            continue;
+                        }
+                        // Others of Curator's went in by `ready` alone, and who comes does as they.
+                        None => first.clone(),
+                    };
+                    self.join_beside(member, &other).await.map(|()| Joined::Inside)
+                }
+                _ => {
+                    let create =
+                        self.room.client.create(member.path()).data(local_address()).ephemeral();
+                    let create = create.parents(Parents::Containers).in_session(member.session());
+                    create.await.map(|_created| Joined::Waits)
+                }
             };
             match joined {
-                Ok(()) => return Ok(()),
+                Ok(joined) => return Ok(joined),
                 // An earlier try made it.
-                Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(()),
-                Err(error) if error.is(ErrorCode::NO_NODE) || error.is_retryable() => {}
-                Err(error) => return Err(error.into()),
+                Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(Joined::Waits),
+                Err(error) => tries.after(error.into()).await?,
             }
         }
+    }
+
+    /// Joins while another is inside, which is seen in the same moment.
+    async fn join_beside(&self, member: &Member, other: &str) -> Result<(), client::Error> {
+        let check = |path: &str| MultiOp::Check(Check { path: path.into(), version: Expect::Any });
+        let checks = [check(&self.room.ready()), check(&self.room.child(other))];
+        let create = member.create_op(vec![Acl::open()], Bytes::from_static(INSIDE));
+        let ops = checks.into_iter().chain([create]).collect();
+        self.room.client.multi_done(ops).bound_to(member.session()).send().await
     }
 
     /// Joins as the first member, and removes what those before left standing, in one: whoever comes
@@ -116,14 +161,17 @@ impl DistributedDoubleBarrier {
     async fn join_anew(&self, member: &Member) -> Result<(), client::Error> {
         let ready = self.room.ready();
         let delete = Delete { path: ready.as_str().into(), version: Expect::Any };
-        let ops = vec![MultiOp::Delete(delete), member.create_op(vec![Acl::open()])];
+        let create = member.create_op(vec![Acl::open()], local_address());
+        let ops = vec![MultiOp::Delete(delete), create];
         self.room.client.multi_done(ops).bound_to(member.session()).send().await
     }
 
-    /// Waits until `ready` is there, or there is reason to create it.
+    /// Waits until `ready` is there, or there is reason to create it. One that was there before the
+    /// member is a sign for others, who may all be lost.
     async fn wait_until_ready(&self, member: &Member) -> Result<(), LockError> {
         let (client, session) = (&self.room.client, member.session());
         let ready_path = self.room.ready();
+        let mut tries = Tries::new();
         loop {
             let (ready, own, inside) = tokio::join!(
                 client.exists(&ready_path).bound_to(session).and_watch(),
@@ -135,11 +183,16 @@ impl DistributedDoubleBarrier {
                 (_, Err(error)) if error.is(ErrorCode::NO_NODE) => {
                     return Err(LockError::PlaceLost);
                 }
-                (Err(error), _) | (_, Err(error)) if error.is_retryable() => continue,
+                (Err(error), _) | (_, Err(error)) if error.is_retryable() => {
+                    tries.after(error.into()).await?;
+                    continue;
+                }
                 (Err(error), _) | (_, Err(error)) => return Err(error.into()),
             };
-            if ready.found.is_some() {
-                return Ok(());
+            if let Some(found) = &ready.found {
+                let (_, own) = &own.found;
+                let is_for_it = found.czxid > own.czxid;
+                return if is_for_it { Ok(()) } else { Err(LockError::PlaceLost) };
             }
             if inside?.members.len() >= self.members {
                 let create = client.create(&ready_path).data(local_address()).in_session(session);
@@ -148,7 +201,10 @@ impl DistributedDoubleBarrier {
                     Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(()),
                     // The directory went, and the member with it.
                     Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::PlaceLost),
-                    Err(error) if error.is_retryable() => continue,
+                    Err(error) if error.is_retryable() => {
+                        tries.after(error.into()).await?;
+                        continue;
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -171,7 +227,7 @@ impl DistributedDoubleBarrier {
         let check = Check { path: member.path().into(), version: Expect::Any };
         let checked = self.room.client.multi_done(vec![MultiOp::Check(check)]);
         match checked.bound_to(member.session()).until_answered().await {
-            Err(error) if error.is(ErrorCode::NO_NODE) => Err(LockError::Lost),
+            Err(error) if error.is(ErrorCode::NO_NODE) => Err(LockError::PlaceLost),
             result => Ok(result?),
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp, SessionId,
     Zxid,
@@ -11,10 +12,13 @@ use zoolet_protocol::{
 use crate::client::{self, Client, Watched, unique_name};
 use crate::error::LockError;
 use crate::leave::Leave;
-use crate::local_address::local_address;
+use crate::tries::Tries;
 
 /// The name of the znode that tells that enough are there.
 const READY: &str = "ready";
+
+/// The data of a member that came while others were inside.
+pub(crate) const INSIDE: &[u8] = b"inside";
 
 /// A directory with members.
 #[derive(Debug, Clone)]
@@ -38,7 +42,7 @@ impl Inside {
 }
 
 impl Room {
-    fn child(&self, name: &str) -> String {
+    pub(crate) fn child(&self, name: &str) -> String {
         format!("{}/{name}", self.directory.trim_end_matches('/'))
     }
 
@@ -68,6 +72,7 @@ impl Room {
     /// Waits until a member is gone. One that is there again afterwards has come anew.
     async fn wait_for_end(&self, name: &str, session: Option<SessionId>) -> Result<(), LockError> {
         let mut seen = None;
+        let mut tries = Tries::new();
         loop {
             // A look at the data leaves no watch where there is no znode.
             let look = self.client.get(&self.child(name));
@@ -95,10 +100,35 @@ impl Room {
                 Ok(_) => {}
                 Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
                 Err(client::Error::Lost) if session.is_none() => {}
-                Err(error) if error.is_retryable() => {}
+                Err(error) if error.is_retryable() => tries.after(error.into()).await?,
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// One who was there when `ready` was created, or came while such a one was.
+    pub(crate) async fn one_of_the_time_of_ready(
+        &self,
+        inside: &Inside,
+    ) -> Result<Option<String>, LockError> {
+        let Some(ready) = self.client.exists(&self.ready()).until_answered().await? else {
+            return Ok(None);
+        };
+        for name in &inside.members {
+            let path = self.child(name);
+            match self.client.exists(&path).until_answered().await? {
+                Some(stat) if stat.czxid < ready.czxid => return Ok(Some(name.clone())),
+                Some(_) => {}
+                None => continue,
+            }
+            match self.client.get(&path).until_answered().await {
+                Ok((data, _)) if data == INSIDE => return Ok(Some(name.clone())),
+                Err(error) if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NO_AUTH) => {}
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
     }
 
     /// Waits until none of these is there.
@@ -116,12 +146,34 @@ impl Room {
     }
 
     /// Removes `ready` when nobody is inside: whoever would have done that was lost.
+    ///
+    /// It is not taken from those who come between the look and the removal: a sequential znode that is
+    /// created and deleted in the same multi has the number that was next at the look, and another
+    /// if any znode was created since, in which case the multi is refused.
     async fn tidy(&self) -> Result<(), LockError> {
-        let inside = self.look(None).await?;
-        if !inside.is_ready || !inside.members.is_empty() {
+        let list = self.client.children_and_stat(&self.directory).until_answered().await;
+        let (names, stat) = match list {
+            Ok(list) => list,
+            Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if !names.iter().eq([READY]) {
             return Ok(());
         }
-        match self.client.delete(&self.ready()).operation().until_answered().await {
+        // A Stat counts what was created and what was deleted together; numbers count the former.
+        let next = i32::midpoint(stat.cversion, stat.num_children);
+        let mark = self.child("tidy-");
+        let create = MultiOp::Create(Create {
+            kind: CreateKind::Create,
+            path: mark.as_str().into(),
+            data: Some(Bytes::new()),
+            acl: Some(vec![Acl::open()]),
+            flags: CreateFlags::PERSISTENT_SEQUENTIAL,
+        });
+        let delete =
+            |path: &str| MultiOp::Delete(Delete { path: path.into(), version: Expect::Any });
+        let ops = vec![create, delete(&format!("{mark}{next:010}")), delete(&self.ready())];
+        match self.client.multi_done(ops).until_answered().await {
             Err(error) if !error.is(ErrorCode::NO_NODE) => Err(error.into()),
             _ => Ok(()),
         }
@@ -156,11 +208,11 @@ impl Member {
         self.path.rsplit_once('/').map_or("", |(_, name)| name)
     }
 
-    pub(crate) fn create_op(&self, acl: Vec<Acl>) -> MultiOp {
+    pub(crate) fn create_op(&self, acl: Vec<Acl>, data: Bytes) -> MultiOp {
         MultiOp::Create(Create {
             kind: CreateKind::Create,
             path: self.path.as_str().into(),
-            data: Some(local_address()),
+            data: Some(data),
             acl: Some(acl),
             flags: CreateFlags::EPHEMERAL,
         })

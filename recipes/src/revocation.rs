@@ -8,6 +8,7 @@ use zoolet_protocol::{ErrorCode, SessionId};
 
 use crate::client::{self, Client, Watched};
 use crate::error::LockError;
+use crate::tries::Tries;
 
 /// What is written to the znode of a lock that is asked for.
 const REVOKE: &[u8] = b"__REVOKE__";
@@ -69,12 +70,16 @@ pub(crate) async fn first_of<F: Future + Unpin>(mut futures: Vec<F>) -> F::Outpu
 }
 
 async fn requested_of(client: &Client, session: SessionId, path: String) -> Result<(), LockError> {
+    let mut tries = Tries::new();
     loop {
         let watched = client.get(&path).bound_to(session).and_watch().await;
         let Watched { found: (data, _), watcher } = match watched {
             Ok(watched) => watched,
             Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),
-            Err(error) if error.is_retryable() => continue,
+            Err(error) if error.is_retryable() => {
+                tries.after(error.into()).await?;
+                continue;
+            }
             Err(error) => return Err(LockError::from(error).of_held()),
         };
         // Also what was written before somebody waited for it.
