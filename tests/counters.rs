@@ -220,3 +220,20 @@ async fn no_change_of_many_is_lost_under_the_mutex() {
     let number = DistributedAtomicLong::new(&connect(&server).await, "/n").unwrap();
     assert_eq!(number.get().await.unwrap(), 400);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_number_that_was_made_anew_is_no_success() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let other = connect(&server).await;
+    let number = DistributedAtomicLong::new(&client, "/n").unwrap();
+    number.initialize(1).await.unwrap();
+    counting.before_next_write(move || {
+        drop(other.delete("/n").send());
+        drop(other.create("/n").data(100i64.to_be_bytes().to_vec()).send());
+    });
+    let anew = ValueError::CreatedAnew { path: "/n".into() };
+    assert_eq!(number.increment().await.unwrap_err(), anew);
+    assert_eq!(number.increment().await.unwrap(), Change { before: 2, after: 3 });
+}

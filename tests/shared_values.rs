@@ -8,6 +8,7 @@ use std::time::Duration;
 use wire::counting::Counting;
 use wire::stage::{connect, server};
 use zoolet::client::Client;
+use zoolet::protocol::OpCode;
 use zoolet::{SharedCount, SharedValue, ValueError};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -158,4 +159,42 @@ async fn changes_of_a_count_by_many_add_up() {
     }
     let count = SharedCount::start(&connect(&server).await, "/count", 0).await.unwrap();
     assert_eq!(count.count().unwrap(), 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_to_a_znode_that_was_made_anew_unheard_is_no_success() {
+    let server = server().await;
+    let (counting, raw) = (Counting::new(server.dialer()), connect(&server).await);
+    let client = Client::connect(counting.clone()).await.unwrap();
+    let value = SharedValue::start(&client, "/value", "a").await.unwrap();
+    let count = SharedCount::start(&client, "/count", 1).await.unwrap();
+    let seen = value.value();
+    let make_anew = |path: &'static str, data: &'static [u8]| {
+        let raw = raw.clone();
+        counting.before_next_write(move || {
+            drop(raw.delete(path).send());
+            drop(raw.create(path).data(data).send());
+        });
+    };
+    make_anew("/value", b"b");
+    let set = value.try_set(&seen, "c").await;
+    assert_eq!(set, Err(ValueError::CreatedAnew { path: "/value".into() }));
+    assert_eq!(value.value().data, "c", "it was set, and the copy knows");
+    assert!(value.try_set(&value.value(), "d").await.unwrap());
+    make_anew("/count", &[0, 0, 0, 9]);
+    let set = count.try_set(1, 2).await;
+    assert_eq!(set, Err(ValueError::CreatedAnew { path: "/count".into() }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_starts_although_its_znode_is_deleted_before_it_is_read() {
+    let server = server().await;
+    let (counting, raw) = (Counting::new(server.dialer()), connect(&server).await);
+    let client = Client::connect(counting.clone()).await.unwrap();
+    counting.before_next(OpCode::GET_DATA, move || drop(raw.delete("/value").send()));
+    let value = SharedValue::start(&client, "/value", "seed").await.unwrap();
+    assert_eq!(value.value().data, "seed");
+    counting.cut();
+    let other = SharedValue::start(&client, "/other", "seed").await.unwrap();
+    assert_eq!(other.value().data, "seed", "its answer was lost");
 }

@@ -119,8 +119,9 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// [`ValueError::OutOfRange`], [`ValueError::Contended`], [`ValueError::Corrupt`], or what may go
-    /// wrong with requests, and with the mutex if there is one.
+    /// [`ValueError::OutOfRange`], [`ValueError::Contended`], [`ValueError::Corrupt`],
+    /// [`ValueError::CreatedAnew`], or what may go wrong with requests, and with the mutex if there is
+    /// one.
     ///
     /// # Cancellation
     ///
@@ -256,7 +257,13 @@ impl DistributedAtomicLong {
             None => self.create(number).await,
             Some(-1) => return Err(ValueError::VersionUnusable { path: self.path.clone() }),
             Some(version) => {
-                self.client.set(&self.path, encoded(number)).version(version).await.map(drop)
+                let set = self.client.set(&self.path, encoded(number)).version(version).await;
+                if let (Ok(stat), Some(seen)) = (&set, &seen)
+                    && stat.czxid != seen.czxid
+                {
+                    return Err(ValueError::CreatedAnew { path: self.path.clone() });
+                }
+                set.map(drop)
             }
         };
         let error = match result {

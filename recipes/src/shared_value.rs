@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 use zoolet_protocol::{ErrorCode, Stat, ZPath, Zxid};
 
 use crate::client::{self, Client, Parents, Watched};
+use crate::tries::Tries;
 use crate::value_error::ValueError;
 
 /// A value as it was at one moment.
@@ -14,7 +15,8 @@ use crate::value_error::ValueError;
 /// use zoolet_recipes::VersionedValue;
 /// use zoolet_recipes::protocol::Zxid;
 ///
-/// let value = VersionedValue { data: "on".into(), version: 3, mzxid: Zxid(40) };
+/// let (czxid, mzxid) = (Zxid(36), Zxid(40));
+/// let value = VersionedValue { data: "on".into(), version: 3, mzxid, czxid };
 /// assert_eq!(value.data, "on");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +27,13 @@ pub struct VersionedValue {
     pub version: i32,
     /// The change that set it. Later values have later ones.
     pub mzxid: Zxid,
+    /// The change that created the znode. Versions begin at 0 again when it is created anew.
+    pub czxid: Zxid,
 }
 
 impl VersionedValue {
     fn new(data: Bytes, stat: &Stat) -> Self {
-        Self { data, version: stat.version, mzxid: stat.mzxid }
+        Self { data, version: stat.version, mzxid: stat.mzxid, czxid: stat.czxid }
     }
 }
 
@@ -76,11 +80,22 @@ impl SharedValue {
         seed: impl Into<Bytes>,
     ) -> Result<Self, ValueError> {
         ZPath::check(path).map_err(client::Error::from)?;
-        match client.create(path).data(seed).parents(Parents::Containers).await {
-            Err(error) if !error.is(ErrorCode::NODE_EXISTS) => return Err(error.into()),
-            _ => {}
-        }
-        let Watched { found: (data, stat), watcher } = client.get(path).and_watch().await?;
+        let seed = seed.into();
+        let mut tries = Tries::new();
+        let Watched { found: (data, stat), watcher } = loop {
+            match client.create(path).data(seed.clone()).parents(Parents::Containers).await {
+                // If the answer was lost, the look tells what became of it.
+                Ok(_) | Err(client::Error::Unknown { .. }) => {}
+                Err(error) if error.is(ErrorCode::NODE_EXISTS) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match client.get(path).and_watch().await {
+                Ok(watched) => break watched,
+                // Somebody has deleted it in between.
+                Err(error) if error.is(ErrorCode::NO_NODE) => tries.after(error.into()).await?,
+                Err(error) => return Err(error.into()),
+            }
+        };
         let value = watch::Sender::new(VersionedValue::new(data, &stat));
         let following = follow(client.clone(), path.to_owned(), value.clone(), watcher);
         let follower = client.shared().runtime.spawn(following);
@@ -116,8 +131,9 @@ impl SharedValue {
     ///
     /// # Errors
     ///
-    /// [`ValueError::VersionUnusable`], or what may go wrong with requests. After
-    /// [`Error::Unknown`](client::Error::Unknown) it may have been set.
+    /// [`ValueError::VersionUnusable`]; [`ValueError::CreatedAnew`] if the znode was deleted, created
+    /// anew and brought to the same version before anybody here heard of it; what may go wrong with
+    /// requests. After [`Error::Unknown`](client::Error::Unknown) it may have been set.
     pub async fn try_set(
         &self,
         seen: &VersionedValue,
@@ -134,6 +150,9 @@ impl SharedValue {
         match self.client.set(&self.path, data.clone()).version(seen.version).await {
             Ok(stat) => {
                 keep(&self.value, VersionedValue::new(data, &stat));
+                if stat.czxid != seen.czxid {
+                    return Err(ValueError::CreatedAnew { path: self.path.clone() });
+                }
                 Ok(true)
             }
             Err(error) if error.is(ErrorCode::BAD_VERSION) => {

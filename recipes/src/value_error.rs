@@ -52,6 +52,16 @@ pub enum ValueError {
         /// Which znode.
         path: String,
     },
+    /// It was changed, but over a value that was not seen: the znode had been deleted and created
+    /// anew since the look, and had come to the same version. ZooKeeper can bind a change to a version
+    /// and to nothing else, and versions begin at 0 again; the answer tells that it was another znode.
+    /// What it holds now is what was to be written. To keep it from happening, do not delete such
+    /// znodes while they are in use.
+    #[error("{path}: created anew since it was seen, and changed although its value was not seen")]
+    CreatedAnew {
+        /// Which znode.
+        path: String,
+    },
     /// The client could not do its part. After [`Unknown`](client::Error::Unknown) it may have been
     /// changed.
     #[error(transparent)]
