@@ -189,8 +189,8 @@ async fn try_acquire_of_a_mutex_is_no_error_when_its_znode_is_deleted() {
 async fn in_lines(server: &Server) -> tokio::task::JoinHandle<MultiGuard> {
     let client = connect(server).await;
     let task = tokio::spawn(async move {
-        let lock = InterProcessMultiLock::new(&client, &["/a", "/b", "/c"]).unwrap();
-        lock.acquire().await.unwrap()
+        let lock = InterProcessMultiLock::new(&client, &["/a", "/b", "/c"]).expect("paths");
+        lock.acquire().await.expect("nothing is in its way")
     });
     tokio::time::sleep(SOON).await;
     task
@@ -329,16 +329,12 @@ async fn who_waits_behind_znodes_that_it_must_not_read_is_let_in() {
     assert!(asked < 12, "{asked} requests in a minute");
     let mut held = first;
     for next in waiting {
-        let released = tokio::time::Instant::now();
         held.release().await.unwrap();
-        held = tokio::time::timeout(60 * SECOND, next).await.expect("it is its turn").unwrap();
-        assert!(released.elapsed() < SOON, "{:?}", released.elapsed());
+        held = tokio::time::timeout(SOON, next).await.expect("it is its turn").unwrap();
         assert!(!task.is_finished());
     }
-    let released = tokio::time::Instant::now();
     held.release().await.unwrap();
-    let held = tokio::time::timeout(60 * SECOND, task).await.expect("it is its turn").unwrap();
-    assert!(released.elapsed() < SOON, "{:?}", released.elapsed());
+    let held = tokio::time::timeout(SOON, task).await.expect("it is its turn").unwrap();
     held.release().await.unwrap();
     assert_clean(&server).await;
 }
