@@ -162,15 +162,17 @@ impl Lock {
         signals: &mut Signals,
     ) -> Result<u8, Failure> {
         let timeout = client.session_timeout();
-        if self.kill_after >= timeout / 3 {
+        if self.kill_after > timeout / 4 {
             tracing::warn!(
-                "--kill-after is not shorter than a third of the session timeout, of which the \
+                "--kill-after is longer than a quarter of the session timeout, of which the \
                  server grants {timeout:?}: when the server is silent, others may have the lock \
                  before the command is gone"
             );
         }
         let job = Job::start(&self.command, &held)?;
-        let ending = job.run(held.lost(client), signals, self.kill_after).await?;
+        let ending = job
+            .run(held.lost(client, self.kill_after.min(timeout / 4)), signals, self.kill_after)
+            .await?;
         match ending {
             Ending::Ended(code) => match held.release(client).await {
                 Ok(()) => Ok(code),
@@ -211,11 +213,13 @@ The command has in its environment
                         `zoolet cli locks PATH` shows to others.
 
 The command runs in a process group of its own. SIGINT, SIGTERM and SIGHUP are passed on to it. When
-the lock is lost, or cannot be vouched for because two thirds of the session timeout have passed
-without a word of the server, the group gets SIGTERM, and after --kill-after SIGKILL: choose that
-shorter than a third of --session-timeout, and the command is gone before anyone else can have the
-lock. What it leaves in the background when it ends by itself is not waited for. Do not SIGKILL
-zoolet: the command would go on, and the lock be another's when --session-timeout has passed.
+the lock is lost, or cannot be vouched for any longer than --kill-after because the servers do not
+prove that the session lives, the group gets SIGTERM, and after --kill-after SIGKILL: the command is
+gone before anyone else can have the lock. Choose --kill-after no longer than a quarter of
+--session-timeout: the servers are asked once in a third of that, and a command is never stopped
+more than a quarter ahead. What it leaves in the background when it ends by itself is not waited
+for. Do not SIGKILL zoolet: the command would go on, and the lock be another's when
+--session-timeout has passed.
 
 Exit status: that of the command, or 128 and the number of the signal that killed it, and
     1  the lock was not had: it is held, and --nonblock or --wait said so (--conflict-exit-code)

@@ -8,6 +8,7 @@ mod wire;
 use std::time::Duration;
 
 use wire::counting::Counting;
+use wire::follower::{Follower, Quorum};
 use wire::stage::{connect, counted, server};
 use zoolet::client::{Client, ConnectionState};
 use zoolet::protocol::{ErrorCode, EventType, MultiOp};
@@ -142,18 +143,33 @@ async fn who_waits_and_is_deleted_stands_in_line_again_and_does_not_lead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_goes_without_a_connection_and_is_the_same_when_there_is_one_in_time() {
+async fn a_short_disconnect_ends_no_term() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let latch = latch_of(&client, "a").await;
     let before = leads_soon(&latch).await;
-    let mut terms = latch.term();
     cut(&client, &counting);
+    tokio::time::sleep(5 * SECOND).await;
+    assert!(latch.is_leader() && latch.term().borrow().is_some());
+    counting.refuse(false);
+    tokio::time::sleep(5 * SECOND).await;
+    let after = latch.await_leadership_within(SECOND).await.unwrap();
+    assert_eq!(after.fencing_token(), before.fencing_token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_goes_without_a_quorum_and_is_the_same_when_there_is_one_in_time() {
+    let server = server().await;
+    let follower = Follower::new(server.dialer());
+    let client = Client::connect(follower.clone()).await.unwrap();
+    let latch = latch_of(&client, "a").await;
+    let before = leads_soon(&latch).await;
+    let mut terms = latch.term();
+    follower.set_quorum(Quorum::CutOff);
     terms.wait_for(Option::is_none).await.unwrap();
     assert!(!latch.is_leader());
-    tokio::time::sleep(5 * SECOND).await;
-    counting.refuse(false);
-    let after = latch.await_leadership_within(5 * SECOND).await.unwrap();
+    follower.set_quorum(Quorum::There);
+    let after = latch.await_leadership_within(LONG).await.unwrap();
     assert_eq!(after.fencing_token(), before.fencing_token());
     assert!(latch.is_leader());
 }

@@ -353,7 +353,7 @@ async fn what_does_not_stop_is_killed_with_all_that_it_started() {
 #[tokio::test]
 async fn the_command_is_stopped_when_the_server_is_silent_for_too_long() {
     let stage = Stage::new().await;
-    let times = ["--session-timeout", "2s", "--kill-after", "600ms"];
+    let times = ["--session-timeout", "2s", "--kill-after", "450ms"];
     let args = [&["/locks/a"], &times[..], &["--", "sh", "-c", TRAPPED]].concat();
     let mut holder = stage.start(&args).await;
     holder.next_line().await.unwrap();
@@ -365,7 +365,7 @@ async fn the_command_is_stopped_when_the_server_is_silent_for_too_long() {
 #[tokio::test]
 async fn times_in_which_a_command_may_outlive_its_lock_are_warned_of() {
     let stage = Stage::new().await;
-    for (kill_after, is_warned_of) in [("600ms", false), ("700ms", true)] {
+    for (kill_after, is_warned_of) in [("450ms", false), ("550ms", true)] {
         let times = ["--session-timeout", "2s", "--kill-after", kill_after];
         let ended = stage.run(&[&["/locks/a"], &times[..], &["--", "true"]].concat()).await;
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);

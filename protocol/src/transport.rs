@@ -17,6 +17,13 @@ pub trait Transport: Send + Sync {
     /// answered on the thread that wakes.
     fn is_local(&self) -> bool;
 
+    /// Whether the server is certainly the only one of its ensemble: what it answers needs nobody's
+    /// consent, and so proves that it has not ended the session. A server of several may be cut off
+    /// from the others and answer all the same.
+    fn is_single_node(&self) -> bool {
+        false
+    }
+
     /// Sends the payload of one frame. It has its place in line when this returns, and leaves with
     /// the next [`Transport::flush`] at the latest, so that many frames may cost one system call.
     ///

@@ -23,6 +23,7 @@ mod error;
 mod hosts;
 mod lock_support;
 mod operation;
+mod proof;
 mod reads;
 mod retry;
 mod rewatch;
@@ -42,13 +43,14 @@ use tokio::sync::watch;
 use zoolet_protocol::{Dial, Password, SessionId, ZPath};
 
 use self::call::{Call, Outcome};
+use self::clock::SuspensionClock;
 pub(crate) use self::clock::now;
 pub(crate) use self::create::unique_name;
 pub use self::create::{Create, Created, Parents};
 use self::driver::Shared;
 pub use self::error::Error;
 pub use self::hosts::Hosts;
-pub(crate) use self::lock_support::Own;
+pub(crate) use self::lock_support::{Claim, Own};
 pub use self::operation::{Operation, Sent};
 pub use self::reads::Watched;
 pub use self::retry::RetryPolicy;
@@ -178,6 +180,17 @@ impl Builder {
         self
     }
 
+    /// By what to tell how long the machine was suspended so far, in all. Clocks stand still meanwhile,
+    /// and a server goes on elsewhere, so that a lock that was held before may be another's after.
+    /// By default Linux is asked (`CLOCK_BOOTTIME`); on other systems nothing is known of it.
+    pub fn suspended_time(
+        mut self,
+        suspended: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.options.suspension = SuspensionClock::new(suspended);
+        self
+    }
+
     /// Connects, and waits until there is a session. Must be called within a tokio runtime, which
     /// then drives the client.
     ///
@@ -215,6 +228,7 @@ impl Client {
             read_only: false,
             connection_timeout: Duration::from_secs(15),
             attempt: Duration::from_secs(15),
+            suspension: SuspensionClock::default(),
         };
         Builder { options, retry: RetryPolicy::default() }
     }
@@ -247,11 +261,13 @@ impl Client {
         self.shared().look(Session::timeout)
     }
 
-    /// Until when the server surely keeps the session, even if nothing more is heard: reckoned from
-    /// the sending of the last request that was answered, and a third of the timeout short of it.
+    /// Until when the session surely lives, even if nothing more is heard: reckoned from the last write
+    /// that was answered, as [`LockState`](crate::LockState) says. While something is held it is proved
+    /// anew in time; a client that holds nothing and writes nothing lets it pass, since what is
+    /// read proves nothing where there may be several servers. The machine is taken not to be suspended.
     #[must_use]
     pub fn session_valid_until(&self) -> tokio::time::Instant {
-        self.shared().look(Session::valid_until)
+        self.shared().look(Session::proven_until)
     }
 
     /// How many watches this client waits for, for tests that look for leaks.

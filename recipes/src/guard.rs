@@ -15,6 +15,17 @@ use crate::place::Place;
 
 /// Whether a lock is held, as far as can be known at this moment.
 ///
+/// All that tells or ends with a lock goes by this: `state()`, `lost()` and `run()` of every guard, and
+/// whether somebody leads. While something is held the client has the server prove, once in a third of
+/// the session timeout, that the session lives and the znodes are there, by a request that a quorum of
+/// the servers must agree to. Each proof holds for about two thirds of the timeout, so that another can
+/// hold the lock only after this one is `Suspect`: see [`Client::session_valid_until`]. That asks of an
+/// ensemble that its `minSessionTimeout` is two ticks or more, as it is by default; ARCHITECTURE.md has
+/// the reckoning.
+///
+/// It is a matter of moments: who looks and acts later may be too late. What must not happen twice is
+/// bound to the lock by the server ([`Guard::transaction`]) or by a [`Guard::fencing_token`].
+///
 /// ```
 /// use zoolet_recipes::LockState;
 ///
@@ -22,11 +33,12 @@ use crate::place::Place;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockState {
-    /// It is held: the server was heard of recently enough that it cannot have ended the session.
+    /// It is held: its session was proved to live recently enough that no server can have ended it. A
+    /// disconnect alone does not change that.
     Held,
-    /// It may be held or not: nothing was heard of the server for too long.
+    /// Another may hold it: there was no such proof for too long. It is held again when there is one.
     Suspect,
-    /// It is not held any more.
+    /// It is not held any more, for good: its session is over, or its znode gone.
     Lost,
 }
 
@@ -131,6 +143,16 @@ impl Guard {
         self.hold.holder.session()
     }
 
+    /// What is held, for those who only look at it.
+    pub(crate) fn held(&self) -> Weak<crate::held::Held> {
+        self.hold.holder.downgrade()
+    }
+
+    /// Waits until the lock is lost for good.
+    pub(crate) async fn until_lost(&self) {
+        self.hold.holder.until_lost().await;
+    }
+
     /// Another guard of the same hold. It makes no request, and the lock is free when the last
     /// guard is gone. When the lock is lost, all its guards are.
     pub fn reenter(&self) -> Self {
@@ -180,7 +202,9 @@ impl Guard {
         self.hold.holder.state()
     }
 
-    /// Waits until the lock is lost: its session over, or its znode deleted by someone else.
+    /// Waits until the lock is not [`Held`](LockState::Held) any more: until its session is over, its znode
+    /// deleted by someone else, or too long ago proved that it is not. [`Guard::state`] tells the
+    /// cases apart. It costs a watch, which is taken back when the lock is released.
     ///
     /// # Cancellation
     ///
@@ -205,11 +229,12 @@ impl Guard {
         self.hold.holder.revocation_requested().await
     }
 
-    /// Runs `future` while the lock is held, and stops it when the lock is lost.
+    /// Runs `future` while the lock is held, and drops it, so that it stops at its next `await`, as soon as
+    /// [`Guard::lost`] would return.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if it was stopped.
+    /// [`LockError::Lost`] if it was stopped: another may hold the lock.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
         tokio::select! {
             biased;

@@ -1,7 +1,59 @@
 //! By what a lock is held: places of one session, from when they are in front until they are left.
+//!
+//! # What is known of a lock
+//!
+//! A lock is [`Held`](LockState::Held) while its znode is not known to be gone and its session is
+//! *proved*: the present moment is before `proven_until`, up to which no server can have ended the
+//! session. From `proven_until` on it is [`Suspect`](LockState::Suspect): another may hold it. Proved
+//! anew, it is held again. It is [`Lost`](LockState::Lost) for good when its znode is known to be gone, or
+//! its session over. `state()`, `lost()`, `run()`, `is_leader()`, `has_leadership()`, a selector's
+//! function, the blocking calls and `zoolet lock` go by this and by nothing else. A disconnect ends
+//! nothing by itself, and reads and pings prove nothing: a server that is cut off from its ensemble
+//! answers them.
+//!
+//! # What proves
+//!
+//! An answered write does: the leader looks at the session before it proposes, and the answer comes when
+//! a quorum has agreed. The create that made the znode is the first such write. While something is held,
+//! each third of the timeout `T` the session sends one multi that checks all znodes that are held, which
+//! is the least that needs a quorum. A refused multi is logged too and proves as much, and that a znode
+//! is not there ends its lock at once. What is held for less than `T/3` costs no request.
+//!
+//! # How long it proves it
+//!
+//! The leader ends a session at the first tick after `T` has passed since it last heard of it, never
+//! before. A write that a follower hands on is checked and does not count as having been heard of. What
+//! counts is a handshake, which the leader answers, and what the followers tell: the leader pings them
+//! each half tick, and each answers with the sessions that it heard of. Both go over one connection in
+//! their order. So when a write sent at `w` was answered, the leader had by then heard of the session as
+//! of `s`, the sending of the last request or ping that was answered by the follower half a tick before
+//! `w`, or of the handshake, if that was later. The session lives at least until `s + T`.
+//!
+//! A client does not know the tick. A timeout has two ticks at least, unless an administrator sets
+//! `minSessionTimeout` lower, so that half a tick is `T/4` at most. We take `T/3`, which leaves `T/12`
+//! for delays between leader and follower, and `T/100` for clocks that do not run alike:
+//!
+//! ```text
+//! proven_until = s + T - T/100,  s = the last sending that was answered before w - T/3
+//! ```
+//!
+//! With a round trip `r`, one check follows another after `T/3 + r`, and each proves until `2T/3 - r` after its
+//! own sending: the next is answered `T/3 - 3r` before the proof ends. From `r = T/9` on a lock is
+//! `Suspect` now and then. Where `minSessionTimeout` is below one and a half ticks, none of this holds:
+//! leave it at two ticks. A leader that is replaced gives each session its whole timeout anew.
+//!
+//! Where the server is certainly the only one, as in process
+//! ([`Transport::is_single_node`](zoolet_protocol::Transport::is_single_node)), each answer proves until its
+//! sending and `T`. A machine that was suspended finds its locks `Suspect` when that has taken longer
+//! than was left ([`suspended_time`](crate::client::Builder::suspended_time)).
+//!
+//! The margin covers clocks, ticks and the network. It does not cover a program that looks and acts
+//! later: what must not happen twice is bound to the lock by the server
+//! ([`Guard::transaction`](crate::Guard::transaction)) or refused by what it is done to
+//! ([`Guard::fencing_token`](crate::Guard::fencing_token)).
 
 use std::sync::{Arc, Weak};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
@@ -40,7 +92,13 @@ impl std::ops::Deref for Holder {
 
 impl Holder {
     /// The holder of places that were made in a session.
-    pub(crate) fn new(client: Client, session: SessionId, token: Zxid, places: Vec<Place>) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        session: SessionId,
+        token: Zxid,
+        mut places: Vec<Place>,
+    ) -> Self {
+        places.iter_mut().for_each(Place::claim);
         let paths = places.iter().map(|place| place.path().to_owned()).collect();
         let places = Mutex::new(Some(places));
         Self { held: Arc::new(Held { client, session, token, places }), paths }
@@ -62,6 +120,11 @@ impl Holder {
         self.paths.pop();
         let Held { client, session, token, .. } = &*self.held;
         Some(Self::new(client.clone(), *session, *token, vec![place]))
+    }
+
+    /// What is held, for those who only look at it.
+    pub(crate) fn downgrade(&self) -> Weak<Held> {
+        Arc::downgrade(&self.held)
     }
 
     /// The places, which are held no more by this.
@@ -128,11 +191,16 @@ impl Held {
         }
     }
 
+    /// Whether it is held, as far as can be known.
     pub(crate) fn state(&self) -> LockState {
         if self.is_lost() {
             return LockState::Lost;
         }
-        if self.client.is_session_sure(self.session) { LockState::Held } else { LockState::Suspect }
+        if self.client.is_session_proven(self.session) {
+            LockState::Held
+        } else {
+            LockState::Suspect
+        }
     }
 
     /// Does something with the first place, if it is not left.
@@ -140,10 +208,22 @@ impl Held {
         self.places.lock().as_mut()?.first_mut().map(act)
     }
 
-    /// Waits until it is lost.
+    /// Waits until it is not held any more, as far as can be known: until another may hold it.
     pub(crate) async fn lost(&self) {
+        tokio::select! {
+            biased;
+            () = self.until_lost() => {}
+            () = self.client.until_unproven(self.session) => {}
+        }
+    }
+
+    /// Waits until it is lost for good.
+    pub(crate) async fn until_lost(&self) {
         let mut state = self.client.state();
+        let mut changes = self.client.proof_changes();
         loop {
+            state.mark_unchanged();
+            changes.mark_unchanged();
             if self.is_lost() {
                 return;
             }
@@ -151,7 +231,7 @@ impl Held {
                 Ok(()) => {}
                 // There is no connection: the watches are left when there is one again.
                 Err(error) if error.is_retryable() => {
-                    self.is_unwatched();
+                    self.unwatch();
                     if state.changed().await.is_err() {
                         return;
                     }
@@ -160,18 +240,23 @@ impl Held {
                 Err(_) => return,
             }
             let waiter = Waiter { held: self, id: WaiterId::new() };
-            let lost = std::future::poll_fn(|context| {
-                let places = self.places.lock();
-                let Some(places) = &*places else { return Poll::Ready(()) };
-                let is_lost = |place: &Place| place.poll_lost(waiter.id, context).is_ready();
-                if places.iter().any(is_lost) { Poll::Ready(()) } else { Poll::Pending }
-            });
+            let told = std::future::poll_fn(|context| self.poll_told(waiter.id, context));
             tokio::select! {
                 biased;
-                () = lost => return,
+                () = told => {}
                 changed = state.changed() => if changed.is_err() { return },
+                changed = changes.changed() => if changed.is_err() { return },
             }
         }
+    }
+
+    /// Ready when one of the places is lost, or is to be watched anew.
+    fn poll_told(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<()> {
+        let places = self.places.lock();
+        let Some(places) = &*places else { return Poll::Ready(()) };
+        let is_told =
+            |place: &Place| place.poll_lost(waiter, context).is_ready() || place.is_unwatched();
+        if places.iter().any(is_told) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Has the znodes watched that are not.
@@ -186,9 +271,9 @@ impl Held {
         Ok(())
     }
 
-    fn is_unwatched(&self) {
+    fn unwatch(&self) {
         for place in self.places.lock().iter_mut().flatten() {
-            place.is_unwatched();
+            place.unwatch_own();
         }
     }
 
@@ -214,7 +299,7 @@ impl Acquired {
     pub(crate) fn note(&self, holder: &Holder) {
         let mut all = self.0.lock();
         all.retain(|held| held.strong_count() > 0);
-        all.push(Arc::downgrade(&holder.held));
+        all.push(holder.downgrade());
     }
 
     /// Whether something of it is not left, and not known to be lost.

@@ -9,7 +9,7 @@ use crate::client::{self, Client};
 use crate::error::LockError;
 use crate::leadership::{
     Closing, ENTER_AGAIN_AFTER, Elected, Participant, Task, Term, participants, stand,
-    tell_while_sure,
+    tell_while_held,
 };
 use crate::line::Kind;
 use crate::line_lock::LineLock;
@@ -30,8 +30,8 @@ static KIND: Kind = Kind {
 /// One who would lead: the first in line leads until its session ends, its znode is deleted or it
 /// is closed, and then the next.
 ///
-/// While there is no connection, and when the server was not heard of for so long that it may have
-/// ended the session, nobody is told that it leads. Who has lost its place takes a new one at the
+/// Nobody is told that it leads when its session was proved to live so long ago that another may lead by
+/// now ([`LockState`](crate::LockState)); a short disconnect ends no term. Who has lost its place takes a new one at the
 /// end of the line by itself.
 ///
 /// Its znodes are those of Curator's `LeaderLatch`. Dropping it gives its place up in the
@@ -90,11 +90,11 @@ impl LeaderLatch {
     /// Whether it leads, as far as is known without asking the server.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        self.term.borrow().as_ref().is_some_and(Term::is_sure)
+        self.term.borrow().as_ref().is_some_and(Term::is_held)
     }
 
-    /// The term if it leads, to be looked at and waited for. It is `None` too while there is no
-    /// connection, and the same as before when there is one again in time.
+    /// The term if it leads, to be looked at and waited for. It is `None` too while another may lead
+    /// ([`LockState::Suspect`](crate::LockState::Suspect)), and the same as before when none did.
     #[must_use]
     pub fn term(&self) -> watch::Receiver<Option<Term>> {
         self.term.clone()
@@ -173,7 +173,7 @@ async fn lead_again(
                 let own = Term::new(&lock.line.client, &guard);
                 let is_lost = tokio::select! {
                     biased;
-                    () = tell_while_sure(&guard, &own, &term) => true,
+                    () = tell_while_held(&guard, &own, &term) => true,
                     () = closing.closed() => false,
                 };
                 term.send_replace(None);

@@ -13,7 +13,7 @@ use crate::client::{self, Client};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::leadership::{
-    Closing, ENTER_AGAIN_AFTER, Elected, Participant, Task, Term, participants, stand, until_unsure,
+    Closing, ENTER_AGAIN_AFTER, Elected, Participant, Task, Term, participants, stand,
 };
 use crate::line_lock::LineLock;
 use crate::mutex;
@@ -39,8 +39,8 @@ pub enum Requeue {
 ///
 /// The function is given its [`Term`], and the future that it returns is dropped, so that it stops at
 /// its next `await`, as soon as the leadership is not certain any more: when the znode was deleted,
-/// when the session is over, and when the server was not heard of for so long that it may have ended
-/// the session. A short disconnect does not stop it. The znode is deleted after the future is dropped.
+/// when the session is over, and when that was proved to live so long ago that another may lead
+/// ([`LockState`](crate::LockState)). A short disconnect does not stop it. The znode is deleted after the future is dropped.
 ///
 /// A function that panics gives the leadership up as one that returns. The panic is logged, and
 /// [`LeaderSelector::close`] resumes it; with [`Requeue::Always`] the selector stands in line again
@@ -120,7 +120,7 @@ impl LeaderSelector {
     /// Whether it leads, as far as is known without asking the server.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
-        self.term.borrow().as_ref().is_some_and(Term::is_sure)
+        self.term.borrow().as_ref().is_some_and(Term::is_held)
     }
 
     /// The term while its function runs, to be looked at and waited for.
@@ -286,7 +286,7 @@ impl Candidate {
         tokio::select! {
             biased;
             () = closing.closed() => Ended::Closing,
-            () = until_unsure(guard, &self.lock.line.client) => Ended::Over,
+            () = guard.lost() => Ended::Over,
             () = interrupted => Ended::Over,
             led = catching(|| lead(own)) => led.map_or_else(Ended::Panicked, |()| Ended::Over),
         }

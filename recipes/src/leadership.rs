@@ -2,6 +2,7 @@
 //! for a term and keeps an eye on it.
 
 use std::pin::pin;
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
@@ -11,15 +12,13 @@ use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, SessionId, Zxid};
 use crate::client::{self, Client};
 use crate::error::LockError;
 use crate::guard::{Guard, LockState};
+use crate::held::Held;
 use crate::line_lock::LineLock;
 use crate::owner::Owner;
 use crate::place::Place;
 
 /// How long to wait before a line that could not be entered is entered again.
 pub(crate) const ENTER_AGAIN_AFTER: Duration = Duration::from_secs(1);
-
-/// How long to wait before it is looked again whether the session has become sure.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A time in which one leads.
 ///
@@ -36,6 +35,7 @@ pub struct Term {
     session: SessionId,
     path: String,
     token: Zxid,
+    held: Weak<Held>,
 }
 
 impl Term {
@@ -45,6 +45,7 @@ impl Term {
             session: guard.session(),
             path: guard.path().to_owned(),
             token: guard.fencing_token(),
+            held: guard.held(),
         }
     }
 
@@ -72,9 +73,9 @@ impl Term {
         Place::transaction(&self.client, self.session, path, ops).await
     }
 
-    /// Whether its session surely lives.
-    pub(crate) fn is_sure(&self) -> bool {
-        self.client.is_session_sure(self.session)
+    /// Whether the leader's znode is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.upgrade().is_some_and(|held| held.state() == LockState::Held)
     }
 }
 
@@ -227,43 +228,23 @@ async fn without_session(client: &Client) {
     }
 }
 
-/// Tells the term while it is sure, until it is lost.
-pub(crate) async fn tell_while_sure(guard: &Guard, own: &Term, term: &watch::Sender<Option<Term>>) {
-    let mut state = own.client.state();
-    let mut lost = pin!(guard.lost());
+/// Tells the term while it is held, until it is lost for good.
+pub(crate) async fn tell_while_held(guard: &Guard, own: &Term, term: &watch::Sender<Option<Term>>) {
+    let mut changes = own.client.proof_changes();
+    let mut lost = pin!(guard.until_lost());
     loop {
-        state.mark_unchanged();
-        let is_sure = guard.state() == LockState::Held;
+        changes.mark_unchanged();
+        let is_held = guard.state() == LockState::Held;
         term.send_if_modified(|term| {
-            let is_modified = term.is_some() != is_sure;
-            *term = is_sure.then(|| own.clone());
+            let is_modified = term.is_some() != is_held;
+            *term = is_held.then(|| own.clone());
             is_modified
         });
-        let look_again_at = match is_sure {
-            true => own.client.session_valid_until(),
-            false => client::now() + LOOK_AGAIN_AFTER,
-        };
         tokio::select! {
             biased;
             () = &mut lost => return,
-            changed = state.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep_until(look_again_at) => {}
-        }
-    }
-}
-
-/// Waits until it is not certain any more that one leads. A disconnect alone leaves it certain.
-pub(crate) async fn until_unsure(guard: &Guard, client: &Client) {
-    let mut lost = pin!(guard.lost());
-    loop {
-        let valid_until = client.session_valid_until();
-        if valid_until <= client::now() {
-            return;
-        }
-        tokio::select! {
-            biased;
-            () = &mut lost => return,
-            () = tokio::time::sleep_until(valid_until) => {}
+            () = own.client.until_unproven(own.session), if is_held => {}
+            changed = changes.changed(), if !is_held => if changed.is_err() { return },
         }
     }
 }

@@ -27,7 +27,7 @@ use zoolet_protocol::{
     MultiResult, Names, SessionId, SetData, ZPath, Zxid,
 };
 
-use crate::client::{self, Client, Created, Own};
+use crate::client::{self, Claim, Client, Created, Own};
 use crate::client::{LEAVING, STAYING, WaiterId, ZnodeWatch};
 use crate::entering::Entering;
 use crate::error::LockError;
@@ -67,6 +67,10 @@ pub(crate) struct Place {
     own: Option<ZnodeWatch>,
     /// Whether that was that it is gone.
     is_gone: AtomicBool,
+    /// While it is held.
+    claim: Option<Claim>,
+    /// Whether the watch on the own znode could not be left.
+    is_unwatched: AtomicBool,
     is_left: bool,
     /// Whether others have a znode of the same name at other times.
     shares_its_name: bool,
@@ -306,6 +310,8 @@ impl Place {
             tells_its_end: false,
             own: None,
             is_gone: AtomicBool::new(false),
+            claim: None,
+            is_unwatched: AtomicBool::new(false),
             is_left: false,
             shares_its_name: false,
         }
@@ -447,6 +453,7 @@ impl Place {
         let ([watch, own], sent) = self.client.watch_znodes(znodes, seen, self.session);
         // One watch on the own znode is enough; this one is told all that the last one is.
         self.own = Some(own);
+        self.is_unwatched.store(false, Ordering::Release);
         let mut registering = Some(sent);
         let mut last_change = None;
         loop {
@@ -498,8 +505,12 @@ impl Place {
     ) -> Heard {
         std::future::poll_fn(|context| {
             // What comes before the answer is heard before it.
-            if let Poll::Ready(event) = self.poll_ahead(ahead, context) {
-                return Poll::Ready(Heard::Event(event));
+            match self.poll_ahead(ahead, context) {
+                Poll::Ready(Err(LockError::Client(error))) if error.is_retryable() => {
+                    return Poll::Ready(Heard::Unregistered);
+                }
+                Poll::Ready(event) => return Poll::Ready(Heard::Event(event)),
+                Poll::Pending => {}
             }
             let Some(sent) = registering else { return Poll::Pending };
             match std::task::ready!(Pin::new(sent).poll(context)) {
@@ -553,8 +564,10 @@ impl Place {
 
     /// Notes what is heard of the own znode: once gone it stays so.
     fn hear(&self, event: Result<(Zxid, EventType), client::Error>) {
-        if matches!(event, Ok((_, EventType::NODE_DELETED)) | Err(_)) {
-            self.note_gone();
+        match event {
+            Err(error) if error.is_retryable() => self.is_unwatched.store(true, Ordering::Release),
+            Ok((_, EventType::NODE_DELETED)) | Err(_) => self.note_gone(),
+            Ok(_) => {}
         }
     }
 
@@ -563,15 +576,26 @@ impl Place {
         self.is_gone.store(true, Ordering::Release);
     }
 
+    /// Whether nothing is heard of the own znode until it is watched anew.
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.own.is_none() || self.is_unwatched.load(Ordering::Acquire)
+    }
+
     fn is_known_to_be_gone(&self) -> bool {
-        self.is_gone.load(Ordering::Acquire)
+        self.is_gone.load(Ordering::Acquire) || self.claim.as_ref().is_some_and(Claim::is_gone)
+    }
+
+    /// Has it looked at now and then, from now on until it is left.
+    pub(crate) fn claim(&mut self) {
+        self.claim.get_or_insert_with(|| self.client.claim(self.session, &self.path));
     }
 
     /// Watches the own znode from now on, if it is not watched yet.
     pub(crate) fn watch_own(&mut self) -> Option<client::Sent<()>> {
-        if self.own.is_some() {
+        if !self.is_unwatched() {
             return None;
         }
+        self.is_unwatched.store(false, Ordering::Release);
         let own = [(self.path.as_str(), STAYING)];
         let ([own], sent) = self.client.watch_znodes(own, self.czxid, self.session);
         self.own = Some(own);
@@ -583,7 +607,7 @@ impl Place {
         while let Some(sent) = self.watch_own() {
             match sent.await {
                 Ok(()) => break,
-                Err(error) if error.is_retryable() => self.is_unwatched(),
+                Err(error) if error.is_retryable() => self.unwatch_own(),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -591,13 +615,15 @@ impl Place {
     }
 
     /// The watch on the own znode could not be left.
-    pub(crate) fn is_unwatched(&mut self) {
+    pub(crate) fn unwatch_own(&mut self) {
         self.own = None;
     }
 
     /// Leaves by a request of which it is seen to that it comes to pass.
     fn leave_in_background(&mut self) -> Leave {
         self.is_left = true;
+        self.is_gone.fetch_or(self.is_known_to_be_gone(), Ordering::AcqRel);
+        self.claim = None;
         let own = self.shares_its_name.then_some(Own::Creation(self.czxid));
         let leave = if own.is_some() && self.is_lost() {
             // A znode of this name is another's.

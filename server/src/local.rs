@@ -73,6 +73,10 @@ impl Transport for LocalTransport {
         true
     }
 
+    fn is_single_node(&self) -> bool {
+        true
+    }
+
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
         if !self.connection.peer.outbox.is_open() {
             return Err(Disconnected);

@@ -114,6 +114,10 @@ impl Transport for Connection {
         self.inner.is_local()
     }
 
+    fn is_single_node(&self) -> bool {
+        self.inner.is_single_node()
+    }
+
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
         if self.has_sent.swap(true, Ordering::Relaxed) {
             match number(&frame, 4).map(OpCode) {

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use zoolet_protocol::{ErrorCode, SessionId, Zxid};
-use zoolet_recipes::client::{Client, RetryPolicy, Watched};
+use zoolet_protocol::{ErrorCode, Zxid};
+use zoolet_recipes::client::{Client, RetryPolicy};
 use zoolet_recipes::{
     Guard, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError,
     Permits,
@@ -26,8 +26,6 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Held {
     lock: Either,
-    /// The session in which it is held.
-    session: SessionId,
 }
 
 #[derive(Debug)]
@@ -73,7 +71,7 @@ impl Held {
                 Err(error) => return Err(error.into()),
             }
         };
-        let held = Self { lock, session: client.session_id() };
+        let held = Self { lock };
         // Whoever comes second sees the first, since both look when they are in.
         match kind.mixed_with(&client, path).await? {
             Some(other) => Err(Failure::Mixed { path: path.to_owned(), other }),
@@ -97,29 +95,17 @@ impl Held {
         }
     }
 
-    /// Waits until the lock is lost, or cannot be vouched for any more.
-    pub(super) async fn lost(&self, client: &Client) {
-        let znode_lost = async {
+    /// Waits until the lock is lost, or cannot be vouched for as long as the command may take to end.
+    pub(super) async fn lost(&self, client: &Client, time_to_end: Duration) {
+        let lost = async {
             match &self.lock {
                 Either::Guard(guard) => guard.lost().await,
-                Either::Permits(_) => self.znode_lost(client).await,
+                Either::Permits(permits) => permits.lost().await,
             }
         };
         tokio::select! {
-            () = znode_lost => {}
-            () = silence(client) => {}
-        }
-    }
-
-    /// Waits until the znode is not there any more, or its session is over.
-    async fn znode_lost(&self, client: &Client) {
-        let client = client.with_retry_policy(RetryPolicy::forever(AGAIN_AFTER));
-        while let Ok(Watched { found: Some(stat), watcher }) =
-            client.exists(self.path()).and_watch().await
-        {
-            if stat.ephemeral_owner != self.session || watcher.await.is_err() {
-                return;
-            }
+            () = lost => {}
+            () = too_near_the_end(client, time_to_end) => {}
         }
     }
 
@@ -142,16 +128,16 @@ impl Held {
     }
 }
 
-/// Waits until the server has not been heard of for so long that it might soon end the session.
-async fn silence(client: &Client) {
-    let mut until = client.session_valid_until();
+/// Waits until less than this is left of the time in which the session surely lives.
+async fn too_near_the_end(client: &Client, time_to_end: Duration) {
     loop {
+        let until = client.session_valid_until();
+        let until = until.checked_sub(time_to_end).unwrap_or(until);
         tokio::time::sleep_until(until).await;
         let later = client.session_valid_until();
-        if later <= until {
+        if later.checked_sub(time_to_end).unwrap_or(later) <= until {
             return;
         }
-        until = later;
     }
 }
 

@@ -157,6 +157,10 @@ impl Transport for Counted {
         true
     }
 
+    fn is_single_node(&self) -> bool {
+        self.inner.is_single_node()
+    }
+
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
         if !self.is_new.swap(false, Ordering::SeqCst)
             && let Ok((header, _)) = decode_request(&frame)

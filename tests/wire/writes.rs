@@ -47,6 +47,10 @@ impl Transport for Counted {
         self.inner.is_local()
     }
 
+    fn is_single_node(&self) -> bool {
+        self.inner.is_single_node()
+    }
+
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
         self.inner.send(frame)
     }

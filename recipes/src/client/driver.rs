@@ -23,6 +23,7 @@ use tokio::sync::{Notify, watch};
 use zoolet_protocol::{Dial, Transport};
 
 use super::clock::{Instant, now};
+use super::proof::Servers;
 use super::session::{Broken, Session};
 use super::state::ConnectionState;
 
@@ -34,11 +35,16 @@ pub(crate) struct Shared {
     /// Wakes the task: the connection or the client is gone.
     changed: Notify,
     pub(crate) state: watch::Sender<Option<ConnectionState>>,
+    /// Told when the session is proved to live after it was not, and when something else than time has
+    /// changed what is known of it.
+    pub(crate) proof: watch::Sender<()>,
     pub(crate) runtime: Handle,
 }
 
 struct Inner {
     session: Session,
+    /// When the task looks at the session next, if nothing happens.
+    due: Option<Instant>,
     transport: Option<Box<dyn Transport>>,
     /// What is sent waits for the task.
     is_held_back: bool,
@@ -61,10 +67,11 @@ impl Wake for Shared {
 impl Shared {
     pub(crate) fn new(session: Session, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
-            inner: Mutex::new(Inner { session, transport: None, is_held_back: false }),
+            inner: Mutex::new(Inner { session, due: None, transport: None, is_held_back: false }),
             wanted: AtomicBool::new(false),
             changed: Notify::new(),
             state: watch::Sender::new(None),
+            proof: watch::Sender::new(()),
             runtime,
         })
     }
@@ -76,6 +83,32 @@ impl Shared {
         self.settle(&mut inner);
         self.unlock(inner);
         result
+    }
+
+    /// Notes something in the session that sends nothing by itself.
+    pub(crate) fn note_down<T>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Session, Instant) -> T,
+    ) -> T {
+        let mut inner = self.inner.lock();
+        let result = act(&mut inner.session, now());
+        // The task may be about to sleep for longer.
+        if let Some(next) = inner.session.poll_timeout()
+            && inner.due.is_none_or(|due| next < due)
+        {
+            self.changed.notify_one();
+        }
+        self.unlock(inner);
+        result
+    }
+
+    /// When the session is to be looked at, as the task goes to sleep.
+    fn sleep_until(self: &Arc<Self>) -> Option<Instant> {
+        let mut inner = self.inner.lock();
+        inner.due = inner.session.poll_timeout();
+        let due = inner.due;
+        self.unlock(inner);
+        due
     }
 
     /// Looks at the session.
@@ -146,6 +179,9 @@ impl Shared {
             // Under the lock, so that states are told in their order.
             self.state.send_replace(Some(state));
         }
+        if inner.session.take_proof_change() {
+            self.proof.send_replace(());
+        }
         let wakers = inner.session.poll_wakers();
         drop(inner);
         for waker in wakers {
@@ -165,8 +201,12 @@ impl Shared {
         if inner.session.is_closed() {
             return;
         }
+        let servers = match transport.is_single_node() {
+            true => Servers::SingleNode,
+            false => Servers::PerhapsEnsemble,
+        };
         inner.transport = Some(transport);
-        inner.session.handle_connected(now());
+        inner.session.handle_connected(servers, now());
         self.settle(&mut inner);
         self.unlock(inner);
     }
@@ -297,7 +337,7 @@ async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Opt
             biased;
             result = &mut future => return Some(result),
             () = shared.changed.notified() => {}
-            () = until(shared.look(Session::poll_timeout)) => shared.handle_timeout(),
+            () = until(shared.sleep_until()) => shared.handle_timeout(),
         }
     }
 }
@@ -305,7 +345,7 @@ async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Opt
 /// Serves a connection until it is gone.
 async fn serve(shared: &Arc<Shared>) {
     while shared.is_connected() {
-        let due = shared.look(Session::poll_timeout);
+        let due = shared.sleep_until();
         let is_held_back = tokio::select! {
             biased;
             is_held_back =

@@ -1,9 +1,11 @@
 //! What the recipes need beyond what everybody needs: znodes that are found again after a lost
 //! answer, and removals that go on in the background.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, SessionId, Stat, Zxid,
@@ -12,6 +14,8 @@ use zoolet_protocol::{
 use super::create::{parent, protect, protection};
 use super::error::Error;
 use super::operation::Sent;
+use super::proof::{Stake, StakeId};
+use super::session::Session;
 use super::state::ConnectionState;
 use super::{Client, Created, ZnodeWatch};
 
@@ -36,6 +40,27 @@ impl Own {
     }
 }
 
+/// A znode by which something is held, looked at with each proof of life until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    client: Client,
+    id: StakeId,
+    stake: Arc<Stake>,
+}
+
+impl Claim {
+    /// Whether the znode was found to be gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.stake.is_gone()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.client.shared().note_down(|session, _now| session.disclaim(self.id));
+    }
+}
+
 impl Client {
     /// The session, as soon as there is a connection.
     pub(crate) async fn session_when_connected(&self) -> Result<SessionId, Error> {
@@ -47,7 +72,7 @@ impl Client {
             {
                 return Ok(session);
             }
-            if self.shared().look(super::Session::is_closed) {
+            if self.shared().look(Session::is_closed) {
                 return Err(Error::Closed);
             }
             // A client that is closed says nothing more.
@@ -55,11 +80,37 @@ impl Client {
         }
     }
 
-    /// Whether this session is the present one, connected, and heard of recently enough that the
-    /// server cannot have ended it.
-    pub(crate) fn is_session_sure(&self, session: SessionId) -> bool {
+    /// Whether this session is the present one and surely lives: see the module `held`.
+    pub(crate) fn is_session_proven(&self, session: SessionId) -> bool {
         let now = super::now();
-        self.shared().look(|present| present.is_sure(session, now))
+        self.shared().look(|present| present.is_proven(session, now))
+    }
+
+    /// Waits until it is not certain any more that the session lives.
+    pub(crate) async fn until_unproven(&self, session: SessionId) {
+        let mut changes = self.proof_changes();
+        while self.is_session_proven(session) {
+            let until = self.session_valid_until();
+            tokio::select! {
+                biased;
+                _ = changes.changed() => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// Told when the session is proved to live after it was not, and when something else than time has
+    /// changed what is known of it.
+    pub(crate) fn proof_changes(&self) -> watch::Receiver<()> {
+        self.shared().proof.subscribe()
+    }
+
+    /// A znode of a session by which something is held from now on.
+    pub(crate) fn claim(&self, session: SessionId, path: &str) -> Claim {
+        let path = self.server_path(path);
+        let claim = |present: &mut Session, now| present.claim(session, path, now);
+        let (id, stake) = self.shared().note_down(claim);
+        Claim { client: self.clone(), id, stake }
     }
 
     /// Whether the zxid of a reply covers what was heard on the connection that was the last of so

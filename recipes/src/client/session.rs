@@ -12,6 +12,7 @@
 //! - An event is told before the answer of any later request.
 //! - After a reconnect the credentials and the watches are there before any request is sent.
 
+mod holding;
 mod unwatch;
 #[cfg(test)]
 mod watch_sweep;
@@ -28,7 +29,8 @@ use zoolet_protocol::{
 };
 
 use super::call::{Call, Outcome};
-use super::clock::Instant;
+use super::clock::{Instant, SuspensionClock};
+use super::proof::{self, Handshake, Proof, Servers, StakeId};
 use super::rewatch;
 use super::state::ConnectionState;
 use super::watches::{Cell, Heard, Kind, Kinds, Watches};
@@ -44,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) connection_timeout: Duration,
     /// How long one server has to be connected to, and again to answer the handshake.
     pub(crate) attempt: Duration,
+    /// By what it is known how long the machine was suspended.
+    pub(crate) suspension: SuspensionClock,
 }
 
 /// A request before it is sent.
@@ -93,6 +97,8 @@ struct Sent {
     watch: Option<Registration>,
     /// The watch was left to a lasting one of the same path.
     is_covered: bool,
+    /// What it looks at, where it is to prove what is held.
+    checks: Vec<StakeId>,
 }
 
 /// Why a connection is of no use any more.
@@ -144,8 +150,9 @@ pub(crate) struct Session {
     outgoing: VecDeque<Bytes>,
     last_sent: Instant,
     last_heard: Instant,
-    /// When the last request that was answered had been sent.
-    last_proven: Instant,
+    /// What is known of the servers behind the connection.
+    servers: Servers,
+    proof: Proof,
     /// How many handshakes there were.
     connections: u64,
     state: Option<ConnectionState>,
@@ -155,11 +162,15 @@ pub(crate) struct Session {
 
 /// The longest silence before a ping, as in ZooKeeper's client.
 const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
+/// The part of the timeout by which a ping is put off for a request that is due soon.
+const PING_PUT_OFF_MAX: u32 = 12;
 
 impl Session {
     pub(crate) fn new(options: Options, now: Instant) -> Self {
         Self {
             timeout: options.timeout,
+            proof: Proof::new(options.suspension.clone(), options.timeout, now),
+            servers: Servers::PerhapsEnsemble,
             options,
             phase: Phase::Down,
             id: SessionId::NONE,
@@ -179,7 +190,6 @@ impl Session {
             outgoing: VecDeque::new(),
             last_sent: now,
             last_heard: now,
-            last_proven: now,
             connections: 0,
             state: None,
             changes: VecDeque::new(),
@@ -221,18 +231,6 @@ impl Session {
         self.watches.len()
     }
 
-    /// Until when the server surely keeps the session: reckoned from the sending of the last
-    /// request that was answered, with a third of the timeout as a margin for its ticks.
-    pub(crate) fn valid_until(&self) -> Instant {
-        self.last_proven + self.timeout.saturating_sub(self.timeout / 3)
-    }
-
-    /// Whether this session is the present one and the server surely keeps it.
-    pub(crate) fn is_sure(&self, id: SessionId, now: Instant) -> bool {
-        let is_connected = self.state.is_some_and(ConnectionState::is_connected);
-        self.id == id && is_connected && now < self.valid_until()
-    }
-
     /// Gives a request its place in line.
     pub(crate) fn submit(&mut self, submission: Submission, now: Instant) {
         if self.phase == Phase::Closed {
@@ -263,7 +261,7 @@ impl Session {
         // Xids are positive; after the last comes the first.
         self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
         self.outgoing.push_back(encode_request(xid, &request));
-        self.sent.push_back(Sent { xid, at: now, call, watch, is_covered });
+        self.sent.push_back(Sent { xid, at: now, call, watch, is_covered, checks: Vec::new() });
         self.last_sent = now;
     }
 
@@ -315,8 +313,9 @@ impl Session {
     }
 
     /// A connection was made: the handshake goes first.
-    pub(crate) fn handle_connected(&mut self, now: Instant) {
+    pub(crate) fn handle_connected(&mut self, servers: Servers, now: Instant) {
         self.phase = Phase::Shaking;
+        self.servers = servers;
         self.last_sent = now;
         let timeout_ms = i32::try_from(self.options.timeout.as_millis()).unwrap_or(i32::MAX);
         let request = ConnectRequest {
@@ -340,6 +339,7 @@ impl Session {
         self.phase = Phase::Down;
         self.outgoing.clear();
         self.pings.clear();
+        self.proof.handle_disconnected();
         // The next connection registers those watches only that somebody waits for.
         self.stale.clear();
         self.lasting_under_way = 0;
@@ -372,17 +372,22 @@ impl Session {
 
     fn handle_handshake(&mut self, response: &ConnectResponse, now: Instant) -> Result<(), Broken> {
         if response.is_refused() {
-            self.lose();
+            self.lose(now);
             return Err(Broken::Expired);
         }
         let is_first = self.state.is_none();
+        let handshake = match response.read_only {
+            Some(true) => Handshake::ReadOnly,
+            _ if response.session == self.id => Handshake::Resumed,
+            _ => Handshake::Created,
+        };
         self.phase = Phase::Up;
         self.connections += 1;
         self.id = response.session;
         self.password = response.password.clone();
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         self.last_heard = now;
-        self.last_proven = self.last_sent;
+        self.proof.handle_handshake(handshake, self.servers, self.timeout, self.last_sent, now);
         for auth in self.credentials.clone() {
             self.send_auth(auth, None, now);
         }
@@ -416,7 +421,7 @@ impl Session {
                 match header.xid {
                     Xid::PING => {
                         if let Some(at) = self.pings.pop_front() {
-                            self.last_proven = self.last_proven.max(at);
+                            self.proof.handle_answer(at, now);
                         }
                         Ok(())
                     }
@@ -468,7 +473,13 @@ impl Session {
                 return Err(Broken::OutOfOrder { expected, got: header.xid });
             }
         };
-        self.last_proven = self.last_proven.max(sent.at);
+        if !sent.checks.is_empty() {
+            let results = proof::results_of(header.err, &body);
+            self.proof.handle_checked(&sent.checks, results.as_deref(), sent.at, now);
+        } else if header.err.is_ok() && proof::is_quorum_write(sent.call.op, &body) {
+            self.proof.prove(sent.at, now);
+        }
+        self.proof.handle_answer(sent.at, now);
         if !self.handle_watched(&sent, header.err, now) {
             return Ok(());
         }
@@ -483,11 +494,17 @@ impl Session {
     /// Time has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), Broken> {
         self.give_back_queued(now);
+        if self.proof.look_at().is_some_and(|at| now >= at) {
+            self.proof.look_for_suspension(now);
+        }
         match self.phase {
             Phase::Closed => Ok(()),
             Phase::Up => {
                 if now >= self.silent_at() {
                     return Err(Broken::Silent);
+                }
+                if self.proof.check_at().is_some_and(|at| now >= at) {
+                    self.send_check(now);
                 }
                 if now >= self.ping_at() {
                     let ping = Request::Session(zoolet_protocol::Session::Ping);
@@ -500,7 +517,7 @@ impl Session {
             Phase::Shaking if now >= self.last_sent + self.options.attempt => Err(Broken::Silent),
             Phase::Down | Phase::Shaking => {
                 if self.lost_at().is_some_and(|lost_at| now >= lost_at) {
-                    self.lose();
+                    self.lose(now);
                     return Err(Broken::Expired);
                 }
                 Ok(())
@@ -514,7 +531,12 @@ impl Session {
             && *until <= now
         {
             let call = Arc::clone(&queued.call);
+            let watches = queued.watches.clone();
             self.queued.pop_front();
+            // Whoever asked for them may have gone, and others wait at the same cells.
+            for watch in watches {
+                self.wakers.extend(watch.cell.tell(Heard::NotSent));
+            }
             self.complete(&call, Outcome::NotSent);
         }
     }
@@ -522,7 +544,10 @@ impl Session {
     /// When to call [`Session::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
-            Phase::Up => Some(self.ping_at().min(self.silent_at())),
+            Phase::Up => {
+                let check = self.proof.check_at().into_iter();
+                check.chain([self.ping_at(), self.silent_at()]).min()
+            }
             Phase::Down => self.lost_at(),
             Phase::Shaking => {
                 let answer_due = self.last_sent + self.options.attempt;
@@ -531,11 +556,16 @@ impl Session {
             Phase::Closed => None,
         };
         let queued = self.queued.front().map(|(_, until)| *until);
-        phase.into_iter().chain(queued).min()
+        phase.into_iter().chain(queued).chain(self.proof.look_at()).min()
     }
 
     fn ping_at(&self) -> Instant {
-        self.last_sent + (self.timeout / 3).min(PING_INTERVAL_MAX)
+        let at = self.last_sent + (self.timeout / 3).min(PING_INTERVAL_MAX);
+        // A proof that is due soon takes the place of the ping.
+        match self.proof.check_at() {
+            Some(check) if check < at + self.timeout / PING_PUT_OFF_MAX => at.max(check),
+            _ => at,
+        }
     }
 
     fn silent_at(&self) -> Instant {
@@ -548,7 +578,8 @@ impl Session {
     }
 
     /// The session is over: the next handshake begins a new one.
-    fn lose(&mut self) {
+    fn lose(&mut self, now: Instant) {
+        self.proof.lose(now);
         self.id = SessionId::NONE;
         self.password = Password::zero();
         // A server that was restarted without its data begins anew. An ensemble is not believed when it

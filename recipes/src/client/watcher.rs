@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use zoolet_protocol::{EventType, SessionId, WatchedEvent, Zxid};
+use zoolet_protocol::{EventType, OpCode, SessionId, WatchedEvent, Zxid};
 
 use super::Client;
 use super::error::Error;
@@ -51,6 +51,7 @@ impl Watching {
                 let path = self.client.local_path(path.text().unwrap_or_default());
                 Ok(Event { event_type, path, zxid })
             }
+            Heard::NotSent => Err(not_sent(&self.path)),
             Heard::SessionLost => Err(Error::Lost),
             Heard::Closed => Err(Error::Closed),
         })
@@ -132,13 +133,14 @@ pub(crate) const STAYING: &[Kind] = &[Kind::Child];
 pub(crate) const LEAVING: &[Kind] = &[Kind::Data, Kind::Child];
 
 impl ZnodeWatch {
-    /// What happened to the znode next.
+    /// What happened to the znode next; an error that is retryable when the watch is not there, for want
+    /// of a connection.
     pub(crate) fn poll_event(
         &self,
         waiter: WaiterId,
         context: &Context<'_>,
     ) -> Poll<Result<(Zxid, EventType), Error>> {
-        self.cell.poll_heard(waiter, context).map(change)
+        self.cell.poll_heard(waiter, context).map(|heard| self.change(heard))
     }
 
     /// Someone does not wait any more.
@@ -148,16 +150,22 @@ impl ZnodeWatch {
 
     /// What happened to the znode next, if something did, without waiting for it.
     pub(crate) fn take_event(&self) -> Option<Result<(Zxid, EventType), Error>> {
-        self.cell.take_heard().map(change)
+        self.cell.take_heard().map(|heard| self.change(heard))
+    }
+
+    fn change(&self, heard: Heard) -> Result<(Zxid, EventType), Error> {
+        match heard {
+            Heard::Event(zxid, event) => Ok((zxid, event.event_type)),
+            Heard::NotSent => Err(not_sent(&self.path)),
+            Heard::SessionLost => Err(Error::Lost),
+            Heard::Closed => Err(Error::Closed),
+        }
     }
 }
 
-fn change(heard: Heard) -> Result<(Zxid, EventType), Error> {
-    match heard {
-        Heard::Event(zxid, event) => Ok((zxid, event.event_type)),
-        Heard::SessionLost => Err(Error::Lost),
-        Heard::Closed => Err(Error::Closed),
-    }
+/// The watch of a path is not there.
+fn not_sent(path: &str) -> Error {
+    Error::NotSent { op: OpCode::SET_WATCHES, path: path.to_owned() }
 }
 
 impl Drop for ZnodeWatch {

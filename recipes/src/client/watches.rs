@@ -129,6 +129,8 @@ impl FromIterator<Kind> for Kinds {
 pub(crate) enum Heard {
     /// Something happened.
     Event(Zxid, WatchedEvent),
+    /// The server has not been asked for the watch, for want of a connection.
+    NotSent,
     /// The session is over, and the watch with it.
     SessionLost,
     /// The client is closed, and the watch with it.
@@ -165,7 +167,7 @@ struct State {
 }
 
 impl Cell {
-    fn tell(&self, heard: Heard) -> Vec<Waker> {
+    pub(crate) fn tell(&self, heard: Heard) -> Vec<Waker> {
         let mut state = self.state.lock();
         state.heard.push_back(heard);
         std::mem::take(&mut state.waiters).into_iter().map(|(_, waker)| waker).collect()

@@ -19,7 +19,8 @@ use zoolet_protocol::{
 use self::server::{FakeServer, Version};
 use super::{Call, Cell, Instant, Kind, Options, Registration, Session, Submission};
 use crate::client::call::{Answer, Outcome};
-use crate::client::clock::now;
+use crate::client::clock::{SuspensionClock, now};
+use crate::client::proof::Servers;
 use crate::client::rewatch;
 use crate::client::watches::WaiterId;
 
@@ -82,6 +83,7 @@ impl World {
             read_only: false,
             connection_timeout: Duration::from_secs(15),
             attempt: Duration::from_secs(15),
+            suspension: SuspensionClock::default(),
         };
         let now = now();
         let session = Session::new(options, now);
@@ -93,7 +95,7 @@ impl World {
 
     fn reconnect(&mut self) {
         self.session.handle_disconnected();
-        self.session.handle_connected(self.now);
+        self.session.handle_connected(Servers::PerhapsEnsemble, self.now);
         let _handshake = self.session.poll_transmit();
         let answer = self.server.reconnect();
         self.session.handle_frame(&answer, self.now).expect("it is an answer");

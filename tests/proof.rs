@@ -1,0 +1,341 @@
+//! Until when a lock is held, as far as can be known: what proves it, what it costs, and that all that
+//! tells of it agrees.
+
+mod wire;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use wire::counting::Counting;
+use wire::follower::{Follower, Quorum};
+use wire::stage::{connect, server};
+use zoolet::client::Client;
+use zoolet::protocol::{Acl, OpCode, Permissions};
+use zoolet::{
+    InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector,
+    LockError, LockState, Requeue, Server,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+const SOON: Duration = Duration::from_millis(50);
+/// The session timeout: what is held is looked at each four seconds.
+const TIMEOUT: Duration = Duration::from_secs(12);
+/// For how long a proof holds, from the last request of which the leader had heard.
+const PROVEN: Duration = Duration::from_millis(12_000 - 120);
+
+async fn behind_follower(server: &Server) -> (Client, Follower) {
+    let follower = Follower::new(server.dialer());
+    let builder = Client::builder().session_timeout(TIMEOUT);
+    let client = builder.connect(follower.clone()).await.expect("the server is there");
+    assert_eq!(client.session_timeout(), TIMEOUT);
+    (client, follower)
+}
+
+fn mutex(client: &Client) -> InterProcessMutex {
+    InterProcessMutex::new(client, "/a").expect("a path")
+}
+
+#[allow(clippy::disallowed_methods, reason = "the time of a test is tokio's")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn count(requests: &[OpCode], op: OpCode) -> usize {
+    requests.iter().filter(|&&other| other == op).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_costs_one_request_in_a_third_of_the_timeout_and_what_is_not_none() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    let mutex = mutex(&client);
+    tokio::time::sleep(30 * SECOND).await;
+    let requests = follower.take_requests();
+    assert_eq!(requests, [OpCode::PING; 7], "nothing is held");
+
+    let guard = mutex.acquire().await.unwrap();
+    follower.take_requests();
+    tokio::time::sleep(TIMEOUT / 3 - SOON).await;
+    guard.release().await.unwrap();
+    assert_eq!(count(&follower.take_requests(), OpCode::MULTI), 0, "it was held for a short time");
+
+    let guard = mutex.acquire().await.unwrap();
+    let other = InterProcessMutex::new(&client, "/b").unwrap().acquire().await.unwrap();
+    follower.take_requests();
+    tokio::time::sleep(40 * SECOND + SOON).await;
+    assert_eq!(follower.take_requests(), [OpCode::MULTI; 10], "in place of the pings");
+    assert_eq!((guard.state(), other.state()), (LockState::Held, LockState::Held));
+    drop((guard, other));
+    tokio::time::sleep(SOON).await;
+    follower.take_requests();
+    tokio::time::sleep(30 * SECOND).await;
+    assert_eq!(follower.take_requests(), [OpCode::PING; 7], "nothing is held any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_are_held_for_a_short_time_each_cost_nothing_more() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    for _ in 0..20 {
+        let guard = mutex(&client).acquire().await.unwrap();
+        tokio::time::sleep(3 * SECOND).await;
+        guard.release().await.unwrap();
+    }
+    let requests = follower.take_requests();
+    // Of the first, whose directory was missing.
+    assert_eq!(count(&requests, OpCode::MULTI), 1, "{requests:?}");
+}
+
+/// Something that ends with a lock, by its name.
+type End<'a> = (&'static str, Pin<Box<dyn Future<Output = ()> + 'a>>);
+
+/// Waits for all of them, each of which must end at this moment.
+async fn all_end_at(until: Instant, ends: Vec<End<'_>>) {
+    let mut ends = ends;
+    std::future::poll_fn(|context| {
+        ends.retain_mut(|(what, end)| {
+            let has_ended = end.as_mut().poll(context).is_ready();
+            let is_on_time = now() >= until && now() - until < 2 * MS;
+            assert!(!has_ended || is_on_time, "{what} at {:?} from {until:?}", now());
+            !has_ended
+        });
+        if ends.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pings_prove_nothing_and_all_that_tell_agree_when_the_proof_ends() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    // Looked at after 4, 8, .. 20 seconds. When it was sent at 20, the leader had heard of what was
+    // sent and answered at 16.
+    let until = now() + 16 * SECOND + PROVEN;
+    let guard = mutex(&client).acquire().await.unwrap();
+    let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 1).unwrap();
+    let permits = semaphore.acquire(1).await.unwrap();
+    let multi = InterProcessMultiLock::new(&client, &["/x", "/y"]).unwrap();
+    let multi = multi.acquire().await.unwrap();
+    let latch = LeaderLatch::start(&client, "/l", "a").unwrap();
+    let lead = |_| std::future::pending::<()>();
+    let selector = LeaderSelector::start(&client, "/m", "a", Requeue::OnRequest, lead).unwrap();
+    let (mut terms, mut leads) = (latch.term(), selector.term());
+    terms.wait_for(Option::is_some).await.unwrap();
+    leads.wait_for(Option::is_some).await.unwrap();
+    let cut_off = async {
+        tokio::time::sleep(21 * SECOND).await;
+        follower.set_quorum(Quorum::CutOff);
+        follower.take_requests();
+    };
+    let look = async {
+        while guard.state() == LockState::Held {
+            assert!(latch.is_leader() && selector.has_leadership());
+            assert_eq!((permits.state(), multi.state()), (LockState::Held, LockState::Held));
+            tokio::time::sleep(MS).await;
+        }
+        assert!(!latch.is_leader() && !selector.has_leadership());
+        assert_eq!((permits.state(), multi.state()), (LockState::Suspect, LockState::Suspect));
+        assert_eq!(guard.state(), LockState::Suspect);
+    };
+    let run = async {
+        let stopped = guard.run(std::future::pending::<()>()).await;
+        assert_eq!(stopped, Err(LockError::Lost));
+    };
+    let ends: Vec<End<'_>> = vec![
+        ("state", Box::pin(look)),
+        ("lost", Box::pin(guard.lost())),
+        ("run", Box::pin(run)),
+        ("permits", Box::pin(permits.lost())),
+        ("multi", Box::pin(multi.lost())),
+        ("latch", Box::pin(async { drop(terms.wait_for(Option::is_none).await) })),
+        ("selector", Box::pin(async { drop(leads.wait_for(Option::is_none).await) })),
+    ];
+    tokio::join!(all_end_at(until, ends), cut_off);
+    tokio::time::sleep(TIMEOUT / 2).await;
+    let requests = follower.take_requests();
+    assert_eq!(requests.first(), Some(&OpCode::MULTI), "never answered");
+    assert!(count(&requests, OpCode::PING) > 0);
+    let session = client.session_id();
+    follower.set_quorum(Quorum::There);
+    tokio::time::sleep(TIMEOUT).await;
+    assert_eq!(client.session_id(), session, "the server never ended it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_held_again_when_it_is_proved_again() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    follower.set_quorum(Quorum::CutOff);
+    guard.lost().await;
+    assert_eq!(guard.state(), LockState::Suspect);
+    tokio::time::sleep(20 * SECOND).await;
+    assert_eq!(guard.state(), LockState::Suspect);
+    follower.set_quorum(Quorum::There);
+    tokio::time::sleep(TIMEOUT).await;
+    assert_eq!(guard.state(), LockState::Held);
+    assert!(tokio::time::timeout(10 * TIMEOUT, guard.lost()).await.is_err());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_reads_nor_a_handshake_prove_anything() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    let start = now();
+    let guard = mutex(&client).acquire().await.unwrap();
+    follower.set_quorum(Quorum::CutOff);
+    for _ in 0..3 {
+        tokio::time::sleep(SECOND).await;
+        client.get("/a").await.unwrap();
+    }
+    follower.cut_at(OpCode::GET_DATA);
+    client.get("/a").await.unwrap();
+    assert_eq!(follower.handshakes().len(), 2);
+    guard.lost().await;
+    assert!(now() - start >= PROVEN && now() - start < PROVEN + SOON, "{:?}", now() - start);
+    assert_eq!(guard.state(), LockState::Suspect);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disconnect_ends_nothing_before_the_proof_does() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    let start = now();
+    let guard = mutex(&client).acquire().await.unwrap();
+    follower.refuse(true);
+    follower.cut_at(OpCode::PING);
+    follower.cut_at(OpCode::MULTI);
+    tokio::time::sleep(PROVEN - SOON).await;
+    assert_eq!(guard.state(), LockState::Held);
+    guard.lost().await;
+    assert!(now() - start < PROVEN + SOON);
+    assert_eq!(guard.state(), LockState::Suspect);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_administrator_deletes_is_lost_though_nobody_waits_for_that() {
+    let server = server().await;
+    let admin = connect(&server).await;
+    let (client, _follower) = behind_follower(&server).await;
+    let in_process = Client::builder().session_timeout(TIMEOUT).connect(server.dialer());
+    for client in [client, in_process.await.unwrap()] {
+        let guards = [
+            InterProcessMutex::new(&client, "/a").unwrap().acquire().await.unwrap(),
+            InterProcessMutex::new(&client, "/b").unwrap().acquire().await.unwrap(),
+            InterProcessMutex::new(&client, "/c").unwrap().acquire().await.unwrap(),
+        ];
+        tokio::time::sleep(SECOND).await;
+        admin.delete(guards[0].path()).await.unwrap();
+        admin.delete(guards[1].path()).await.unwrap();
+        tokio::time::sleep(TIMEOUT / 3).await;
+        let states = guards.each_ref().map(|guard| guard.state());
+        assert_eq!(states, [LockState::Lost, LockState::Lost, LockState::Held]);
+        tokio::time::sleep(TIMEOUT).await;
+        assert_eq!(guards[2].state(), LockState::Held);
+        for guard in guards {
+            drop(guard);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_znode_that_may_not_be_looked_at_is_proved_by_the_refusal() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    client.create("/a").await.unwrap();
+    let acl = vec![Acl { permissions: Permissions::WRITE, ..Acl::open() }];
+    let guard = mutex(&client).with_acl(acl).acquire().await.unwrap();
+    let other = InterProcessMutex::new(&client, "/b").unwrap().acquire().await.unwrap();
+    tokio::time::sleep(5 * TIMEOUT).await;
+    assert_eq!((guard.state(), other.state()), (LockState::Held, LockState::Held));
+    // The one that may be looked at is.
+    connect(&server).await.delete(other.path()).await.unwrap();
+    tokio::time::sleep(TIMEOUT / 3 + SOON).await;
+    assert_eq!(other.state(), LockState::Lost);
+    follower.take_requests();
+    tokio::time::sleep(5 * TIMEOUT).await;
+    assert_eq!(guard.state(), LockState::Held);
+    assert!(follower.take_requests().len() <= 16);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_locks_than_one_request_has_room_for_are_looked_at_by_turns() {
+    let server = server().await;
+    let admin = connect(&server).await;
+    let (client, _follower) = behind_follower(&server).await;
+    let long = "x".repeat(2_000);
+    let mut guards = Vec::new();
+    for n in 0..100 {
+        let lock = InterProcessMutex::new(&client, &format!("/{n}{long}")).unwrap();
+        guards.push(lock.acquire().await.unwrap());
+    }
+    tokio::time::sleep(TIMEOUT).await;
+    for guard in [&guards[0], &guards[50], &guards[99]] {
+        admin.delete(guard.path()).await.unwrap();
+    }
+    tokio::time::sleep(TIMEOUT).await;
+    let lost = guards.iter().filter(|guard| guard.state() == LockState::Lost).count();
+    let held = guards.iter().filter(|guard| guard.state() == LockState::Held).count();
+    assert_eq!((lost, held), (3, 97));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_was_suspended_holds_nothing_until_that_is_proved_again() {
+    let server = server().await;
+    let suspended = Arc::new(AtomicU64::new(0));
+    let source = Arc::clone(&suspended);
+    let builder = Client::builder()
+        .session_timeout(TIMEOUT)
+        .suspended_time(move || Duration::from_secs(source.load(Ordering::SeqCst)));
+    let client = builder.connect(Follower::new(server.dialer())).await.unwrap();
+    let guard = mutex(&client).acquire().await.unwrap();
+    suspended.store(3, Ordering::SeqCst);
+    assert_eq!(guard.state(), LockState::Held, "for less than was left");
+    let start = now();
+    let told = async {
+        guard.lost().await;
+        now() - start
+    };
+    let (told, ()) = tokio::join!(told, async {
+        tokio::time::sleep(SECOND).await;
+        suspended.store(3 + TIMEOUT.as_secs(), Ordering::SeqCst);
+        assert_eq!(guard.state(), LockState::Suspect);
+    });
+    assert!(told <= 2 * SECOND + SOON, "{told:?}");
+    // The server, whose clock did not stand still here, has not ended the session.
+    tokio::time::sleep(TIMEOUT).await;
+    assert_eq!(guard.state(), LockState::Held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_told_after_an_outage_in_which_a_wait_for_it_was_given_up() {
+    let server = server().await;
+    let counting = Counting::new(server.dialer());
+    let builder = Client::builder().connection_timeout(5 * SECOND);
+    let client = builder.connect(counting.clone()).await.unwrap();
+    let guard = mutex(&client).acquire().await.unwrap();
+    counting.refuse(true);
+    counting.cut();
+    drop(client.sync("/").send());
+    tokio::time::sleep(SOON).await;
+    // Its watch waits for a connection, and is given back unsent after it is given up.
+    assert!(tokio::time::timeout(SECOND, guard.lost()).await.is_err());
+    tokio::time::sleep(10 * SECOND).await;
+    counting.refuse(false);
+    tokio::time::sleep(2 * SECOND).await;
+    let lost = tokio::time::timeout(SECOND, guard.lost());
+    let delete = async {
+        tokio::time::sleep(SOON).await;
+        connect(&server).await.delete(guard.path()).await.unwrap();
+    };
+    let (lost, ()) = tokio::join!(lost, delete);
+    assert!(lost.is_ok(), "its deletion is heard of");
+    assert_eq!(guard.state(), LockState::Lost);
+}
