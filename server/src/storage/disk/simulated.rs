@@ -196,12 +196,12 @@ impl Sim {
     fn sync(&mut self, id: FileId) -> io::Result<()> {
         self.spend(1)?;
         let file = self.files.get_mut(&id).expect("a file is never forgotten");
-        file.pending.clear();
+        let pending = std::mem::take(&mut file.pending);
         if self.fails_to_sync {
             // As Linux does: what it could not write stays to be read, and counts as written.
             return Err(io::Error::other("the disk does not sync"));
         }
-        file.durable.clone_from(&file.content);
+        pending.iter().for_each(|change| apply(&mut file.durable, change));
         Ok(())
     }
 
