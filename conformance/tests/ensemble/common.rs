@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
+use tokio::time::Instant;
 use zoolet_conformance::ensemble::{Ensemble, MEMBERS};
 use zoolet_conformance::four_letter;
 use zoolet_conformance::proxy::Proxy;
@@ -23,6 +24,11 @@ pub(crate) fn block_on(experiment: impl Future<Output = Outcome>) -> Outcome {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(experiment)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the servers are processes with clocks of their own")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
 }
 
 /// Who leads, and who follows.

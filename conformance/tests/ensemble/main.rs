@@ -1,10 +1,15 @@
-//! Locks on an ensemble of Apache's whose members do not know the same: a follower lags. At no time
-//! may two clients hold one lock, and a holder must read what the holder before it wrote.
+//! Locks on an ensemble of Apache's whose members do not know the same: a follower lags, a follower
+//! is cut off, a leader is cut off. At no time may two clients believe that they hold one lock, and
+//! a holder must read what the holder before it wrote.
 //!
-//! `ZOOLET_ENSEMBLE_TRIALS` is how often a client is led to a follower that lags.
+//! `ZOOLET_ENSEMBLE_TRIALS` is how often a client is led to a follower that lags, and
+//! `ZOOLET_ENSEMBLE_PARTITIONS` how often a member is cut off.
 
 mod common;
+mod costs;
+mod holding;
 mod lag;
+mod partition;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +28,7 @@ fn main() -> ExitCode {
     // A network is in one state at a time.
     arguments.test_threads = Some(1);
     let quick = Lazy::new(Pace::QUICK);
+    let usual = Lazy::new(Pace::USUAL);
     let trials = vec![
         quick.trial(
             "lag::a_follower_answers_from_its_old_state",
@@ -30,10 +36,20 @@ fn main() -> ExitCode {
         ),
         quick.trial("lag::a_permit_has_one_holder", lag::a_permit_has_one_holder),
         quick.trial("lag::a_holder_reads_what_was_written", lag::a_holder_reads_what_was_written),
+        usual.trial("costs", costs::are_counted),
+        usual.trial("partition::of_a_follower", |ensemble| {
+            partition::nobody_holds_beside_another(ensemble, partition::Victim::Follower)
+        }),
+        usual.trial("partition::of_a_leader", |ensemble| {
+            partition::nobody_holds_beside_another(ensemble, partition::Victim::Leader)
+        }),
+        usual.trial("partition::of_a_leader_whose_followers_notice_first", |ensemble| {
+            partition::nobody_holds_beside_another(ensemble, partition::Victim::SeveredLeader)
+        }),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     // The servers go before the process does.
-    drop(quick);
+    drop((quick, usual));
     conclusion.exit_code()
 }
 
