@@ -3,16 +3,20 @@
 
 mod wire;
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use wire::counting::Counting;
-use wire::stage::{connect, server};
+use wire::stage::{connect, counted, server};
 use zoolet::client::{Client, RetryPolicy};
-use zoolet::protocol::{Acl, Permissions};
+use zoolet::protocol::{Acl, OpCode, Permissions};
 use zoolet::{
-    Config, Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, LockError, LockState, Server,
+    Config, Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError, LockState, Server,
 };
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
@@ -143,6 +147,63 @@ async fn nobody_reads_beside_a_write_lock_that_is_lost() {
     // Its owner stands in line like everybody.
     let waits = lock.read_lock().acquire_within_as(SECOND, writing.owner()).await;
     assert!(matches!(waits, Err(LockError::Over)));
+}
+
+/// What an operation in process gives, without waiting.
+fn at_once<T>(call: impl IntoFuture<Output = T>) -> T {
+    let mut call = pin!(call.into_future());
+    match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("nobody is asked elsewhere"),
+    }
+}
+
+/// Has each place deleted as soon as it is created, before it is looked at.
+fn delete_each_place(
+    counting: &Counting,
+    admin: &Client,
+    directory: &'static str,
+    deleted: &Arc<AtomicUsize>,
+) {
+    let (again, admin, deleted) = (counting.clone(), admin.clone(), Arc::clone(deleted));
+    counting.before_next(OpCode::GET_CHILDREN, move || {
+        for name in at_once(admin.children(directory)).expect("it is there").iter() {
+            at_once(admin.delete(&format!("{directory}/{name}"))).expect("it is there");
+            deleted.fetch_add(1, Ordering::SeqCst);
+        }
+        delete_each_place(&again, &admin, directory, &deleted);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_each_place_deleted_tries_again_in_measure_and_is_told_that_nothing_is_held() {
+    let server = server().await;
+    let (client, counting) = counted(&server).await;
+    let admin = connect(&server).await;
+    admin.create("/a").await.unwrap();
+    let deleted = Arc::new(AtomicUsize::new(0));
+    delete_each_place(&counting, &admin, "/a", &deleted);
+    assert!(matches!(mutex(&client).try_acquire().await, Err(LockError::PlaceLost)));
+    let tries = deleted.swap(0, Ordering::SeqCst);
+    assert!((2..=30).contains(&tries), "{tries}");
+    let multi = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
+    let herd = HerdLock::watching_all_children(&client, "/a").unwrap();
+    let locks: [&dyn InterProcessLock; 3] = [&mutex(&client), &multi, &herd];
+    for lock in locks {
+        let acquired = lock.acquire_within(5 * SECOND).await.map(drop);
+        assert_eq!(acquired, Err(LockError::Over));
+        let tries = deleted.swap(0, Ordering::SeqCst);
+        assert!((20..=100).contains(&tries), "{lock:?}: {tries}");
+    }
+    let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 1).unwrap();
+    semaphore.acquire(1).await.unwrap().release().await.unwrap();
+    delete_each_place(&counting, &admin, "/s/locks", &deleted);
+    let acquired = semaphore.acquire_within(1, 5 * SECOND).await.map(drop);
+    assert_eq!(acquired, Err(LockError::Over));
+    let tries = deleted.swap(0, Ordering::SeqCst);
+    assert!((20..=100).contains(&tries), "{tries}");
+    counting.before_next(OpCode::GET_CHILDREN, || {});
+    mutex(&client).acquire().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -80,6 +80,7 @@ impl DistributedDoubleBarrier {
     ///
     /// Safe: the member is removed in the background, and no watch is left.
     pub async fn enter(&self) -> Result<Membership, LockError> {
+        let mut tries = Tries::new();
         loop {
             let session = self.room.client.session_when_connected().await?;
             let member = Member::new(&self.room, session);
@@ -90,7 +91,7 @@ impl DistributedDoubleBarrier {
             };
             match entered {
                 Ok(()) => return Ok(Membership::new(member)),
-                Err(LockError::PlaceLost) => {}
+                Err(LockError::PlaceLost) => tries.after_lost_place().await,
                 Err(error) => return Err(error),
             }
         }

@@ -25,8 +25,9 @@ pub enum LockError {
     /// This attempt came to nothing: the session ended, or someone else deleted the znode, before
     /// the lock was held. The caller holds nothing, leaves nothing behind, and may try again.
     ///
-    /// The `acquire` of every lock tries again by itself. It gives this up only when the same
-    /// happens many times in a row, as when an administrator's script deletes each new znode.
+    /// The `acquire` of every lock takes a new place by itself, and every `try_acquire` does so some
+    /// times: it says this where the same happens many times in a row, as when an administrator's
+    /// script deletes each new znode.
     #[error("the place in line was lost before the lock was held; nothing is held")]
     PlaceLost,
     /// The owner that asks, a named [`Owner`](crate::Owner) or in

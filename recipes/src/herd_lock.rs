@@ -227,12 +227,13 @@ impl HerdLock {
 
     /// Takes places until one comes to the front.
     async fn wait_in_line(&self) -> Result<Place, LockError> {
+        let mut tries = Tries::new();
         loop {
             let (place, standing) = self.lock.line.enter().await?;
             match self.wait(&place, standing).await {
                 Ok(()) => return Ok(place),
                 // The session ended in line: the next session takes a place of its own.
-                Err(LockError::PlaceLost) => {}
+                Err(LockError::PlaceLost) => tries.after_lost_place().await,
                 Err(error) => return Err(error),
             }
         }

@@ -16,6 +16,7 @@ use crate::held::Held;
 use crate::line_lock::LineLock;
 use crate::owner::Owner;
 use crate::place::Place;
+use crate::tries::Tries;
 
 /// How long to wait before a line that could not be entered is entered again.
 pub(crate) const ENTER_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -186,6 +187,7 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
         Ok(stand) => stand,
         Err(error) => return Elected::Failed(error),
     };
+    let mut tries = Tries::new();
     loop {
         let mut entering = pin!(lock.line.enter());
         let (entered, is_closing) = tokio::select! {
@@ -212,7 +214,10 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
         match waited {
             Ok(()) => return Elected::Leads(lock.hold(place, stand)),
             // The next session takes a place of its own.
-            Err(LockError::PlaceLost) => drop(place),
+            Err(LockError::PlaceLost) => {
+                drop(place);
+                tries.after_lost_place().await;
+            }
             Err(error) => return Elected::Failed(error),
         }
     }

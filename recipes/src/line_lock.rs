@@ -34,12 +34,17 @@ impl LineLock {
 
     /// Waits until a place is in front.
     async fn first_place(&self) -> Result<Place, LockError> {
+        let mut tries = Tries::new();
         loop {
             let (mut place, standing) = self.line.enter().await?;
             match place.wait(&self.line, standing).await {
                 Ok(()) => return Ok(place),
-                // The session ended in line: the next session takes a place of its own.
-                Err(LockError::PlaceLost) => drop(place),
+                // The session ended in line: the next session takes a place of its own. Or somebody
+                // deletes places, perhaps each new one.
+                Err(LockError::PlaceLost) => {
+                    drop(place);
+                    tries.after_lost_place().await;
+                }
                 Err(error) => return Err(error),
             }
         }

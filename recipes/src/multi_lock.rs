@@ -14,6 +14,7 @@ use crate::line::Turn;
 use crate::mutex::InterProcessMutex;
 use crate::owner::{Owner, Stand, acquire_behind};
 use crate::place::{Line, Place};
+use crate::tries::Tries;
 use crate::wait_all::wait_all;
 
 /// The mutexes of several paths as one: all are held, or none.
@@ -191,10 +192,11 @@ impl InterProcessMultiLock {
 
     /// Waits until a place in each line is in front.
     async fn places_in_front(&self) -> Result<Vec<Place>, LockError> {
+        let mut tries = Tries::new();
         loop {
             match self.enter_and_wait().await {
                 // The session ended in line: the next session takes places of its own.
-                Err(LockError::PlaceLost) => {}
+                Err(LockError::PlaceLost) => tries.after_lost_place().await,
                 result => return result,
             }
         }

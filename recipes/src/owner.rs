@@ -1,6 +1,7 @@
 //! Owners of locks, and who stands in which line of this process.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
@@ -89,16 +90,27 @@ impl Runner {
 }
 
 /// A line of a session, however many objects stand for it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LineId {
     client: usize,
     /// As the server names it, whatever the namespace.
     path: Arc<str>,
+    /// Of the path: each acquire looks for it several times.
+    hash: u64,
 }
 
 impl LineId {
     pub(crate) fn new(client: &Client, directory: &str) -> Self {
-        Self { client: client.identity(), path: client.server_path(directory).into() }
+        let path: Arc<str> = client.server_path(directory).into();
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        Self { client: client.identity(), path, hash: hasher.finish() }
+    }
+}
+
+impl Hash for LineId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.client, self.hash).hash(state);
     }
 }
 
@@ -181,8 +193,8 @@ impl Stand {
     pub(crate) fn holds(&mut self, held: &Arc<Held>) {
         let mut lines = LINES.lock();
         let standees = lines.standees.get_mut(&(self.line.clone(), self.owner));
-        if let Some(standee) = standees.into_iter().flatten().find(|standee| standee.id == self.id)
-        {
+        let own = |standee: &&mut Standee| standee.id == self.id;
+        if let Some(standee) = standees.into_iter().flatten().find(own) {
             standee.held = Arc::downgrade(held);
         }
         self.holding = Some(lines.hold(&self.line, held));

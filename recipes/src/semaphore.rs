@@ -147,6 +147,7 @@ impl InterProcessSemaphoreV2 {
     /// Safe: dropping the future leaves the line, and permits that it had got are given back.
     pub async fn acquire(&self, count: usize) -> Result<Permits, LockError> {
         self.check(count)?;
+        let mut tries = Tries::new();
         loop {
             let (mut place, standing) = self.gate.enter().await?;
             let acquired = match place.wait(&self.gate, standing).await {
@@ -155,7 +156,7 @@ impl InterProcessSemaphoreV2 {
             };
             match acquired {
                 // The session ended in line: the next session takes a place of its own.
-                Err(LockError::PlaceLost) => {}
+                Err(LockError::PlaceLost) => tries.after_lost_place().await,
                 acquired => return acquired,
             }
         }

@@ -27,6 +27,13 @@ impl Tries {
         Self { policy, thwarted: 0, failed: 0 }
     }
 
+    /// Waits until it is time for a new place after one was lost, however many were lost before.
+    pub(crate) async fn after_lost_place(&mut self) {
+        if self.after(LockError::PlaceLost).await.is_err() {
+            self.thwarted = THWARTED_MAX - 1;
+        }
+    }
+
     /// Waits until it is time for the next try, or gives the error back if there is to be none.
     pub(crate) async fn after(&mut self, error: LockError) -> Result<(), LockError> {
         let is_for_want_of_a_connection = match &error {
