@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use wire::counting::Counting;
 use wire::follower::{Follower, Quorum};
 use wire::stage::{connect, server};
-use zoolet::client::Client;
-use zoolet::protocol::{Acl, OpCode, Permissions};
+use zoolet::client::{Client, ConnectionState, Watched};
+use zoolet::protocol::{Acl, OpCode, Permissions, SessionId};
 use zoolet::{
     InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector,
     LockError, LockState, Requeue, Server,
@@ -338,4 +338,42 @@ async fn a_loss_is_told_after_an_outage_in_which_a_wait_for_it_was_given_up() {
     let (lost, ()) = tokio::join!(lost, delete);
     assert!(lost.is_ok(), "its deletion is heard of");
     assert_eq!(guard.state(), LockState::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_a_server_that_serves_reads_only_moves_when_one_serves_writes() {
+    let server = server().await;
+    let other = connect(&server).await;
+    other.create("/x").await.unwrap();
+    let follower = Follower::new(server.dialer());
+    follower.serve_reads_only(true);
+    let builder = Client::builder().session_timeout(TIMEOUT).allow_read_only();
+    let client = builder.connect(follower.clone()).await.unwrap();
+    let mut states = client.state();
+    assert_eq!(*states.borrow(), Some(ConnectionState::ReadOnly));
+    let made_up = client.session_id();
+    let Watched { watcher, .. } = client.get("/x").and_watch().await.unwrap();
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(*states.borrow(), Some(ConnectionState::ReadOnly));
+    follower.serve_reads_only(false);
+    let moved = states.wait_for(|state| *state == Some(ConnectionState::Reconnected));
+    tokio::time::timeout(60 * SECOND, moved).await.expect("it looks for one").unwrap();
+    // No other server knows of a session that such a server has made up.
+    assert_eq!(follower.handshakes()[1].session, SessionId::NONE);
+    assert_ne!(client.session_id(), made_up);
+    other.set("/x", "new").await.unwrap();
+    assert_eq!(watcher.await.unwrap().path, "/x");
+    let guard = mutex(&client).acquire().await.unwrap();
+    assert_eq!(guard.state(), LockState::Held);
+    // A session that is known elsewhere is kept.
+    let session = client.session_id();
+    follower.serve_reads_only(true);
+    follower.cut_at(OpCode::GET_DATA);
+    client.get("/x").await.unwrap();
+    assert_eq!(*client.state().borrow(), Some(ConnectionState::ReadOnly));
+    follower.serve_reads_only(false);
+    tokio::time::sleep(TIMEOUT).await;
+    assert_eq!(*client.state().borrow(), Some(ConnectionState::Reconnected));
+    assert_eq!(client.session_id(), session);
+    assert_eq!(guard.state(), LockState::Held);
 }

@@ -55,6 +55,9 @@ pub struct Disconnected;
 /// The future of a connection; dropping it gives the attempt up.
 pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
 
+/// The future of a search; dropping it gives the search up.
+pub type Searching = Pin<Box<dyn Future<Output = bool> + Send>>;
+
 /// Something that connections can be made to.
 pub trait Dial: Send + Sync {
     /// Begins to connect, to the next of several servers in turn.
@@ -63,5 +66,11 @@ pub trait Dial: Send + Sync {
     /// How many servers there are to try.
     fn servers(&self) -> usize {
         1
+    }
+
+    /// Asks the next server in turn whether it serves writes, for a client that is connected to one that
+    /// has lost its ensemble and serves reads only. If it does, the next [`Dial::dial`] connects to it.
+    fn find_read_write(&self) -> Searching {
+        Box::pin(std::future::ready(false))
     }
 }

@@ -174,7 +174,8 @@ impl Builder {
         self
     }
 
-    /// Makes do with a server that has lost its ensemble and serves reads only.
+    /// Makes do with a server that has lost its ensemble and serves reads only, and looks for one that
+    /// serves writes meanwhile, to move there: [`ConnectionState::ReadOnly`] tells.
     pub fn allow_read_only(mut self) -> Self {
         self.options.read_only = true;
         self

@@ -8,9 +8,11 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use zoolet::Dialer;
 use zoolet::protocol::{
-    ConnectRequest, Dial, Dialing, Disconnected, Incoming, OpCode, Request, Transport, Xid, Zxid,
-    decode_all, decode_incoming, decode_request, encode_event,
+    ConnectRequest, ConnectResponse, Dial, Dialing, Disconnected, Incoming, OpCode, Request,
+    Searching, Transport, Xid, Zxid, decode_all, decode_incoming, decode_request, encode_event,
 };
+
+use super::encoded;
 
 /// A server of an ensemble, as one client sees it. The transport does not say that the server is a
 /// single node.
@@ -30,6 +32,7 @@ struct State {
     cut_after_events: Option<usize>,
     cut_after_set_watches: bool,
     refuses: bool,
+    serves_reads_only: bool,
     quorum: Quorum,
 }
 
@@ -77,6 +80,11 @@ impl Follower {
         lock(&self.state).refuses = refuses;
     }
 
+    /// Whether those who connect from now on find a server that serves reads only.
+    pub(crate) fn serve_reads_only(&self, reads_only: bool) {
+        lock(&self.state).serves_reads_only = reads_only;
+    }
+
     /// From now on the server stands so with the others.
     pub(crate) fn set_quorum(&self, quorum: Quorum) {
         lock(&self.state).quorum = quorum;
@@ -112,6 +120,10 @@ impl Dial for Follower {
             let transport: Box<dyn Transport> = Box::new(connection);
             Ok(transport)
         })
+    }
+
+    fn find_read_write(&self) -> Searching {
+        Box::pin(std::future::ready(!lock(&self.state).serves_reads_only))
     }
 }
 
@@ -158,7 +170,9 @@ impl Connection {
     /// What becomes of a frame from the server, and whether the connection ends behind it.
     fn receive(&self, frame: Bytes, own: &mut Own) -> Bytes {
         if !std::mem::replace(&mut own.has_received, true) {
-            return frame;
+            let mut response: ConnectResponse = decode_all(&frame).expect("the first is an answer");
+            response.read_only = Some(lock(&self.state).serves_reads_only);
+            return encoded(&response);
         }
         let mut state = lock(&self.state);
         match decode_incoming(&frame) {

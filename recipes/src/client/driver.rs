@@ -54,6 +54,12 @@ struct Inner {
 /// it leaves at once, from the thread that asks.
 const HOLD_BACK_FROM: usize = 4;
 
+/// How long to wait before a server that serves writes is looked for, by one that serves reads only, at
+/// first and at most, and how long one server has to tell: as in ZooKeeper's client.
+const SEARCH_AFTER: Duration = Duration::from_millis(100);
+const SEARCH_AFTER_MAX: Duration = Duration::from_secs(60);
+const SEARCH_WITHIN: Duration = Duration::from_secs(1);
+
 /// How long to wait before the first dial after a failed one, and at most.
 const DIAL_AGAIN_AFTER: Duration = Duration::from_millis(20);
 const DIAL_AGAIN_AFTER_MAX: Duration = Duration::from_secs(1);
@@ -211,6 +217,14 @@ impl Shared {
         self.unlock(inner);
     }
 
+    /// Ends the connection, for a better one.
+    fn disconnect(self: &Arc<Self>) {
+        let mut inner = self.inner.lock();
+        inner.transport = None;
+        inner.session.handle_disconnected();
+        self.unlock(inner);
+    }
+
     fn handle_timeout(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         let result = inner.session.handle_timeout(now()).map_err(Gone::Broken);
@@ -308,7 +322,11 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
             Some(Ok(Ok(transport))) => {
                 shared.attach(transport);
                 let before = now();
-                serve(&shared).await;
+                tokio::select! {
+                    biased;
+                    () = serve(&shared) => {}
+                    () = find_read_write(&shared, &*dialer) => shared.disconnect(),
+                }
                 if now() > before + delay {
                     delay = DIAL_AGAIN_AFTER;
                 }
@@ -321,6 +339,24 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
         let pause = delay.mul_f64(0.5 + fastrand::f64() / 2.0);
         delay = (delay * 2).min(DIAL_AGAIN_AFTER_MAX);
         if during(&shared, tokio::time::sleep(pause)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Looks for a server that serves writes while the present one serves reads only.
+async fn find_read_write(shared: &Shared, dialer: &dyn Dial) {
+    let mut states = shared.state.subscribe();
+    // It stays so for as long as there is this connection.
+    if states.wait_for(|state| *state == Some(ConnectionState::ReadOnly)).await.is_err() {
+        return std::future::pending().await;
+    }
+    let mut pause = SEARCH_AFTER;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(SEARCH_AFTER_MAX);
+        let searched = tokio::time::timeout(SEARCH_WITHIN, dialer.find_read_write()).await;
+        if searched.unwrap_or(false) {
             return;
         }
     }

@@ -5,8 +5,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zoolet_protocol::{Dial, Dialing, Transport, ZPath};
+use zoolet_protocol::{Dial, Dialing, Searching, Transport, ZPath};
 
 use super::error::Error;
 use super::tcp::TcpTransport;
@@ -29,6 +31,8 @@ pub struct Hosts {
     addresses: Arc<[String]>,
     chroot: String,
     next: Arc<AtomicUsize>,
+    /// A server that was found to serve writes, to be dialled next.
+    read_write: Arc<Mutex<Option<usize>>>,
 }
 
 impl Hosts {
@@ -42,6 +46,11 @@ impl Hosts {
     #[must_use]
     pub fn chroot(&self) -> &str {
         &self.chroot
+    }
+
+    /// The server whose turn it is.
+    fn next_index(&self) -> usize {
+        self.next.fetch_add(1, Ordering::Relaxed) % self.addresses.len()
     }
 }
 
@@ -61,7 +70,7 @@ impl FromStr for Hosts {
         let addresses = servers.split(',').map(address).collect::<Result<Arc<[_]>, _>>()?;
         // Clients that start together should not all begin with the first server.
         let next = Arc::new(AtomicUsize::new(fastrand::usize(..addresses.len())));
-        Ok(Self { addresses, chroot: chroot.to_owned(), next })
+        Ok(Self { addresses, chroot: chroot.to_owned(), next, read_write: Arc::default() })
     }
 }
 
@@ -85,6 +94,15 @@ fn address(server: &str) -> Result<String, Error> {
     Ok(format!("{host}:{port}"))
 }
 
+/// Asks a server by ZooKeeper's four-letter word.
+async fn serves_writes(address: &str) -> io::Result<bool> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(b"isro").await?;
+    let mut answer = [0; 2];
+    stream.read_exact(&mut answer).await?;
+    Ok(answer == *b"rw")
+}
+
 impl Dial for Hosts {
     fn servers(&self) -> usize {
         self.addresses.len()
@@ -92,7 +110,8 @@ impl Dial for Hosts {
 
     /// Connects to the next server in turn, by any of its addresses.
     fn dial(&self) -> Dialing {
-        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.addresses.len();
+        let found = self.read_write.lock().take();
+        let index = found.unwrap_or_else(|| self.next_index());
         let addresses = Arc::clone(&self.addresses);
         Box::pin(async move {
             let address = &addresses[index];
@@ -103,11 +122,58 @@ impl Dial for Hosts {
             Ok(transport)
         })
     }
+
+    fn find_read_write(&self) -> Searching {
+        let index = self.next_index();
+        let (addresses, read_write) = (Arc::clone(&self.addresses), Arc::clone(&self.read_write));
+        Box::pin(async move {
+            let serves_writes = serves_writes(&addresses[index]).await.unwrap_or(false);
+            if serves_writes {
+                *read_write.lock() = Some(index);
+            }
+            serves_writes
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_serves_writes_is_found_and_dialled_next() {
+        let mut listeners = Vec::new();
+        for answer in ["ro\n", "rw\n", ""] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+            listeners.push((listener, answer));
+        }
+        let address =
+            |listener: &TcpListener| listener.local_addr().expect("it listens").to_string();
+        let all: Vec<_> = listeners.iter().map(|(listener, _)| address(listener)).collect();
+        let hosts: Hosts = all.join(",").parse().expect("addresses");
+        for (listener, answer) in listeners {
+            tokio::spawn(async move {
+                while let Ok((mut stream, _)) = listener.accept().await {
+                    let mut word = [0; 4];
+                    if stream.read_exact(&mut word).await.is_ok() && word == *b"isro" {
+                        let _ = stream.write_all(answer.as_bytes()).await;
+                    }
+                }
+            });
+        }
+        let mut found = 0;
+        for _ in 0..6 {
+            if hosts.find_read_write().await {
+                found += 1;
+                assert_eq!(*hosts.read_write.lock(), Some(1));
+                hosts.dial().await.expect("it accepts");
+                assert_eq!(*hosts.read_write.lock(), None);
+            }
+        }
+        assert_eq!(found, 2, "each is asked in turn");
+    }
 
     #[test]
     fn connection_strings_are_read_as_zookeeper_reads_them() {

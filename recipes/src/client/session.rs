@@ -122,6 +122,8 @@ pub(crate) struct Session {
     options: Options,
     phase: Phase,
     id: SessionId,
+    /// A server that serves reads only has made the session up: no other knows of it.
+    is_provisional: bool,
     password: Password,
     /// What was negotiated.
     timeout: Duration,
@@ -174,6 +176,7 @@ impl Session {
             options,
             phase: Phase::Down,
             id: SessionId::NONE,
+            is_provisional: false,
             password: Password::zero(),
             answered_zxid: Zxid::ZERO,
             heard_zxid: Zxid::ZERO,
@@ -322,8 +325,8 @@ impl Session {
             protocol_version: 0,
             last_zxid_seen: self.heard_zxid,
             timeout_ms,
-            session: self.id,
-            password: self.password.clone(),
+            session: if self.is_provisional { SessionId::NONE } else { self.id },
+            password: if self.is_provisional { Password::zero() } else { self.password.clone() },
             read_only: Some(self.options.read_only),
         };
         self.outgoing.clear();
@@ -381,6 +384,8 @@ impl Session {
             _ if response.session == self.id => Handshake::Resumed,
             _ => Handshake::Created,
         };
+        self.is_provisional = handshake == Handshake::ReadOnly
+            && (self.is_provisional || response.session != self.id);
         self.phase = Phase::Up;
         self.connections += 1;
         self.id = response.session;
@@ -581,6 +586,7 @@ impl Session {
     fn lose(&mut self, now: Instant) {
         self.proof.lose(now);
         self.id = SessionId::NONE;
+        self.is_provisional = false;
         self.password = Password::zero();
         // A server that was restarted without its data begins anew. An ensemble is not believed when it
         // is behind, all the same: the create of the new session is a change after all that was
