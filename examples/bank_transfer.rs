@@ -7,7 +7,7 @@ use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::task::JoinSet;
 use zoolet::protocol::{MultiOp, SetData};
-use zoolet::{Client, InterProcessMultiLock};
+use zoolet::{Client, CreateMode, InterProcessMultiLock};
 
 const ACCOUNTS: [&str; 4] = ["ann", "bob", "cy", "dora"];
 const OPENING: i64 = 1_000;
@@ -24,7 +24,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(i64, i64)> {
     let stage = Stage::start(arguments).await?;
     let client = stage.connect().await?;
     for account in ACCOUNTS {
-        client.create(&path(account)).data(OPENING.to_string()).ephemeral().await?;
+        client.create(&path(account)).data(OPENING.to_string()).mode(CreateMode::Ephemeral).await?;
     }
     let before = sum(&client).await?;
     let mut tellers = JoinSet::new();

@@ -11,7 +11,7 @@ use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::sync::mpsc;
 use zoolet::protocol::{Expect, MultiOp, SetData};
-use zoolet::{Client, LeaderSelector, Requeue, Term};
+use zoolet::{Client, CreateMode, LeaderSelector, Requeue, Term};
 
 const LEADER: &str = "/leader-example";
 /// A znode with the number of who did it for each job that is done.
@@ -41,7 +41,7 @@ struct Candidate {
 pub(crate) async fn run(arguments: Arguments) -> Result<(i32, usize)> {
     let stage = Stage::start(arguments).await?;
     let client = stage.connect().await?;
-    client.create(DONE).ephemeral().await?;
+    client.create(DONE).mode(CreateMode::Ephemeral).await?;
     let is_one_working = Arc::new(AtomicBool::new(false));
     let (finished, mut all_finished) = mpsc::channel(1);
     let mut selectors = Vec::new();

@@ -5,7 +5,7 @@ mod common;
 use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::task::JoinSet;
-use zoolet::{Client, InterProcessMutex};
+use zoolet::{Client, CreateMode, InterProcessMutex};
 
 const WORKERS: usize = 5;
 const ROUNDS: usize = 20;
@@ -20,7 +20,7 @@ async fn main() -> Result<()> {
 pub(crate) async fn run(arguments: Arguments) -> Result<(usize, usize)> {
     let stage = Stage::start(arguments).await?;
     let client = stage.connect().await?;
-    client.create(COUNTER).data("0").ephemeral().await?;
+    client.create(COUNTER).data("0").mode(CreateMode::Ephemeral).await?;
     let mut workers = JoinSet::new();
     for number in 1..=WORKERS {
         workers.spawn(work(number, stage.connect().await?));

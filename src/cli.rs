@@ -118,11 +118,10 @@ impl Cli {
         };
         match client {
             Ok(client) => Ok(client.with_retry_policy(RetryPolicy::one_time(AGAIN_AFTER))),
-            Err(Error::Unreachable(_)) => {
+            Err(Error::Unreachable(cause)) => {
                 complain(&format!(
-                    "no server at {server} could be connected to in {:?}; is one running \
-                     there? --server or ZOOLET_SERVER names another",
-                    self.connect_timeout
+                    "no server at {server} could be connected to ({cause}); is one running there? \
+                     --server or ZOOLET_SERVER names another"
                 ));
                 Err(NO_SERVER)
             }

@@ -30,7 +30,7 @@ pub use zoolet_core as core;
 pub use zoolet_protocol as protocol;
 #[doc(inline)]
 pub use zoolet_recipes::client;
-pub use zoolet_recipes::client::Client;
+pub use zoolet_recipes::client::{Client, CreateMode};
 pub use zoolet_recipes::{
     BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, Guard,
     HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use zoolet_recipes::client::{Client, ConnectionState};
+use zoolet_recipes::client::{Client, ConnectionState, Error};
 
 use self::failure::Failure;
 use self::held::{Held, Kind};
@@ -102,7 +102,7 @@ impl Lock {
         let mut deadline = std::pin::pin!(self.deadline());
         let client = tokio::select! {
             client = self.connect() => client?,
-            () = &mut deadline => return Err(self.no_server()),
+            () = &mut deadline => return Err(self.no_server(" in time".to_owned())),
             signal = signals.next() => return Err(Failure::Signal(signal)),
         };
         let is_patient = !self.nonblock && self.wait != Some(Duration::ZERO);
@@ -133,16 +133,23 @@ impl Lock {
         // A little later than the deadline, which is what is to end this.
         let limit = self.wait.unwrap_or_default() + Duration::from_secs(1);
         let builder = self.server.builder(limit.max(CONNECT_WITHIN));
-        builder.connect(self.server.server.as_str()).await.map_err(|_| self.no_server())
+        builder.connect(self.server.server.as_str()).await.map_err(|error| match error {
+            Error::Unreachable(cause) => self.no_server(format!(" ({cause})")),
+            error => self.no_server(format!(" ({error})")),
+        })
     }
 
-    fn no_server(&self) -> Failure {
-        Failure::NoServer(self.server.server.clone())
+    fn no_server(&self, why: String) -> Failure {
+        Failure::NoServer { server: self.server.server.clone(), why }
     }
 
     fn waited_in_vain(&self, client: &Client) -> Failure {
         let is_connected = client.state().borrow().is_some_and(ConnectionState::is_connected);
-        if is_connected { Failure::Conflict(self.path.clone()) } else { self.no_server() }
+        if is_connected {
+            Failure::Conflict(self.path.clone())
+        } else {
+            self.no_server(" in time".to_owned())
+        }
     }
 
     fn kind(&self) -> Kind {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use zoolet::blocking::{Client, InterProcessMutex};
+use zoolet::client::Error;
 use zoolet::{LockError, LockState, Server};
 
 /// Long enough on however busy a machine.
@@ -16,6 +17,16 @@ fn server() -> (Runtime, Server) {
     let runtime = Runtime::new().expect("a runtime starts");
     let server = runtime.block_on(Server::builder().start()).expect("it starts");
     (runtime, server)
+}
+
+/// A server that may come back when it is gone, for all that its client knows.
+fn over_tcp() -> (Runtime, Server, Client) {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let server = Server::builder().listen(([127, 0, 0, 1], 0).into());
+    let server = runtime.block_on(server.start()).expect("it starts");
+    let address = server.local_addr().expect("it listens").to_string();
+    let client = Client::connect(address.as_str()).expect("the server listens");
+    (runtime, server, client)
 }
 
 fn assert_clean(server: &Server, client: &Client, path: &str) {
@@ -71,8 +82,7 @@ fn a_thread_acquires_again_and_another_does_not() {
 
 #[test]
 fn a_deadline_is_kept_with_the_server_gone() {
-    let (runtime, server) = server();
-    let client = Client::connect(server.dialer()).unwrap();
+    let (runtime, server, client) = over_tcp();
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
     runtime.block_on(server.shutdown());
     let time = Duration::from_millis(200);
@@ -83,14 +93,24 @@ fn a_deadline_is_kept_with_the_server_gone() {
 
 #[test]
 fn a_release_that_is_not_answered_in_time_returns() {
-    let (runtime, server) = server();
-    let client = Client::connect(server.dialer()).unwrap();
+    let (runtime, server, client) = over_tcp();
     let guard = InterProcessMutex::new(&client, "/a").unwrap().acquire().unwrap();
     runtime.block_on(server.shutdown());
     let time = Duration::from_millis(200);
     let start = Instant::now();
     assert_eq!(guard.release_within(time), Err(LockError::Over));
     assert!((time..LONG).contains(&start.elapsed()));
+}
+
+#[test]
+fn who_waits_is_told_at_once_that_the_server_in_this_process_is_gone() {
+    let (runtime, server) = server();
+    let client = Client::connect(server.dialer()).unwrap();
+    let mutex = InterProcessMutex::new(&client, "/a").unwrap();
+    runtime.block_on(server.shutdown());
+    let start = Instant::now();
+    assert_eq!(mutex.acquire().map(drop), Err(LockError::Client(Error::Closed)));
+    assert!(start.elapsed() < LONG);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use zoolet::blocking::{
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector, Leadership,
     SequentialMultiLock, Server, SharedCount, SharedValue,
 };
-use zoolet::client::ConnectionState;
+use zoolet::client::{ConnectionState, CreateMode};
 use zoolet::protocol::{EventType, WatchMode};
 use zoolet::{LockError, LockState, Requeue, Revoker, StartError};
 
@@ -266,7 +266,7 @@ fn watches_tell_of_changes_and_are_taken_back() {
 
     let (acl, _) = client.acl("/a").unwrap();
     client.set_acl("/a", acl).unwrap();
-    let child = client.ask().create("/a/b-").ephemeral().sequential();
+    let child = client.ask().create("/a/b-").mode(CreateMode::EphemeralSequential);
     assert_eq!(client.wait(child).unwrap().path, "/a/b-0000000000");
 
     let mut changes = client.watch("/a", WatchMode::PERSISTENT).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
-use zoolet::client::Client;
+use zoolet::client::{Client, CreateMode};
 use zoolet::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, Server};
 
 use self::command::{Ended, within_limit};
@@ -346,7 +346,7 @@ async fn holders_and_waiters_of_locks_are_listed_in_their_order() {
     let waiter = InterProcessSemaphoreV2::new(&other, "/permits", 1).unwrap().with_data("next");
     tokio::spawn(async move { waiter.acquire(1).await });
     stage.client.create("/latch").await.unwrap();
-    stage.client.create("/latch/x-latch-").sequential().ephemeral().await.unwrap();
+    stage.client.create("/latch/x-latch-").mode(CreateMode::EphemeralSequential).await.unwrap();
     within_limit(async {
         for (path, count) in [("/mutex", 2), ("/both", 2), ("/permits/locks", 1)] {
             while stage.client.children(path).await.unwrap().len() < count {

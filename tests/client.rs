@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use wire::stage::{connect, server};
 use wire::writes::CountedWrites;
-use zoolet::client::{Client, ConnectionState, Error, Parents, RetryPolicy};
-use zoolet::protocol::{ErrorCode, EventType, MultiOp, MultiResult, SetData, WatchMode};
+use zoolet::client::{
+    Client, ConnectError, ConnectionState, CreateMode, Error, Parents, RetryPolicy,
+};
+use zoolet::protocol::{
+    Dial, Dialing, ErrorCode, EventType, MultiOp, MultiResult, SetData, WatchMode,
+};
 use zoolet::{Config, Server};
 
 #[tokio::test]
@@ -50,14 +54,22 @@ async fn a_session_that_is_shorter_than_was_asked_for_is_kept_alive() {
 async fn every_mode_of_create() {
     let server = server().await;
     let client = connect(&server).await;
-    let sequential = client.create("/queue/item-").sequential().parents(Parents::Containers);
+    let sequential = client
+        .create("/queue/item-")
+        .mode(CreateMode::PersistentSequential)
+        .parents(Parents::Containers);
     assert_eq!(sequential.clone().await.unwrap().path, "/queue/item-0000000000");
     assert_eq!(sequential.await.unwrap().path, "/queue/item-0000000001");
-    let ephemeral = client.create("/mine").ephemeral().await.unwrap();
+    let ephemeral = client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
     assert_eq!(ephemeral.stat.ephemeral_owner, client.session_id());
-    client.create("/a/b/c").container().parents(Parents::Persistent).await.unwrap();
-    client.create("/ttl").ttl(Duration::from_secs(60)).await.unwrap();
-    let protected = client.create("/a/lock-").ephemeral().sequential().protected().await.unwrap();
+    client.create("/a/b/c").mode(CreateMode::Container).parents(Parents::Persistent).await.unwrap();
+    client
+        .create("/ttl")
+        .mode(CreateMode::PersistentWithTtl(Duration::from_secs(60)))
+        .await
+        .unwrap();
+    let protected =
+        client.create("/a/lock-").mode(CreateMode::EphemeralSequential).protected().await.unwrap();
     assert!(protected.path.starts_with("/a/_c_"), "{}", protected.path);
     assert!(protected.path.ends_with("-lock-0000000001"), "{}", protected.path);
     client.create("/a").data("x").or_set().await.unwrap();
@@ -66,6 +78,10 @@ async fn every_mode_of_create() {
     let error = client.create("/no/parent").await.unwrap_err();
     assert_eq!(error.to_string(), "create2 /no/parent: NoNode");
     assert!(matches!(client.create("bad").await, Err(Error::Path(_))));
+    let minute = Duration::from_secs(60);
+    let with_both = CreateMode::PersistentSequentialWithTtl(minute);
+    let created = client.create("/ttl-").mode(with_both).await.unwrap();
+    assert!(created.path.starts_with("/ttl-00"), "{}", created.path);
 }
 
 #[tokio::test]
@@ -83,6 +99,50 @@ async fn a_namespace_stands_before_every_path_and_is_not_told() {
 }
 
 #[tokio::test]
+async fn what_is_told_under_a_namespace_is_below_it() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let ephemeral = |client: &Client, path: &str| {
+        client.create(path).mode(CreateMode::Ephemeral).parents(Parents::Persistent)
+    };
+    let inner = client.namespace("/app").unwrap();
+    ephemeral(&inner, "/app/x").await.unwrap();
+    ephemeral(&client, "/apple").await.unwrap();
+    ephemeral(&client, "/elsewhere").await.unwrap();
+    assert_eq!(inner.ephemerals("/").await.unwrap().to_vec(), ["/app/x"]);
+    assert_eq!(inner.ephemerals("/app").await.unwrap().to_vec(), ["/app/x"]);
+    assert_eq!(client.ephemerals("/app").await.unwrap().to_vec(), ["/app/app/x", "/apple"]);
+
+    // A path that begins as the namespace does is told as it is.
+    let sent = inner.create("/app/y").send().await.unwrap();
+    assert_eq!(sent.path, "/app/y");
+    assert_eq!(inner.create("/app/y").or_set().await.unwrap().path, "/app/y");
+    let create = zoolet::protocol::Create {
+        kind: CreateMode::Persistent.kind(),
+        path: "/app/z".into(),
+        data: None,
+        acl: Some(vec![zoolet::protocol::Acl::open()]),
+        flags: CreateMode::Persistent.flags(),
+    };
+    let results = inner.multi(vec![MultiOp::Create(create)]).await.unwrap();
+    assert_eq!(results, [MultiResult::Create("/app/z".into())]);
+}
+
+#[tokio::test]
+async fn the_namespace_of_the_root_changes_nothing() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let inner = client.namespace("/app").unwrap().namespace("/").unwrap();
+    let created = inner.create("/x").parents(Parents::Persistent).await.unwrap();
+    assert_eq!(created.path, "/x");
+    let outer = client.namespace("/").unwrap();
+    assert_eq!(outer.children("/app").await.unwrap().to_vec(), ["x"]);
+    assert_eq!(outer.create("/y").mode(CreateMode::Ephemeral).await.unwrap().path, "/y");
+    assert_eq!(outer.ephemerals("/").await.unwrap().to_vec(), ["/y"]);
+    assert!(outer.exists("/app/x").and_watch().await.unwrap().found.is_some());
+}
+
+#[tokio::test]
 async fn a_multi_is_all_or_nothing() {
     let server = server().await;
     let client = connect(&server).await;
@@ -95,6 +155,12 @@ async fn a_multi_is_all_or_nothing() {
     let error = client.multi(vec![set("/a", 2), set("/a", 7)]).await.unwrap_err();
     assert!(error.is(ErrorCode::BAD_VERSION));
     assert_eq!(client.get("/a").await.unwrap().1.version, 2);
+    // The operation that was refused is named, not the first.
+    let error = client.multi(vec![set("/a", 2), set("/b", 7)]).await.unwrap_err();
+    assert_eq!(error.to_string(), "setData /b: NoNode");
+    let inner = client.namespace("/app").unwrap();
+    let error = inner.multi(vec![set("/b", 7)]).send().await.unwrap_err();
+    assert_eq!(error.to_string(), "setData /b: NoNode");
 }
 
 #[tokio::test]
@@ -160,7 +226,7 @@ async fn requests_are_carried_out_in_the_order_of_their_places() {
 async fn pings_keep_an_idle_session_alive() {
     let server = server().await;
     let client = connect(&server).await;
-    client.create("/mine").ephemeral().await.unwrap();
+    client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(client.exists("/mine").await.unwrap().is_some());
     assert_eq!(*client.state().borrow(), Some(ConnectionState::Connected));
@@ -173,6 +239,89 @@ async fn without_a_server_the_deadline_is_kept() {
     let error = builder.connect("127.0.0.1:1").await.unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error}");
     assert!(start.elapsed() < Duration::from_millis(3_050), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn why_no_server_could_be_connected_to_is_told() {
+    let cause = async |target: &str, timeout: Duration| {
+        let builder = Client::builder().connection_timeout(timeout);
+        match builder.connect(target).await {
+            Err(Error::Unreachable(cause)) => cause,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (short, long) = (Duration::from_millis(200), Duration::from_secs(600));
+    let refused = cause("127.0.0.1:1", short).await;
+    assert!(matches!(refused, ConnectError::Refused(_)), "{refused:?}");
+    assert!(refused.to_string().starts_with("127.0.0.1:1: "), "{refused}");
+
+    // One that takes connections and says nothing, and one that closes them.
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let silent = cause(&address, short).await;
+    assert!(matches!(silent, ConnectError::TimedOut(_)), "{silent:?}");
+    let closing = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            drop(stream);
+        }
+    });
+    let closed = cause(&address, short).await;
+    assert!(matches!(closed, ConnectError::Other(_)), "{closed:?}");
+    closing.abort();
+
+    // Told at once, when it is so of all servers.
+    let start = tokio::time::Instant::now();
+    let builder = Client::builder().connection_timeout(long);
+    let unknown = builder.connect(NoSuchHost).await.unwrap_err();
+    assert!(matches!(&unknown, Error::Unreachable(ConnectError::NoSuchHost(_))), "{unknown}");
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}
+
+/// Three servers of unknown hosts.
+struct NoSuchHost;
+
+impl Dial for NoSuchHost {
+    fn dial(&self) -> Dialing {
+        Box::pin(std::future::ready(Err(std::io::ErrorKind::NotFound.into())))
+    }
+
+    fn servers(&self) -> usize {
+        3
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_in_process_that_is_gone_fails_its_clients_at_once() {
+    let server = server().await;
+    let (client, dialer) = (connect(&server).await, server.dialer());
+    let watcher = client.exists("/a").and_watch().await.unwrap().watcher;
+    let mutex = zoolet::InterProcessMutex::new(&client, "/lock").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let start = tokio::time::Instant::now();
+    drop(server);
+    assert_eq!(client.exists("/a").await, Err(Error::Closed));
+    assert_eq!(*client.state().borrow(), Some(ConnectionState::Lost));
+    assert_eq!(watcher.await, Err(Error::Closed));
+    guard.lost().await;
+    let error = Client::connect(dialer).await.unwrap_err();
+    assert!(matches!(&error, Error::Unreachable(ConnectError::Refused(_))), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_frame_above_the_limit_costs_the_connection_in_process_as_over_tcp() {
+    let config = Config { frame_bytes_max: 4_000, ..Config::default() };
+    let (server, address) = wire::listening_server(config).await;
+    let remote = Client::connect(address.to_string().as_str()).await.unwrap();
+    for (client, path) in [(connect(&server).await, "/local"), (remote, "/remote")] {
+        client.create(path).data(vec![0; 3_000]).await.unwrap();
+        let session = client.session_id();
+        let error = client.set(path, vec![0; 4_000]).await.unwrap_err();
+        assert!(matches!(error, Error::Unknown { .. }), "{path}: {error}");
+        let (data, stat) = client.get(path).await.unwrap();
+        assert_eq!((data.len(), stat.version), (3_000, 0), "{path}");
+        assert_eq!(client.session_id(), session, "{path}");
+    }
 }
 
 #[tokio::test]
@@ -206,7 +355,7 @@ async fn a_client_is_told_when_its_server_goes_and_comes_back() {
 async fn dropping_the_last_client_ends_the_session() {
     let server = server().await;
     let client = connect(&server).await;
-    client.create("/mine").ephemeral().await.unwrap();
+    client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
     let clone = client.clone();
     drop(client);
     assert_eq!(server.totals().sessions, 1);

@@ -5,7 +5,7 @@ mod command;
 use std::path::{Path, PathBuf};
 
 use zoolet::Server;
-use zoolet::client::Client;
+use zoolet::client::{Client, CreateMode};
 use zoolet::protocol::{Acl, Id, Permissions};
 
 use self::command::{Ended, directory, run};
@@ -23,10 +23,10 @@ async fn written(name: &str) -> PathBuf {
     let client = Client::connect(server.dialer()).await.expect("it is there");
     client.create("/app").data("text").await.expect("it is new");
     client.create("/app/bytes").data(&b"\xff\0"[..]).await.expect("it is new");
-    client.create("/app/box").container().await.expect("it is new");
+    client.create("/app/box").mode(CreateMode::Container).await.expect("it is new");
     let acl = vec![Acl { permissions: Permissions::READ, id: Id::new("world", "anyone") }];
     client.create("/app/box/closed").data("x").acl(acl).await.expect("it is new");
-    client.create("/app/mine").ephemeral().await.expect("it is new");
+    client.create("/app/mine").mode(CreateMode::Ephemeral).await.expect("it is new");
     server.shutdown().await;
     directory
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use wire::stage::{connect, counted, server};
-use zoolet::client::{Client, Parents};
+use zoolet::client::{Client, CreateMode, Parents};
 use zoolet::protocol::{ErrorCode, OpCode, SessionId};
 use zoolet::{DistributedDoubleBarrier, LockError, Membership, Server};
 
@@ -406,7 +406,12 @@ async fn who_comes_when_the_last_is_lost_does_not_take_ready_for_a_sign() {
         let before = match were_seen {
             true => Some(inside(enter(&new_barrier(&server, 1).await).await).await),
             false => {
-                admin.create(PATH).parents(Parents::Containers).container().await.unwrap();
+                admin
+                    .create(PATH)
+                    .parents(Parents::Containers)
+                    .mode(CreateMode::Container)
+                    .await
+                    .unwrap();
                 None
             }
         };
@@ -443,7 +448,7 @@ async fn who_comes_late_goes_in_beside_one_who_came_late_while_others_were_insid
     // One of Curator's that went in by `ready` alone is believed after a while.
     let curators = format!("{PATH}/00000000-0000-0000-0000-000000000000");
     let session = connect(&server).await;
-    session.create(&curators).ephemeral().await.unwrap();
+    session.create(&curators).mode(CreateMode::Ephemeral).await.unwrap();
     for path in [second.path(), third.path()] {
         admin.delete(path).await.unwrap();
     }
@@ -467,7 +472,7 @@ async fn who_tidies_up_takes_ready_from_nobody_who_came_meanwhile() {
     // It looks, sees nobody, and somebody comes before it deletes.
     counting.before_next(OpCode::DELETE, move || {
         again.before_next(OpCode::MULTI, move || {
-            drop(interferer.create(&format!("{PATH}/other")).ephemeral().send());
+            drop(interferer.create(&format!("{PATH}/other")).mode(CreateMode::Ephemeral).send());
             std::mem::forget(interferer);
         });
     });

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zoolet::client::{Client, Error, RetryPolicy};
+use zoolet::client::{Client, CreateMode, Error, RetryPolicy};
 use zoolet::protocol::{Acl, Create, CreateFlags, CreateKind, ErrorCode, Id, MultiOp, Permissions};
 use zoolet::storage::{
     Compression, Disk, Durability, MemDisk, SimDisk, StorageConfig, StorageError,
@@ -37,9 +37,13 @@ async fn what_was_acknowledged_is_there_again() {
     let server = start(config(disk.clone())).await;
     let client = connect(&server).await;
     client.create("/app").data("one").await.unwrap();
-    client.create("/app/box").container().await.unwrap();
-    client.create("/app/soon").ttl(Duration::from_secs(60)).await.unwrap();
-    client.create("/app/job-").sequential().await.unwrap();
+    client.create("/app/box").mode(CreateMode::Container).await.unwrap();
+    client
+        .create("/app/soon")
+        .mode(CreateMode::PersistentWithTtl(Duration::from_secs(60)))
+        .await
+        .unwrap();
+    client.create("/app/job-").mode(CreateMode::PersistentSequential).await.unwrap();
     let stat = client.set("/app", "two").await.unwrap();
     server.shutdown().await;
 
@@ -48,7 +52,7 @@ async fn what_was_acknowledged_is_there_again() {
     let (data, again) = client.get("/app").await.unwrap();
     assert_eq!((&data[..], again), (&b"two"[..], stat));
     assert_eq!(client.children("/app").await.unwrap().to_vec(), ["box", "job-0000000002", "soon"]);
-    let next = client.create("/app/job-").sequential().await.unwrap();
+    let next = client.create("/app/job-").mode(CreateMode::PersistentSequential).await.unwrap();
     assert_eq!(next.path, "/app/job-0000000003", "the numbers go on");
     assert!(next.stat.czxid > stat.mzxid);
 }
@@ -60,7 +64,7 @@ async fn a_session_goes_on_with_its_ephemerals_after_a_restart() {
     let server = start(listening(([127, 0, 0, 1], 0).into())).await;
     let address = server.local_addr().expect("it listens");
     let client = Client::connect(address.to_string().as_str()).await.unwrap();
-    client.create("/mine").ephemeral().await.unwrap();
+    client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
     let session = client.session_id();
     server.shutdown().await;
 
@@ -78,7 +82,7 @@ async fn a_session_that_does_not_come_back_ends_after_its_full_time() {
     let server = start(config(disk.clone())).await;
     let client = connect(&server).await;
     let timeout = client.session_timeout();
-    client.create("/mine").ephemeral().await.unwrap();
+    client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
     drop((server, client));
 
     let server = start(config(disk)).await;
@@ -282,9 +286,13 @@ async fn containers_and_znodes_with_a_time_to_live_go_after_a_restart_as_before_
     };
     let server = start(config.clone()).await;
     let client = connect(&server).await;
-    client.create("/box").container().await.unwrap();
+    client.create("/box").mode(CreateMode::Container).await.unwrap();
     client.create("/box/content").await.unwrap();
-    client.create("/soon").ttl(Duration::from_secs(10)).await.unwrap();
+    client
+        .create("/soon")
+        .mode(CreateMode::PersistentWithTtl(Duration::from_secs(10)))
+        .await
+        .unwrap();
     drop((server, client));
 
     // ZooKeeper with its extended types switched off would delete the second at once.
@@ -313,7 +321,7 @@ async fn a_session_whose_ephemerals_have_very_long_names_ends_and_the_server_sta
     let client = connect(&server).await;
     let name = "n".repeat(1_000_000);
     for number in 0..70 {
-        client.create(&format!("/{name}{number}")).ephemeral().await.unwrap();
+        client.create(&format!("/{name}{number}")).mode(CreateMode::Ephemeral).await.unwrap();
     }
     client.close().await.unwrap();
     assert_eq!(server.totals().ephemerals, 0);
@@ -325,7 +333,7 @@ async fn a_session_whose_ephemerals_have_very_long_names_ends_and_the_server_sta
 #[tokio::test(start_paused = true)]
 async fn what_is_too_long_for_a_log_is_refused() {
     let disk = Arc::new(MemDisk::default());
-    let server = start(config(disk.clone())).await;
+    let server = start(Config { frame_bytes_max: 80 << 20, ..config(disk.clone()) }).await;
     let client = connect(&server).await;
     let error = client.create("/long").data(vec![1; 70 << 20]).await.unwrap_err();
     assert!(error.is(ErrorCode::BAD_ARGUMENTS), "{error}");

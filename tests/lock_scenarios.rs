@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use wire::counting::Counting;
 use wire::stage::{counted, server};
-use zoolet::client::{Client, Error, Parents};
+use zoolet::client::{Client, CreateMode, Error, Parents};
 use zoolet::protocol::{Acl, ErrorCode, OpCode, Permissions};
 use zoolet::testing::{RequestFilter, TestServer};
 use zoolet::{
@@ -340,8 +340,12 @@ async fn mixed_library_contention_go_naming() {
     let server = server().await;
     let (foreign, _) = counted(&server).await;
     let name = "/l/a/_c_0123456789abcdef0123456789abcdef-lock-";
-    let ahead =
-        foreign.create(name).parents(Parents::Containers).ephemeral().sequential().await.unwrap();
+    let ahead = foreign
+        .create(name)
+        .parents(Parents::Containers)
+        .mode(CreateMode::EphemeralSequential)
+        .await
+        .unwrap();
     let (client, _) = counted(&server).await;
     let mutex = InterProcessMutex::new(&client, "/l/a").unwrap();
     assert!(mutex.try_acquire().await.unwrap().is_none());

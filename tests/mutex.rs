@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wire::stage::{connect, counted, poll_times, server};
-use zoolet::client::Client;
+use zoolet::client::{Client, CreateMode};
 use zoolet::protocol::{MultiOp, OpCode, SetData, Zxid};
 use zoolet::{InterProcessMutex, LockError, LockState, Owner, Server};
 
@@ -284,7 +284,7 @@ async fn a_place_at_the_end_of_the_numbers_does_not_disturb_the_line() {
     let client = connect(&server).await;
     client.create("/a").await.unwrap();
     let far = client.create("/a/_c_00000000-0000-0000-0000-000000000000-lock-2147483647");
-    far.ephemeral().await.unwrap();
+    far.mode(CreateMode::Ephemeral).await.unwrap();
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
     let guard = mutex.acquire_within(SECOND).await.unwrap();
     assert!(guard.path().ends_with("lock-0000000001"), "{}", guard.path());

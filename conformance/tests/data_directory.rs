@@ -17,7 +17,7 @@ use zoolet_conformance::process::{Maker, Process, SUPER, zoolet_binary};
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, Expect, Id, MultiOp, Permissions, Stat,
 };
-use zoolet_recipes::client::{Client, RetryPolicy};
+use zoolet_recipes::client::{Client, CreateMode, RetryPolicy};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -107,10 +107,10 @@ async fn prepare(client: &Client) -> Outcome<()> {
     // What has children may have none that go by themselves.
     client.create("/keeper").await?;
     // `create` refuses this below an ephemeral, not the other way round.
-    client.create("/keeper/mine").ephemeral().await?;
-    client.create("/box").container().await?;
+    client.create("/keeper/mine").mode(CreateMode::Ephemeral).await?;
+    client.create("/box").mode(CreateMode::Container).await?;
     client.create("/box/content").await?;
-    client.create("/soon").ttl(Duration::from_secs(3_600)).await?;
+    client.create("/soon").mode(CreateMode::PersistentWithTtl(Duration::from_secs(3_600))).await?;
     let quota = "/zookeeper/quota/keeper";
     client.create(quota).await?;
     client.create(&format!("{quota}/zookeeper_limits")).data("count=100,bytes=-1").await?;
@@ -154,7 +154,12 @@ async fn write(client: Client, root: String, written: Arc<AtomicUsize>) -> Expec
         let path = format!("{root}-{number}");
         let data = Bytes::from(vec![b'x'; 1 + number % 700]);
         let told = match number % 7 {
-            0 => client.create(&path).data(data.clone()).ephemeral().await.map(|_| Some(data)),
+            0 => client
+                .create(&path)
+                .data(data.clone())
+                .mode(CreateMode::Ephemeral)
+                .await
+                .map(|_| Some(data)),
             1 => {
                 let id = Id::new("digest", "someone:hash");
                 let acl = vec![Acl { permissions: Permissions::READ, id }];

@@ -57,6 +57,15 @@ impl FrameCodec {
         Ok(Some(stream.split_to(length).freeze()))
     }
 
+    /// Looks whether a payload would be taken, as one that need not be cut out of a stream.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`] if it is above the limit.
+    pub fn check_frame(&self, payload: &Bytes) -> Result<(), FrameError> {
+        self.check(i32::try_from(payload.len()).unwrap_or(i32::MAX)).map(drop)
+    }
+
     /// The length of a frame, if it is legal.
     fn check(&self, length: i32) -> Result<usize, FrameError> {
         match usize::try_from(length) {

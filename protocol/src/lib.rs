@@ -49,9 +49,9 @@ pub use multi::{MultiOp, MultiReadOp, MultiResult};
 pub use names::Names;
 pub use path::{PathError, RawPath, ZPath};
 pub use request::{
-    AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, Delete, Lookup, Read,
-    Reconfig, RemoveWatches, Request, RequestHeader, Session, SetAcl, SetData, SetWatches, Watch,
-    Write, decode_request, encode_request,
+    AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, CreateMode, Delete,
+    Lookup, Read, Reconfig, RemoveWatches, Request, RequestHeader, Session, SetAcl, SetData,
+    SetWatches, Watch, Write, decode_request, encode_request,
 };
 pub use response::{
     ClientInfo, Incoming, ReplyHeader, Response, decode_incoming, encode_event, encode_reply,

@@ -3,11 +3,13 @@
 //! The bodies of the single operations are in `records`, the way to bytes and back in `codec`.
 
 mod codec;
+mod create_mode;
 mod records;
 
 use bytes::Bytes;
 
 pub use self::codec::{decode_request, encode_request};
+pub use self::create_mode::CreateMode;
 pub use self::records::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, Delete, Reconfig,
     RemoveWatches, SetAcl, SetData, SetWatches,

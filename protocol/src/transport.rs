@@ -73,4 +73,10 @@ pub trait Dial: Send + Sync {
     fn find_read_write(&self) -> Searching {
         Box::pin(std::future::ready(false))
     }
+
+    /// Whether no connection can be made any more, whatever happens: a server in this process has
+    /// ended. A client stops trying then, and closes.
+    fn is_gone(&self) -> bool {
+        false
+    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use zoolet_protocol::{Acl, MultiOp, MultiResult, Names, Stat, WatchMode};
+use zoolet_protocol::{Acl, CreateMode, MultiOp, MultiResult, Names, Stat, WatchMode};
 
 use crate::client::{self, Builder, Created, Error, Event, PersistentWatcher, Target, Watched};
 
@@ -51,10 +51,11 @@ impl Background {
 ///
 /// ```no_run
 /// use zoolet_recipes::blocking::Client;
+/// use zoolet_recipes::client::CreateMode;
 ///
 /// # fn example() -> Result<(), zoolet_recipes::client::Error> {
 /// let client = Client::connect("localhost:2181")?;
-/// client.wait(client.ask().create("/greeting").data("hello").ephemeral())?;
+/// client.create_as("/greeting", "hello", CreateMode::Ephemeral)?;
 /// let (data, _) = client.get("/greeting")?;
 /// assert_eq!(&data[..], b"hello");
 /// # Ok(())
@@ -87,8 +88,7 @@ impl Client {
     ///
     /// As [`Builder::connect`]; [`Error::Unreachable`] too if no thread can be started.
     pub fn connect_with<Way>(builder: Builder, target: impl Target<Way>) -> Result<Self, Error> {
-        let background =
-            Background::start().map_err(|error| Error::Unreachable(error.to_string()))?;
+        let background = Background::start().map_err(|error| Error::Unreachable(error.into()))?;
         let client = background.runtime.block_on(builder.connect(target))?;
         Ok(Self { client, background: Arc::new(background) })
     }
@@ -112,14 +112,28 @@ impl Client {
         self.background.runtime.block_on(call).ok()
     }
 
-    /// Creates a znode that stays. Of another kind, with an access control list or with its missing
-    /// ancestors: `client.wait(client.ask().create(path).ephemeral().sequential())`.
+    /// Creates a persistent znode. With an access control list or with its missing ancestors:
+    /// `client.wait(client.ask().create(path).acl(acl).parents(Parents::Persistent))`.
     ///
     /// # Errors
     ///
     /// As of the async client; so of all that follow.
     pub fn create(&self, path: &str, data: impl Into<Bytes>) -> Result<Created, Error> {
         self.wait(self.client.create(path).data(data))
+    }
+
+    /// Creates a znode of a mode.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    pub fn create_as(
+        &self,
+        path: &str,
+        data: impl Into<Bytes>,
+        mode: CreateMode,
+    ) -> Result<Created, Error> {
+        self.wait(self.client.create(path).data(data).mode(mode))
     }
 
     /// A znode's data and Stat.

@@ -17,6 +17,7 @@
 
 mod call;
 mod clock;
+mod connecting;
 mod create;
 mod driver;
 mod error;
@@ -45,6 +46,8 @@ use zoolet_protocol::{Dial, Password, SessionId, ZPath};
 use self::call::{Call, Outcome};
 use self::clock::SuspensionClock;
 pub(crate) use self::clock::now;
+pub use self::connecting::ConnectError;
+use self::connecting::Failure;
 pub(crate) use self::create::unique_name;
 pub use self::create::{Create, Created, Parents};
 use self::driver::Shared;
@@ -60,6 +63,7 @@ pub use self::watcher::{Event, PersistentWatcher, Watcher};
 pub(crate) use self::watcher::{LEAVING, STAYING, ZnodeWatch};
 pub(crate) use self::watches::WaiterId;
 pub use self::writes::{Delete, SetAcl, SetData};
+pub use zoolet_protocol::CreateMode;
 
 /// A client: a session, and what one may ask of it. Clones share the session; when the last is
 /// dropped the session ends, at once if it is connected, and else when the server finds out.
@@ -197,7 +201,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`] if no server could be connected to in time.
+    /// [`Error::Unreachable`] if no server could be connected to in time, with what the last try
+    /// met; at once if no server has a host whose name is known, or a server in this process is
+    /// gone.
     pub async fn connect<Way>(self, target: impl Target<Way>) -> Result<Client, Error> {
         let (dialer, root) = target.into_dialer()?;
         let connection_timeout = self.options.connection_timeout;
@@ -210,18 +216,31 @@ impl Builder {
         shared.runtime.spawn(driver::drive(Arc::clone(&shared), dialer));
         let session = Arc::new(Owned(shared));
         let client = Client { session, root: root.into(), retry: self.retry };
-        let mut state = client.state();
-        let connected = state.wait_for(|state| state.is_some_and(ConnectionState::is_connected));
-        match tokio::time::timeout(connection_timeout, connected).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) => return Err(Error::Closed),
-            Err(_) => return Err(Error::Unreachable(format!("{connection_timeout:?} passed"))),
-        }
+        client.first_connected(connection_timeout).await?;
         Ok(client)
     }
 }
 
 impl Client {
+    /// Waits for the first connection, no longer than it can still come.
+    async fn first_connected(&self, within: Duration) -> Result<(), Error> {
+        let (mut state, mut failures) = (self.state(), self.shared().failure.subscribe());
+        let is_final = |failure: &Option<Failure>| failure.as_ref().is_some_and(|it| it.is_final);
+        let is_connected = tokio::select! {
+            biased;
+            state = state.wait_for(|it| it.is_some_and(ConnectionState::is_connected)) => {
+                state.is_ok()
+            }
+            _ = failures.wait_for(is_final) => false,
+            () = tokio::time::sleep(within) => false,
+        };
+        if is_connected {
+            return Ok(());
+        }
+        let last = failures.borrow().as_ref().map(|failure| failure.cause.clone());
+        Err(Error::Unreachable(last.unwrap_or_else(|| ConnectError::unanswered(within))))
+    }
+
     /// A client with Curator's defaults.
     pub fn builder() -> Builder {
         let options = Options {
@@ -285,14 +304,16 @@ impl Client {
     }
 
     /// The same session under a znode: every path given to the returned client is below `path`, and
-    /// paths in its events are told without it. The znode need not exist yet.
+    /// paths in its answers and events are told without it. The znode need not exist yet. Under `/`
+    /// everything stays as it is.
     ///
     /// # Errors
     ///
     /// [`Error::Path`] if `path` names no znode.
     pub fn namespace(&self, path: &str) -> Result<Self, Error> {
         ZPath::check(path)?;
-        Ok(Self { root: self.server_path(path).into(), ..self.clone() })
+        let root = if path == "/" { Arc::clone(&self.root) } else { self.server_path(path).into() };
+        Ok(Self { root, ..self.clone() })
     }
 
     /// The same session with another policy for what is lost on the way.
@@ -341,10 +362,14 @@ impl Client {
 
     /// A path of the server as this client names it.
     pub(crate) fn local_path(&self, path: &str) -> String {
-        match path.strip_prefix(&*self.root) {
-            Some("") => "/".to_owned(),
-            Some(local) => local.to_owned(),
-            None => path.to_owned(),
+        self.path_below_root(path).unwrap_or(path).to_owned()
+    }
+
+    /// A path of the server as this client names it, if it can.
+    pub(crate) fn path_below_root<'a>(&self, path: &'a str) -> Option<&'a str> {
+        match path.strip_prefix(&*self.root)? {
+            "" => Some("/"),
+            local => local.starts_with('/').then_some(local),
         }
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zoolet_protocol::{Acl, Check, Delete, ErrorCode, EventType, Expect, MultiOp, ZPath, Zxid};
+use zoolet_protocol::{
+    Acl, Check, CreateMode, Delete, ErrorCode, EventType, Expect, MultiOp, ZPath, Zxid,
+};
 
 use crate::client::{self, Client, Parents};
 use crate::double_barrier_member::{INSIDE, Member, Membership, Room};
@@ -133,8 +135,8 @@ impl DistributedDoubleBarrier {
                     self.join_beside(member, &other).await.map(|()| Joined::Inside)
                 }
                 _ => {
-                    let create =
-                        self.room.client.create(member.path()).data(local_address()).ephemeral();
+                    let create = self.room.client.create(member.path()).data(local_address());
+                    let create = create.mode(CreateMode::Ephemeral);
                     let create = create.parents(Parents::Containers).in_session(member.session());
                     create.await.map(|_created| Joined::Waits)
                 }

@@ -3,7 +3,8 @@
 
 use bytestring::ByteString;
 use zoolet_protocol::{
-    DecodeError, DecodeFault, ErrorCode, MultiOp, MultiResult, OpCode, SessionId, Stat, Zxid,
+    CreateMode, DecodeError, DecodeFault, ErrorCode, MultiOp, MultiResult, OpCode, SessionId, Stat,
+    Zxid,
 };
 
 use crate::client::{self, Client, Created};
@@ -34,8 +35,7 @@ impl Entering {
             .create(&path)
             .data(line.data.clone())
             .acl(line.acl.to_vec())
-            .ephemeral()
-            .sequential()
+            .mode(CreateMode::EphemeralSequential)
             .in_session(session);
         let sent = Some(SentCreate::Alone(create.send()));
         Self { client: line.client.clone(), session, path, sent }
@@ -71,15 +71,12 @@ impl Entering {
             Some(SentCreate::Alone(sent)) => sent.await,
             Some(SentCreate::InMulti(sent)) => sent.await.and_then(|(results, zxid)| {
                 let path = results.last().and_then(path_of).ok_or_else(unfit)?;
-                Ok(Created { path: path.to_string(), stat: created_at(zxid) })
+                Ok(Created { path: self.client.local_path(path), stat: created_at(zxid) })
             }),
             None => unreachable!("something was sent"),
         };
         match result {
-            Ok(mut created) => {
-                created.path = self.client.local_path(&created.path);
-                Ok(created)
-            }
+            Ok(created) => Ok(created),
             Err(client::Error::Unknown { .. }) => self.look_for().await,
             Err(error) => {
                 self.sent = None;

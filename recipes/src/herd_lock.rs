@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zoolet_protocol::{Acl, ErrorCode, SessionId};
+use zoolet_protocol::{Acl, CreateMode, ErrorCode, SessionId};
 
 use crate::client::{self, Client, Created, Own, Parents, Watched, unique_name};
 use crate::error::{LockError, within};
@@ -277,7 +277,11 @@ impl Creating {
     fn begin(line: &Line, session: SessionId) -> Self {
         let (client, path) = (line.client.clone(), line.child(ONE_ZNODE));
         let data = Bytes::from(unique_name());
-        let create = client.create(&path).data(data.clone()).acl(line.acl.to_vec()).ephemeral();
+        let create = client
+            .create(&path)
+            .data(data.clone())
+            .acl(line.acl.to_vec())
+            .mode(CreateMode::Ephemeral);
         let sent = Some(create.in_session(session).send());
         Self { client, session, path, data, sent }
     }

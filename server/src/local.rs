@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use zoolet_protocol::{Dial, Dialing, Disconnected, Transport};
+use zoolet_protocol::{Dial, Dialing, Disconnected, FrameCodec, Transport};
 
 use crate::connection::Connection;
 use crate::engine::Engine;
@@ -17,7 +17,8 @@ use crate::outbox::Taken;
 
 /// Makes connections to a server in the same process. Clones reach the same server.
 ///
-/// It does not keep the server alive: once that is dropped or shut down, connections are refused.
+/// It does not keep the server alive: once that is dropped or shut down, connections are refused, and
+/// the clients that it connected close at once.
 ///
 /// ```
 /// use zoolet_protocol::Dial;
@@ -51,9 +52,10 @@ impl Dialer {
         if engine.faults.refuse() {
             return Err(refused("a fault turns new connections away".into()));
         }
+        let codec = FrameCodec::new(engine.config.frame_bytes_max);
         let connection =
             Connection::open(engine, None).map_err(|full| refused(full.to_string()))?;
-        Ok(Box::new(LocalTransport { connection: Arc::new(connection) }))
+        Ok(Box::new(LocalTransport { connection: Arc::new(connection), codec }))
     }
 }
 
@@ -61,11 +63,17 @@ impl Dial for Dialer {
     fn dial(&self) -> Dialing {
         Box::pin(std::future::ready(self.connect()))
     }
+
+    fn is_gone(&self) -> bool {
+        self.engine.upgrade().is_none_or(|engine| engine.is_shut_down())
+    }
 }
 
 /// The client's end of a connection in the same process.
 struct LocalTransport {
     connection: Arc<Connection>,
+    /// Knows the limit of a frame, which holds as over TCP.
+    codec: FrameCodec,
 }
 
 impl Transport for LocalTransport {
@@ -80,6 +88,12 @@ impl Transport for LocalTransport {
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
         if !self.connection.peer.outbox.is_open() {
             return Err(Disconnected);
+        }
+        if let Err(error) = self.codec.check_frame(&frame) {
+            tracing::warn!("connection closed: {error}");
+            // What was answered before the bad frame can still be received.
+            self.connection.peer.outbox.finish();
+            return Ok(());
         }
         // The sender looks for the answer itself, so whoever waits here is left in peace meanwhile.
         let taker = self.connection.peer.outbox.lend_taker();

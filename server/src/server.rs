@@ -135,13 +135,17 @@ impl Drop for Server {
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     config: Config,
+    /// What the methods of the same names say, whatever `config` says before or after.
+    listen: Option<SocketAddr>,
+    storage: Option<StorageConfig>,
     faults: Faults,
     #[cfg(feature = "testing")]
     observer: Option<crate::observe::Observer>,
 }
 
 impl Builder {
-    /// Chooses everything that may be chosen.
+    /// Chooses everything that may be chosen, but for what [`Builder::listen`] and
+    /// [`Builder::data_dir`] choose, before or after: that holds.
     pub fn config(self, config: Config) -> Self {
         Self { config, ..self }
     }
@@ -163,13 +167,13 @@ impl Builder {
     /// Keeps the data in a directory, in ZooKeeper's format: acknowledged writes, and the sessions with
     /// their ephemerals, survive the server. More may be chosen in [`Config::storage`].
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.config.storage = Some(StorageConfig::at(directory));
+        self.storage = Some(StorageConfig::at(directory));
         self
     }
 
     /// Listens at an address; port 0 picks a free one.
     pub fn listen(mut self, address: SocketAddr) -> Self {
-        self.config.listen = Some(address);
+        self.listen = Some(address);
         self
     }
 
@@ -180,7 +184,9 @@ impl Builder {
     ///
     /// [`StartError`] if the configuration contradicts itself, the address cannot be had or the data
     /// cannot be read.
-    pub async fn start(self) -> Result<Server, StartError> {
+    pub async fn start(mut self) -> Result<Server, StartError> {
+        self.config.listen = self.listen.or(self.config.listen);
+        self.config.storage = self.storage.or(self.config.storage);
         self.config.check()?;
         let listener = match self.config.listen {
             Some(address) => {

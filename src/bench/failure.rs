@@ -14,10 +14,10 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
     #[error(
-        "no server at {0} could be connected to in time; is one running there? Without --server \
-         one is started for the run"
+        "no server at {0} could be connected to{1}; is one running there? Without --server one is \
+         started for the run"
     )]
-    NoServer(String),
+    NoServer(String, String),
     #[error("{0} is there already; name a znode that is not: it is deleted at the end")]
     Exists(String),
     #[error("the znode above {0} is not there; create it, or name another --path")]
@@ -44,7 +44,7 @@ impl Failure {
         ExitCode::from(match self {
             Self::Violated { .. } | Self::Oversold { .. } | Self::Report { .. } => 1,
             Self::Usage(_) | Self::Exists(_) | Self::NoParent(_) => 2,
-            Self::NoServer(_) => 69,
+            Self::NoServer(..) => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,
             Self::Refused(_) | Self::Silent { .. } => 70,
             Self::System(_) => 71,

@@ -72,7 +72,7 @@ impl Place {
 
     /// How it is dialled.
     fn dialing(&self) -> Result<Dialled, Failure> {
-        let gone = || Failure::NoServer(self.name.clone());
+        let gone = || Failure::NoServer(self.name.clone(), String::new());
         let embedded = || self.embedded.as_ref().ok_or_else(gone);
         let text = match &self.way {
             Way::InProcess => {
@@ -284,7 +284,7 @@ async fn connect(dialer: Counted, manner: &Manner, chroot: &str) -> Result<Clien
 
 fn no_server(error: Error, name: &str) -> Failure {
     match error {
-        Error::Unreachable(_) => Failure::NoServer(name.to_owned()),
+        Error::Unreachable(cause) => Failure::NoServer(name.to_owned(), format!(" ({cause})")),
         error => error.into(),
     }
 }

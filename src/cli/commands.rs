@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use zoolet_protocol::{Expect, PathError, ZPath};
+use zoolet_protocol::{CreateMode, Expect, PathError, ZPath};
 
 use super::acl::AclList;
 use super::failure::Failure;
@@ -184,6 +184,21 @@ pub(super) struct Delete {
     version: Option<i32>,
     #[arg(value_parser = znode)]
     pub(super) path: String,
+}
+
+impl Create {
+    /// What the options say together; those that contradict each other were refused.
+    pub(super) fn mode(&self) -> CreateMode {
+        match (self.ttl, self.container, self.sequential, self.ephemeral) {
+            (Some(ttl), _, true, _) => CreateMode::PersistentSequentialWithTtl(ttl),
+            (Some(ttl), _, false, _) => CreateMode::PersistentWithTtl(ttl),
+            (None, true, ..) => CreateMode::Container,
+            (None, false, true, true) => CreateMode::EphemeralSequential,
+            (None, false, true, false) => CreateMode::PersistentSequential,
+            (None, false, false, true) => CreateMode::Ephemeral,
+            (None, false, false, false) => CreateMode::Persistent,
+        }
+    }
 }
 
 impl Set {

@@ -141,20 +141,9 @@ impl Shell {
     }
 
     async fn create(&mut self, create: Create, parents: bool) -> Result<(), Failure> {
-        let Create { sequential, ephemeral, container, ttl, path, data, acl } = create;
-        let mut call = self.client.create(&path).data(data).acl(acl.0);
-        if sequential {
-            call = call.sequential();
-        }
-        if ephemeral {
-            call = call.ephemeral();
-        }
-        if container {
-            call = call.container();
-        }
-        if let Some(ttl) = ttl {
-            call = call.ttl(ttl);
-        }
+        let mode = create.mode();
+        let mut call = self.client.create(&create.path).data(create.data).acl(create.acl.0);
+        call = call.mode(mode);
         if parents {
             call = call.parents(Parents::Persistent);
         }

@@ -1,7 +1,7 @@
 //! `multi`: operations as words, all or none.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use zoolet_protocol::{Check, CreateFlags, CreateKind, Expect, MultiOp, MultiResult, SetData};
+use zoolet_protocol::{Check, Expect, MultiOp, MultiResult, SetData};
 use zoolet_recipes::client::Client;
 
 use super::commands::{Create, Delete, Set, expected, known, wrong, znode};
@@ -73,33 +73,17 @@ fn read(text: &str) -> Result<MultiOp, Failure> {
 }
 
 fn create_op(create: Create) -> MultiOp {
-    let Create { sequential, ephemeral, container, ttl, path, data, acl } = create;
-    let (kind, flags) = match ttl {
-        Some(ttl) => {
-            let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
-            let flags = match sequential {
-                true => CreateFlags::PERSISTENT_SEQUENTIAL_WITH_TTL,
-                false => CreateFlags::PERSISTENT_WITH_TTL,
-            };
-            (CreateKind::Ttl { ttl_ms }, flags)
-        }
-        None if container => (CreateKind::Container, CreateFlags::CONTAINER),
-        None => {
-            let flags = match (sequential, ephemeral) {
-                (false, false) => CreateFlags::PERSISTENT,
-                (false, true) => CreateFlags::EPHEMERAL,
-                (true, false) => CreateFlags::PERSISTENT_SEQUENTIAL,
-                (true, true) => CreateFlags::EPHEMERAL_SEQUENTIAL,
-            };
-            (CreateKind::Create, flags)
-        }
-    };
+    let mode = create.mode();
+    let (kind, flags) = (mode.kind(), mode.flags());
+    let Create { path, data, acl, .. } = create;
     let (data, acl) = (Some(data.into()), Some(acl.0));
     MultiOp::Create(zoolet_protocol::Create { kind, path: path.into(), data, acl, flags })
 }
 
 #[cfg(test)]
 mod tests {
+    use zoolet_protocol::CreateFlags;
+
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use zoolet_protocol::{ErrorCode, ZPath};
+use zoolet_protocol::{CreateMode, ErrorCode, ZPath};
 use zoolet_recipes::client::{Client, Parents};
 use zoolet_server::storage::Inspection;
 use zoolet_server::{Config, Server, Settings};
@@ -167,9 +167,11 @@ async fn put(client: &Client, line: ZnodeLine) -> Result<(), String> {
     };
     let create = client.create(&line.path).data(data.clone()).parents(Parents::Persistent);
     let create = match line.kind {
-        Some(KindLine::Container) => create.container(),
+        Some(KindLine::Container) => create.mode(CreateMode::Container),
         Some(KindLine::TtlMs(ms)) => match u64::try_from(ms) {
-            Ok(ms) if ms > 0 => create.ttl(Duration::from_millis(ms)),
+            Ok(ms) if ms > 0 => {
+                create.mode(CreateMode::PersistentWithTtl(Duration::from_millis(ms)))
+            }
             _ => return Err(format!("ttl_ms must be more than 0, not {ms}")),
         },
         Some(KindLine::EphemeralOf(_)) | None => create,

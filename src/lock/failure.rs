@@ -12,10 +12,10 @@ pub(super) enum Failure {
     #[error("{0} is held by another; `zoolet cli locks {0}` shows by whom")]
     Conflict(String),
     #[error(
-        "no server at {0} could be connected to in time; is one running there? --server or \
+        "no server at {server} could be connected to{why}; is one running there? --server or \
          ZOOLET_SERVER names another"
     )]
-    NoServer(String),
+    NoServer { server: String, why: String },
     #[error("{}", lost(*ended))]
     Lost {
         /// The exit status of a command that had ended by then.
@@ -58,7 +58,7 @@ impl Failure {
     pub(super) fn exit_code(&self, conflict: u8) -> u8 {
         match self {
             Self::Conflict(_) => conflict,
-            Self::NoServer(_) => 69,
+            Self::NoServer { .. } => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,
             Self::Refused(_) => 70,
             Self::System(_) => 71,

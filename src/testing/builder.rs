@@ -33,9 +33,13 @@ pub struct TestServerBuilder {
 /// Where the data is.
 #[derive(Debug, Clone)]
 enum Kept {
-    /// As the configuration says, which may be nowhere.
+    /// Nobody said: in memory, or as a whole configuration says that was given.
+    Unsaid,
+    /// As a whole configuration says that was given, which may be nowhere.
     Configured,
+    Nowhere,
     Memory,
+    Directory(PathBuf),
     Simulated(SimDisk),
     Temporary,
 }
@@ -50,7 +54,7 @@ impl Default for TestServerBuilder {
             wall_time: WallTime::starting_now(),
             ..Config::default()
         };
-        Self { config, kept: Kept::Memory, is_tcp: false }
+        Self { config, kept: Kept::Unsaid, is_tcp: false }
     }
 }
 
@@ -61,11 +65,15 @@ impl TestServerBuilder {
         self
     }
 
-    /// Chooses everything that may be chosen, the data's place included: nowhere unless
-    /// [`Config::storage`] names one. Without this a tick has 500 ms, sessions may have 1 to 60
-    /// seconds, all four-letter words are answered, and the wall time goes on with tokio's clock.
+    /// Chooses everything that may be chosen, what [`configure`](Self::configure) changed before
+    /// included. What the other methods choose holds, before or after. The data's place is nowhere
+    /// then, unless [`Config::storage`] or one of the other methods names one. Without this a tick
+    /// has 500 ms, sessions may have 1 to 60 seconds, all four-letter words are answered, and the
+    /// wall time goes on with tokio's clock.
     pub fn config(mut self, config: Config) -> Self {
-        self.kept = Kept::Configured;
+        if matches!(self.kept, Kept::Unsaid) {
+            self.kept = Kept::Configured;
+        }
         self.config = config;
         self
     }
@@ -84,8 +92,7 @@ impl TestServerBuilder {
 
     /// Keeps the data nowhere: a restart begins with an empty tree and no sessions.
     pub fn forgetful(mut self) -> Self {
-        self.kept = Kept::Configured;
-        self.config.storage = None;
+        self.kept = Kept::Nowhere;
         self
     }
 
@@ -103,8 +110,7 @@ impl TestServerBuilder {
 
     /// Keeps the data in a directory of the machine, which stays.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.kept = Kept::Configured;
-        self.config.storage = Some(StorageConfig::at(directory));
+        self.kept = Kept::Directory(directory.into());
         self
     }
 
@@ -124,7 +130,9 @@ impl TestServerBuilder {
         let mut sim_disk = None;
         match kept {
             Kept::Configured => {}
-            Kept::Memory => choose_disk(&mut config, Arc::new(MemDisk::default())),
+            Kept::Nowhere => config.storage = None,
+            Kept::Directory(path) => config.storage = Some(StorageConfig::at(path)),
+            Kept::Unsaid | Kept::Memory => choose_disk(&mut config, Arc::new(MemDisk::default())),
             Kept::Simulated(disk) => {
                 choose_disk(&mut config, Arc::new(disk.clone()));
                 sim_disk = Some(disk);

@@ -48,6 +48,12 @@ struct Inner {
     belongings: Belongings,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.dialer.end();
+    }
+}
+
 /// What ends with a server, after it.
 #[derive(Debug)]
 pub(super) struct Belongings {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zoolet::client::{Operation, Parents};
+use zoolet::client::{CreateMode, Operation, Parents};
 use zoolet::protocol::{
     Acl, Check, Create, CreateFlags, CreateKind, Delete, Expect, MultiOp, MultiReadOp, SetData,
     WatchMode,
@@ -93,9 +93,9 @@ impl Worker {
         let (path, value) = (self.path(), self.value());
         let create = self.client.create(&path).data(value);
         let create = match self.rng.u8(..6) {
-            0 => create.ephemeral(),
-            1 => create.sequential(),
-            2 => create.ephemeral().sequential().protected(),
+            0 => create.mode(CreateMode::Ephemeral),
+            1 => create.mode(CreateMode::PersistentSequential),
+            2 => create.mode(CreateMode::EphemeralSequential).protected(),
             3 => create.or_set(),
             4 => create.parents(Parents::Persistent),
             _ => create,
@@ -195,7 +195,7 @@ impl Worker {
         self.common.note(self.name, "create in a container");
         let path = format!("/containers/{}/item-", self.rng.u8(..2));
         let create = self.client.create(&path).parents(Parents::Containers);
-        let created = create.ephemeral().sequential().await;
+        let created = create.mode(CreateMode::EphemeralSequential).await;
         if let Some(created) = self.take(created) {
             self.take(self.client.delete(&created.path).await);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zoolet::Client;
-use zoolet::client::{ConnectionState, Error};
+use zoolet::client::{ConnectionState, CreateMode, Error};
 use zoolet::protocol::{ErrorCode, EventType};
 use zoolet::testing::RequestFilter;
 
@@ -14,7 +14,7 @@ async fn a_session_that_is_expired_is_gone_with_its_ephemerals_when_that_returns
     for way in WAYS {
         let server = way.server().await;
         let (owner, other) = (way.connect(&server).await, way.connect(&server).await);
-        owner.create("/mine").ephemeral().await.unwrap();
+        owner.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
         let watch = other.exists("/mine").and_watch().await.unwrap();
         let session = owner.session_id();
         assert_eq!(server.session(session).expire(), Ok(1));
@@ -50,7 +50,7 @@ async fn a_connection_that_is_cut_leaves_the_session_alive() {
         let server = way.server().await;
         let client = way.connect(&server).await;
         let (session, mut state) = (client.session_id(), client.state());
-        client.create("/mine").ephemeral().await.unwrap();
+        client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
         assert_eq!(server.session(session).cut(), Ok(1));
         state.wait_for(|state| *state == Some(ConnectionState::Reconnected)).await.unwrap();
         assert_eq!(client.session_id(), session);
@@ -81,7 +81,8 @@ async fn a_protected_create_finds_what_it_has_created() {
         let client = way.connect(&server).await;
         client.create("/locks").await.unwrap();
         let fault = server.everyone().cut_before_reply(RequestFilter::next(1).creates()).unwrap();
-        let created = client.create("/locks/lock-").ephemeral().sequential().protected().await;
+        let created =
+            client.create("/locks/lock-").mode(CreateMode::EphemeralSequential).protected().await;
         let created = created.unwrap();
         fault.has_hit(1).await;
         let children = client.children("/locks").await.unwrap().to_vec();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zoolet::Client;
-use zoolet::client::{ConnectionState, Error, RetryPolicy};
+use zoolet::client::{ConnectionState, CreateMode, Error, RetryPolicy};
 use zoolet::testing::TestServer;
 
 use super::{WAYS, Way, wait_for};
@@ -49,7 +49,7 @@ async fn whoever_connects_to_a_frozen_server_is_served_when_it_goes_on() {
 async fn a_frozen_server_expires_nobody_and_when_it_goes_on_those_whose_time_ran_out() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
-    client.create("/mine").ephemeral().await.unwrap();
+    client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
     let session = client.session_id();
     server.freeze().unwrap();
     tokio::time::sleep(Duration::from_secs(61)).await;
@@ -57,7 +57,7 @@ async fn a_frozen_server_expires_nobody_and_when_it_goes_on_those_whose_time_ran
     server.thaw();
     let other = server.connect().await.unwrap();
     assert_eq!(other.exists("/mine").await.unwrap(), None);
-    client.create("/again").ephemeral().await.unwrap();
+    client.create("/again").mode(CreateMode::Ephemeral).await.unwrap();
     assert_ne!(client.session_id(), session);
 }
 
@@ -94,7 +94,7 @@ async fn what_a_client_sent_before_it_gave_up_still_comes() {
 async fn a_session_whose_network_is_gone_expires_in_its_time_and_others_go_on() {
     let server = TestServer::start().await.unwrap();
     let (gone, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
-    gone.create("/mine").ephemeral().await.unwrap();
+    gone.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
     server.session(gone.session_id()).freeze().unwrap();
     tokio::time::sleep(Duration::from_secs(58)).await;
     assert!(other.exists("/mine").await.unwrap().is_some());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zoolet::client::{ConnectionState, Error, RetryPolicy};
+use zoolet::client::{ConnectionState, CreateMode, Error, RetryPolicy};
 use zoolet::storage::{Durability, SimDisk, StorageConfig};
 use zoolet::testing::{FaultError, Scope, TestServer, TestServerError};
 use zoolet::{Client, protocol::SessionId};
@@ -15,7 +15,7 @@ async fn a_restarted_server_has_its_data_its_sessions_and_its_address() {
         let server = way.server().await;
         let address = server.connect_string();
         let client = way.connect(&server).await;
-        client.create("/kept").ephemeral().await.unwrap();
+        client.create("/kept").mode(CreateMode::Ephemeral).await.unwrap();
         let session = client.session_id();
         server.restart().await.unwrap();
         assert!(client.exists("/kept").await.unwrap().is_some());
@@ -170,4 +170,33 @@ async fn hundreds_of_servers_run_beside_each_other() {
         assert_eq!(&data[..], number.to_string().as_bytes());
         assert_eq!(server.connections().unwrap().len(), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_of_a_server_that_is_dropped_close_at_once_and_of_one_that_is_stopped_wait() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    drop(server.clone());
+    server.stop().await;
+    assert_eq!(*client.state().borrow(), Some(ConnectionState::Suspended));
+    server.restart().await.unwrap();
+    assert!(client.exists("/").await.unwrap().is_some());
+    let start = tokio::time::Instant::now();
+    drop(server);
+    assert_eq!(client.exists("/").await, Err(Error::Closed));
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn what_a_builder_was_told_before_a_whole_configuration_holds() {
+    let disk = SimDisk::default();
+    let builder = TestServer::builder().tcp().sim_disk(disk);
+    let server = builder.config(zoolet::Config::default()).start().await.unwrap();
+    assert!(server.address().is_some() && server.sim_disk().is_some());
+    let directory = tempfile::tempdir().unwrap();
+    let listen = ([127, 0, 0, 1], 0).into();
+    let builder = zoolet::Server::builder().listen(listen).data_dir(directory.path());
+    let server = builder.config(zoolet::Config::default()).start().await.unwrap();
+    assert!(server.local_addr().is_some());
+    assert!(directory.path().join("version-2").exists());
 }

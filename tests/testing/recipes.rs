@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zoolet::client::{ConnectionState, RetryPolicy};
-use zoolet::protocol::Zxid;
+use zoolet::protocol::{ErrorCode, Zxid};
 use zoolet::testing::{RequestFilter, TestServer};
 use zoolet::{Client, InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch};
 
@@ -141,4 +141,21 @@ async fn leadership_passes_on_when_the_network_of_the_leader_is_gone() {
     server.session(one.session_id()).freeze().unwrap();
     second.await_leadership().await.unwrap();
     assert!(!first.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_session_is_over_counts_as_its_loss() {
+    for way in WAYS {
+        let server = way.server().await;
+        let client = way.connect(&server).await;
+        let before = client.session_id();
+        let creates = RequestFilter::next(1).creates().below("/locks/stock");
+        server.everyone().fail(creates, ErrorCode::SESSION_EXPIRED).unwrap();
+        let guard = mutex(&client).acquire().await.unwrap();
+        assert_ne!(client.session_id(), before);
+        guard.release().await.unwrap();
+        let reads = RequestFilter::next(1).below("/a");
+        server.everyone().fail(reads, ErrorCode::SESSION_EXPIRED).unwrap();
+        assert_eq!(client.exists("/a").await, Err(zoolet::client::Error::Lost));
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use zoolet::InterProcessMutex;
-use zoolet::client::ConnectionState;
+use zoolet::client::{ConnectionState, CreateMode};
 use zoolet::testing::{FaultError, TestServer};
 
 use super::{WAYS, wait_for};
@@ -14,7 +14,7 @@ async fn sessions_expire_at_once_when_the_clock_of_the_server_is_moved_on() {
         let server = way.server().await;
         let client = way.connect(&server).await;
         let session = client.session_id();
-        client.create("/mine").ephemeral().await.unwrap();
+        client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
         server.advance(Duration::from_secs(59)).unwrap();
         assert_eq!(client.session_id(), session);
         assert!(client.exists("/mine").await.unwrap().is_some(), "it was heard of");
@@ -33,7 +33,7 @@ async fn the_ticker_goes_on_from_where_the_clock_was_moved_to() {
     let other = server.connect().await.unwrap();
     let builder = zoolet::Client::builder().session_timeout(Duration::from_secs(2));
     let client = builder.connect(server.dialer()).await.unwrap();
-    client.create("/mine").ephemeral().await.unwrap();
+    client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
     let watch = other.exists("/mine").and_watch().await.unwrap();
     let frozen = server.session(client.session_id()).freeze().unwrap();
     let gone = tokio::time::timeout(Duration::from_secs(20), watch.watcher).await;
@@ -46,8 +46,16 @@ async fn ttl_znodes_go_by_the_wall_time_and_sessions_do_not() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let session = client.session_id();
-    client.create("/soon").ttl(Duration::from_secs(3_600)).await.unwrap();
-    client.create("/later").ttl(Duration::from_secs(9_000)).await.unwrap();
+    client
+        .create("/soon")
+        .mode(CreateMode::PersistentWithTtl(Duration::from_secs(3_600)))
+        .await
+        .unwrap();
+    client
+        .create("/later")
+        .mode(CreateMode::PersistentWithTtl(Duration::from_secs(9_000)))
+        .await
+        .unwrap();
     server.sweep().unwrap();
     assert!(client.exists("/soon").await.unwrap().is_some());
     server.skew_wall_time(3_601_000).unwrap();
@@ -124,7 +132,12 @@ async fn times_beyond_all_reason_are_refused_and_do_nothing() {
     server.advance(far).unwrap();
     assert!(matches!(server.advance(far), Err(FaultError::TooLong(_))));
     let other = server.connect().await.unwrap();
-    let late = other.create("/c").ttl(Duration::from_secs(1)).await.unwrap().stat;
+    let late = other
+        .create("/c")
+        .mode(CreateMode::PersistentWithTtl(Duration::from_secs(1)))
+        .await
+        .unwrap()
+        .stat;
     assert!(late.ctime > stat.ctime + 800 * 365 * 86_400_000);
     server.skew_wall_time(-(far.as_millis() as i64)).unwrap();
     server.sweep().unwrap();

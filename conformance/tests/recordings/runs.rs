@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zoolet::client::{Client, RetryPolicy};
+use zoolet::client::{Client, CreateMode, RetryPolicy};
 use zoolet::protocol::{
     Acl, Auth, Check, Delete, Dial, Encode, ErrorCode, Expect, Id, MultiOp, MultiReadOp, OpCode,
     Permissions, RawPath, Read, Request, Session, SetData, Transport, WatchMode, Write, Xid,
@@ -77,10 +77,10 @@ pub(super) async fn every_operation() -> Recorded {
     client.authenticate("digest", "ann:secret").await?;
     client.who_am_i().await?;
     client.create("/a").data("x").await?;
-    client.create("/a/ephemeral").ephemeral().await?;
-    client.create("/a/numbered-").sequential().await?;
-    client.create("/a/container").container().await?;
-    client.create("/a/ttl").ttl(60 * SECOND).await?;
+    client.create("/a/ephemeral").mode(CreateMode::Ephemeral).await?;
+    client.create("/a/numbered-").mode(CreateMode::PersistentSequential).await?;
+    client.create("/a/container").mode(CreateMode::Container).await?;
+    client.create("/a/ttl").mode(CreateMode::PersistentWithTtl(60 * SECOND)).await?;
     let own = vec![
         Acl { permissions: Permissions::ALL, id: Id::new("auth", "") },
         Acl { permissions: Permissions::READ, id: Id::new("ip", "127.0.0.1/8") },
@@ -199,7 +199,7 @@ pub(super) async fn a_session_that_expires_while_it_is_connected() -> Recorded {
     let server = TestServer::start().await?;
     let recorder = server.record();
     let (one, other) = (patient(&server).await?, server.connect().await?);
-    one.create("/e").ephemeral().await?;
+    one.create("/e").mode(CreateMode::Ephemeral).await?;
     one.exists("/e").and_watch().await?;
     server.session(one.session_id()).expire()?;
     other.exists("/e").await?;
@@ -210,7 +210,7 @@ pub(super) async fn numbers_below_the_root() -> Recorded {
     let server = TestServer::start().await?;
     let recorder = server.record();
     let client = server.connect().await?;
-    client.create("/numbered-").sequential().await?;
+    client.create("/numbered-").mode(CreateMode::PersistentSequential).await?;
     client.exists("/").await?;
     client.close().await?;
     Ok(recorder.script())
@@ -220,7 +220,7 @@ pub(super) async fn a_container_that_is_swept() -> Recorded {
     let server = TestServer::start().await?;
     let recorder = server.record();
     let (one, other) = (server.connect().await?, server.connect().await?);
-    one.create("/c").container().await?;
+    one.create("/c").mode(CreateMode::Container).await?;
     one.create("/c/d").await?;
     let watched = other.exists("/c").and_watch().await?;
     one.delete("/c/d").await?;

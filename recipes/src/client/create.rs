@@ -1,16 +1,16 @@
-//! Creating znodes: modes, parents, and creates that survive a lost answer.
+//! Creating znodes: parents, and creates that survive a lost answer.
 
 use std::future::IntoFuture;
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    Acl, CreateFlags, CreateKind, ErrorCode, MultiOp, Request, Response, SessionId, Stat, Write,
+    Acl, CreateKind, CreateMode, ErrorCode, MultiOp, Request, Response, SessionId, Stat, Write,
     ZPath,
 };
 
 use super::Client;
 use super::error::Error;
-use super::operation::{Boxed, Operation, Sent, reading};
+use super::operation::{About, Boxed, Operation, Sent, reading};
 use super::retry::Retry;
 
 /// What was created.
@@ -46,7 +46,7 @@ pub enum Parents {
 }
 
 /// A call to create a znode: persistent, with empty data and open to everyone, unless told
-/// otherwise.
+/// otherwise. Each method replaces what it said before; none changes what another said.
 #[derive(Debug, Clone)]
 #[must_use = "a call is made when it is awaited or sent"]
 pub struct Create {
@@ -54,8 +54,7 @@ pub struct Create {
     path: String,
     data: Bytes,
     acl: Vec<Acl>,
-    flags: CreateFlags,
-    kind: CreateKind,
+    mode: CreateMode,
     parents: Option<Parents>,
     is_protected: bool,
     or_set: bool,
@@ -77,8 +76,7 @@ impl Client {
             path: path.to_owned(),
             data: Bytes::new(),
             acl: vec![Acl::open()],
-            flags: CreateFlags::PERSISTENT,
-            kind: CreateKind::Create2,
+            mode: CreateMode::Persistent,
             parents: None,
             is_protected: false,
             or_set: false,
@@ -100,38 +98,19 @@ impl Create {
         self
     }
 
-    /// To go with the session.
-    pub fn ephemeral(mut self) -> Self {
-        self.flags = CreateFlags(self.flags.0 | CreateFlags::EPHEMERAL.0);
-        self
-    }
-
-    /// With a number after its name, of ten digits, greater than that of every child of the same
-    /// parent before it.
-    pub fn sequential(mut self) -> Self {
-        self.flags = match self.flags {
-            CreateFlags::PERSISTENT_WITH_TTL => CreateFlags::PERSISTENT_SEQUENTIAL_WITH_TTL,
-            flags => CreateFlags(flags.0 | CreateFlags::PERSISTENT_SEQUENTIAL.0),
-        };
-        self
-    }
-
-    /// To go some time after its last child.
-    pub fn container(mut self) -> Self {
-        self.flags = CreateFlags::CONTAINER;
-        self.kind = CreateKind::Container;
-        self
-    }
-
-    /// To go when it was not changed for this long and has no children. ZooKeeper must be told to
-    /// allow this (`extendedTypesEnabled`).
-    pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
-        self.flags = match self.flags {
-            CreateFlags::PERSISTENT_SEQUENTIAL => CreateFlags::PERSISTENT_SEQUENTIAL_WITH_TTL,
-            _ => CreateFlags::PERSISTENT_WITH_TTL,
-        };
-        let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
-        self.kind = CreateKind::Ttl { ttl_ms };
+    /// Of this mode, instead of [`CreateMode::Persistent`].
+    ///
+    /// ```no_run
+    /// use zoolet_recipes::client::{Client, CreateMode};
+    ///
+    /// # async fn example(client: Client) -> Result<(), zoolet_recipes::client::Error> {
+    /// let created = client.create("/queue/item-").mode(CreateMode::EphemeralSequential).await?;
+    /// assert_eq!(created.stat.ephemeral_owner, client.session_id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn mode(mut self, mode: CreateMode) -> Self {
+        self.mode = mode;
         self
     }
 
@@ -168,14 +147,19 @@ impl Create {
 
     fn operation(&self, path: &str) -> Operation<Created> {
         // The parent is what must be valid: with a number a path may end with a slash.
-        let checked = if self.flags.is_sequential() { format!("{path}0") } else { path.to_owned() };
+        let checked =
+            if self.mode.flags().is_sequential() { format!("{path}0") } else { path.to_owned() };
         let create = self.body(&self.client.server_path(path));
         let request = ZPath::check(&checked)
             .map(|()| Request::Write(Write::Op(MultiOp::Create(create))))
             .map_err(Error::from);
         let reading =
             reading!(Response::PathStat(path, stat) => Created { path: path.to_string(), stat });
-        let operation = self.client.prepared(path, reading, request);
+        let operation = self.client.prepared(About::Path(path.to_owned()), reading, request);
+        let operation = operation.localized(|client, created| Created {
+            path: client.local_path(&created.path),
+            ..created
+        });
         match self.bound {
             Some(session) => operation.bound_to(session),
             None => operation,
@@ -184,11 +168,15 @@ impl Create {
 
     fn body(&self, server_path: &str) -> zoolet_protocol::Create {
         zoolet_protocol::Create {
-            kind: self.kind,
+            // The answer has the Stat, as those of the other two operations have.
+            kind: match self.mode.kind() {
+                CreateKind::Create => CreateKind::Create2,
+                kind => kind,
+            },
             path: server_path.into(),
             data: Some(self.data.clone()),
             acl: Some(self.acl.clone()),
-            flags: self.flags,
+            flags: self.mode.flags(),
         }
     }
 
@@ -199,19 +187,17 @@ impl Create {
             None => self.path.clone(),
         };
         let mut retry = Retry::new(&self.client.retry);
-        let mut created = loop {
+        loop {
             match self.create_with_parents(&path).await {
-                Ok(created) => break created,
+                Ok(created) => return Ok(created),
                 Err(error) => retry.after(error, self.is_protected).await?,
             }
             if let Some(id) = &id
                 && let Some(created) = self.find_again(id, &mut retry).await?
             {
-                break created;
+                return Ok(created);
             }
-        };
-        created.path = self.client.local_path(&created.path);
-        Ok(created)
+        }
     }
 
     /// As [`Create::find`], until it can be asked.
@@ -236,9 +222,7 @@ impl Create {
                 }
                 (Some(ErrorCode::NODE_EXISTS), _) if self.or_set => {
                     match self.client.set(path, self.data.clone()).send().await {
-                        Ok(stat) => {
-                            return Ok(Created { path: self.client.server_path(path), stat });
-                        }
+                        Ok(stat) => return Ok(Created { path: path.to_owned(), stat }),
                         // It went away in between.
                         Err(error) if error.is(ErrorCode::NO_NODE) => {}
                         Err(error) => return Err(error),
@@ -266,10 +250,10 @@ impl Create {
         for name in names.iter().filter(|name| name.starts_with(id)) {
             let path = if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") };
             let Some(stat) = self.client.exists(&path).send().await? else { continue };
-            let is_ours = !self.flags.is_ephemeral()
+            let is_ours = !self.mode.flags().is_ephemeral()
                 || stat.ephemeral_owner == self.bound.unwrap_or_else(|| self.client.session_id());
             if is_ours && found.is_none() {
-                found = Some(Created { path: self.client.server_path(&path), stat });
+                found = Some(Created { path, stat });
             } else {
                 // Of a session that is over, or made twice.
                 self.client.delete(&path).guaranteed();
@@ -314,10 +298,11 @@ impl Client {
             ancestor = parent(ancestor);
         }
         let create = |path: &String| {
-            let (kind, flags) = match parents {
-                Parents::Containers => (CreateKind::Container, CreateFlags::CONTAINER),
-                Parents::Persistent => (CreateKind::Create, CreateFlags::PERSISTENT),
+            let mode = match parents {
+                Parents::Containers => CreateMode::Container,
+                Parents::Persistent => CreateMode::Persistent,
             };
+            let (kind, flags) = (mode.kind(), mode.flags());
             let (path, data) = (path.as_str().into(), Some(Bytes::new()));
             let acl = Some(acl.to_vec());
             MultiOp::Create(zoolet_protocol::Create { kind, path, data, acl, flags })

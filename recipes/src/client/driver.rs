@@ -22,7 +22,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use zoolet_protocol::{Dial, Transport};
 
+use super::call::Outcome;
 use super::clock::{Instant, now};
+use super::connecting::{ConnectError, Failure, Failures};
 use super::proof::Servers;
 use super::session::{Broken, Session};
 use super::state::ConnectionState;
@@ -38,6 +40,8 @@ pub(crate) struct Shared {
     /// Told when the session is proved to live after it was not, and when something else than time has
     /// changed what is known of it.
     pub(crate) proof: watch::Sender<()>,
+    /// What the last try to connect met, if it failed.
+    pub(crate) failure: watch::Sender<Option<Failure>>,
     pub(crate) runtime: Handle,
 }
 
@@ -78,6 +82,7 @@ impl Shared {
             changed: Notify::new(),
             state: watch::Sender::new(None),
             proof: watch::Sender::new(()),
+            failure: watch::Sender::new(None),
             runtime,
         })
     }
@@ -312,28 +317,29 @@ impl Inner {
     }
 }
 
-/// Keeps the session connected until it is closed.
+/// Keeps the session connected until it is closed, or no server can be connected to any more.
 pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
     let mut delay = DIAL_AGAIN_AFTER;
+    let mut failures = Failures::default();
     while !shared.look(Session::is_closed) {
-        let attempt = shared.look(Session::attempt);
-        let dialed = during(&shared, tokio::time::timeout(attempt, dialer.dial())).await;
-        match dialed {
-            Some(Ok(Ok(transport))) => {
-                shared.attach(transport);
-                let before = now();
-                tokio::select! {
-                    biased;
-                    () = serve(&shared) => {}
-                    () = find_read_write(&shared, &*dialer) => shared.disconnect(),
-                }
+        let before = now();
+        match connect_once(&shared, &*dialer).await {
+            None => return,
+            Some(Ok(())) => {
+                failures = Failures::default();
                 if now() > before + delay {
                     delay = DIAL_AGAIN_AFTER;
                 }
             }
-            Some(Ok(Err(error))) => tracing::debug!("cannot connect: {error}"),
-            Some(Err(_)) => tracing::debug!("cannot connect in {attempt:?}"),
-            None => return,
+            Some(Err(cause)) => {
+                tracing::debug!("cannot connect: {cause}");
+                let failure = failures.note(cause, dialer.servers(), dialer.is_gone());
+                shared.failure.send_replace(Some(failure));
+            }
+        }
+        if dialer.is_gone() {
+            tracing::debug!("the server in this process is gone, and the session with it");
+            return shared.with(|session, _now| session.end(Outcome::Closed));
         }
         // Jitter keeps the clients of a server that comes back apart.
         let pause = delay.mul_f64(0.5 + fastrand::f64() / 2.0);
@@ -360,6 +366,34 @@ async fn find_read_write(shared: &Shared, dialer: &dyn Dial) {
             return;
         }
     }
+}
+
+/// Connects to the next server and serves the connection until it is gone; an error if that was no
+/// session's, and nothing if the session was closed meanwhile.
+async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<(), ConnectError>> {
+    let attempt = shared.look(Session::attempt);
+    let dialed = during(shared, tokio::time::timeout(attempt, dialer.dial())).await?;
+    let transport = match dialed {
+        Ok(Ok(transport)) => transport,
+        Ok(Err(error)) => return Some(Err(error.into())),
+        Err(_) => return Some(Err(ConnectError::unanswered(attempt))),
+    };
+    let (before, start) = (shared.look(Session::connections), now());
+    shared.attach(transport);
+    tokio::select! {
+        biased;
+        () = serve(shared) => {}
+        () = find_read_write(shared, dialer) => shared.disconnect(),
+    }
+    Some(if shared.look(Session::connections) > before {
+        Ok(())
+    } else if now() >= start + attempt {
+        let text = format!("a server was connected to and opened no session within {attempt:?}");
+        Err(ConnectError::TimedOut(text))
+    } else {
+        let text = "a server closed the connection before it opened a session";
+        Err(ConnectError::Other(text.to_owned()))
+    })
 }
 
 /// Waits for `future` while the session's time is kept; nothing if it is closed meanwhile.

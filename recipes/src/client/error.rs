@@ -1,5 +1,6 @@
 //! What may go wrong, by what the caller may conclude from it.
 
+use super::connecting::ConnectError;
 use zoolet_protocol::{DecodeError, ErrorCode, OpCode, PathError};
 
 /// Why a call did not give what it should, and what may be concluded.
@@ -45,7 +46,8 @@ pub enum Error {
     /// The session that it depended on is over.
     #[error("the session is lost")]
     Lost,
-    /// The client was closed.
+    /// The client is closed: its user closed it, the server refused its credentials, or the server
+    /// in this process to which it was connected has ended.
     #[error("the client is closed")]
     Closed,
     /// The path names no znode: nothing was sent.
@@ -54,9 +56,9 @@ pub enum Error {
     /// The list of servers cannot be read.
     #[error("{0}")]
     Hosts(String),
-    /// No server could be connected to in time.
-    #[error("no server could be connected to in time: {0}")]
-    Unreachable(String),
+    /// No server could be connected to; what the last try met.
+    #[error("no server could be connected to: {0}")]
+    Unreachable(ConnectError),
     /// The credentials were refused by the server.
     #[error("the server refused the credentials")]
     AuthFailed,

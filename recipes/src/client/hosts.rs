@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zoolet_protocol::{Dial, Dialing, Searching, Transport, ZPath};
 
+use super::connecting::lookup_error;
 use super::error::Error;
 use super::tcp::TcpTransport;
 
@@ -115,7 +116,9 @@ impl Dial for Hosts {
         let addresses = Arc::clone(&self.addresses);
         Box::pin(async move {
             let address = &addresses[index];
-            let stream = TcpStream::connect(address.as_str())
+            let found = tokio::net::lookup_host(address.as_str()).await;
+            let found: Vec<_> = found.map_err(|error| lookup_error(address, &error))?.collect();
+            let stream = TcpStream::connect(&found[..])
                 .await
                 .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
             let transport: Box<dyn Transport> = Box::new(TcpTransport::new(stream)?);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use zoolet_protocol::{
-    DecodeError, DecodeFault, ErrorCode, OpCode, ReplyHeader, Request, Response, SessionId, ZPath,
+    DecodeError, DecodeFault, ErrorCode, OpCode, RawPath, ReplyHeader, Request, Response,
+    SessionId, ZPath,
 };
 
 use super::Client;
@@ -26,6 +27,8 @@ pub(crate) type Reading<T> = fn(&ReplyHeader, Response) -> Result<T, Unfit>;
 pub(crate) enum Unfit {
     /// A refusal.
     Refused(ErrorCode),
+    /// A refusal of a multi, because of one of its operations.
+    RefusedAt(usize, ErrorCode),
     /// The answer to something else.
     Shape,
 }
@@ -36,6 +39,38 @@ impl Unfit {
     }
 }
 
+/// What a call is about, as the caller names it, for errors.
+#[derive(Debug, Clone)]
+pub(crate) enum About {
+    Path(String),
+    /// The operations of a multi.
+    Ops(Vec<(OpCode, RawPath)>),
+}
+
+impl About {
+    fn path(&self) -> String {
+        match self {
+            Self::Path(path) => path.clone(),
+            Self::Ops(ops) => ops.first().map(|(_, path)| path.to_string()).unwrap_or_default(),
+        }
+    }
+
+    /// The error of a refusal because of one operation.
+    fn refused_at(&self, index: usize, multi: OpCode, code: ErrorCode) -> Error {
+        let refused = match self {
+            Self::Ops(ops) => ops.get(index),
+            Self::Path(_) => None,
+        };
+        match refused {
+            Some((op, path)) => Error::Refused { op: *op, path: path.to_string(), code },
+            None => Error::Refused { op: multi, path: self.path(), code },
+        }
+    }
+}
+
+/// How paths in an answer become those that the client names.
+type Localize<T> = fn(&Client, T) -> T;
+
 /// A call that waits to be made: by `await`, with what is lost on the way tried again, or by
 /// [`Operation::send`].
 #[must_use = "a call is made when it is awaited or sent"]
@@ -43,9 +78,9 @@ pub struct Operation<T> {
     pub(crate) client: Client,
     /// The request, unless it cannot be made.
     pub(crate) request: Result<Request, Error>,
-    /// As the caller names it, for errors.
-    path: String,
+    about: About,
     reading: Reading<T>,
+    localize: Option<Localize<T>>,
     /// Whether it may be carried out twice.
     is_read: bool,
     /// The session in which it makes sense.
@@ -63,6 +98,19 @@ impl<T> Operation<T> {
     pub(crate) fn bound_to(mut self, session: SessionId) -> Self {
         self.bound = Some(session);
         self
+    }
+
+    /// Makes the call, and tells paths in its answer as the client names them.
+    pub(crate) fn localized(mut self, localize: Localize<T>) -> Self {
+        self.localize = Some(localize);
+        self
+    }
+
+    fn sent(&self, answer: Result<Answer, Error>) -> Sent<T> {
+        // Without a root there is nothing to do.
+        let localize = self.localize.filter(|_| !self.client.root.is_empty());
+        let localize = localize.map(|localize| (self.client.clone(), localize));
+        Sent { answer, about: self.about.clone(), reading: self.reading, localize }
     }
 
     /// Makes the call until it is answered, whatever happens to the connection, or until the
@@ -84,7 +132,7 @@ impl<T> Operation<T> {
 
     /// Makes the call now, and has these watches there from now on.
     pub(crate) fn send_watching(self, watches: Vec<Registration>) -> Sent<T> {
-        let answer = self.request.map(|request| {
+        let answer = self.request.clone().map(|request| {
             let call = Call::new(request.op_code());
             let answer = Answer(Arc::clone(&call));
             let submission =
@@ -92,7 +140,7 @@ impl<T> Operation<T> {
             self.client.shared().with(|session, now| session.submit(submission, now));
             answer
         });
-        Sent { answer, path: self.path, reading: self.reading }
+        self.sent(answer)
     }
 
     fn send_with(&self, watch: Option<Registration>) -> Sent<T> {
@@ -104,7 +152,7 @@ impl<T> Operation<T> {
             self.client.shared().with(|session, now| session.submit(submission, now));
             answer
         });
-        Sent { answer, path: self.path.clone(), reading: self.reading }
+        self.sent(answer)
     }
 }
 
@@ -135,8 +183,9 @@ impl<T: Send + 'static> IntoFuture for Operation<T> {
 #[must_use = "the answer tells whether it was done"]
 pub struct Sent<T> {
     answer: Result<Answer, Error>,
-    path: String,
+    about: About,
     reading: Reading<T>,
+    localize: Option<(Client, Localize<T>)>,
 }
 
 impl<T> Future for Sent<T> {
@@ -150,28 +199,32 @@ impl<T> Future for Sent<T> {
         };
         let op = answer.0.op;
         let outcome = ready!(Pin::new(answer).poll(context));
-        Poll::Ready(read(outcome, op, &this.path, this.reading))
+        let answer = read(outcome, op, &this.about, this.reading);
+        Poll::Ready(match &this.localize {
+            Some((client, localize)) => answer.map(|answer| localize(client, answer)),
+            None => answer,
+        })
     }
 }
 
 pub(crate) fn read<T>(
     outcome: Outcome,
     op: OpCode,
-    path: &str,
+    about: &About,
     reading: Reading<T>,
 ) -> Result<T, Error> {
-    let path = path.to_owned();
     let (header, body) = match outcome {
         Outcome::Answered(header, body) => (header, body),
-        Outcome::ConnectionLost => return Err(Error::Unknown { op, path }),
-        Outcome::NotSent => return Err(Error::NotSent { op, path }),
+        Outcome::ConnectionLost => return Err(Error::Unknown { op, path: about.path() }),
+        Outcome::NotSent => return Err(Error::NotSent { op, path: about.path() }),
         Outcome::SessionLost => return Err(Error::Lost),
         Outcome::Closed => return Err(Error::Closed),
     };
     let response = if header.err.is_ok() { Response::decode(op, &body)? } else { Response::Empty };
     reading(&header, response).map_err(|unfit| match unfit {
         Unfit::Refused(ErrorCode::AUTH_FAILED) => Error::AuthFailed,
-        Unfit::Refused(code) => Error::Refused { op, path, code },
+        Unfit::Refused(code) => Error::Refused { op, path: about.path(), code },
+        Unfit::RefusedAt(index, code) => about.refused_at(index, op, code),
         Unfit::Shape => {
             DecodeError { record: "Response", fault: DecodeFault::UnknownCode(op.0) }.into()
         }
@@ -199,18 +252,18 @@ impl Client {
     ) -> Operation<T> {
         let request =
             ZPath::check(path).map(|()| request(self.server_path(path))).map_err(Error::from);
-        self.prepared(path, reading, request)
+        self.prepared(About::Path(path.to_owned()), reading, request)
     }
 
     /// An operation whose request was made, or cannot be.
     pub(crate) fn prepared<T>(
         &self,
-        path: &str,
+        about: About,
         reading: Reading<T>,
         request: Result<Request, Error>,
     ) -> Operation<T> {
         let is_read = matches!(request, Ok(Request::Read(_)));
         let client = self.clone();
-        Operation { client, request, path: path.to_owned(), reading, is_read, bound: None }
+        Operation { client, request, about, reading, localize: None, is_read, bound: None }
     }
 }

@@ -11,7 +11,7 @@ use zoolet_protocol::{
 
 use super::call::{Answer, Call};
 use super::error::Error;
-use super::operation::{Operation, Reading, Sent, Unfit, read, reading};
+use super::operation::{About, Operation, Reading, Sent, Unfit, read, reading};
 use super::session::Registration;
 use super::watcher::{PersistentWatcher, Watcher};
 use super::watches::{Cell, Kind};
@@ -90,10 +90,14 @@ impl Client {
         self.operation(path, reading, |path| Request::Read(Read::Sync(path.into())))
     }
 
-    /// The session's ephemerals whose paths begin with `prefix`.
+    /// The paths of the session's ephemerals that begin with `prefix`. Under a
+    /// [namespace](Client::namespace) only those below it are told.
     pub fn ephemerals(&self, prefix: &str) -> Operation<Names> {
         let reading = reading!(Response::Names(names) => names);
-        self.operation(prefix, reading, |path| Request::Read(Read::GetEphemerals(path.into())))
+        let request = |path: String| Request::Read(Read::GetEphemerals(path.into()));
+        self.operation(prefix, reading, request).localized(|client, paths| {
+            paths.iter().filter_map(|path| client.path_below_root(path)).collect()
+        })
     }
 
     /// Who the server takes this client for.
@@ -118,7 +122,11 @@ impl Client {
             MultiReadOp::GetChildren(path) => MultiReadOp::GetChildren(server_path(path)),
         });
         let request = Ok(Request::Read(Read::MultiRead(ops.collect())));
-        self.prepared("/", reading!(Response::Multi(results) => results), request)
+        self.prepared(
+            About::Path("/".to_owned()),
+            reading!(Response::Multi(results) => results),
+            request,
+        )
     }
 
     /// Adds an identity, now and after every reconnect.
@@ -136,7 +144,8 @@ impl Client {
         let call = Call::new(OpCode::AUTH);
         let answer = Answer(Arc::clone(&call));
         self.shared().with(|session, now| session.authenticate(auth, call, now));
-        read(answer.await, OpCode::AUTH, "", reading!(Response::Empty => ()))
+        let about = About::Path(String::new());
+        read(answer.await, OpCode::AUTH, &about, reading!(Response::Empty => ()))
     }
 
     /// Watches all changes of a znode and of its children, or, with
@@ -170,7 +179,8 @@ impl Client {
     ) -> Sent<()> {
         let paths = watches.iter().map(|watch| (watch.kind, watch.path.as_str()));
         let request = rewatch::registration(paths, seen);
-        let operation = self.prepared("", reading!(Response::Empty => ()), Ok(request));
+        let operation =
+            self.prepared(About::Path(String::new()), reading!(Response::Empty => ()), Ok(request));
         operation.bound_to(session).send_watching(watches)
     }
 }

@@ -478,6 +478,13 @@ impl Session {
                 return Err(Broken::OutOfOrder { expected, got: header.xid });
             }
         };
+        if header.err == ErrorCode::SESSION_EXPIRED {
+            // As if the server had refused the session at the handshake.
+            self.complete(&sent.call, Outcome::SessionLost);
+            self.handle_disconnected();
+            self.lose(now);
+            return Err(Broken::Expired);
+        }
         if !sent.checks.is_empty() {
             let results = proof::results_of(header.err, &body);
             self.proof.handle_checked(&sent.checks, results.as_deref(), sent.at, now);

@@ -4,13 +4,13 @@ use std::future::IntoFuture;
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    Acl, ErrorCode, Expect, MultiOp, MultiResult, ReplyHeader, Request, Response, SessionId, Stat,
-    Write, Zxid,
+    Acl, ErrorCode, Expect, MultiOp, MultiResult, OpCode, ReplyHeader, Request, Response,
+    SessionId, Stat, Write, Zxid,
 };
 
 use super::Client;
 use super::error::Error;
-use super::operation::{Boxed, Operation, Reading, Sent, Unfit, reading};
+use super::operation::{About, Boxed, Operation, Reading, Sent, Unfit, reading};
 
 impl Client {
     /// Replaces a znode's data.
@@ -29,10 +29,13 @@ impl Client {
         SetAcl { client: self.clone(), path: path.to_owned(), acl, version: Expect::Any }
     }
 
-    /// Several writes, all or none; paths as the client names them. The answer has one result each.
-    /// When one is refused the error is the first refusal's, and nothing happened.
+    /// Several writes, all or none; paths as the client names them, in the answer too, which has one
+    /// result each. When one is refused nothing happened, and the error names that operation and
+    /// its path.
     pub fn multi(&self, ops: Vec<MultiOp>) -> Operation<Vec<MultiResult>> {
-        self.multi_with(ops, multi_results)
+        self.multi_with(ops, multi_results).localized(|client, results| {
+            results.into_iter().map(|result| client.below_own_root(result)).collect()
+        })
     }
 
     /// As [`Client::multi`], for whoever needs no results.
@@ -75,17 +78,10 @@ impl Client {
             Some(session) => multi.bound_to(session).await?,
             None => multi.await?,
         };
-        let refused =
-            results.iter().zip(paths).enumerate().find_map(
-                |(index, (result, about))| match result {
-                    MultiResult::Error(ErrorCode::OK) => None,
-                    MultiResult::Error(code) => {
-                        let (op, path) = about;
-                        Some((index, Error::Refused { op, path, code: *code }))
-                    }
-                    _ => None,
-                },
-            );
+        let refused = refusal(&results).map(|(index, code)| {
+            let (op, path) = paths.get(index).cloned().unwrap_or((OpCode::MULTI, String::new()));
+            (index, Error::Refused { op, path, code })
+        });
         Ok(match refused {
             Some(refused) => Err(refused),
             None => Ok(results.into_iter().map(|result| self.below_own_root(result)).collect()),
@@ -103,10 +99,9 @@ impl Client {
     }
 
     fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: Reading<T>) -> Operation<T> {
-        let first = ops.first().map_or("", |op| op.path().text().unwrap_or_default());
-        let path = first.to_owned();
+        let about = About::Ops(ops.iter().map(|op| (op.op_code(), op.path().clone())).collect());
         let ops = ops.into_iter().map(|op| self.below_root(op)).collect();
-        self.prepared(&path, reading, Ok(Request::Write(Write::Multi(ops))))
+        self.prepared(about, reading, Ok(Request::Write(Write::Multi(ops))))
     }
 
     /// An operation of a multi with its path as the server names it.
@@ -128,19 +123,19 @@ impl Client {
 fn multi_results(header: &ReplyHeader, response: Response) -> Result<Vec<MultiResult>, Unfit> {
     match response {
         Response::Multi(results) if header.err.is_ok() => match refusal(&results) {
-            Some(code) => Err(Unfit::Refused(code)),
+            Some((index, code)) => Err(Unfit::RefusedAt(index, code)),
             None => Ok(results),
         },
         _ => Err(Unfit::of(header)),
     }
 }
 
-/// The code by which a multi was refused: the first that is not that of an operation which would
-/// have been carried out.
-fn refusal(results: &[MultiResult]) -> Option<ErrorCode> {
-    results.iter().find_map(|result| match result {
+/// The operation by which a multi was refused, and the code: the first that is not that of an
+/// operation which would have been carried out.
+fn refusal(results: &[MultiResult]) -> Option<(usize, ErrorCode)> {
+    results.iter().enumerate().find_map(|(index, result)| match result {
         MultiResult::Error(ErrorCode::OK) => None,
-        MultiResult::Error(code) => Some(*code),
+        MultiResult::Error(code) => Some((index, *code)),
         _ => None,
     })
 }
