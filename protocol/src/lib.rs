@@ -30,6 +30,7 @@ mod id;
 mod jute;
 mod multi;
 mod names;
+mod parts;
 mod path;
 mod request;
 mod response;
@@ -47,6 +48,7 @@ pub use id::{Expect, SessionId, Xid, Zxid};
 pub use jute::{Decode, DecodeError, DecodeFault, Encode, Parsed, decode_all, decode_front};
 pub use multi::{MultiOp, MultiReadOp, MultiResult};
 pub use names::Names;
+pub use parts::{Parts, encode_reply_in_parts};
 pub use path::{PathError, RawPath, ZPath};
 pub use request::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, CreateMode, Delete,

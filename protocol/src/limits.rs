@@ -9,3 +9,7 @@ pub const REQUEST_HEADER_BYTES: usize = 8;
 
 /// The bytes of a reply header.
 pub const REPLY_HEADER_BYTES: usize = 16;
+
+/// Data and lists of so many bytes are handed to a socket where they are. To copy fewer is cheaper than
+/// a system call of their own.
+pub const SHARED_BYTES_MIN: usize = 64 << 10;

@@ -6,7 +6,9 @@ use bytestring::ByteString;
 
 use crate::code::{ErrorCode, OpCode};
 use crate::jute::{Decode, DecodeFault, Encode, Parsed, fail};
+use crate::limits::SHARED_BYTES_MIN;
 use crate::names::Names;
+use crate::parts::{Parts, encode_data_in_parts};
 use crate::path::RawPath;
 use crate::record;
 use crate::request::{Check, Create, CreateKind, Delete, Lookup, SetData};
@@ -340,25 +342,53 @@ pub(crate) fn reads_len(reads: &[MultiReadOp]) -> usize {
 
 pub(crate) fn encode_results(results: &[MultiResult], out: &mut BytesMut) {
     for result in results {
-        let err = if let MultiResult::Error(code) = result { *code } else { ErrorCode::OK };
-        MultiHeader { op: result.op_code(), done: false, err }.encode(out);
+        result.encode_entry(out);
+    }
+    MultiHeader::END.encode(out);
+}
+
+/// Like [`encode_results`], but long data and long lists are shared.
+pub(crate) fn encode_results_in_parts(results: &[MultiResult], out: &mut impl Parts) {
+    for result in results {
         match result {
-            MultiResult::Create(path) => path.encode(out),
-            MultiResult::Create2(path, stat) => {
+            MultiResult::Children(names) if names.is_long() => {
+                result.header().encode(out.buffer());
+                names.encode_in_parts(out);
+            }
+            MultiResult::Data(Some(data), stat) if data.len() >= SHARED_BYTES_MIN => {
+                result.header().encode(out.buffer());
+                encode_data_in_parts(data, stat, out);
+            }
+            _ => result.encode_entry(out.buffer()),
+        }
+    }
+    MultiHeader::END.encode(out.buffer());
+}
+
+impl MultiResult {
+    fn header(&self) -> MultiHeader {
+        let err = if let Self::Error(code) = self { *code } else { ErrorCode::OK };
+        MultiHeader { op: self.op_code(), done: false, err }
+    }
+
+    fn encode_entry(&self, out: &mut BytesMut) {
+        self.header().encode(out);
+        match self {
+            Self::Create(path) => path.encode(out),
+            Self::Create2(path, stat) => {
                 path.encode(out);
                 stat.encode(out);
             }
-            MultiResult::Delete | MultiResult::Check => {}
-            MultiResult::SetData(stat) => stat.encode(out),
-            MultiResult::Children(names) => names.encode(out),
-            MultiResult::Data(data, stat) => {
+            Self::Delete | Self::Check => {}
+            Self::SetData(stat) => stat.encode(out),
+            Self::Children(names) => names.encode(out),
+            Self::Data(data, stat) => {
                 data.encode(out);
                 stat.encode(out);
             }
-            MultiResult::Error(code) => code.encode(out),
+            Self::Error(code) => code.encode(out),
         }
     }
-    MultiHeader::END.encode(out);
 }
 
 pub(crate) fn results_len(results: &[MultiResult]) -> usize {

@@ -5,6 +5,8 @@ use std::fmt;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::jute::{Decode, DecodeFault, Encode, Parsed, fail, put_count};
+use crate::limits::SHARED_BYTES_MIN;
+use crate::parts::Parts;
 
 /// A `vector<ustring>` in its wire form: children, ephemerals, paths to watch.
 ///
@@ -74,6 +76,16 @@ impl Names {
             rest = tail;
             Some(std::str::from_utf8(name).expect("names are checked when they are decoded"))
         })
+    }
+
+    /// Whether the list is so long that it is shared rather than copied.
+    pub(crate) fn is_long(&self) -> bool {
+        self.encoded.len() >= SHARED_BYTES_MIN
+    }
+
+    pub(crate) fn encode_in_parts(&self, out: &mut impl Parts) {
+        out.buffer().put_i32(self.count);
+        out.share(&self.encoded);
     }
 
     /// The names as strings of their own.
