@@ -8,10 +8,12 @@ mod wire;
 use std::time::Duration;
 
 use tokio::time::{Instant, advance};
-use wire::{Local, create, create_as, exists_and_watch, is_there, ping};
+use wire::{
+    Local, Tcp, create, create_as, exists_and_watch, is_there, listening_server, ping, set_data,
+};
 use zoolet::protocol::{
-    ConnectRequest, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp,
-    Request, SessionId, WatchedEvent, Write, Zxid,
+    ConnectRequest, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, Lookup, MultiOp,
+    Read, Request, SessionId, WatchedEvent, Write, Xid, Zxid, encode_request,
 };
 use zoolet::{Config, Server, WallTime};
 
@@ -58,6 +60,59 @@ async fn pings_keep_a_session_alive() {
         let (header, _) = client.call(&ping()).await;
         assert_eq!(header.err, ErrorCode::OK);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_in_process_that_was_not_scheduled_in_time_has_its_turn_before_its_session_expires()
+ {
+    let server = Server::builder().start().await.unwrap();
+    let (mut client, _) = Local::connect(&server, 6_000).await;
+    client.call(&create("/mine", CreateFlags::EPHEMERAL)).await;
+    let (mut other, _) = Local::connect(&server, 40_000).await;
+    let pinging = tokio::spawn(async move {
+        loop {
+            // Later than the tick that would end the session, when both are late.
+            tokio::time::sleep(Duration::from_millis(2_500)).await;
+            client.call(&ping()).await;
+        }
+    });
+    tokio::task::yield_now().await;
+    // The thread was busy with something else, and all timers are due at once.
+    advance(Duration::from_secs(20)).await;
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert!(is_there(&mut other, "/mine").await);
+    pinging.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_its_answers_slowly_is_heard_of_and_one_that_takes_none_is_not() {
+    static LARGE: [u8; 900_000] = [7; 900_000];
+    const ANSWERS: usize = 60;
+    let (server, address) = listening_server(Config::default()).await;
+    let (mut other, _) = Local::connect(&server, 40_000).await;
+    let (mut client, _) = Tcp::connect(address, ConnectRequest::new(6_000)).await;
+    client.call(&create("/mine", CreateFlags::EPHEMERAL)).await;
+    client.call(&create("/large", CreateFlags::PERSISTENT)).await;
+    client.call(&Request::Write(Write::Op(set_data("/large", &LARGE)))).await;
+    let get = Request::Read(Read::Lookup(Lookup::GetData("/large".into())));
+    for number in 0..ANSWERS {
+        client.send(&encode_request(Xid(100 + number as i32), &get)).await;
+    }
+    // It takes an answer every two seconds. Its pings are not read: too many answers wait for it.
+    for _ in 0..ANSWERS / 4 {
+        client.send(&encode_request(Xid::PING, &ping())).await;
+        assert!(client.receive().await.is_some());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        other.call(&ping()).await;
+        assert!(is_there(&mut other, "/mine").await);
+    }
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        other.call(&ping()).await;
+    }
+    assert!(!is_there(&mut other, "/mine").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,8 +214,8 @@ async fn containers_and_ttl_znodes_go_when_their_time_has_come() {
 
 #[tokio::test]
 async fn shutting_down_gives_each_client_what_waits_for_it_and_ends() {
-    let (server, address) = wire::listening_server(Config::default()).await;
-    let (mut client, _) = wire::Tcp::connect(address, ConnectRequest::new(30_000)).await;
+    let (server, address) = listening_server(Config::default()).await;
+    let (mut client, _) = Tcp::connect(address, ConnectRequest::new(30_000)).await;
     let (local, _) = Local::connect(&server, 30_000).await;
     client.call(&ping()).await;
     server.shutdown().await;

@@ -86,6 +86,31 @@ impl Connection {
         self.session.lock().is_some()
     }
 
+    /// The client takes what was sent to it, and is not read from until it has taken more: that is
+    /// how it is heard of.
+    pub(crate) fn hear(&self) {
+        if let Some(liveness) = &*self.session.lock() {
+            liveness.touch(self.engine.clock.now_ms());
+        }
+    }
+
+    /// Whether the session was not heard of in time.
+    pub(crate) fn is_due(&self) -> bool {
+        let tick_ms = u64::from(self.engine.config.tick_time_ms);
+        let now_ms = self.engine.clock.now_ms();
+        self.session.lock().as_ref().is_some_and(|live| live.expires_ms(tick_ms) <= now_ms)
+    }
+
+    /// All that the client has sent was read: its session ends if that was not in time.
+    pub(crate) fn expire_if_due(&self) {
+        let liveness = self.session.lock().clone();
+        if let Some(liveness) = liveness
+            && !self.engine.faults.is_stopped()
+        {
+            self.engine.expire_if_due(&liveness, self.engine.clock.now_ms());
+        }
+    }
+
     /// Handles the payload of one frame. After a [`Hangup`] the conversation is over: what waits
     /// in the outbox still leaves where ZooKeeper sends it.
     pub(crate) fn handle_frame(&self, frame: Bytes) -> Result<(), Hangup> {

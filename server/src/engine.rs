@@ -10,7 +10,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard};
-use zoolet_core::{Core, Effects, Fired, Requester, Txn};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use zoolet_core::{Audience, Core, Effects, Fired, Requester, Txn};
 use zoolet_protocol::{
     ErrorCode, Read, ReplyHeader, Response, SessionId, Watch, WatchedEvent, Write, Xid, Zxid,
     encode_event,
@@ -21,7 +23,7 @@ use crate::config::Config;
 use crate::durable::Durable;
 use crate::faults::Faults;
 use crate::journal::Journal;
-use crate::limits::FORGET_WATCHES_PER_TURN;
+use crate::limits::{FORGET_WATCHES_PER_TURN, REPORTS_AT_ONCE};
 use crate::outbox::{Message, Outgoing};
 use crate::registry::{Liveness, Peer, Registry};
 use crate::stats::ServerStats;
@@ -37,6 +39,10 @@ pub(crate) struct Engine {
     pub(crate) faults: Faults,
     /// When containers and TTL znodes were looked at.
     pub(crate) sweeps: Mutex<Sweeps>,
+    /// The line of those clients whose turns take long.
+    pub(crate) dear_turns: Semaphore,
+    /// The line of those who ask for reports.
+    pub(crate) reports: Arc<Semaphore>,
     durable: Durable,
     state: RwLock<State>,
     /// The last session id that was given.
@@ -103,6 +109,8 @@ impl Engine {
             stats,
             faults,
             sweeps: Mutex::default(),
+            dear_turns: Semaphore::new((workers() / 2).max(1)),
+            reports: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
             last_session,
             shut_down: AtomicBool::new(false),
             local_addr: OnceLock::new(),
@@ -185,10 +193,25 @@ impl Engine {
         read: &Read,
     ) -> Result<Zxid, SessionOver> {
         let mut wakers = Wakers::default();
-        let state = self.state.read();
+        let mut state = self.state.read();
         check_session(&state.core, requester)?;
+        let reply = match read {
+            Read::GetAllChildrenNumber(path) => match state.core.few_descendants(path, requester) {
+                Ok(None) => {
+                    let frozen = state.core.freeze_tree();
+                    drop(state);
+                    // Nobody waits for a count of many. What happens meanwhile is not in it.
+                    let count = frozen.descendants(path.text().unwrap_or_default());
+                    state = self.state.read();
+                    check_session(&state.core, requester)?;
+                    Ok(Response::Number(count))
+                }
+                Ok(Some(few)) => Ok(Response::Number(few)),
+                Err(code) => Err(code),
+            },
+            _ => state.core.read(read, requester),
+        };
         let zxid = state.core.last_zxid();
-        let reply = state.core.read(read, requester);
         wakers.add(answer(peer, requester.xid, zxid, reply));
         Ok(zxid)
     }
@@ -263,8 +286,9 @@ impl Engine {
         state.journal.append(txn);
         let effects = state.core.apply(txn);
         self.stats.commits.add(1);
+        let mut audience = Audience::default();
         for fired in &effects.events {
-            self.deliver(effects.zxid, fired, wakers);
+            self.deliver(effects.zxid, fired, &mut audience, wakers);
         }
         if state.journal.wants_snapshot() {
             state.journal.take_snapshot(state.core.freeze());
@@ -273,14 +297,14 @@ impl Engine {
     }
 
     /// Sends an event to all whose watches it fired and who may know of it.
-    fn deliver(&self, zxid: Zxid, fired: &Fired, wakers: &mut Wakers) {
+    fn deliver(&self, zxid: Zxid, fired: &Fired, audience: &mut Audience, wakers: &mut Wakers) {
         let frame = encode_event(zxid, &fired.event);
-        let is_public = fired.is_public();
+        let is_public = audience.is_everyone(fired);
         self.count_watches(fired);
         for receiver in &fired.receivers {
             // A connection that is being torn down may still have watches.
             let Some(peer) = self.registry.peer(*receiver) else { continue };
-            if is_public || fired.may_be_told(&peer.identities()) {
+            if is_public || audience.includes(fired, *receiver, || peer.identities()) {
                 peer.stats.message_sent();
                 let message = Message::Event(frame.clone());
                 wakers.add(peer.push(Outgoing { after: zxid, message }));
@@ -428,12 +452,26 @@ impl Engine {
         }
     }
 
+    /// Takes the watches of a connection back that is about to go, and lets others have their turn
+    /// in between.
+    pub(crate) async fn forget_watches(&self, peer: &Peer) {
+        peer.outbox.cut();
+        while self.forget_some(peer) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Takes some watches of a connection back, and tells whether there may be more.
+    fn forget_some(&self, peer: &Peer) -> bool {
+        self.state.write().core.forget(peer.id, FORGET_WATCHES_PER_TURN)
+    }
+
     /// A connection is gone: its watches go with it, its session does not.
     pub(crate) fn forget(&self, peer: &Peer) {
         peer.outbox.cut();
         self.registry.remove_peer(peer);
         // Piece by piece, so that many watches hold nobody up.
-        while self.state.write().core.forget(peer.id, FORGET_WATCHES_PER_TURN) {}
+        while self.forget_some(peer) {}
         if let Some(liveness) = self.registry.session(peer.stats.session()) {
             liveness.detach_if(peer.id);
         }
@@ -443,6 +481,11 @@ impl Engine {
         }
         self.tell_observers();
     }
+}
+
+/// How many threads of this runtime serve clients.
+fn workers() -> usize {
+    Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers())
 }
 
 fn check_session(core: &Core, requester: &Requester) -> Result<(), SessionOver> {

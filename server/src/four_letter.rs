@@ -4,19 +4,28 @@
 //! The texts have ZooKeeper's form, because programs read them. What only a Java machine or files on
 //! disk could tell is left out or empty.
 
+//!
+//! What may be long is made by a thread of its own, in slices that let go of the lock, and written
+//! while the rest is made.
+
+mod chunks;
 mod connections;
 mod monitor;
 mod report;
 
+use std::fmt::{self, Write as _};
+use std::io;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::error::Elapsed;
 use zoolet_core::ConnectionId;
 
+use self::chunks::Chunks;
 use crate::engine::Engine;
-use crate::limits::SESSIONLESS_TIMEOUT;
+use crate::limits::{REPORT_TIMEOUT, SESSIONLESS_TIMEOUT};
 use crate::registry::Peer;
 
 /// The version that is told to those who ask: programs read from it what the server can do.
@@ -35,6 +44,9 @@ const WORDS: [&str; 18] = [
     "conf", "cons", "crst", "dump", "envi", "ruok", "srst", "srvr", "stat", "wchs", "wchc", "dirs",
     "wchp", "mntr", "isro", "hash", "gtmk", "stmk",
 ];
+
+/// The words whose answers grow with what the server holds.
+const LONG_WORDS: [&str; 6] = ["cons", "dump", "mntr", "stat", "wchc", "wchp"];
 
 /// What telnet sends when it is closed; ZooKeeper knows it as a word that is never answered.
 const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
@@ -58,7 +70,7 @@ pub(crate) async fn answer(
     input: &mut BytesMut,
     word: Word,
     engine: &Arc<Engine>,
-    asker: &Peer,
+    asker: &Arc<Peer>,
 ) {
     tracing::debug!(word = word.0, "four-letter word");
     asker.stats.frame_received(0);
@@ -70,18 +82,68 @@ pub(crate) async fn answer(
             Some(mask) => mask.to_string(),
             None => return,
         }
+    } else if LONG_WORDS.contains(&word.0) {
+        let report = write_report(stream, word, engine, asker.id);
+        return tell(word, tokio::time::timeout(REPORT_TIMEOUT, report).await);
     } else {
-        text(word, engine, asker.id)
+        text(word, engine)
     };
     engine.stats.sent.add(1);
     let write = async {
         stream.write_all(text.as_bytes()).await?;
         stream.shutdown().await
     };
-    match tokio::time::timeout(SESSIONLESS_TIMEOUT, write).await {
+    tell(word, tokio::time::timeout(SESSIONLESS_TIMEOUT, write).await);
+}
+
+/// Tells how the writing of an answer ended, if not well.
+fn tell(word: Word, written: Result<io::Result<()>, Elapsed>) {
+    match written {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(word = word.0, "the answer was not taken: {error}"),
         Err(_) => tracing::debug!(word = word.0, "the answer was not taken in time"),
+    }
+}
+
+/// Has a thread make a report, and writes what it has made.
+async fn write_report(
+    stream: &mut TcpStream,
+    word: Word,
+    engine: &Arc<Engine>,
+    asker: ConnectionId,
+) -> io::Result<()> {
+    let line = Arc::clone(&engine.reports).acquire_owned().await;
+    engine.stats.sent.add(1);
+    let (mut chunks, mut made) = chunks::channel();
+    let reporting = Arc::clone(engine);
+    tokio::task::spawn_blocking(move || {
+        // Once nobody reads it any more, it is not made either.
+        let _ = report(word, &reporting, asker, &mut chunks).and_then(|()| chunks.flush());
+        drop(line);
+    });
+    while let Some(chunk) = made.recv().await {
+        stream.write_all(chunk.as_bytes()).await?;
+    }
+    stream.shutdown().await
+}
+
+/// Makes the answer to one of [`LONG_WORDS`].
+fn report(word: Word, engine: &Engine, asker: ConnectionId, out: &mut Chunks) -> fmt::Result {
+    match word.0 {
+        "stat" => {
+            write!(out, "Zookeeper version: {VERSION}\nClients:\n")?;
+            connections::brief(engine, asker, out)?;
+            write!(out, "\n{}", report::numbers(engine))
+        }
+        "cons" => {
+            connections::full(engine, asker, out)?;
+            writeln!(out)
+        }
+        "dump" => report::dump(engine, out),
+        "wchc" => report::watches_by_session(engine, out),
+        "wchp" => report::watches_by_path(engine, out),
+        "mntr" => out.write_str(&monitor::text(engine)),
+        other => unreachable!("{other} is not long"),
     }
 }
 
@@ -99,7 +161,7 @@ async fn trace_mask(stream: &mut TcpStream, input: &mut BytesMut) -> Option<i64>
     tokio::time::timeout(SESSIONLESS_TIMEOUT, read).await.ok().flatten()
 }
 
-fn text(word: Word, engine: &Engine, asker: ConnectionId) -> String {
+fn text(word: Word, engine: &Engine) -> String {
     match word.0 {
         "ruok" => "imok".to_owned(),
         "isro" => "rw".to_owned(),
@@ -108,19 +170,7 @@ fn text(word: Word, engine: &Engine, asker: ConnectionId) -> String {
         "dirs" => report::directories(engine),
         "envi" => report::environment(),
         "srvr" => report::server(engine),
-        "stat" => {
-            format!(
-                "Zookeeper version: {VERSION}\nClients:\n{}\n{}",
-                connections::brief(engine, asker),
-                report::numbers(engine)
-            )
-        }
-        "cons" => format!("{}\n", connections::full(engine, asker)),
-        "dump" => report::dump(engine),
         "wchs" => report::watch_summary(engine),
-        "wchc" => report::watches_by_session(engine),
-        "wchp" => report::watches_by_path(engine),
-        "mntr" => monitor::text(engine),
         "hash" => String::new(),
         "crst" => {
             for peer in engine.registry.peers() {

@@ -35,6 +35,7 @@ mod local;
 #[cfg(feature = "testing")]
 pub mod observe;
 mod outbox;
+mod output;
 mod registry;
 mod server;
 mod stats;

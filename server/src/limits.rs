@@ -20,6 +20,27 @@ pub const OUTBOX_BYTES_PAUSE: usize = 1 << 20;
 /// The requests of one client that are handled before other clients get their turn.
 pub const REQUESTS_PER_TURN: usize = 64;
 
+/// The time after which a client's turn ends, in milliseconds, with the request that is under way. A
+/// hundred clients that ask for what is dear keep another waiting for a tenth of a second.
+pub const TURN_MS: u64 = 2;
+
+/// A client whose turn took so many milliseconds has its next one in line with others like it, so that
+/// workers are left to those who ask for little.
+pub const DEAR_TURN_MS: u64 = 5;
+
+/// The reports for administrators that are made at the same time, each by a thread of its own. They
+/// may be long, and none is in a hurry.
+pub const REPORTS_AT_ONCE: usize = 2;
+
+/// What a report takes from the state while it holds the lock once: less than a millisecond.
+pub const REPORT_SLICE: usize = 1_000;
+
+/// The bytes of a report that are made before they are written, and as many again while they are.
+pub const REPORT_CHUNK_BYTES: usize = 64 << 10;
+
+/// How long a client may take to read a report: tens of megabytes, if a million watches are listed.
+pub const REPORT_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The bytes that are read from a socket at once: some hundred small requests. As much is
 /// set aside for each connection: 80 MiB for ten thousand idle ones.
 pub const READ_BYTES: usize = 8 << 10;
@@ -49,9 +70,9 @@ pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// client to see the end and close its side.
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The watches of a connection that is gone which are taken back while the lock is held once: some
-/// milliseconds.
-pub const FORGET_WATCHES_PER_TURN: usize = 4_096;
+/// The watches of a connection that is gone which are taken back while the lock is held once: a
+/// millisecond.
+pub const FORGET_WATCHES_PER_TURN: usize = 1_024;
 
 /// The longest record of a transaction log that is believed. A record is little more than the request
 /// that it came from, and ZooKeeper's `jute.maxbuffer` is rarely above some megabytes.

@@ -108,9 +108,11 @@ impl Transport for LocalTransport {
     }
 
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        self.connection.peer.outbox.poll_take(context).map(|taken| match taken {
+        let taken = std::task::ready!(self.connection.peer.outbox.poll_take(context));
+        Poll::Ready(match taken {
             Taken::Message(message) => Some(message.into_frame()),
             Taken::Over => None,
+            Taken::Look => unreachable!("in process no input is unread, and nobody asks for it"),
         })
     }
 }

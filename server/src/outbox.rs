@@ -9,7 +9,9 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
-use zoolet_protocol::{ConnectResponse, Encode, ReplyHeader, Response, Zxid};
+use zoolet_protocol::{
+    ConnectResponse, Encode, Parts, ReplyHeader, Response, Zxid, encode_reply_in_parts,
+};
 
 use crate::durable::Durable;
 use crate::faults::{Admitted, Gate, Stamp};
@@ -43,7 +45,7 @@ impl Message {
     }
 
     /// Appends the message without a length.
-    fn encode(&self, out: &mut BytesMut) {
+    pub(crate) fn encode(&self, out: &mut BytesMut) {
         match self {
             Self::Connected(response) => response.encode(out),
             Self::Reply(header, response) => zoolet_protocol::encode_reply(header, response, out),
@@ -63,13 +65,13 @@ impl Message {
         }
     }
 
-    /// Appends the message with its length before it.
-    pub(crate) fn put(&self, out: &mut BytesMut) {
-        let length = self.len();
-        let prefix = i32::try_from(length).expect("a longer message is not pushed");
-        out.reserve(4 + length);
-        out.put_i32(prefix);
-        self.encode(out);
+    /// Appends the message without a length, and shares what is long in it.
+    pub(crate) fn encode_in_parts(&self, out: &mut impl Parts) {
+        match self {
+            Self::Connected(response) => response.encode(out.buffer()),
+            Self::Reply(header, response) => encode_reply_in_parts(header, response, out),
+            Self::Event(frame) => out.buffer().put_slice(frame),
+        }
     }
 }
 
@@ -97,6 +99,8 @@ struct Inner {
     waiting: VecDeque<(Outgoing, Stamp)>,
     bytes: usize,
     end: End,
+    /// Whoever takes the messages is to look for unread input.
+    is_asked: bool,
     /// As long as this is not 0, nobody is woken.
     mutes: usize,
     /// Who takes the messages out, if it waits for one.
@@ -108,14 +112,22 @@ struct Inner {
 pub(crate) enum Taken {
     /// The next message.
     Message(Message),
+    /// No message: input may be unread, and the session ends if there is none.
+    Look,
     /// The conversation is over.
     Over,
 }
 
 impl Outbox {
     pub(crate) fn new(durable: Durable, gate: Gate) -> Self {
-        let inner =
-            Inner { waiting: VecDeque::new(), bytes: 0, end: End::Open, mutes: 0, taker: None };
+        let inner = Inner {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            end: End::Open,
+            is_asked: false,
+            mutes: 0,
+            taker: None,
+        };
         Self { durable, gate, inner: Mutex::new(inner) }
     }
 
@@ -186,6 +198,17 @@ impl Outbox {
         }
     }
 
+    /// Has whoever takes the messages look for unread input, before any more of them.
+    pub(crate) fn ask(&self) {
+        self.end(|inner| inner.is_asked = true);
+    }
+
+    /// Whether what is next waits for the disk.
+    pub(crate) fn waits_for_disk(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.waiting.front().is_some_and(|(first, _)| !self.durable.covers(first.after))
+    }
+
     /// Wakes whoever takes the messages, to look again.
     #[cfg(feature = "testing")]
     pub(crate) fn wake(&self) {
@@ -230,6 +253,9 @@ impl Outbox {
     /// Takes the next message that may leave. Only the last caller is woken.
     pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Taken> {
         let mut inner = self.inner.lock();
+        if std::mem::take(&mut inner.is_asked) {
+            return Poll::Ready(Taken::Look);
+        }
         loop {
             if let Some(taken) = inner.take(&self.durable, &self.gate) {
                 return Poll::Ready(taken);
@@ -247,11 +273,15 @@ impl Outbox {
         }
     }
 
-    /// Ready when the conversation is over, whatever still waits. Only the last caller is woken.
-    pub(crate) fn poll_end(&self, context: &Context<'_>) -> Poll<()> {
+    /// Ready when the conversation is over, whatever still waits, or input is to be looked for. Only
+    /// the last caller is woken.
+    pub(crate) fn poll_end(&self, context: &Context<'_>) -> Poll<Taken> {
         let mut inner = self.inner.lock();
         if inner.end != End::Open {
-            return Poll::Ready(());
+            return Poll::Ready(Taken::Over);
+        }
+        if std::mem::take(&mut inner.is_asked) {
+            return Poll::Ready(Taken::Look);
         }
         inner.taker = Some(context.waker().clone());
         Poll::Pending
@@ -282,7 +312,7 @@ impl Outbox {
             match inner.take(&self.durable, &self.gate) {
                 Some(Taken::Message(message)) => taken.push(message),
                 Some(Taken::Over) => return (taken, false),
-                None => break,
+                Some(Taken::Look) | None => break,
             }
             room = room.saturating_sub(waiting - inner.bytes);
         }

@@ -137,6 +137,20 @@ impl Liveness {
         self.connection.lock().replace(peer)
     }
 
+    /// Whether the connection that serves it may hold input that nobody has read: it is asked to look
+    /// for that, and to end the session if there is none. In process nothing is unread.
+    pub(crate) fn asks_for_input(&self) -> bool {
+        let connection = self.connection.lock();
+        let Some(peer) = &*connection else { return false };
+        // A fault that holds input back is the silence that it stands for.
+        let may_hold = peer.address.is_some() && peer.outbox.is_open();
+        let is_asked = may_hold && !peer.outbox.gate().is_frozen();
+        if is_asked {
+            peer.outbox.ask();
+        }
+        is_asked
+    }
+
     /// The connection that serves it, which no longer does.
     pub(crate) fn detach(&self) -> Option<Arc<Peer>> {
         self.connection.lock().take()
@@ -241,6 +255,11 @@ impl Registry {
 
     pub(crate) fn remove_session(&self, session: SessionId) -> Option<Arc<Liveness>> {
         self.sessions.remove(&session).map(|(_, liveness)| liveness)
+    }
+
+    /// Whether a live session is such a one.
+    pub(crate) fn any_session(&self, is_such: impl Fn(&Liveness) -> bool) -> bool {
+        self.sessions.iter().any(|entry| is_such(&entry))
     }
 
     /// All live sessions, in order.

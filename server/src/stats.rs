@@ -309,6 +309,11 @@ impl ConnectionStats {
         self.timeout_ms.load(Ordering::Relaxed)
     }
 
+    /// When the last request was answered, in milliseconds since the server's start.
+    pub(crate) fn last_answered_ms(&self) -> u64 {
+        self.last.answered_ms.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn last(&self) -> LastRequest {
         self.last.load()
     }

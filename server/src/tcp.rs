@@ -2,13 +2,15 @@
 //!
 //! A turn reads what the socket has, handles the requests in it, and writes what came of them, so
 //! that many requests cost two system calls. A client that asks faster than it reads is not read
-//! from until it has read.
+//! from until it has read. A turn ends after some requests and some time, and whose turn took long
+//! has the next one in line with others like it.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -22,10 +24,11 @@ use crate::engine::Engine;
 use crate::faults;
 use crate::four_letter::{self, Word};
 use crate::limits::{
-    ACCEPT_RETRY, BUFFER_BYTES_KEPT, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
-    REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, WRITE_BYTES,
+    ACCEPT_RETRY, BUFFER_BYTES_KEPT, DEAR_TURN_MS, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
+    REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, TURN_MS, WRITE_BYTES,
 };
 use crate::outbox::Taken;
+use crate::output::Output;
 
 /// What the system keeps of connections that were not accepted yet, unless told otherwise.
 const DEFAULT_BACKLOG: u32 = 1_024;
@@ -33,6 +36,9 @@ const DEFAULT_BACKLOG: u32 = 1_024;
 /// So many others are told of a change before the client that made it has its answer: who waits for
 /// a lock has more need to hurry than who releases it. More than these would keep it waiting.
 const TOLD_FIRST_MAX: usize = 4;
+
+/// After a longer frame the clock is looked at: some such requests do not note when they are answered.
+const LONG_FRAME_BYTES: usize = 4 << 10;
 
 /// Listens at an address; port 0 picks a free one.
 pub(crate) fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
@@ -124,9 +130,18 @@ async fn serve(
         }
         Some(Err(_)) | None => return,
     }
-    let result = Driver { stream, input, has_grown: false, connection, engine, address }
-        .run(cancelled)
-        .await;
+    let driver = Driver {
+        stream,
+        input,
+        output: Output::default(),
+        has_grown: false,
+        is_dear: false,
+        connection: Arc::clone(&connection),
+        engine: Arc::clone(&engine),
+        address,
+    };
+    let result = driver.run(cancelled).await;
+    engine.forget_watches(&connection.peer).await;
     match result {
         Ok(()) => tracing::debug!(peer = %address, "disconnected"),
         Err(error) => tracing::debug!(peer = %address, "disconnected: {error}"),
@@ -159,8 +174,11 @@ async fn begin(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<Begin
 struct Driver {
     stream: TcpStream,
     input: BytesMut,
+    output: Output,
     /// More than a little has been in the output since it was empty.
     has_grown: bool,
+    /// The last turn took long.
+    is_dear: bool,
     connection: Arc<Connection>,
     engine: Arc<Engine>,
     address: SocketAddr,
@@ -180,53 +198,55 @@ enum Turn {
     Shutdown,
 }
 
+/// Whether the conversation goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Conversation {
+    GoesOn,
+    Over,
+}
+
 impl Driver {
     async fn run(mut self, cancelled: CancellationToken) -> io::Result<()> {
         let codec = FrameCodec::new(self.engine.config.frame_bytes_max);
         let durable = self.engine.durable();
-        let mut output = BytesMut::new();
         let idle = tokio::time::sleep(SESSIONLESS_TIMEOUT);
         tokio::pin!(idle);
         let mut has_more = true;
         loop {
-            let is_held = self.connection.peer.outbox.gate().is_frozen();
-            if has_more && !is_held && !self.engine.is_behind() && !self.has_much_waiting(&output) {
-                // Answers to its own requests need not wake this task: it looks for them itself, below.
-                drop(self.connection.peer.outbox.lend_taker());
-                has_more = self.handle_frames(&codec);
-                if (1..=TOLD_FIRST_MAX).contains(&self.connection.peer.take_woken()) {
-                    tokio::task::yield_now().await;
+            if has_more && !self.is_paused() {
+                match self.take_turn(&codec, &cancelled).await? {
+                    Some(may_have_more) => has_more = may_have_more,
+                    None => return self.close().await,
                 }
-                if !self.encode_waiting(&mut output) {
-                    return self.close(&mut output).await;
-                }
-                self.write_now(&mut output)?;
             }
-            if output.is_empty() && std::mem::take(&mut self.has_grown) {
+            if self.output.is_empty() && std::mem::take(&mut self.has_grown) {
                 // What one long answer took is not kept for the life of the connection.
-                output = BytesMut::new();
+                self.output = Output::default();
             }
             // Looked at once: the disk may catch up at any time, and whoever is paused for it waits for that.
             let is_behind = self.engine.is_behind();
             let is_held = self.connection.peer.outbox.gate().is_frozen();
-            let is_paused = is_held || is_behind || self.has_much_waiting(&output);
+            let is_full = self.has_much_waiting();
+            let is_paused = is_held || is_behind || is_full;
             if !is_paused {
                 self.input.reserve(READ_BYTES);
             }
             let peer = &self.connection.peer;
+            let output = &mut self.output;
+            let waiting = output.len();
             let (mut reader, mut writer) = self.stream.split();
             let turn = tokio::select! {
                 biased;
                 () = cancelled.cancelled() => Turn::Shutdown,
-                wrote = writer.write_buf(&mut output), if !output.is_empty() => {
+                wrote = writer.write_buf(output), if waiting > 0 => {
                     wrote?;
                     Turn::Wrote
                 }
                 taken = std::future::poll_fn(|cx| peer.outbox.poll_take(cx)),
-                    if output.len() < WRITE_BYTES => Turn::Outgoing(taken),
+                    if waiting < WRITE_BYTES => Turn::Outgoing(taken),
                 // A client that does not read is noticed to be cut off all the same.
-                () = std::future::poll_fn(|cx| peer.outbox.poll_end(cx)),
-                    if output.len() >= WRITE_BYTES => Turn::Outgoing(Taken::Over),
+                taken = std::future::poll_fn(|cx| peer.outbox.poll_end(cx)),
+                    if waiting >= WRITE_BYTES => Turn::Outgoing(taken),
                 // Others have their turn before more requests of this client are handled.
                 () = tokio::task::yield_now(), if has_more && !is_paused => continue,
                 read = reader.read_buf(&mut self.input), if !has_more && !is_paused => {
@@ -239,17 +259,22 @@ impl Driver {
             match turn {
                 Turn::Read(0) => return Ok(()),
                 Turn::Read(_) => has_more = true,
+                Turn::Wrote if is_full => self.connection.hear(),
                 Turn::Wrote => {}
                 Turn::Outgoing(Taken::Message(message)) => {
-                    message.put(&mut output);
-                    if !self.encode_waiting(&mut output) {
-                        return self.close(&mut output).await;
+                    self.output.put(&message);
+                    if self.encode_waiting() == Conversation::Over {
+                        return self.close().await;
                     }
-                    self.write_now(&mut output)?;
+                    if self.write_now()? > 0 && is_full {
+                        self.connection.hear();
+                    }
                 }
-                Turn::Outgoing(Taken::Over) | Turn::Shutdown => {
-                    return self.close(&mut output).await;
-                }
+                Turn::Outgoing(Taken::Look) => match self.look(&codec)? {
+                    Some(may_have_more) => has_more = may_have_more,
+                    None => return Ok(()),
+                },
+                Turn::Outgoing(Taken::Over) | Turn::Shutdown => return self.close().await,
                 Turn::Idle => {
                     self.engine.stats.sessionless_expired.add(1);
                     return Ok(());
@@ -258,14 +283,81 @@ impl Driver {
         }
     }
 
+    /// Handles requests that were read and writes what came of them, and tells whether more requests
+    /// may be there; `None` if the conversation is over.
+    async fn take_turn(
+        &mut self,
+        codec: &FrameCodec,
+        cancelled: &CancellationToken,
+    ) -> io::Result<Option<bool>> {
+        let engine = Arc::clone(&self.engine);
+        let line = match self.is_dear {
+            true => cancelled.run_until_cancelled(engine.dear_turns.acquire()).await,
+            false => None,
+        };
+        // Answers to its own requests need not wake this task: it looks for them itself, below.
+        drop(self.connection.peer.outbox.lend_taker());
+        let has_more = self.handle_frames(codec);
+        drop(line);
+        if (1..=TOLD_FIRST_MAX).contains(&self.connection.peer.take_woken()) {
+            tokio::task::yield_now().await;
+        }
+        if self.encode_waiting() == Conversation::Over {
+            return Ok(None);
+        }
+        self.write_now()?;
+        Ok(Some(has_more))
+    }
+
+    /// Whether no more requests are handled for now.
+    fn is_paused(&self) -> bool {
+        self.connection.peer.outbox.gate().is_frozen()
+            || self.engine.is_behind()
+            || self.has_much_waiting()
+    }
+
     /// Whether so much waits for the client that no more is read from it.
-    fn has_much_waiting(&self, output: &BytesMut) -> bool {
-        output.len() + self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
+    fn has_much_waiting(&self) -> bool {
+        self.output.len() + self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
+    }
+
+    /// Looks for input that nobody has read, since it seems that the session was not heard of in time,
+    /// and ends the session if there is none. Tells that requests may be there; `None` at the end of the
+    /// stream.
+    fn look(&mut self, codec: &FrameCodec) -> io::Result<Option<bool>> {
+        let outbox = &self.connection.peer.outbox;
+        if self.engine.is_behind() || outbox.waits_for_disk() {
+            // The client is not to blame, and cannot be read from: the ticker asks again.
+            return Ok(Some(true));
+        }
+        let mut unread = [0; READ_BYTES];
+        // Whoever takes nothing of what waits for it is not heard of either.
+        while !self.has_much_waiting() && self.connection.peer.outbox.is_open() {
+            if self.handle_frames(codec) || !self.connection.is_due() {
+                return Ok(Some(true));
+            }
+            // The socket itself is asked: the runtime may not have been told yet of what has come.
+            let socket = SockRef::from(&self.stream);
+            match (&*socket).read(&mut unread) {
+                Ok(0) => return Ok(None),
+                Ok(bytes) => self.input.extend_from_slice(&unread[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.connection.expire_if_due();
+        Ok(Some(true))
     }
 
     /// Handles the frames that are there, and tells whether more of them may be.
     fn handle_frames(&mut self, codec: &FrameCodec) -> bool {
+        let begin_ms = self.engine.clock.now_ms();
+        let mut took_ms = 0;
         for _ in 0..REQUESTS_PER_TURN {
+            self.is_dear = took_ms >= DEAR_TURN_MS;
+            if took_ms >= TURN_MS {
+                return true;
+            }
             if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
                 || self.engine.is_behind()
                 || self.connection.peer.outbox.gate().is_frozen()
@@ -277,9 +369,16 @@ impl Driver {
                     if self.input.is_empty() && frame.len() > BUFFER_BYTES_KEPT {
                         self.input = BytesMut::new();
                     }
+                    let is_long = frame.len() > LONG_FRAME_BYTES;
                     if faults::receive(&self.connection, frame).is_err() {
                         return false;
                     }
+                    // A short request was answered when it is done, and that is noted anyway.
+                    let now_ms = match is_long {
+                        true => self.engine.clock.now_ms(),
+                        false => self.connection.peer.stats.last_answered_ms(),
+                    };
+                    took_ms = now_ms.saturating_sub(begin_ms);
                 }
                 Ok(None) => return false,
                 Err(error) => {
@@ -295,44 +394,45 @@ impl Driver {
 
     /// Encodes what may leave, up to about [`WRITE_BYTES`], and tells whether the conversation goes
     /// on.
-    fn encode_waiting(&self, output: &mut BytesMut) -> bool {
-        let room = WRITE_BYTES.saturating_sub(output.len());
+    fn encode_waiting(&mut self) -> Conversation {
+        let room = WRITE_BYTES.saturating_sub(self.output.len());
         let (taken, goes_on) = self.connection.peer.outbox.take_all(room);
         for message in taken {
-            message.put(output);
+            self.output.put(&message);
         }
-        goes_on
+        if goes_on { Conversation::GoesOn } else { Conversation::Over }
     }
 
-    /// Writes what the socket takes at once, without waiting for it.
-    fn write_now(&mut self, output: &mut BytesMut) -> io::Result<()> {
-        self.has_grown |= output.len() > BUFFER_BYTES_KEPT;
-        while !output.is_empty() {
-            match self.stream.try_write(output) {
-                Ok(written) => {
-                    let _ = output.split_to(written);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+    /// Writes what the socket takes at once, without waiting for it, and returns how many bytes that
+    /// were.
+    fn write_now(&mut self) -> io::Result<usize> {
+        self.has_grown |= self.output.len() > BUFFER_BYTES_KEPT;
+        let before = self.output.len();
+        while !self.output.is_empty() {
+            match self.stream.try_write(self.output.chunk()) {
+                Ok(written) => self.output.advance(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(before - self.output.len())
     }
 
     /// Ends the conversation: what may leave does, within a limit of time.
-    async fn close(mut self, output: &mut BytesMut) -> io::Result<()> {
+    async fn close(mut self) -> io::Result<()> {
         self.connection.peer.outbox.finish();
         let flush = async {
             loop {
-                let goes_on = self.encode_waiting(output);
-                self.stream.write_all_buf(output).await?;
-                if !goes_on {
+                let conversation = self.encode_waiting();
+                self.stream.write_all_buf(&mut self.output).await?;
+                if conversation == Conversation::Over {
                     break;
                 }
                 let outbox = &self.connection.peer.outbox;
                 // What is not durable yet leaves when it is.
                 match std::future::poll_fn(|context| outbox.poll_take(context)).await {
-                    Taken::Message(message) => message.put(output),
+                    Taken::Message(message) => self.output.put(&message),
+                    Taken::Look => {}
                     Taken::Over => break,
                 }
             }
@@ -362,5 +462,99 @@ impl Driver {
             }
         };
         let _ = tokio::time::timeout(LINGER_TIMEOUT, discard).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use tokio::time::advance;
+    use zoolet_core::Core;
+    use zoolet_protocol::{
+        ConnectRequest, ConnectResponse, Encode, OpCode, RequestHeader, SessionId, Xid, decode_all,
+    };
+
+    use super::*;
+    use crate::faults::Faults;
+    use crate::journal::Journal;
+    use crate::ticker;
+
+    /// A server whose ticker is called by the test, and a client with a session of six seconds.
+    struct Stage {
+        engine: Arc<Engine>,
+        client: TcpStream,
+        session: SessionId,
+    }
+
+    impl Stage {
+        async fn new() -> Self {
+            let config = Config::default();
+            let core = Core::new(config.settings.clone());
+            let faults = Faults::default();
+            let engine = Arc::new(Engine::new(config, faults, Journal::in_memory(), core));
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (stream, address) = listener.accept().await.unwrap();
+            let served = serve(stream, address, Arc::clone(&engine), CancellationToken::new());
+            tokio::spawn(served);
+            let mut handshake = BytesMut::new();
+            ConnectRequest::new(6_000).encode(&mut handshake);
+            client.write_all(&framed(&handshake.freeze())).await.unwrap();
+            let length = client.read_u32().await.unwrap();
+            let mut answer = vec![0; length as usize];
+            client.read_exact(&mut answer).await.unwrap();
+            let answer: ConnectResponse = decode_all(&answer.into()).unwrap();
+            Self { engine, client, session: answer.session }
+        }
+
+        fn lives(&self) -> bool {
+            self.engine.look(|core| core.has_session(self.session))
+        }
+
+        /// Lets the connection's task run.
+        async fn schedule(&self) {
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    fn framed(payload: &Bytes) -> BytesMut {
+        let mut framed = BytesMut::new();
+        FrameCodec::put(payload, &mut framed);
+        framed
+    }
+
+    fn ping() -> BytesMut {
+        let mut ping = BytesMut::new();
+        RequestHeader { xid: Xid::PING, op: OpCode::PING }.encode(&mut ping);
+        framed(&ping.freeze())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_client_has_sent_is_read_before_its_session_expires() {
+        let stage = Stage::new().await;
+        for _ in 0..3 {
+            advance(Duration::from_secs(9)).await;
+            // The connection's task is not scheduled before the session's time is over.
+            stage.client.try_write(&ping()).unwrap();
+            ticker::tick(&stage.engine);
+            assert!(stage.lives(), "its ping may be in the socket");
+            stage.schedule().await;
+            assert!(stage.lives(), "its ping was in the socket");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_has_sent_nothing_does_not_live_longer_for_being_asked() {
+        let stage = Stage::new().await;
+        advance(Duration::from_secs(9)).await;
+        // Part of a frame is no sign of life.
+        stage.client.try_write(&ping()[..6]).unwrap();
+        ticker::tick(&stage.engine);
+        stage.schedule().await;
+        assert!(!stage.lives());
     }
 }

@@ -17,6 +17,12 @@ pub(crate) async fn run(engine: Weak<Engine>, cancelled: CancellationToken) {
 async fn tick_for_ever(engine: Weak<Engine>) {
     loop {
         let Some(running) = engine.upgrade() else { return };
+        if has_due(&running) {
+            // A client in this process whose task was not scheduled in time has its turn first.
+            drop(running);
+            tokio::task::yield_now().await;
+        }
+        let Some(running) = engine.upgrade() else { return };
         let faults = running.faults.clone();
         let changed = faults.changed();
         let next = tick(&running);
@@ -36,32 +42,54 @@ async fn tick_for_ever(engine: Weak<Engine>) {
 }
 
 /// Does what is due, unless the server stands still, and returns when to look again.
-fn tick(engine: &Engine) -> Option<Instant> {
+pub(crate) fn tick(engine: &Engine) -> Option<Instant> {
     let mut sweeps = engine.sweeps.lock();
-    if engine.faults.is_stopped() { None } else { Some(turn(engine, &mut sweeps)) }
+    if engine.faults.is_stopped() {
+        return None;
+    }
+    Some(turn(engine, &mut sweeps, Silence::MayBeUnread))
+}
+
+/// What it means that a session was not heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Silence {
+    /// What its client has sent may not have been read.
+    MayBeUnread,
+    /// Its time is over, whatever was sent.
+    #[cfg(feature = "testing")]
+    IsOver,
 }
 
 /// Does what is due now.
 #[cfg(feature = "testing")]
 pub(crate) fn tick_now(engine: &Engine) {
-    turn(engine, &mut engine.sweeps.lock());
+    turn(engine, &mut engine.sweeps.lock(), Silence::IsOver);
 }
 
 /// `sweeps` is held while sessions end and znodes go, so that nobody else does it at the same time.
-fn turn(engine: &Engine, sweeps: &mut Sweeps) -> Instant {
+fn turn(engine: &Engine, sweeps: &mut Sweeps, silence: Silence) -> Instant {
     let now_ms = engine.clock.now_ms();
     let tick_ms = u64::from(engine.config.tick_time_ms);
-    expire(engine, now_ms);
+    expire(engine, now_ms, silence);
     let next_sweep_ms = sweeps.sweep_if_due(engine, now_ms);
     let next_tick_ms = (now_ms / tick_ms + 1) * tick_ms;
     engine.clock.at_ms(next_tick_ms.min(next_sweep_ms))
 }
 
-/// Ends the sessions whose tick has come.
-fn expire(engine: &Engine, now_ms: u64) {
+/// Whether the tick of a session has come.
+fn has_due(engine: &Engine) -> bool {
+    let tick_ms = u64::from(engine.config.tick_time_ms);
+    let now_ms = engine.clock.now_ms();
+    engine.registry.any_session(|liveness| liveness.expires_ms(tick_ms) <= now_ms)
+}
+
+/// Ends the sessions whose tick has come. One whose connection may hold unread input is ended by its
+/// connection, once that has found none; it is asked again with each tick.
+fn expire(engine: &Engine, now_ms: u64, silence: Silence) {
     let tick_ms = u64::from(engine.config.tick_time_ms);
     for liveness in engine.registry.sessions() {
-        if liveness.expires_ms(tick_ms) <= now_ms {
+        let is_due = liveness.expires_ms(tick_ms) <= now_ms;
+        if is_due && !(silence == Silence::MayBeUnread && liveness.asks_for_input()) {
             engine.expire_if_due(&liveness, now_ms);
         }
     }

@@ -7,12 +7,14 @@
 mod digest;
 mod ip;
 
+use std::cell::RefCell;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use hashbrown::HashSet;
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use zoolet_protocol::{Acl, ClientInfo, ErrorCode, Id, Permissions};
 
 use crate::limits::{
@@ -31,27 +33,63 @@ use crate::settings::Settings;
 /// assert_eq!(identities.iter().next().unwrap().to_string(), "ip:127.0.0.1");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Identities(Arc<[Id]>);
+pub struct Identities(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    ids: Box<[Id]>,
+    hasher: DefaultHashBuilder,
+    /// The hashes of the identities, in order; empty for a few identities, which are compared one by one.
+    hashes: Box<[u64]>,
+}
+
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        self.ids == other.ids
+    }
+}
+
+impl Eq for Known {}
+
+/// Up to so many identities are compared one by one, which is faster than hashing.
+const COMPARED_IDENTITIES_MAX: usize = 8;
 
 impl Identities {
+    fn of(ids: Box<[Id]>) -> Self {
+        let hasher = DefaultHashBuilder::default();
+        let mut hashes = Vec::new();
+        if ids.len() > COMPARED_IDENTITIES_MAX {
+            hashes.extend(ids.iter().map(|id| hasher.hash_one(id)));
+            hashes.sort_unstable();
+        }
+        Self(Arc::new(Known { ids, hasher, hashes: hashes.into() }))
+    }
+
     /// The identity that every connection has by its remote address.
     #[must_use]
     pub fn of_address(address: IpAddr) -> Self {
-        Self([Id::new("ip", address.to_canonical().to_string())].into())
+        Self::of([Id::new("ip", address.to_canonical().to_string())].into())
     }
 
     /// These identities and one more.
     #[must_use]
     pub fn and(&self, id: Id) -> Self {
-        if self.0.contains(&id) {
+        if self.contain(&id) {
             return self.clone();
         }
-        Self(self.0.iter().cloned().chain([id]).collect())
+        Self::of(self.iter().cloned().chain([id]).collect())
     }
 
     /// The identities, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = &Id> {
-        self.0.iter()
+        self.0.ids.iter()
+    }
+
+    /// Whether this is one of them.
+    fn contain(&self, id: &Id) -> bool {
+        let Known { ids, hasher, hashes } = &*self.0;
+        let may = hashes.is_empty() || hashes.binary_search(&hasher.hash_one(id)).is_ok();
+        may && ids.contains(id)
     }
 
     /// The bytes of their texts.
@@ -122,6 +160,12 @@ impl AclList {
         self.permits(wanted, &Identities::default())
     }
 
+    /// Where a list is that is longer to judge than to look up; two lists that are alive differ in it.
+    pub(crate) fn long_address(&self) -> Option<usize> {
+        let entries = self.0.as_ref().filter(|entries| entries.len() >= LONG_LIST_ENTRIES_MIN)?;
+        Some(Arc::as_ptr(entries).cast::<Acl>() as usize)
+    }
+
     /// The entries, as `getACL` tells them.
     #[must_use]
     pub fn to_vec(&self) -> Vec<Acl> {
@@ -158,7 +202,50 @@ fn matches(id: &Id, identities: &Identities) -> bool {
             .iter()
             .filter(|identity| identity.scheme.as_deref() == Some("ip"))
             .any(|identity| ip::matches(range, identity.id.as_deref().unwrap_or_default())),
-        _ => identities.iter().any(|identity| identity == id),
+        _ => identities.contain(id),
+    }
+}
+
+/// What lists permit to whoever asks: a long list is judged once in a request, whatever number of its
+/// reads and writes it governs.
+#[derive(Debug)]
+pub(crate) struct Judge<'a> {
+    identities: &'a Identities,
+    skips_lists: bool,
+    /// By the address of a list and what is wanted. The lists are kept, so that no other list comes to
+    /// have the address of one.
+    verdicts: RefCell<Option<Box<Verdicts>>>,
+}
+
+type Verdicts = HashMap<(usize, Permissions), (AclList, bool)>;
+
+/// A list of fewer entries is judged again faster than it is looked up.
+const LONG_LIST_ENTRIES_MIN: usize = 8;
+
+impl<'a> Judge<'a> {
+    /// Judges for someone with these identities.
+    pub(crate) fn new(identities: &'a Identities, settings: &Settings) -> Self {
+        Self { identities, skips_lists: settings.skip_acl, verdicts: RefCell::new(None) }
+    }
+
+    /// Whether a list permits something, or lists are not looked at.
+    pub(crate) fn permits(&self, list: &AclList, wanted: Permissions) -> Result<(), ErrorCode> {
+        let permits = self.skips_lists
+            || match list.long_address() {
+                Some(address) => self.permits_once(list, address, wanted),
+                None => list.permits(wanted, self.identities),
+            };
+        if permits { Ok(()) } else { Err(ErrorCode::NO_AUTH) }
+    }
+
+    fn permits_once(&self, list: &AclList, address: usize, wanted: Permissions) -> bool {
+        let mut verdicts = self.verdicts.borrow_mut();
+        let place = (address, wanted);
+        let verdict = verdicts
+            .get_or_insert_default()
+            .entry(place)
+            .or_insert_with(|| (list.clone(), list.permits(wanted, self.identities)));
+        verdict.1
     }
 }
 
@@ -214,8 +301,13 @@ pub(crate) fn fix_up(
         return Ok([entry.clone()].into());
     }
     let mut fixed = Vec::with_capacity(entries.len());
+    let mut seen = HashSet::new();
     for (index, entry) in entries.iter().enumerate() {
-        if entries[..index].contains(entry) {
+        let is_repeated = match entries.len() {
+            ..LONG_LIST_ENTRIES_MIN => entries[..index].contains(entry),
+            _ => !seen.insert(entry),
+        };
+        if is_repeated {
             continue;
         }
         let scheme = entry.id.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?;
@@ -319,7 +411,7 @@ pub fn authenticate(
     identities: &Identities,
     settings: &Settings,
 ) -> Result<Identities, AuthRefused> {
-    if identities.0.len() >= IDENTITIES_MAX {
+    if identities.0.ids.len() >= IDENTITIES_MAX {
         return Err(AuthRefused(Refusal::TooMany));
     }
     match scheme {
@@ -342,6 +434,47 @@ pub fn authenticate(
         _ => {
             let shown = scheme.chars().take(LOGGED_CHARS_MAX).collect();
             Err(AuthRefused(Refusal::NoProvider(shown)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(number: usize) -> Id {
+        Id::new("digest", format!("user-{number}:hash"))
+    }
+
+    fn list(users: std::ops::Range<usize>) -> AclList {
+        let entry = |number| Acl { permissions: Permissions::READ, id: user(number) };
+        AclLists::default().intern(&users.map(entry).collect())
+    }
+
+    #[test]
+    fn many_identities_are_told_apart_like_few() {
+        for count in [1, COMPARED_IDENTITIES_MAX, COMPARED_IDENTITIES_MAX + 1, IDENTITIES_MAX] {
+            let ids = (0..count).map(user);
+            let identities = ids.fold(Identities::default(), |all, id| all.and(id));
+            assert_eq!(identities.iter().count(), count);
+            assert_eq!(identities.and(user(0)), identities);
+            assert!(list(count - 1..2_000).permits(Permissions::READ, &identities));
+            assert!(!list(count..2_000).permits(Permissions::READ, &identities));
+            assert!(!list(0..2_000).permits(Permissions::WRITE, &identities));
+        }
+    }
+
+    #[test]
+    fn a_list_that_comes_where_another_was_is_judged_for_itself() {
+        let identities = Identities::default().and(user(0));
+        let judge = Judge::new(&identities, &Settings::default());
+        for round in 0..100 {
+            let others = list(round + 1..round + 1_000);
+            assert_eq!(judge.permits(&others, Permissions::READ), Err(ErrorCode::NO_AUTH));
+            drop(others);
+            let own = list(0..999);
+            assert_eq!(judge.permits(&own, Permissions::READ), Ok(()));
+            assert_eq!(judge.permits(&own, Permissions::WRITE), Err(ErrorCode::NO_AUTH));
         }
     }
 }

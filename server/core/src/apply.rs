@@ -4,7 +4,10 @@
 //! no longer fits, because a snapshot held it already, does nothing, as in ZooKeeper's
 //! `DataTree.processTxn`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use hashbrown::HashMap;
 #[cfg(feature = "planted-bugs")]
 use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
@@ -87,6 +90,71 @@ impl Fired {
     }
 }
 
+/// Who may know of the events of one transaction: a long list is judged once for each connection,
+/// whatever number of events it governs.
+///
+/// ```
+/// use zoolet_core::{Audience, ConnectionId, Core, Identities, Requester, Settings};
+/// use zoolet_protocol::{
+///     Expect, Lookup, MultiOp, RawPath, SessionId, SetData, Watch, Write, Xid,
+/// };
+///
+/// let mut core = Core::new(Settings::default());
+/// core.apply(&core.prepare_create_session(SessionId(1), 30_000, 0));
+/// let requester = Requester::new(SessionId(1), ConnectionId(1), Xid(1));
+/// let path: RawPath = "/zookeeper".into();
+/// core.watch(&Watch::Lookup(Lookup::GetData(path.clone())), &requester);
+///
+/// let set = MultiOp::SetData(SetData { path, data: None, version: Expect::Any });
+/// let effects = core.apply(&core.prepare(&Write::Op(set), &requester, 0));
+/// let mut audience = Audience::default();
+/// assert!(audience.is_everyone(&effects.events[0]));
+/// assert!(audience.includes(&effects.events[0], ConnectionId(1), Identities::default));
+/// ```
+#[derive(Debug, Default)]
+pub struct Audience {
+    /// By the address of a list, and the connection; for everyone without one.
+    verdicts: Option<Box<Verdicts>>,
+}
+
+type Verdicts = HashMap<(usize, Option<ConnectionId>), Verdict>;
+
+/// Whether a list lets someone know. The list is kept, so that no other comes to have its address.
+#[derive(Debug)]
+struct Verdict {
+    _list: AclList,
+    permits: bool,
+}
+
+impl Audience {
+    /// Whether everyone may know of an event, so that nobody need be asked who they are.
+    pub fn is_everyone(&mut self, fired: &Fired) -> bool {
+        self.judge(fired, None, || fired.is_public())
+    }
+
+    /// Whether a connection may know of an event. `identities` are those that it has now.
+    pub fn includes(
+        &mut self,
+        fired: &Fired,
+        connection: ConnectionId,
+        identities: impl FnOnce() -> Identities,
+    ) -> bool {
+        self.judge(fired, Some(connection), || fired.may_be_told(&identities()))
+    }
+
+    fn judge(
+        &mut self,
+        fired: &Fired,
+        connection: Option<ConnectionId>,
+        judge: impl FnOnce() -> bool,
+    ) -> bool {
+        let Some(address) = fired.readers.long_address() else { return judge() };
+        let verdict = || Verdict { _list: fired.readers.clone(), permits: judge() };
+        let verdicts = self.verdicts.get_or_insert_default();
+        verdicts.entry((address, connection)).or_insert_with(verdict).permits
+    }
+}
+
 /// The zxid and time of the transaction that is carried out, and who did it.
 #[derive(Clone, Copy)]
 struct At {
@@ -109,8 +177,11 @@ impl Core {
                 Ok(Response::Empty)
             }
             TxnOp::CloseSession { paths } => {
+                // In a log that does not fit, these need not be its ephemerals.
                 for path in paths {
-                    self.delete(path, at, &mut events);
+                    if !self.sessions.owns(txn.session, path) {
+                        self.delete(path, at, &mut events);
+                    }
                 }
                 // Logs from before ZooKeeper 3.6 do not tell them.
                 self.delete_ephemerals(txn.session, at, &mut events);
@@ -266,10 +337,20 @@ impl Core {
         Some(())
     }
 
-    /// Deletes what is left of a session's ephemerals, and tells how many that were.
+    /// Deletes a session's ephemerals, and tells how many that were. What one after the other would do
+    /// for each is done once for many: a session may own hundreds of thousands.
     fn delete_ephemerals(&mut self, session: SessionId, at: At, events: &mut Vec<Fired>) -> usize {
-        let paths: Vec<_> = self.sessions.ephemerals(session).cloned().collect();
-        paths.iter().filter_map(|path| self.delete(path, at, events)).count()
+        let paths = self.sessions.disown_all(session);
+        let gone = self.tree.remove_all(&paths, at.zxid);
+        self.quotas.count_deleted(&mut self.tree, gone.iter().map(Arc::as_ref));
+        if !self.watches.is_empty() {
+            for znode in &gone {
+                self.fire_deleted(&znode.path, &znode.acl, events);
+                let parent = znode.path.parent().expect("the root is no ephemeral");
+                self.fire_children(parent, events);
+            }
+        }
+        gone.len()
     }
 
     /// Ends what a recovery has left without an owner, ephemerals of sessions that are neither in the

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use zoolet_protocol::{ErrorCode, SessionId, Xid, ZPath, Zxid};
 
-use crate::acl::{AclList, Identities};
+use crate::acl::{Identities, Judge};
 use crate::owner::Owner;
 use crate::quota::Quotas;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::tree::{FrozenTree, Tree, Znode};
 use crate::txn::{Txn, TxnOp};
-use crate::watches::{ConnectionId, WatchersByPath, Watches};
+use crate::watches::{ConnectionId, WatchSummary, WatchersByPath, Watches};
 
 /// The state of one server: tree, sessions, watches.
 ///
@@ -135,16 +135,41 @@ impl Core {
         self.sessions.timeouts()
     }
 
+    /// The sessions that own ephemerals, in order.
+    #[must_use]
+    pub fn owners(&self) -> Vec<SessionId> {
+        self.sessions.owner_ids()
+    }
+
     /// The sessions that own ephemerals, and these.
     #[must_use]
     pub fn ephemeral_owners(&self) -> Vec<(SessionId, Vec<ZPath>)> {
         self.sessions.owners()
     }
 
-    /// Every path that is watched for data, and by whom: the listing of `wchs`, `wchc`, `wchp`.
+    /// The ephemerals of a session after `path`, `most` of them in order: a listing that lets go of the
+    /// lock between its parts goes on from the last one.
     #[must_use]
-    pub fn data_watchers(&self) -> Vec<(Arc<str>, Vec<ConnectionId>)> {
-        self.watches.data_watchers()
+    pub fn ephemerals_after(&self, session: SessionId, path: &str, most: usize) -> Vec<ZPath> {
+        self.sessions.ephemerals_after(session, path).take(most).cloned().collect()
+    }
+
+    /// How much is watched, of data and existence.
+    #[must_use]
+    pub fn watch_summary(&self) -> WatchSummary {
+        self.watches.summary()
+    }
+
+    /// The paths after `path` that a connection watches, `most` of them in order, and of each whether
+    /// its data or existence is watched, as `wchc` and `wchp` tell.
+    #[must_use]
+    pub fn watched_after(
+        &self,
+        connection: ConnectionId,
+        path: Option<&str>,
+        most: usize,
+    ) -> Vec<(Arc<str>, bool)> {
+        self.watches.watched_after(connection, path, most)
     }
 
     /// Every path that is watched, by whom and how, ordered by path and connection.
@@ -193,6 +218,12 @@ impl Core {
         self.watches.forget(connection, most)
     }
 
+    /// All znodes as they are now, to be counted. Takes microseconds; changes after it do not show in it.
+    #[must_use]
+    pub fn freeze_tree(&self) -> FrozenTree {
+        self.tree.freeze()
+    }
+
     /// Everything that outlives a restart, as it is now. Takes microseconds, whatever the number
     /// of znodes; changes after it do not show in it.
     #[must_use]
@@ -229,18 +260,9 @@ impl Core {
             .collect()
     }
 
-    /// Whether a list lets someone do something, or lists are not looked at.
-    pub(crate) fn permits(
-        &self,
-        acl: &AclList,
-        wanted: zoolet_protocol::Permissions,
-        identities: &Identities,
-    ) -> Result<(), ErrorCode> {
-        if self.settings.skip_acl || acl.permits(wanted, identities) {
-            Ok(())
-        } else {
-            Err(ErrorCode::NO_AUTH)
-        }
+    /// Judges what a requester may do.
+    pub(crate) fn judge<'a>(&self, requester: &'a Requester) -> Judge<'a> {
+        Judge::new(&requester.identities, &self.settings)
     }
 
     /// The transaction of a write that is refused before it is looked at: one whose body could

@@ -56,11 +56,11 @@ mod watches;
 pub mod limits;
 
 pub use self::acl::{AclList, AuthRefused, Identities, authenticate};
-pub use self::apply::{Effects, Fired};
+pub use self::apply::{Audience, Effects, Fired};
 pub use self::core::{Core, Frozen, Requester, Totals};
 pub use self::owner::{EphemeralOwner, Owner, TTL_MS_MAX};
 pub use self::restore::{Restore, RestoreError, Restored};
 pub use self::settings::{DigestAlgorithm, Settings};
-pub use self::tree::{Persisted, Znode};
+pub use self::tree::{FrozenTree, Persisted, Znode};
 pub use self::txn::{CreateTxn, Txn, TxnOp};
-pub use self::watches::{ConnectionId, WatchKinds, Watched, WatchersByPath};
+pub use self::watches::{ConnectionId, WatchKinds, WatchSummary, Watched, WatchersByPath};

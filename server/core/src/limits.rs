@@ -45,3 +45,14 @@ pub const TXN_BYTES_PER_BYTE: usize = 8;
 /// with the session all the same, as all do in logs from before ZooKeeper 3.6, and a reader with
 /// ZooKeeper's default limit of a megabyte can read it.
 pub const CLOSE_SESSION_BYTES_MAX: usize = 512 << 10;
+
+/// The children of a znode whose encoded names are kept for the next who asks. To encode fewer takes
+/// a microsecond or two.
+pub const LIST_KEPT_NAMES_MIN: usize = 128;
+
+/// The bytes of the encoded names that are kept. Who asks for more lists than fit has them encoded anew.
+pub const LISTS_KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// The znodes that are looked up one by one to be counted, in less than a millisecond. To count more,
+/// all znodes are looked at in the order of the memory.
+pub const WALKED_ZNODES_MAX: usize = 2_048;

@@ -39,7 +39,7 @@ impl Core {
     #[must_use]
     pub fn prepare(&self, write: &Write, requester: &Requester, time_ms: i64) -> Txn {
         let decision = match write {
-            Write::Op(op) => self.decide(op, requester, &View::of(&self.tree)),
+            Write::Op(op) => self.decide(op, requester, &self.view(requester)),
             Write::SetAcl(set_acl) => self.decide_set_acl(set_acl, requester),
             Write::Multi(ops) => self.decide_multi(ops, requester, time_ms),
             // Only the sweeper may: the reference server lets any client delete any empty
@@ -99,6 +99,11 @@ impl Core {
         TxnOp::CloseSession { paths }
     }
 
+    /// The tree as a decision for someone sees it.
+    fn view<'a>(&'a self, requester: &'a Requester) -> View<'a> {
+        View::of(&self.tree, self.judge(requester))
+    }
+
     /// Decides an operation that may stand alone or in a multi.
     fn decide(&self, op: &MultiOp, requester: &Requester, view: &View<'_>) -> Decision {
         match op {
@@ -110,7 +115,7 @@ impl Core {
     }
 
     fn decide_multi(&self, ops: &[MultiOp], requester: &Requester, time_ms: i64) -> Decision {
-        let mut view = View::of(&self.tree);
+        let mut view = self.view(requester);
         let mut decided = Vec::with_capacity(ops.len());
         let ops = ops.iter().map(create::normalised).collect::<Result<Vec<_>, _>>()?;
         let (mut counts, mut bytes, mut bytes_max) = (0, 0, None);
@@ -185,7 +190,7 @@ impl Core {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         let parent = view.get(parent).ok_or(ErrorCode::NO_NODE)?;
-        self.permits(&parent.acl, Permissions::DELETE, &requester.identities)?;
+        view.judge.permits(&parent.acl, Permissions::DELETE)?;
         let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
         check_version(znode.stat.version, delete.version)?;
         if znode.num_children > 0 {
@@ -203,7 +208,7 @@ impl Core {
         self.check_session(requester)?;
         let path = valid(&set_data.path)?;
         let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
-        self.permits(&znode.acl, Permissions::WRITE, &requester.identities)?;
+        view.judge.permits(&znode.acl, Permissions::WRITE)?;
         let data = set_data.data.as_ref();
         if let Some(quota) = QuotaZnode::at(path) {
             let is_too_long = data.is_some_and(|data| data.len() > QUOTA_TEXT_BYTES_MAX);
@@ -228,7 +233,7 @@ impl Core {
         let path = valid(&set_acl.path)?;
         let acl = acl::fix_up(set_acl.acl.as_deref(), &requester.identities, &self.settings)?;
         let znode = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
-        self.permits(&znode.acl, Permissions::ADMIN, &requester.identities)?;
+        self.judge(requester).permits(&znode.acl, Permissions::ADMIN)?;
         let version = check_version(znode.stat.aversion, set_acl.version)?;
         Ok(TxnOp::SetAcl { path: znode.path.clone(), acl, version })
     }
@@ -237,7 +242,7 @@ impl Core {
         self.check_session(requester)?;
         let path = valid(&check.path)?;
         let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
-        self.permits(&znode.acl, Permissions::READ, &requester.identities)?;
+        view.judge.permits(&znode.acl, Permissions::READ)?;
         let version = check_version(znode.stat.version, check.version)?;
         Ok(TxnOp::Check { path: znode.path.clone(), version })
     }

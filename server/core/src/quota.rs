@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use zoolet_protocol::ErrorCode;
 
-use crate::tree::Tree;
+use crate::tree::{Tree, Znode};
 
 const QUOTA_ROOT: &str = "/zookeeper/quota";
 const LIMITS: &str = "zookeeper_limits";
@@ -96,29 +96,54 @@ impl Quotas {
         Ok(())
     }
 
+    /// Counts the deletion of znodes, which are gone: each counter is changed once for all that follow
+    /// one another.
+    pub(crate) fn count_deleted<'a>(
+        &mut self,
+        tree: &mut Tree,
+        znodes: impl Iterator<Item = &'a Znode>,
+    ) {
+        if self.paths.is_empty() {
+            return;
+        }
+        let mut pending: Option<(String, Change)> = None;
+        for znode in znodes {
+            if let Some(QuotaZnode::Limits(quota)) = QuotaZnode::at(&znode.path) {
+                self.remove(quota);
+            }
+            let Some(quota) = self.governing(&znode.path) else { continue };
+            let bytes = -(znode.data_length() as i64);
+            match &mut pending {
+                Some((path, change)) if path == quota => {
+                    change.count -= 1;
+                    change.bytes -= znode.data_length() as i64;
+                }
+                _ => {
+                    let next = (quota.to_owned(), Change { count: -1, bytes });
+                    if let Some((path, change)) = pending.replace(next) {
+                        add(tree, &path, change);
+                    }
+                }
+            }
+        }
+        if let Some((path, change)) = pending {
+            add(tree, &path, change);
+        }
+    }
+
     /// Counts a change. This alters the data of a counter znode and nothing else of it.
     pub(crate) fn count(&self, tree: &mut Tree, path: &str, change: Change) {
-        let Some(quota) = self.governing(path) else { return };
-        tree.update(&format!("{QUOTA_ROOT}{quota}/{STATS}"), |stats| {
-            // A text that is no counters was refused when it was written; one from elsewhere
-            // counts from nothing.
-            let mut track = Track::parse(stats.data.as_ref()).unwrap_or_default();
-            track.add("count", change.count);
-            track.add("bytes", change.bytes);
-            stats.data = Some(track.to_bytes());
-        });
+        if let Some(quota) = self.governing(path) {
+            add(tree, quota, change);
+        }
     }
 
     /// Counts anew what stands at and below `path`, into its counter znode.
     pub(crate) fn recount(tree: &mut Tree, path: &str) {
-        let mut total = Change { count: 0, bytes: 0 };
-        tree.visit(path, &mut |znode| {
-            total.count += 1;
-            total.bytes += znode.data_length() as i64;
-        });
+        let below = tree.below(path);
         let mut track = Track::default();
-        track.set("count", total.count);
-        track.set("bytes", total.bytes);
+        track.set("count", below.znodes as i64);
+        track.set("bytes", below.data_bytes as i64);
         let stats = format!("{QUOTA_ROOT}{path}/{STATS}");
         tree.update(&stats, |stats| stats.data = Some(track.to_bytes()));
     }
@@ -137,6 +162,18 @@ impl Quotas {
             })
             .collect()
     }
+}
+
+/// Adds a change to the counters of a quota.
+fn add(tree: &mut Tree, quota: &str, change: Change) {
+    tree.update(&format!("{QUOTA_ROOT}{quota}/{STATS}"), |stats| {
+        // A text that is no counters was refused when it was written; one from elsewhere
+        // counts from nothing.
+        let mut track = Track::parse(stats.data.as_ref()).unwrap_or_default();
+        track.add("count", change.count);
+        track.add("bytes", change.bytes);
+        stats.data = Some(track.to_bytes());
+    });
 }
 
 /// By how much a change alters the counters.

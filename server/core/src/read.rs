@@ -8,6 +8,7 @@ use zoolet_protocol::{
     Permissions, RawPath, Read, Response, SetWatches, Watch, WatchedEvent,
 };
 
+use crate::acl::Judge;
 use crate::core::{Core, Requester};
 use crate::limits::MULTI_READ_BYTES_MAX;
 use crate::tree::Znode;
@@ -21,7 +22,7 @@ impl Core {
     /// The code of the answer's header.
     pub fn read(&self, read: &Read, requester: &Requester) -> Result<Response, ErrorCode> {
         match read {
-            Read::Lookup(lookup) => self.look_up(lookup, requester),
+            Read::Lookup(lookup) => self.look_up(lookup, &self.judge(requester)),
             Read::GetAcl(path) => self.acl(path, requester),
             Read::Sync(path) => Ok(Response::Path(path.clone())),
             Read::GetEphemerals(prefix) => {
@@ -57,14 +58,14 @@ impl Core {
         Watched { reply, events }
     }
 
-    fn look_up(&self, lookup: &Lookup, requester: &Requester) -> Result<Response, ErrorCode> {
+    fn look_up(&self, lookup: &Lookup, judge: &Judge<'_>) -> Result<Response, ErrorCode> {
         let path = lookup.path().text().ok_or(ErrorCode::MARSHALLING_ERROR)?;
         if let Lookup::Exists(_) = lookup
             && path.contains('\0')
         {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let znode = self.readable(path, requester)?;
+        let znode = self.readable(path, judge)?;
         Ok(match lookup {
             Lookup::Exists(_) => Response::Stat(znode.stat()),
             Lookup::GetData(_) => Response::Data(znode.data.clone(), znode.stat()),
@@ -76,9 +77,9 @@ impl Core {
     }
 
     /// The znode at `path`, if there is one and the requester may read it.
-    fn readable(&self, path: &str, requester: &Requester) -> Result<&Znode, ErrorCode> {
+    fn readable(&self, path: &str, judge: &Judge<'_>) -> Result<&Znode, ErrorCode> {
         let znode = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
-        self.permits(&znode.acl, Permissions::READ, &requester.identities)?;
+        judge.permits(&znode.acl, Permissions::READ)?;
         Ok(znode)
     }
 
@@ -88,7 +89,7 @@ impl Core {
         lookup: &Lookup,
         requester: &Requester,
     ) -> Result<Response, ErrorCode> {
-        let reply = self.look_up(lookup, requester);
+        let reply = self.look_up(lookup, &self.judge(requester));
         let kind = match lookup {
             Lookup::Exists(_) | Lookup::GetData(_) => Kind::Data,
             Lookup::GetChildren(_) | Lookup::GetChildren2(_) => Kind::Child,
@@ -106,22 +107,41 @@ impl Core {
     fn acl(&self, path: &RawPath, requester: &Requester) -> Result<Response, ErrorCode> {
         let path = path.text().ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let znode = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
-        let identities = &requester.identities;
-        self.permits(&znode.acl, Permissions::READ | Permissions::ADMIN, identities)?;
-        let acl = match self.permits(&znode.acl, Permissions::ADMIN, identities) {
+        let judge = self.judge(requester);
+        judge.permits(&znode.acl, Permissions::READ | Permissions::ADMIN)?;
+        let acl = match judge.permits(&znode.acl, Permissions::ADMIN) {
             Ok(()) => znode.acl.to_vec(),
             Err(_) => znode.acl.to_masked_vec(),
         };
         Ok(Response::Acl(Some(acl), znode.stat()))
     }
 
-    fn descendants(&self, path: &RawPath, requester: &Requester) -> Result<Response, ErrorCode> {
+    /// How many descendants a znode has, if they need not be looked for among all znodes. `None` if
+    /// they must, which [`FrozenTree::descendants`](crate::FrozenTree::descendants) does without holding up
+    /// anyone.
+    ///
+    /// # Errors
+    ///
+    /// The code of the answer's header.
+    pub fn few_descendants(
+        &self,
+        path: &RawPath,
+        requester: &Requester,
+    ) -> Result<Option<i32>, ErrorCode> {
         let path = path.text().ok_or(ErrorCode::MARSHALLING_ERROR)?;
-        self.readable(path, requester)?;
-        // By the name of the empty string the root is a descendant of itself.
-        let mut count = if path.is_empty() { 0 } else { -1 };
-        self.tree.visit(path, &mut |_| count += 1);
-        Ok(Response::Number(count))
+        self.readable(path, &self.judge(requester))?;
+        Ok(match path {
+            // By the name of the empty string the root is a descendant of itself.
+            "" => Some(number(self.tree.count())),
+            "/" => Some(number(self.tree.count() - 1)),
+            _ => self.tree.few_below(path).map(|below| number(below.znodes - 1)),
+        })
+    }
+
+    fn descendants(&self, path: &RawPath, requester: &Requester) -> Result<Response, ErrorCode> {
+        let few = self.few_descendants(path, requester)?;
+        let all = || number(self.tree.below(path.text().unwrap_or_default()).znodes - 1);
+        Ok(Response::Number(few.unwrap_or_else(all)))
     }
 
     fn check_watches(
@@ -141,8 +161,9 @@ impl Core {
     ) -> Result<Response, ErrorCode> {
         let mut bytes = 0;
         let mut results = Vec::new();
+        let judge = self.judge(requester);
         for op in ops {
-            let result = self.read_in_multi(op, requester);
+            let result = self.read_in_multi(op, &judge);
             bytes += match &result {
                 MultiResult::Data(Some(data), _) => data.len(),
                 MultiResult::Children(names) => names.encoded_len(),
@@ -156,8 +177,8 @@ impl Core {
         Ok(Response::Multi(results))
     }
 
-    fn read_in_multi(&self, op: &MultiReadOp, requester: &Requester) -> MultiResult {
-        match self.look_up(&op.to_lookup(), requester) {
+    fn read_in_multi(&self, op: &MultiReadOp, judge: &Judge<'_>) -> MultiResult {
+        match self.look_up(&op.to_lookup(), judge) {
             Ok(Response::Data(data, stat)) => MultiResult::Data(data, stat),
             Ok(Response::Names(names)) => MultiResult::Children(names),
             Ok(other) => unreachable!("a read in a multi does not answer {other:?}"),
@@ -225,6 +246,11 @@ impl Core {
             assert!(added.is_some(), "{mode} is a mode");
         }
     }
+}
+
+/// A number of znodes as a client is told it.
+pub(crate) fn number(znodes: usize) -> i32 {
+    i32::try_from(znodes).unwrap_or(i32::MAX)
 }
 
 /// The answer of `checkWatches` and `removeWatches`.

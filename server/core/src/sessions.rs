@@ -1,6 +1,7 @@
 //! The sessions, as far as they outlive a restart: their timeouts and their ephemerals.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use hashbrown::HashMap;
 use zoolet_protocol::{Names, SessionId, ZPath};
@@ -60,6 +61,21 @@ impl Sessions {
         }
     }
 
+    /// Whether a session owns an ephemeral.
+    pub(crate) fn owns(&self, session: SessionId, path: &str) -> bool {
+        let session = self.sessions.get(&session);
+        session.is_some_and(|session| session.ephemerals.contains(path))
+    }
+
+    /// Takes all ephemerals from a session.
+    pub(crate) fn disown_all(&mut self, session: SessionId) -> BTreeSet<ZPath> {
+        let session = self.sessions.get_mut(&session);
+        let paths = session.map(|session| std::mem::take(&mut session.ephemerals));
+        let paths = paths.unwrap_or_default();
+        self.ephemerals -= paths.len();
+        paths
+    }
+
     /// The ephemerals of a session, in order.
     pub(crate) fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &ZPath> {
         self.sessions.get(&session).into_iter().flat_map(|session| &session.ephemerals)
@@ -67,8 +83,27 @@ impl Sessions {
 
     /// The ephemerals of a session whose paths begin with `prefix`, as text.
     pub(crate) fn ephemerals_below(&self, session: SessionId, prefix: &str) -> Names {
-        let paths = self.ephemerals(session).map(ZPath::as_str);
-        paths.filter(|path| path.starts_with(prefix)).collect()
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let paths = self.ephemerals_within(session, from).map(ZPath::as_str);
+        paths.take_while(|path| path.starts_with(prefix)).collect()
+    }
+
+    /// The ephemerals of a session after `path`, in order.
+    pub(crate) fn ephemerals_after(
+        &self,
+        session: SessionId,
+        path: &str,
+    ) -> impl Iterator<Item = &ZPath> {
+        self.ephemerals_within(session, (Bound::Excluded(path), Bound::Unbounded))
+    }
+
+    fn ephemerals_within(
+        &self,
+        session: SessionId,
+        paths: (Bound<&str>, Bound<&str>),
+    ) -> impl Iterator<Item = &ZPath> {
+        let session = self.sessions.get(&session).into_iter();
+        session.flat_map(move |session| session.ephemerals.range::<str, _>(paths))
     }
 
     /// Those that own ephemerals and have not begun, in order.
@@ -85,7 +120,15 @@ impl Sessions {
         self.ephemerals
     }
 
-    /// The sessions that own ephemerals, and these, in order: what `dump` lists.
+    /// The sessions that own ephemerals, in order.
+    pub(crate) fn owner_ids(&self) -> Vec<SessionId> {
+        let owns = |(_, session): &(&SessionId, &Session)| !session.ephemerals.is_empty();
+        let mut owners: Vec<_> = self.sessions.iter().filter(owns).map(|(id, _)| *id).collect();
+        owners.sort_unstable();
+        owners
+    }
+
+    /// The sessions that own ephemerals, and these, in order.
     pub(crate) fn owners(&self) -> Vec<(SessionId, Vec<ZPath>)> {
         let mut owners: Vec<_> = self
             .sessions

@@ -8,7 +8,7 @@
 //! - Connections come in the order of their ids, so that a run can be repeated.
 
 use std::collections::BTreeSet;
-use std::ops::{BitAnd, BitOr, Not};
+use std::ops::{BitAnd, BitOr, Bound, Not};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -168,13 +168,51 @@ impl WatchKinds {
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     /// The watchers of each path, ordered by connection; never an empty list.
-    by_path: HashMap<Arc<str>, Vec<Watcher>>,
+    by_path: HashMap<Arc<str>, Watchers>,
     /// The paths that each connection watches; never an empty set.
-    by_connection: HashMap<ConnectionId, BTreeSet<Arc<str>>>,
+    by_connection: HashMap<ConnectionId, WatchedPaths>,
     /// How many recursive watches there are; without any, no ancestors are looked at.
     recursive: usize,
     /// How many entries there are in the data table and in the child table.
     totals: [usize; 2],
+    /// How many paths and how many connections are in the data table.
+    data_paths: usize,
+    data_connections: usize,
+}
+
+/// Who watches a path.
+#[derive(Debug, Default)]
+struct Watchers {
+    /// Ordered by connection.
+    list: Vec<Watcher>,
+    /// How many of them are in the data table.
+    data: usize,
+}
+
+/// What a connection watches.
+#[derive(Debug, Default)]
+struct WatchedPaths {
+    paths: BTreeSet<Arc<str>>,
+    /// How many of them are in the data table.
+    data: usize,
+}
+
+/// How much is watched, of data and existence: what `wchs` tells.
+///
+/// ```
+/// use zoolet_core::{Core, Settings, WatchSummary};
+///
+/// assert_eq!(Core::new(Settings::default()).watch_summary(), WatchSummary::default());
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchSummary {
+    /// The connections that watch something.
+    pub connections: usize,
+    /// The paths that are watched.
+    pub paths: usize,
+    /// The watches: pairs of a connection and a path.
+    pub watches: usize,
 }
 
 impl Watches {
@@ -191,16 +229,16 @@ impl Watches {
                 (Arc::clone(&path), self.by_path.entry(path).or_default())
             }
         };
-        let index = match watchers.binary_search_by_key(&connection, |w| w.connection) {
+        let index = match watchers.list.binary_search_by_key(&connection, |w| w.connection) {
             Ok(index) => index,
             Err(index) => {
                 let idle = Watcher { connection, data: Modes::NONE, child: Modes::NONE };
-                watchers.insert(index, idle);
-                self.by_connection.entry(connection).or_default().insert(path);
+                watchers.list.insert(index, idle);
+                self.by_connection.entry(connection).or_default().paths.insert(path);
                 index
             }
         };
-        let registered = watchers[index].modes(kind);
+        let registered = watchers.list[index].modes(kind);
         #[cfg(feature = "planted-bugs")]
         let modes = match is_planted(PlantedBug::WatchArmedTwice) {
             true if (modes & *registered).has(Modes::STANDARD) => modes | Modes::TWICE,
@@ -208,8 +246,18 @@ impl Watches {
         };
         self.recursive +=
             usize::from(modes.has(Modes::RECURSIVE) && !registered.has(Modes::RECURSIVE));
-        self.totals[kind as usize] += usize::from(*registered == Modes::NONE);
+        let is_new = *registered == Modes::NONE;
         *registered = *registered | modes;
+        if is_new {
+            self.totals[kind as usize] += 1;
+        }
+        if is_new && kind == Kind::Data {
+            watchers.data += 1;
+            self.data_paths += usize::from(watchers.data == 1);
+            let watched = self.by_connection.get_mut(&connection).expect("a watcher is listed");
+            watched.data += 1;
+            self.data_connections += usize::from(watched.data == 1);
+        }
     }
 
     /// Registers what `addWatch` asks for; `None` if there is no such mode.
@@ -236,8 +284,9 @@ impl Watches {
     pub(crate) fn trigger(&mut self, path: &str, kind: Kind) -> Vec<ConnectionId> {
         let mut receivers = Vec::new();
         if let Some(watchers) = self.by_path.get_mut(path) {
-            let mut idle = Vec::new();
-            for watcher in watchers.iter_mut() {
+            let mut ended = Vec::new();
+            let mut has_idle = false;
+            for watcher in &mut watchers.list {
                 let connection = watcher.connection;
                 let modes = watcher.modes(kind);
                 if *modes == Modes::NONE {
@@ -251,20 +300,30 @@ impl Watches {
                 if is_twice {
                     *modes = *modes | Modes::STANDARD;
                 }
-                self.totals[kind as usize] -= usize::from(*modes == Modes::NONE);
-                if watcher.is_idle() {
-                    idle.push(watcher.connection);
+                if *modes == Modes::NONE {
+                    has_idle |= watcher.is_idle();
+                    ended.push((watcher.connection, watcher.is_idle()));
                 }
             }
-            if !idle.is_empty() {
-                watchers.retain(|watcher| !watcher.is_idle());
-                let is_last = watchers.is_empty();
-                for connection in idle {
+            self.totals[kind as usize] -= ended.len();
+            if kind == Kind::Data {
+                self.data_paths -= usize::from(watchers.data > 0 && watchers.data == ended.len());
+                watchers.data -= ended.len();
+            }
+            if has_idle {
+                watchers.list.retain(|watcher| !watcher.is_idle());
+            }
+            let is_last = watchers.list.is_empty();
+            for (connection, is_idle) in ended {
+                if kind == Kind::Data {
+                    self.uncount_data(connection);
+                }
+                if is_idle {
                     self.unlist(connection, path);
                 }
-                if is_last {
-                    self.by_path.remove(path);
-                }
+            }
+            if is_last {
+                self.by_path.remove(path);
             }
         }
         if kind == Kind::Data && self.recursive > 0 {
@@ -279,7 +338,7 @@ impl Watches {
         while ancestor != "/" {
             let Some((parent, _)) = ancestor.rsplit_once('/') else { break };
             ancestor = if parent.is_empty() { "/" } else { parent };
-            let watchers = self.by_path.get(ancestor).into_iter().flatten();
+            let watchers = self.by_path.get(ancestor).into_iter().flat_map(|w| &w.list);
             receivers
                 .extend(watchers.filter(|w| w.data.has(Modes::RECURSIVE)).map(|w| w.connection));
         }
@@ -300,8 +359,8 @@ impl Watches {
             other => modes_of(other)?,
         };
         let watcher = self.by_path.get(path).and_then(|watchers| {
-            let index = watchers.binary_search_by_key(&connection, |w| w.connection).ok()?;
-            Some(watchers[index])
+            let index = watchers.list.binary_search_by_key(&connection, |w| w.connection).ok()?;
+            Some(watchers.list[index])
         });
         Some(watcher.is_some_and(|w| w.data.has(data) || w.child.has(child)))
     }
@@ -320,11 +379,12 @@ impl Watches {
     /// Removes these modes of a connection on a path, and tells whether there were any.
     fn take(&mut self, connection: ConnectionId, path: &str, data: Modes, child: Modes) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
-        let Ok(index) = watchers.binary_search_by_key(&connection, |w| w.connection) else {
+        let Ok(index) = watchers.list.binary_search_by_key(&connection, |w| w.connection) else {
             return false;
         };
-        let watcher = &mut watchers[index];
+        let watcher = &mut watchers.list[index];
         let found = watcher.data.has(data) || watcher.child.has(child);
+        let was_data = watcher.data != Modes::NONE;
         self.recursive -= usize::from((watcher.data & data).has(Modes::RECURSIVE));
         for (kind, gone) in [(Kind::Data, data), (Kind::Child, child)] {
             let modes = watcher.modes(kind);
@@ -332,21 +392,36 @@ impl Watches {
             *modes = *modes & !gone;
             self.totals[kind as usize] -= usize::from(was_there && *modes == Modes::NONE);
         }
-        if watcher.is_idle() {
-            watchers.remove(index);
-            let is_last = watchers.is_empty();
+        let (is_idle, ends_data) = (watcher.is_idle(), was_data && watcher.data == Modes::NONE);
+        if is_idle {
+            watchers.list.remove(index);
+        }
+        let is_last = watchers.list.is_empty();
+        if ends_data {
+            watchers.data -= 1;
+            self.data_paths -= usize::from(watchers.data == 0);
+            self.uncount_data(connection);
+        }
+        if is_idle {
             self.unlist(connection, path);
-            if is_last {
-                self.by_path.remove(path);
-            }
+        }
+        if is_last {
+            self.by_path.remove(path);
         }
         found
     }
 
+    /// A connection has one path less in the data table.
+    fn uncount_data(&mut self, connection: ConnectionId) {
+        let watched = self.by_connection.get_mut(&connection).expect("a watcher is listed");
+        watched.data -= 1;
+        self.data_connections -= usize::from(watched.data == 0);
+    }
+
     fn unlist(&mut self, connection: ConnectionId, path: &str) {
-        let paths = self.by_connection.get_mut(&connection).expect("a watcher is listed");
-        paths.remove(path);
-        if paths.is_empty() {
+        let watched = self.by_connection.get_mut(&connection).expect("a watcher is listed");
+        watched.paths.remove(path);
+        if watched.paths.is_empty() {
             self.by_connection.remove(&connection);
         }
     }
@@ -354,8 +429,10 @@ impl Watches {
     /// Takes at most `most` watches of a connection back, and tells whether there may be more.
     pub(crate) fn forget(&mut self, connection: ConnectionId, most: usize) -> bool {
         for _ in 0..most {
-            let first = self.by_connection.get(&connection).and_then(BTreeSet::first);
-            let Some(path) = first.cloned() else { return false };
+            let watched = self.by_connection.get(&connection);
+            let Some(path) = watched.and_then(|watched| watched.paths.first()).cloned() else {
+                return false;
+            };
             self.take(connection, &path, Modes::ALL, Modes::ALL);
         }
         true
@@ -368,8 +445,12 @@ impl Watches {
 
     /// Every path with all its watchers, ordered by path and connection.
     pub(crate) fn watchers(&self) -> WatchersByPath {
-        let kinds = |watchers: &Vec<Watcher>| {
-            watchers.iter().map(|watcher| (watcher.connection, WatchKinds::of(watcher))).collect()
+        let kinds = |watchers: &Watchers| {
+            watchers
+                .list
+                .iter()
+                .map(|watcher| (watcher.connection, WatchKinds::of(watcher)))
+                .collect()
         };
         let mut list: Vec<_> = self
             .by_path
@@ -380,20 +461,37 @@ impl Watches {
         list
     }
 
-    /// Every path with its watchers among the data watches: what `wchs`, `wchc` and `wchp` list.
-    /// Ordered by path.
-    pub(crate) fn data_watchers(&self) -> Vec<(Arc<str>, Vec<ConnectionId>)> {
-        let data = |watchers: &[Watcher]| -> Vec<ConnectionId> {
-            watchers.iter().filter(|w| w.data != Modes::NONE).map(|w| w.connection).collect()
+    /// How much is watched among the data watches.
+    pub(crate) fn summary(&self) -> WatchSummary {
+        WatchSummary {
+            connections: self.data_connections,
+            paths: self.data_paths,
+            watches: self.totals[Kind::Data as usize],
+        }
+    }
+
+    /// Whether nobody watches anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+
+    /// The paths after `path` that a connection watches, `most` of them in order, and whether each is
+    /// among the data watches.
+    pub(crate) fn watched_after(
+        &self,
+        connection: ConnectionId,
+        path: Option<&str>,
+        most: usize,
+    ) -> Vec<(Arc<str>, bool)> {
+        let is_data = |path: &str| {
+            let watchers = self.by_path.get(path).map_or(&[][..], |watchers| &watchers.list);
+            let index = watchers.binary_search_by_key(&connection, |w| w.connection);
+            index.is_ok_and(|index| watchers[index].data != Modes::NONE)
         };
-        let mut list: Vec<_> = self
-            .by_path
-            .iter()
-            .map(|(path, watchers)| (Arc::clone(path), data(watchers)))
-            .filter(|(_, watchers)| !watchers.is_empty())
-            .collect();
-        list.sort();
-        list
+        let Some(watched) = self.by_connection.get(&connection) else { return Vec::new() };
+        let after = (path.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let paths = watched.paths.range::<str, _>(after).take(most);
+        paths.map(|path| (Arc::clone(path), is_data(path))).collect()
     }
 }
 
@@ -412,4 +510,65 @@ fn modes_of(watcher_type: WatcherType) -> Option<(Modes, Modes)> {
 /// An event, and the connections that get it.
 pub(crate) fn event(event_type: EventType, path: &str) -> WatchedEvent {
     WatchedEvent::new(event_type, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What [`Watches::summary`] keeps, counted anew.
+    fn counted(watches: &Watches) -> WatchSummary {
+        let is_data = |watcher: &&Watcher| watcher.data != Modes::NONE;
+        let lists = watches.by_path.values().map(|w| w.list.iter().filter(is_data).count());
+        let connections = watches.by_connection.keys().filter(|connection| {
+            watches.watched_after(**connection, None, usize::MAX).iter().any(|(_, data)| *data)
+        });
+        WatchSummary {
+            connections: connections.count(),
+            paths: lists.clone().filter(|watchers| *watchers > 0).count(),
+            watches: lists.sum(),
+        }
+    }
+
+    #[test]
+    fn the_summary_is_that_of_all_watches_whatever_happens() {
+        let mut watches = Watches::default();
+        // A fixed sequence of numbers without a pattern.
+        let mut state = 7_u32;
+        let mut next = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) % below
+        };
+        for _ in 0..5_000 {
+            let connection = ConnectionId(u64::from(next(5)));
+            let path = ["/", "/a", "/a/b", "/c", ""][next(5) as usize];
+            match next(8) {
+                0 | 1 => watches.add(connection, path, Kind::Data, Modes::STANDARD),
+                2 => watches.add(connection, path, Kind::Child, Modes::STANDARD),
+                3 => drop(watches.add_mode(connection, path, WatchMode::PERSISTENT)),
+                4 => drop(watches.add_mode(connection, path, WatchMode::PERSISTENT_RECURSIVE)),
+                5 => drop(watches.trigger(path, [Kind::Data, Kind::Child][next(2) as usize])),
+                6 => {
+                    let types = [WatcherType::DATA, WatcherType::CHILDREN, WatcherType::ANY];
+                    watches.remove(connection, path, types[next(3) as usize]);
+                }
+                _ => drop(watches.forget(connection, next(3) as usize)),
+            }
+            assert_eq!(watches.summary(), counted(&watches));
+        }
+    }
+
+    #[test]
+    fn what_a_connection_watches_is_listed_slice_by_slice() {
+        let mut watches = Watches::default();
+        for path in ["", "/b", "/a"] {
+            watches.add(ConnectionId(1), path, Kind::Data, Modes::STANDARD);
+        }
+        watches.add(ConnectionId(1), "/a/b", Kind::Child, Modes::STANDARD);
+        watches.add(ConnectionId(2), "/other", Kind::Data, Modes::STANDARD);
+        let slice = |after| watches.watched_after(ConnectionId(1), after, 2);
+        assert_eq!(slice(None), [("".into(), true), ("/a".into(), true)]);
+        assert_eq!(slice(Some("/a")), [("/a/b".into(), false), ("/b".into(), true)]);
+        assert_eq!(slice(Some("/b")), []);
+    }
 }

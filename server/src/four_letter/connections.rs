@@ -1,6 +1,6 @@
 //! One line for each connection, as `stat` and `cons` have them (`NIOServerCnxn.dumpConnectionInfo`).
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use zoolet_core::ConnectionId;
 
@@ -13,40 +13,44 @@ const INTEREST_READ: u8 = 1;
 const INTEREST_WRITE: u8 = 4;
 
 /// The lines of `stat`.
-pub(super) fn brief(engine: &Engine, asker: ConnectionId) -> String {
-    lines(engine, asker, |_, _| {})
+pub(super) fn brief(engine: &Engine, asker: ConnectionId, out: &mut impl Write) -> fmt::Result {
+    lines(engine, asker, out, |_, _| Ok(()))
 }
 
 /// The lines of `cons`.
-pub(super) fn full(engine: &Engine, asker: ConnectionId) -> String {
-    lines(engine, asker, |line, peer| {
+pub(super) fn full(engine: &Engine, asker: ConnectionId, out: &mut impl Write) -> fmt::Result {
+    lines(engine, asker, out, |line, peer| {
         let stats = &peer.stats;
         if stats.session().is_none() {
-            return;
+            return Ok(());
         }
         let last = stats.last();
         let (least, average, greatest) = stats.latency.summary_ms();
-        let _ = write!(
+        write!(
             line,
             ",sid={},lop={},est={},to={}",
             stats.session(),
             four_letters(last.op),
             stats.established_ms,
             stats.timeout_ms(),
-        );
+        )?;
         if last.xid.0 >= 0 {
-            let _ = write!(line, ",lcxid={:#x}", last.xid.0);
+            write!(line, ",lcxid={:#x}", last.xid.0)?;
         }
-        let _ = write!(
+        write!(
             line,
             ",lzxid={},lresp={},llat={},minlat={least},avglat={},maxlat={greatest}",
             last.zxid, last.answered_ms, last.latency_ms, average as u64,
-        );
+        )
     })
 }
 
-fn lines(engine: &Engine, asker: ConnectionId, details: impl Fn(&mut String, &Peer)) -> String {
-    let mut text = String::new();
+fn lines<W: Write>(
+    engine: &Engine,
+    asker: ConnectionId,
+    out: &mut W,
+    details: impl Fn(&mut W, &Peer) -> fmt::Result,
+) -> fmt::Result {
     for peer in engine.registry.peers() {
         let waits = peer.outbox.waiting_messages();
         let interest = match waits {
@@ -57,13 +61,13 @@ fn lines(engine: &Engine, asker: ConnectionId, details: impl Fn(&mut String, &Pe
         };
         let received = peer.stats.received.value();
         let sent = peer.stats.sent.value();
-        let _ = write!(
-            text,
+        write!(
+            out,
             " /{}[{interest:x}](queued={waits},recved={received},sent={sent}",
             peer.address_text(),
-        );
-        details(&mut text, &peer);
-        text.push_str(")\n");
+        )?;
+        details(out, &peer)?;
+        out.write_str(")\n")?;
     }
-    text
+    Ok(())
 }

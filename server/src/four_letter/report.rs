@@ -1,14 +1,16 @@
 //! The answers that tell of the server as a whole.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use zoolet_core::{ConnectionId, Core, WatchSummary};
 use zoolet_protocol::SessionId;
 
 use super::VERSION;
 use crate::engine::Engine;
-use crate::limits::SESSIONLESS_TIMEOUT;
+use crate::limits::{REPORT_SLICE, SESSIONLESS_TIMEOUT};
 use crate::storage::directory::Directory;
 
 /// `srvr`.
@@ -95,7 +97,7 @@ pub(super) fn environment() -> String {
 }
 
 /// `dump`: sessions by when they expire, ephemerals by session, connections.
-pub(super) fn dump(engine: &Engine) -> String {
+pub(super) fn dump(engine: &Engine, out: &mut impl Write) -> fmt::Result {
     let tick_ms = u64::from(engine.config.tick_time_ms);
     let start_ms = engine.clock.wall_ms() - engine.clock.now_ms() as i64;
     let mut buckets: BTreeMap<u64, Vec<SessionId>> = BTreeMap::new();
@@ -103,30 +105,34 @@ pub(super) fn dump(engine: &Engine) -> String {
     for liveness in &sessions {
         buckets.entry(liveness.expires_ms(tick_ms)).or_default().push(liveness.session);
     }
-    let mut text =
-        format!("SessionTracker dump:\nSession Sets ({})/({}):\n", buckets.len(), sessions.len());
+    writeln!(out, "SessionTracker dump:\nSession Sets ({})/({}):", buckets.len(), sessions.len())?;
     for (expires_ms, sessions) in &buckets {
         let at_ms = start_ms + *expires_ms as i64;
-        let _ = writeln!(text, "{} expire at {}:", sessions.len(), date(at_ms));
+        writeln!(out, "{} expire at {}:", sessions.len(), date(at_ms))?;
         for session in sessions {
-            let _ = writeln!(text, "\t{session}");
+            writeln!(out, "\t{session}")?;
         }
     }
-    let owners = engine.look(zoolet_core::Core::ephemeral_owners);
-    let _ = writeln!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({}):", owners.len());
-    for (session, paths) in owners {
-        let _ = writeln!(text, "{session}:");
-        for path in paths {
-            let _ = writeln!(text, "\t{path}");
+    let owners = engine.look(Core::owners);
+    writeln!(out, "ephemeral nodes dump:\nSessions with Ephemerals ({}):", owners.len())?;
+    for session in owners {
+        writeln!(out, "{session}:")?;
+        let mut last = String::new();
+        loop {
+            let paths = engine.look(|core| core.ephemerals_after(session, &last, REPORT_SLICE));
+            let Some(path) = paths.last() else { break };
+            last = path.to_string();
+            for path in &paths {
+                writeln!(out, "\t{path}")?;
+            }
         }
     }
-    dump_connections(engine, start_ms, &mut text);
-    text
+    dump_connections(engine, start_ms, out)
 }
 
 /// The connections by when they are given up if nothing more is heard of them: with the session, or
 /// without one after the time for the handshake.
-fn dump_connections(engine: &Engine, start_ms: i64, text: &mut String) {
+fn dump_connections(engine: &Engine, start_ms: i64, out: &mut impl Write) -> fmt::Result {
     let tick_ms = u64::from(engine.config.tick_time_ms);
     let mut buckets: BTreeMap<i64, Vec<String>> = BTreeMap::new();
     let peers = engine.registry.peers();
@@ -139,18 +145,15 @@ fn dump_connections(engine: &Engine, start_ms: i64, text: &mut String) {
         let line = format!("\tip: /{} sessionId: {session}", peer.address_text());
         buckets.entry(expires_ms).or_default().push(line);
     }
-    let _ = writeln!(
-        text,
-        "Connections dump:\nConnections Sets ({})/({}):",
-        buckets.len(),
-        peers.len()
-    );
+    let (sets, connections) = (buckets.len(), peers.len());
+    writeln!(out, "Connections dump:\nConnections Sets ({sets})/({connections}):")?;
     for (expires_ms, lines) in &buckets {
-        let _ = writeln!(text, "{} expire at {}:", lines.len(), date(*expires_ms));
+        writeln!(out, "{} expire at {}:", lines.len(), date(*expires_ms))?;
         for line in lines {
-            let _ = writeln!(text, "{line}");
+            writeln!(out, "{line}")?;
         }
     }
+    Ok(())
 }
 
 /// A moment as text: the date and time of UTC, as Java's `Date` prints them.
@@ -159,61 +162,61 @@ fn date(ms: i64) -> String {
         .map_or_else(|_| ms.to_string(), |at| at.strftime("%a %b %d %H:%M:%S UTC %Y").to_string())
 }
 
-/// The watched paths and the sessions that watch them, as far as their connections are there.
-fn watches(engine: &Engine) -> Vec<(String, Vec<SessionId>)> {
-    let session = |connection| Some(engine.registry.peer(connection)?.stats.session());
-    let watchers = engine.look(zoolet_core::Core::data_watchers);
-    watchers
-        .into_iter()
-        .map(|(path, connections)| {
-            (path.to_string(), connections.into_iter().filter_map(session).collect())
-        })
-        .collect()
-}
-
 /// `wchs`: only watches on data, as in ZooKeeper.
 pub(super) fn watch_summary(engine: &Engine) -> String {
-    let watchers = engine.look(zoolet_core::Core::data_watchers);
-    let connections: BTreeSet<_> =
-        watchers.iter().flat_map(|(_, connections)| connections).collect();
-    let total: usize = watchers.iter().map(|(_, connections)| connections.len()).sum();
-    format!(
-        "{} connections watching {} paths\nTotal watches:{total}\n",
-        connections.len(),
-        watchers.len()
-    )
+    let WatchSummary { connections, paths, watches, .. } = engine.look(Core::watch_summary);
+    format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
+}
+
+/// The paths whose data or existence a connection watches, in order, slice by slice.
+fn watched(engine: &Engine, connection: ConnectionId) -> impl Iterator<Item = Arc<str>> {
+    let mut last: Option<Arc<str>> = None;
+    let slices = std::iter::from_fn(move || {
+        let look = |core: &Core| core.watched_after(connection, last.as_deref(), REPORT_SLICE);
+        let slice = engine.look(look);
+        last = Some(Arc::clone(&slice.last()?.0));
+        Some(slice)
+    });
+    slices.flatten().filter(|(_, is_data)| *is_data).map(|(path, _)| path)
 }
 
 /// `wchp`.
-pub(super) fn watches_by_path(engine: &Engine) -> String {
-    let mut text = String::new();
-    for (path, sessions) in watches(engine) {
-        let _ = writeln!(text, "{path}");
-        for session in sessions {
-            let _ = writeln!(text, "\t{session}");
-        }
+pub(super) fn watches_by_path(engine: &Engine, out: &mut impl Write) -> fmt::Result {
+    let mut watches = Vec::new();
+    for peer in engine.registry.peers() {
+        let session = peer.stats.session();
+        watches.extend(watched(engine, peer.id).map(|path| (path, peer.id, session)));
     }
-    text.push('\n');
-    text
+    watches.sort_unstable();
+    let mut last = None;
+    for (path, _, session) in &watches {
+        if last != Some(path) {
+            writeln!(out, "{path}")?;
+            last = Some(path);
+        }
+        writeln!(out, "\t{session}")?;
+    }
+    writeln!(out)
 }
 
 /// `wchc`.
-pub(super) fn watches_by_session(engine: &Engine) -> String {
-    let mut by_session: BTreeMap<SessionId, Vec<String>> = BTreeMap::new();
-    for (path, sessions) in watches(engine) {
-        for session in sessions {
-            by_session.entry(session).or_default().push(path.clone());
-        }
+pub(super) fn watches_by_session(engine: &Engine, out: &mut impl Write) -> fmt::Result {
+    let mut connections: BTreeMap<SessionId, Vec<ConnectionId>> = BTreeMap::new();
+    for peer in engine.registry.peers() {
+        connections.entry(peer.stats.session()).or_default().push(peer.id);
     }
-    let mut text = String::new();
-    for (session, paths) in by_session {
-        let _ = writeln!(text, "{session}");
+    for (session, connections) in connections {
+        // A session has a second connection for a moment, when its client has come back.
+        let paths = connections.into_iter().flat_map(|connection| watched(engine, connection));
+        let mut paths = paths.peekable();
+        if paths.peek().is_some() {
+            writeln!(out, "{session}")?;
+        }
         for path in paths {
-            let _ = writeln!(text, "\t{path}");
+            writeln!(out, "\t{path}")?;
         }
     }
-    text.push('\n');
-    text
+    writeln!(out)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use hashbrown::HashMap;
 use zoolet_protocol::{SessionId, Zxid};
 
-use crate::acl::{AclList, AclLists};
+use crate::acl::{AclList, AclLists, Judge};
 use crate::owner::{EphemeralOwner, Owner};
 use crate::tree::{Tree, Znode};
 use crate::txn::{CreateTxn, TxnOp};
@@ -13,12 +13,14 @@ pub(super) struct View<'a> {
     tree: &'a Tree,
     /// Changed znodes by path; `None` where one was deleted.
     overlay: HashMap<String, Option<Znode>>,
+    /// What whoever asks may do.
+    pub(super) judge: Judge<'a>,
 }
 
 impl<'a> View<'a> {
     /// The tree as it is.
-    pub(super) fn of(tree: &'a Tree) -> Self {
-        Self { tree, overlay: HashMap::new() }
+    pub(super) fn of(tree: &'a Tree, judge: Judge<'a>) -> Self {
+        Self { tree, overlay: HashMap::new(), judge }
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&Znode> {
