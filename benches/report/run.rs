@@ -25,11 +25,11 @@ use self::document::replace;
 use self::results::Results;
 
 /// All suites, in the order of the document.
-const SUITES: [&str; 8] =
-    ["codec", "core", "engine", "session", "handoff", "herd", "durable", "recover"];
+const SUITES: [&str; 9] =
+    ["codec", "core", "engine", "session", "handoff", "herd", "durable", "recover", "fairness"];
 
 /// Suites that take no options of criterion.
-const WITHOUT_CRITERION: [&str; 1] = ["durable"];
+const WITHOUT_CRITERION: [&str; 2] = ["durable", "fairness"];
 
 /// Short enough for all suites in a few minutes.
 const SHORT: [&str; 6] =

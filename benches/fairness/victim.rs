@@ -1,0 +1,151 @@
+//! Clients that do nothing but ping, and what they notice of the others.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use zoolet::protocol::{Request, Session, Xid, encode_request};
+
+use super::wire::{SESSION_TIMEOUT_MS, Wire};
+
+/// As the Java client: it gives a connection up after two thirds of the session timeout without a word,
+/// and pings after half of that.
+const READ_TIMEOUT: Duration = Duration::from_millis(SESSION_TIMEOUT_MS as u64 * 2 / 3);
+const PING_INTERVAL: Duration = Duration::from_millis(READ_TIMEOUT.as_millis() as u64 / 2);
+
+/// A third client asks far more often, to know the distribution.
+const PROBE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How long the probe waits for an answer before it gives up.
+const PROBE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the victims noticed.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed {
+    /// How long each answer to the probe took.
+    pub(crate) pings: Vec<Duration>,
+    /// The longest time that a client had to wait for an answer.
+    pub(crate) silence: Duration,
+    /// The sessions that ended though their clients pinged as the Java client does.
+    pub(crate) expired: usize,
+    /// The connections that such a client gave up, since it heard nothing.
+    pub(crate) given_up: usize,
+}
+
+impl Noticed {
+    /// The time within which 99 of 100 pings are answered.
+    pub(crate) fn p99(&mut self) -> Duration {
+        self.pings.sort_unstable();
+        let last = self.pings.len().saturating_sub(1);
+        self.pings.get((self.pings.len() * 99 / 100).min(last)).copied().unwrap_or_default()
+    }
+
+    fn waited(&mut self, waited: Duration) {
+        self.silence = self.silence.max(waited);
+    }
+}
+
+/// Pings until it is told to stop.
+pub(crate) struct Victims {
+    stop: Arc<AtomicBool>,
+    noticed: Arc<Mutex<Noticed>>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Victims {
+    /// So many clients like Java's, and the probe.
+    pub(crate) fn start(address: SocketAddr, like_java: usize) -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let noticed = Arc::<Mutex<Noticed>>::default();
+        let mut threads = Vec::new();
+        for victim in 0..=like_java {
+            // Whoever asks has its session before anything happens.
+            let wire = Wire::connect(address)?;
+            let (stop, noticed) = (Arc::clone(&stop), Arc::clone(&noticed));
+            threads.push(std::thread::spawn(move || match victim {
+                0 => probe(wire, &stop, &noticed),
+                _ => ping_like_java(address, wire, &stop, &noticed),
+            }));
+        }
+        Ok(Self { stop, noticed, threads })
+    }
+
+    /// Stops them, once each has its answer.
+    pub(crate) fn stop(self) -> io::Result<Noticed> {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().map_err(|_| io::Error::other("a victim panics"))??;
+        }
+        Ok(std::mem::take(&mut self.noticed.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+pub(crate) fn ping() -> bytes::Bytes {
+    encode_request(Xid::PING, &Request::Session(Session::Ping))
+}
+
+fn note(noticed: &Mutex<Noticed>, note: impl FnOnce(&mut Noticed)) {
+    note(&mut noticed.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// One ping after the other.
+fn probe(mut wire: Wire, stop: &AtomicBool, noticed: &Mutex<Noticed>) -> io::Result<()> {
+    wire.set_patience(PROBE_PATIENCE)?;
+    while !stop.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        wire.send(&ping())?;
+        wire.receive()?;
+        let waited = start.elapsed();
+        note(noticed, |noticed| {
+            noticed.pings.push(waited);
+            noticed.waited(waited);
+        });
+        std::thread::sleep(PROBE_INTERVAL.saturating_sub(waited));
+    }
+    Ok(())
+}
+
+fn ping_like_java(
+    address: SocketAddr,
+    mut wire: Wire,
+    stop: &AtomicBool,
+    noticed: &Mutex<Noticed>,
+) -> io::Result<()> {
+    wire.set_patience(READ_TIMEOUT - PING_INTERVAL)?;
+    let mut silent_since = None;
+    while !stop.load(Ordering::Relaxed) {
+        let start = *silent_since.get_or_insert_with(Instant::now);
+        if wire.send(&ping()).and_then(|()| wire.receive()).is_ok() {
+            let waited = start.elapsed();
+            note(noticed, |noticed| noticed.waited(waited));
+            silent_since = None;
+            pause(PING_INTERVAL, stop);
+            continue;
+        }
+        note(noticed, |noticed| noticed.given_up += 1);
+        let Ok(resumed) = Wire::resume(address, &wire.welcome) else { continue };
+        let waited = start.elapsed();
+        wire = resumed;
+        wire.set_patience(READ_TIMEOUT - PING_INTERVAL)?;
+        if wire.welcome.is_refused() {
+            note(noticed, |noticed| {
+                noticed.expired += 1;
+                noticed.waited(waited);
+            });
+            wire = Wire::connect(address)?;
+            silent_since = None;
+        }
+    }
+    Ok(())
+}
+
+/// Waits, no longer than the victims are wanted.
+fn pause(duration: Duration, stop: &AtomicBool) {
+    let start = Instant::now();
+    while start.elapsed() < duration && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(PROBE_INTERVAL);
+    }
+}
