@@ -2,6 +2,7 @@
 //!
 //! ```console
 //! $ cargo run --release --example zoolet-sim -- --seeds 0..100000 --jobs 2
+//! $ cargo run --release --example zoolet-sim -- --ensemble --seeds 0..100000 --jobs 2
 //! $ cargo run --release --example zoolet-sim -- --seed 17 --trace
 //! ```
 
@@ -30,18 +31,21 @@ struct Arguments {
     /// How many threads run seeds.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
+    /// An ensemble of three servers that lag and are cut off, instead of one that crashes.
+    #[arg(long)]
+    ensemble: bool,
     /// What is switched off.
     #[arg(long, value_delimiter = ',')]
     without: Vec<Part>,
     /// How many clients there are.
-    #[arg(long, default_value_t = Options::default().clients)]
-    clients: usize,
+    #[arg(long)]
+    clients: Option<usize>,
     /// How many things each client does.
-    #[arg(long, default_value_t = Options::default().operations)]
-    operations: usize,
+    #[arg(long)]
+    operations: Option<usize>,
     /// How long things go wrong, in seconds of the run's clock.
-    #[arg(long, default_value_t = Options::default().seconds)]
-    seconds: u64,
+    #[arg(long)]
+    seconds: Option<u64>,
     /// A bug to be put in.
     #[arg(long)]
     bug: Option<Bug>,
@@ -59,11 +63,13 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 #[allow(clippy::disallowed_methods, reason = "the time that it takes is shown")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let base = if arguments.ensemble { Options::ensemble() } else { Options::default() };
     let options = Options {
+        is_ensemble: base.is_ensemble,
         without: arguments.without.iter().copied().collect(),
-        clients: arguments.clients,
-        operations: arguments.operations,
-        seconds: arguments.seconds,
+        clients: arguments.clients.unwrap_or(base.clients),
+        operations: arguments.operations.unwrap_or(base.operations),
+        seconds: arguments.seconds.unwrap_or(base.seconds),
         bug: arguments.bug,
         keeps_trace: arguments.trace && arguments.seed.is_some(),
     };

@@ -33,11 +33,17 @@ pub enum PlantedBug {
     NumberReused,
     /// After a reconnect the end of the one ahead is taken for one's turn.
     LockWithoutLook,
+    /// The handshake does not report the zxid of an event, so that a server is accepted that is behind it.
+    EventNotReported,
+    /// An event without a zxid makes a holder, and no reply confirms it.
+    EventNotConfirmed,
+    /// Any answer proves that the session lives, also that of a server that is cut off from its leader.
+    PingsProve,
 }
 
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::ReplyAfterTheLock,
         Self::EventLostOnReconnect,
         Self::WatchArmedTwice,
@@ -45,6 +51,9 @@ impl PlantedBug {
         Self::LogSyncedLate,
         Self::NumberReused,
         Self::LockWithoutLook,
+        Self::EventNotReported,
+        Self::EventNotConfirmed,
+        Self::PingsProve,
     ];
 }
 

@@ -428,6 +428,10 @@ impl Place {
 
     /// Whether the zxid of a reply covers what was heard over a connection.
     async fn is_covered(&self, connections: u64) -> Result<bool, LockError> {
+        #[cfg(feature = "planted-bugs")]
+        if is_planted(PlantedBug::EventNotConfirmed) {
+            return Ok(true);
+        }
         Ok(self.client.is_covered(&self.path, self.session, connections).await?)
     }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use bytes::Bytes;
 use zoolet::client::Error;
 use zoolet::{DistributedAtomicLong, ValueError};
 
-use super::oracle::Oracle;
 use super::worker::Worker;
 
-const PATH: &str = "/data/counter";
+/// The znode of the number.
+pub(crate) const PATH: &str = "/data/counter";
 
 /// What was added.
 #[derive(Debug, Default)]
@@ -34,9 +35,8 @@ impl Counter {
     }
 
     /// Whether the number at the end is the one that it should be.
-    pub(crate) fn check(&self, oracle: &Oracle) -> Result<(), String> {
+    pub(crate) fn check(&self, data: Option<Bytes>) -> Result<(), String> {
         let additions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let data = oracle.look(|model| model.tree.data(PATH));
         let number = data.and_then(|data| <[u8; 8]>::try_from(&data[..]).ok());
         let sum = number.map_or(0, i64::from_be_bytes);
         let told = additions.sums.len();

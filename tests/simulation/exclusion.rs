@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use zoolet::protocol::{MultiOp, Zxid};
-use zoolet::{Guard, LockError, LockState, MultiGuard, Permits, Term};
+use zoolet::{Guard, LeaderLatch, LockError, LockState, MultiGuard, Permits, Term};
 
 /// What is held.
 #[derive(Debug)]
@@ -82,6 +82,8 @@ struct Lock {
 pub(crate) struct Exclusion {
     locks: Mutex<BTreeMap<String, Lock>>,
     terms: Mutex<Zxid>,
+    /// Those who may lead: all of one line.
+    latches: Mutex<Vec<Weak<LeaderLatch>>>,
 }
 
 impl Exclusion {
@@ -110,10 +112,24 @@ impl Exclusion {
         lock.check(path)
     }
 
-    /// Whether no lock is held by more than may.
+    /// Someone waits to lead.
+    pub(crate) fn stand(&self, latch: &Arc<LeaderLatch>) {
+        let mut latches = self.latches.lock().unwrap_or_else(PoisonError::into_inner);
+        latches.retain(|latch| latch.strong_count() > 0);
+        latches.push(Arc::downgrade(latch));
+    }
+
+    /// Whether no lock is held by more than may, and at most one leads.
     pub(crate) fn check(&self) -> Result<(), String> {
         let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.iter().try_for_each(|(path, lock)| lock.check(path))
+        locks.iter().try_for_each(|(path, lock)| lock.check(path))?;
+        drop(locks);
+        let latches = self.latches.lock().unwrap_or_else(PoisonError::into_inner);
+        let leaders = latches.iter().filter_map(Weak::upgrade).filter(|latch| latch.is_leader());
+        match leaders.count() {
+            0 | 1 => Ok(()),
+            count => Err(format!("{count} lead at once")),
+        }
     }
 
     /// Someone leads.

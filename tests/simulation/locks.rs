@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fastrand::Rng;
 use zoolet::client::Error;
 use zoolet::protocol::{Expect, MultiOp, SetData, Zxid};
 use zoolet::{InterProcessSemaphoreV2, LeaderLatch, LockError, LockState};
 
+use super::ensemble::{CutOff, Notice};
 use super::exclusion::{Held, Mode};
+use super::options::Part;
 use super::tree::{FENCES, raw};
 use super::worker::{MUTEXES, READ_WRITE, Worker};
 
@@ -137,6 +140,9 @@ impl Worker {
         for path in paths {
             self.common.check(self.common.exclusion.enter(path, mode, &held));
         }
+        if self.common.ensemble.is_some() {
+            self.read_as_holder(paths, &held).await;
+        }
         let token = held.token();
         for _ in 0..self.rng.u32(..3) {
             let pause = Duration::from_millis(self.rng.u64(..800));
@@ -164,10 +170,64 @@ impl Worker {
         }
     }
 
+    /// Something goes wrong just when a lock was acquired: the connection is cut, so that perhaps a
+    /// member answers next that is behind, or the member that serves the client is cut off.
+    fn strike(&self, rng: &mut Rng) -> Duration {
+        let Some(ensemble) = self.common.ensemble.as_ref() else { return Duration::ZERO };
+        let (kind, session) = (rng.u8(..6), self.client.session_id());
+        let (notice, time) = (Notice::drawn(rng), Duration::from_millis(rng.u64(..12_000)));
+        if self.common.is_calm() {
+            return Duration::ZERO;
+        }
+        match kind {
+            0 | 1 if self.common.options.has(Part::Cuts) => {
+                self.common.oracle.count("connections cut when a lock was acquired");
+                self.way.cut(Duration::ZERO);
+                Duration::ZERO
+            }
+            2 if self.common.options.has(Part::FollowersCut) => {
+                ensemble.trouble(|state| state.cut_off(CutOff::ServerOf(session), notice, time));
+                time
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Reads what the holders before have written: none of it may be missing.
+    async fn read_as_holder(&mut self, paths: &[&'static str], held: &Held) {
+        let Some(ensemble) = self.common.ensemble.clone() else { return };
+        let mut rng = self.rng.fork();
+        let version = |path: &String| ensemble.look(|state| Some(state.committed(path)?.1));
+        let paths = paths.iter().map(|path| fence(path));
+        let least: Vec<_> = paths.filter_map(|path| Some((version(&path)?, path))).collect();
+        let pause = self.strike(&mut rng);
+        if rng.bool() {
+            tokio::time::sleep(pause).await;
+        } else {
+            let _ = tokio::time::timeout(pause, held.lost()).await;
+        }
+        for (least, path) in least {
+            let answer = self.client.get(&path).await;
+            if held.state() == LockState::Held
+                && let Ok((_, stat)) = &answer
+            {
+                self.common.oracle.count("reads by a holder");
+                let read = stat.version;
+                if read < least {
+                    let stale = format!("{path}: its holder reads version {read}, not {least}");
+                    self.common.oracle.violation(stale);
+                }
+            }
+            self.take(answer);
+        }
+    }
+
     pub(crate) async fn latch(&mut self) {
         self.common.note(self.name, "latch");
         let latch = LeaderLatch::start(&self.client, LEADER, &self.name.to_string());
         let Some(latch) = self.acquired(latch) else { return };
+        let latch = Arc::new(latch);
+        self.common.exclusion.stand(&latch);
         let patience = self.patience();
         let term = self.acquired(latch.await_leadership_within(patience).await);
         if let Some(term) = term {
@@ -179,12 +239,18 @@ impl Worker {
                 {
                     self.common.check(self.common.exclusion.lead(&present));
                 }
+                if self.common.ensemble.is_some() {
+                    let mut rng = self.rng.fork();
+                    let pause = self.strike(&mut rng);
+                    tokio::time::sleep(pause).await;
+                }
                 tokio::time::sleep(Duration::from_millis(self.rng.u64(..800))).await;
                 let write = fenced_write(LEADER, term.fencing_token());
                 self.acquired(term.transaction(vec![write]).await);
             }
         }
         self.common.note(self.name, "close the latch");
+        let Some(latch) = Arc::into_inner(latch) else { return };
         self.acquired(latch.close().await);
     }
 }

@@ -3,13 +3,17 @@
 //! So a run can be repeated message by message.
 //!
 //! - `world` is one run: trouble first, then calm, in which all must come to its end.
-//! - `worker`, `plain` and `locks` are what clients do; `network` and `log_tap` carry it.
+//! - `ensemble_world` is the same with an `ensemble` of three servers, of which some lag or are cut off.
+//! - `clients` are all clients of a run. `worker`, `plain` and `locks` are what each does; `network` and `log_tap` carry it.
 //! - `model`, `connection` and `tree` say what the server should send; `oracle` compares. `registers`, `exclusion`
 //!   and `counter` judge what clients see.
 //! - `runner` runs many seeds, and makes a failing run smaller.
 
+mod clients;
 mod connection;
 mod counter;
+mod ensemble;
+mod ensemble_world;
 mod exclusion;
 mod locks;
 mod log_tap;

@@ -13,7 +13,6 @@ use bytes::Bytes;
 use fastrand::Rng;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use zoolet::Dialer;
 use zoolet::protocol::{Dial, Dialing, Disconnected, Transport};
 
 use super::model::ConnectionId;
@@ -31,7 +30,7 @@ struct NetworkState {
 #[derive(Default)]
 struct Inner {
     /// Nothing while there is no server.
-    server: Option<Dialer>,
+    server: Option<Arc<dyn Dial>>,
     last_connection: ConnectionId,
     links: Vec<Weak<Link>>,
 }
@@ -84,7 +83,7 @@ impl Network {
     }
 
     /// Clients may connect to a server, or to none.
-    pub(crate) fn serve(&self, server: Option<Dialer>) {
+    pub(crate) fn serve(&self, server: Option<Arc<dyn Dial>>) {
         lock(&self.0.inner).server = server;
     }
 
@@ -173,11 +172,13 @@ impl Way {
             return Err(refused());
         };
         let inner: Arc<dyn Transport> = inner?.into();
+        let is_single_node = inner.is_single_node();
         let mut network = lock(&self.network.0.inner);
         network.last_connection += 1;
         let id = network.last_connection;
         let link = Arc::new(Link {
             id,
+            is_single_node,
             way: self.clone(),
             state: Mutex::new(LinkState { inner: Some(inner), ..LinkState::default() }),
             changed: Notify::new(),
@@ -207,11 +208,16 @@ impl Dial for Way {
             way.connect()
         })
     }
+
+    fn servers(&self) -> usize {
+        lock(&self.network.0.inner).server.as_ref().map_or(1, |server| server.servers())
+    }
 }
 
 /// One connection.
 struct Link {
     id: ConnectionId,
+    is_single_node: bool,
     way: Way,
     state: Mutex<LinkState>,
     changed: Notify,
@@ -459,6 +465,10 @@ struct ClientSide(Arc<Link>);
 impl Transport for ClientSide {
     fn is_local(&self) -> bool {
         true
+    }
+
+    fn is_single_node(&self) -> bool {
+        self.0.is_single_node
     }
 
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {

@@ -36,10 +36,16 @@ pub(crate) enum Part {
     Counters,
     /// Clients end and begin anew.
     NewClients,
+    /// Followers of an ensemble are behind their leader.
+    Lags,
+    /// A follower is cut off from its leader.
+    FollowersCut,
+    /// A leader is cut off from its followers.
+    LeadersCut,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Crashes,
         Self::TornWrites,
         Self::FailedSyncs,
@@ -56,6 +62,9 @@ impl Part {
         Self::Latches,
         Self::Counters,
         Self::NewClients,
+        Self::Lags,
+        Self::FollowersCut,
+        Self::LeadersCut,
     ];
 
     fn name(self) -> &'static str {
@@ -76,6 +85,9 @@ impl Part {
             Self::Latches => "latches",
             Self::Counters => "counters",
             Self::NewClients => "new-clients",
+            Self::Lags => "lags",
+            Self::FollowersCut => "followers-cut",
+            Self::LeadersCut => "leaders-cut",
         }
     }
 }
@@ -118,6 +130,8 @@ impl FromStr for Bug {
 /// What one run does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
+    /// Three servers instead of one, and no disk.
+    pub(crate) is_ensemble: bool,
     pub(crate) without: BTreeSet<Part>,
     pub(crate) clients: usize,
     /// How many things each client does.
@@ -132,6 +146,7 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            is_ensemble: false,
             without: BTreeSet::new(),
             clients: 4,
             operations: 10,
@@ -143,6 +158,32 @@ impl Default for Options {
 }
 
 impl Options {
+    /// An ensemble of servers. Clients do more in less time, so that more of them wait for each other.
+    pub(crate) fn ensemble() -> Self {
+        Self { is_ensemble: true, operations: 16, seconds: 8, ..Self::default() }
+    }
+
+    /// Runs that can find a bug.
+    pub(crate) fn with_bug(bug: Bug) -> Self {
+        // What lags is enough to find these, and less else happens meanwhile.
+        let lag = [
+            Part::Silence,
+            Part::Refusals,
+            Part::Semaphores,
+            Part::Latches,
+            Part::FollowersCut,
+            Part::LeadersCut,
+        ];
+        let base = match bug.0 {
+            PlantedBug::EventNotReported | PlantedBug::EventNotConfirmed => {
+                Self { without: lag.into(), ..Self::ensemble() }
+            }
+            PlantedBug::PingsProve => Self::ensemble(),
+            _ => Self::default(),
+        };
+        Self { bug: Some(bug), ..base }
+    }
+
     pub(crate) fn has(&self, part: Part) -> bool {
         !self.without.contains(&part)
     }
@@ -151,7 +192,10 @@ impl Options {
 impl fmt::Display for Options {
     /// As the command line has them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let default = Self::default();
+        let default = if self.is_ensemble { Self::ensemble() } else { Self::default() };
+        if self.is_ensemble {
+            write!(f, " --ensemble")?;
+        }
         if !self.without.is_empty() {
             let names: Vec<_> = self.without.iter().map(ToString::to_string).collect();
             write!(f, " --without {}", names.join(","))?;

@@ -246,7 +246,7 @@ fn length(data: &Option<Bytes>) -> i32 {
 }
 
 /// The fencing token that a write came with; none before the first.
-fn token(data: &Option<Bytes>) -> i64 {
+pub(crate) fn token(data: &Option<Bytes>) -> i64 {
     let text = data.as_ref().and_then(|data| std::str::from_utf8(data).ok());
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -13,6 +13,7 @@ use zoolet::protocol::Zxid;
 use zoolet::{InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock};
 
 use super::counter::Counter;
+use super::ensemble::Ensemble;
 use super::exclusion::Exclusion;
 use super::network::Way;
 use super::options::{Options, Part};
@@ -23,6 +24,8 @@ use super::registers::Registers;
 pub(crate) struct Common {
     pub(crate) oracle: Arc<Oracle>,
     pub(crate) options: Options,
+    /// The servers, if they are several.
+    pub(crate) ensemble: Option<Ensemble>,
     /// What is done more often than the rest in this run, so that clients get in each other's way.
     pub(crate) focus: Option<Part>,
     pub(crate) registers: Registers,
@@ -51,7 +54,7 @@ pub(crate) struct Worker {
     pub(crate) name: usize,
     pub(crate) rng: Rng,
     pub(crate) common: Arc<Common>,
-    way: Way,
+    pub(crate) way: Way,
     pub(crate) client: Client,
     pub(crate) locks: Locks,
     /// Watches of registers, which all change at the end.
@@ -63,6 +66,26 @@ pub(crate) struct Worker {
 }
 
 impl Common {
+    pub(crate) fn new(
+        oracle: Arc<Oracle>,
+        focus: Option<Part>,
+        options: &Options,
+        ensemble: Option<Ensemble>,
+    ) -> Self {
+        Self {
+            oracle,
+            options: options.clone(),
+            ensemble,
+            focus,
+            registers: Registers::default(),
+            exclusion: Exclusion::default(),
+            counter: Counter::default(),
+            is_calm: AtomicBool::new(false),
+            done: AtomicUsize::new(0),
+            doing: Mutex::new(BTreeMap::new()),
+        }
+    }
+
     pub(crate) fn is_calm(&self) -> bool {
         self.is_calm.load(Ordering::Relaxed)
     }

@@ -2,39 +2,28 @@
 //! all must come to its end.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::task::JoinHandle;
 use zoolet::storage::StorageConfig;
 use zoolet::{Config, Server, WallTime};
 use zoolet_planted_bugs::{in_gap, plant};
 
-use super::counter::Counter;
-use super::exclusion::Exclusion;
-use super::locks::{FENCED, fence};
+use super::clients::{self, Clients};
+use super::counter;
+use super::ensemble_world::EnsembleWorld;
 use super::log_tap::LogTap;
 use super::network::{Network, Way};
 use super::observer::Observer;
 use super::options::{Options, Part};
 use super::oracle::{Oracle, Verdict};
-use super::plain::REGISTERS;
-use super::registers::Registers;
-use super::tree::FENCES;
 use super::worker::{Common, Worker};
 
 const TICK_MS: u32 = 500;
 const WALL_START_MS: i64 = 1_700_000_000_000;
-
-/// How long, in calm, everything may take.
-const CALM_LIMIT: Duration = Duration::from_secs(180);
-/// How long what goes on in the background may take.
-const BACKGROUND_LIMIT: Duration = Duration::from_secs(5);
 
 struct World {
     rng: Rng,
@@ -88,22 +77,31 @@ fn play(seed: u64, options: &Options) -> Verdict {
         .build()
         .expect("a runtime without I/O can be had");
     runtime.block_on(async {
+        if options.is_ensemble {
+            let world = EnsembleWorld::new(seed, options);
+            let common = world.common();
+            return judge(&common.oracle, world.play()).await;
+        }
         let mut world = World::new(seed, options);
         let network = world.network.clone();
         in_gap(Some(Rc::new(move || network.let_one_arrive())));
         let common = Arc::clone(&world.common);
-        let oracle = &common.oracle;
-        let ended = tokio::select! {
-            biased;
-            () = oracle.stop.notified() => true,
-            () = tokio::time::sleep(Duration::from_secs(3_600)) => false,
-            () = world.play(seed) => true,
-        };
-        if !ended {
-            oracle.violation("the run has no end");
-        }
-        oracle.verdict()
+        judge(&common.oracle, world.play(seed)).await
     })
+}
+
+/// Lets a run come to its end, or to the first violation.
+async fn judge(oracle: &Oracle, run: impl Future<Output = ()>) -> Verdict {
+    let ended = tokio::select! {
+        biased;
+        () = oracle.stop.notified() => true,
+        () = tokio::time::sleep(Duration::from_secs(3_600)) => false,
+        () = run => true,
+    };
+    if !ended {
+        oracle.violation("the run has no end");
+    }
+    oracle.verdict()
 }
 
 impl World {
@@ -128,17 +126,7 @@ impl World {
         };
         let kinds = [Part::Mutexes, Part::ReadWriteLocks, Part::Semaphores, Part::MultiLocks];
         let focus = rng.choice(kinds).filter(|_| rng.bool());
-        let common = Common {
-            oracle,
-            focus,
-            options: options.clone(),
-            registers: Registers::default(),
-            exclusion: Exclusion::default(),
-            counter: Counter::default(),
-            is_calm: AtomicBool::new(false),
-            done: AtomicUsize::new(0),
-            doing: std::sync::Mutex::new(BTreeMap::new()),
-        };
+        let common = Common::new(oracle, focus, options, None);
         let way = network.way(0);
         let common = Arc::new(common);
         let wall_start_ms = WALL_START_MS;
@@ -151,32 +139,11 @@ impl World {
 
     async fn play(&mut self, seed: u64) {
         self.start().await;
-        self.prepare().await;
-        let clients = self.common.options.clients;
-        let ways: Vec<Way> =
-            (0..clients as u64).map(|client| self.network.way(seed ^ (client << 32))).collect();
-        let workers: Vec<_> = ways
-            .iter()
-            .enumerate()
-            .map(|(name, way)| {
-                let (seed, way) = (self.rng.u64(..), way.clone());
-                let common = Arc::clone(&self.common);
-                tokio::spawn(
-                    async move { Worker::connect(name, seed, &way, common).await.work().await },
-                )
-            })
-            .collect();
-        let troubles: Vec<_> = ways
-            .iter()
-            .map(|way| {
-                let trouble = trouble(self.rng.fork(), way.clone(), self.common.options.clone());
-                tokio::spawn(trouble)
-            })
-            .collect();
+        clients::prepare(&self.common, &self.way).await;
+        let clients = Clients::begin(&self.common, &self.network, seed, &mut self.rng);
         self.trouble_the_server().await;
-        troubles.iter().for_each(JoinHandle::abort);
-        self.calm_down(&ways);
-        self.end(workers).await;
+        clients.calm_down();
+        self.end(clients).await;
     }
 
     /// Starts the server on what is on the disk, and looks at everything before anyone else does.
@@ -189,7 +156,7 @@ impl World {
             Ok(server) => server,
             Err(error) => return self.violation(format!("the server does not start: {error}")),
         };
-        self.network.serve(Some(server.dialer()));
+        self.network.serve(Some(Arc::new(server.dialer())));
         self.server = Some(server);
         if self.look_around().await.is_none() {
             self.violation("the server does not answer");
@@ -200,22 +167,6 @@ impl World {
         let mut observer = Observer::connect(&self.way).await?;
         observer.look_around(&self.common.oracle).await?;
         observer.close().await
-    }
-
-    async fn prepare(&self) {
-        let prepared = async {
-            let mut observer = Observer::connect(&self.way).await?;
-            for path in ["/data", "/tree", FENCES].into_iter().chain(REGISTERS) {
-                observer.create(path).await?;
-            }
-            for lock in FENCED {
-                observer.create(&fence(lock)).await?;
-            }
-            observer.close().await
-        };
-        if prepared.await.is_none() {
-            self.violation("the server does not answer");
-        }
     }
 
     /// Lets the server end, with what was under way.
@@ -294,64 +245,20 @@ impl World {
         self.start().await;
     }
 
-    /// From here on nothing goes wrong.
-    fn calm_down(&self, ways: &[Way]) {
-        self.common.oracle.remark(|| "calm".to_owned());
-        self.common.is_calm.store(true, Ordering::Relaxed);
-        ways.iter().for_each(Way::clear);
-    }
-
     /// All come to their end, and nothing is left of them.
-    async fn end(&self, workers: Vec<JoinHandle<Worker>>) {
-        let mut ended = Vec::new();
-        let joined = async {
-            for worker in workers {
-                ended.push(worker.await);
-            }
-        };
-        if tokio::time::timeout(CALM_LIMIT, joined).await.is_err() {
-            let doing = self.common.doing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            return self.violation(format!("these clients do not come to their end: {doing:?}"));
-        }
-        let mut clients = Vec::new();
-        for worker in ended {
-            match worker {
-                Ok(worker) => clients.push(worker),
-                Err(error) => return self.violation(format!("a client panicked: {error}")),
-            }
-        }
+    async fn end(&self, clients: Clients) {
+        let Some(mut clients) = clients.join().await else { return };
         self.common.check(self.common.registers.check());
-        self.common.check(self.common.counter.check(&self.common.oracle));
-        self.fire_all_watches(&mut clients).await;
+        let number = self.common.oracle.look(|model| model.tree.data(counter::PATH));
+        self.common.check(self.common.counter.check(number));
+        clients::fire_all_watches(&self.common, &self.way, &mut clients).await;
         self.look_for_remains(&clients).await;
         self.close(clients).await;
     }
 
-    /// Every watch of a register hears of its last change.
-    async fn fire_all_watches(&self, clients: &mut [Worker]) {
-        let fired = async {
-            let mut observer = Observer::connect(&self.way).await?;
-            for path in REGISTERS.into_iter().chain(["/tree"]) {
-                observer.set(path, "the end").await?;
-            }
-            observer.close().await
-        };
-        if fired.await.is_none() {
-            return self.violation("the server does not answer");
-        }
-        tokio::time::sleep(BACKGROUND_LIMIT).await;
-        let fired = clients.iter_mut().map(Worker::drop_watches);
-        let left: usize = fired.sum();
-        if left > 0 {
-            self.violation(format!(
-                "{left} watches of registers have not heard of the last change"
-            ));
-        }
-    }
-
     /// Nobody holds anything, and so there is nothing.
     async fn look_for_remains(&self, clients: &[Worker]) {
-        tokio::time::sleep(BACKGROUND_LIMIT).await;
+        tokio::time::sleep(clients::BACKGROUND_LIMIT).await;
         self.network.drain();
         let ephemerals = self.common.oracle.look(|model| model.tree.all_ephemerals());
         let orphans: Vec<_> =
@@ -381,38 +288,6 @@ impl World {
         let sessions = self.common.oracle.look(|model| model.session_count());
         if (totals.sessions, sessions, totals.ephemerals, totals.watches) != (0, 0, 0, 0) {
             self.violation(format!("left at the end: {totals:?}, {sessions} sessions"));
-        }
-    }
-}
-
-impl Worker {
-    /// Drops all watches, and tells how many of registers had not fired.
-    fn drop_watches(&mut self) -> usize {
-        self.look_at_watches();
-        self.persistent.clear();
-        self.watchers.clear();
-        std::mem::take(&mut self.register_watchers).len()
-    }
-}
-
-/// What goes wrong on one client's way.
-async fn trouble(mut rng: Rng, way: Way, options: Options) {
-    loop {
-        tokio::time::sleep(Duration::from_millis(rng.u64(..3_000))).await;
-        let time = Duration::from_millis(match rng.u8(..4) {
-            0 => rng.u64(..10_000),
-            _ => rng.u64(..700),
-        });
-        let requests = rng.u64(..6);
-        let delay_ms_max = rng.choice([0, 3, 30, 300]).unwrap_or(0);
-        match rng.u8(..7) {
-            0 if options.has(Part::Cuts) => way.cut(Duration::ZERO),
-            1 if options.has(Part::Cuts) => way.cut(time),
-            2 if options.has(Part::Cuts) => way.cut_after(requests),
-            3 | 4 if options.has(Part::Delays) => way.delay(delay_ms_max),
-            5 if options.has(Part::Silence) => way.hold(time),
-            6 if options.has(Part::Refusals) => way.refuse(time),
-            _ => {}
         }
     }
 }

@@ -23,6 +23,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
+#[cfg(feature = "planted-bugs")]
+use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
     Auth, ConnectRequest, ConnectResponse, DecodeError, ErrorCode, Incoming, OpCode, Password,
     ReplyHeader, Request, SessionId, Write, Xid, Zxid, decode_all, decode_incoming, encode_request,
@@ -415,8 +417,7 @@ impl Session {
     fn handle_incoming(&mut self, incoming: Incoming, now: Instant) -> Result<(), Broken> {
         match incoming {
             Incoming::Event { zxid, event } => {
-                // Negative from servers before 3.9.
-                self.heard_zxid = self.heard_zxid.max(zxid);
+                self.hear_event(zxid);
                 self.watches.fire(zxid, &event, &mut self.wakers);
                 self.take_back_stale(event.path.text().unwrap_or_default(), now);
                 Ok(())
@@ -436,6 +437,15 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Notes which change an event tells of. The zxid is negative from servers before 3.9.
+    fn hear_event(&mut self, zxid: Zxid) {
+        #[cfg(feature = "planted-bugs")]
+        if is_planted(PlantedBug::EventNotReported) {
+            return;
+        }
+        self.heard_zxid = self.heard_zxid.max(zxid);
     }
 
     /// Notes up to where a reply tells what has happened.
