@@ -44,12 +44,40 @@ impl fmt::Debug for SuspensionClock {
 fn suspended() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
     let since_boot = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
-    let awake = since_boot(ClockId::Monotonic);
-    since_boot(ClockId::Boottime).saturating_sub(awake)
+    ahead(|| since_boot(ClockId::Boottime), || since_boot(ClockId::Monotonic))
+}
+
+/// By how much one clock is ahead of another, or less. The one that is ahead is read first: a thread
+/// that has to wait between the two must not take the wait for a suspension.
+#[cfg(any(target_os = "linux", test))]
+fn ahead(going_on: impl FnOnce() -> Duration, standing: impl FnOnce() -> Duration) -> Duration {
+    let going_on = going_on();
+    going_on.saturating_sub(standing())
 }
 
 /// Not known here.
 #[cfg(not(target_os = "linux"))]
 fn suspended() -> Duration {
     Duration::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_between_the_two_clocks_is_no_suspension() {
+        let time = Cell::new(Duration::from_secs(100));
+        let read = |suspended: Duration| {
+            let read = time.get() + suspended;
+            time.set(time.get() + Duration::from_millis(20));
+            read
+        };
+        assert_eq!(ahead(|| read(Duration::ZERO), || read(Duration::ZERO)), Duration::ZERO);
+        let minute = Duration::from_secs(60);
+        let seen = ahead(|| read(minute), || read(Duration::ZERO));
+        assert!(minute - Duration::from_millis(20) <= seen && seen <= minute, "{seen:?}");
+    }
 }
