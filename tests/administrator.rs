@@ -340,6 +340,37 @@ async fn who_waits_behind_znodes_that_it_must_not_read_is_let_in() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_waits_behind_a_znode_that_it_may_read_again_asks_no_more_than_before() {
+    let server = server().await;
+    let mutex = |client: &Client| InterProcessMutex::new(client, "/a").expect("a path");
+    let (first, second) = (connect(&server).await, connect(&server).await);
+    first.create("/a").await.unwrap();
+    let held = mutex(&first).acquire().await.unwrap();
+    let unreadable = mutex(&second).with_acl(unreadable());
+    let gives_up = tokio::spawn(async move { unreadable.acquire_within(100 * SECOND).await });
+    tokio::time::sleep(SOON).await;
+    let (last, counting) = counted(&server).await;
+    let mutex = mutex(&last);
+    let task = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    tokio::time::sleep(50 * SECOND).await;
+    counting.take_requests();
+    assert!(gives_up.await.unwrap().is_err());
+    // Time does not pass for who asks again and again.
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    let asked: usize = counting.take_requests().iter().map(|(_, count)| count).sum();
+    assert!(asked < 12, "{asked} requests at once");
+    tokio::time::sleep(60 * SECOND).await;
+    let asked: usize = counting.take_requests().iter().map(|(_, count)| count).sum();
+    assert!(asked < 12, "{asked} requests in a minute");
+    held.release().await.unwrap();
+    let held = tokio::time::timeout(SOON, task).await.expect("it is its turn").unwrap();
+    held.release().await.unwrap();
+    assert_clean(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_must_not_read_its_own_znode_does_not_hold_the_lock_without_it() {
     let server = server().await;
     let (a, b, c, admin) = (

@@ -59,7 +59,9 @@ pub(crate) async fn look(
     // An ephemeral has no children: this is the shortest answer that asks for the permission to read.
     match place.client().children(ahead).bound_to(place.session()).send().await {
         Ok(_) => {
-            *look_after = (*look_after * 2).min(LOOK_AGAIN_AFTER_MAX);
+            // It is zero behind one that may not be read.
+            let first = self::look_after(place.client());
+            *look_after = (*look_after * 2).max(first).min(LOOK_AGAIN_AFTER_MAX);
             Ok(Unheard::Waiting)
         }
         Err(error) if error.is(ErrorCode::NO_AUTH) => {
