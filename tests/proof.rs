@@ -16,8 +16,9 @@ use wire::stage::{connect, server};
 use zoolet::client::{Client, ConnectionState, Watched};
 use zoolet::protocol::{Acl, OpCode, Permissions, SessionId};
 use zoolet::{
-    InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector,
-    LockError, LockState, Requeue, Server,
+    HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,
+    LeaderSelector, LockError, LockState, Requeue, Server,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -182,6 +183,83 @@ async fn a_lock_is_held_again_when_it_is_proved_again() {
     assert_eq!(guard.state(), LockState::Held);
     assert!(tokio::time::timeout(10 * TIMEOUT, guard.lost()).await.is_err());
     guard.release().await.unwrap();
+}
+
+/// Locks of all kinds, of a client and of another that keeps it waiting.
+fn locks(client: &Client, other: &Client) -> Vec<[Box<dyn InterProcessLock>; 2]> {
+    let both = |client, path| InterProcessReadWriteLock::new(client, path).unwrap();
+    let multi = |client| InterProcessMultiLock::new(client, &["/m1", "/m2"]).unwrap();
+    let herd = |client| HerdLock::watching_all_children(client, "/herd").unwrap();
+    let semaphore = |client| InterProcessSemaphoreMutex::new(client, "/semaphore").unwrap();
+    let (read, write) = (both(client, "/r"), both(client, "/w"));
+    vec![
+        [Box::new(mutex(client)), Box::new(mutex(other))],
+        [Box::new(write.write_lock()), Box::new(both(other, "/w").read_lock())],
+        [Box::new(read.read_lock()), Box::new(both(other, "/r").write_lock())],
+        [Box::new(multi(client)), Box::new(multi(other))],
+        [Box::new(herd(client)), Box::new(herd(other))],
+        [Box::new(semaphore(client)), Box::new(semaphore(other))],
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_waited_for_for_long_is_held_when_acquire_returns() {
+    let server = server().await;
+    let other = connect(&server).await;
+    let (client, follower) = behind_follower(&server).await;
+    // The last proof has ended long ago, is about to end, and has just ended.
+    for waited in [5 * TIMEOUT, PROVEN - 2 * SECOND, PROVEN - 100 * MS, PROVEN] {
+        for [lock, before] in locks(&client, &other) {
+            let held = before.acquire().await.unwrap();
+            let ends = async {
+                tokio::time::sleep(waited).await;
+                held.release().await.unwrap();
+            };
+            let (guard, ()) = tokio::join!(lock.acquire(), ends);
+            let guard = guard.unwrap();
+            assert_eq!(guard.state(), LockState::Held, "{waited:?} {lock:?}");
+            let lost = tokio::time::timeout(3 * TIMEOUT, guard.lost());
+            assert!(lost.await.is_err(), "{waited:?} {lock:?}");
+            guard.release().await.unwrap();
+        }
+    }
+    follower.take_requests();
+    let held = mutex(&other).acquire().await.unwrap();
+    let mutex = mutex(&client);
+    let ends = async {
+        tokio::time::sleep(5 * TIMEOUT).await;
+        follower.take_requests();
+        held.release().await.unwrap();
+    };
+    let (guard, ()) = tokio::join!(mutex.acquire(), ends);
+    assert_eq!(follower.take_requests(), [OpCode::MULTI], "the first look at what is held");
+    drop(guard.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_not_proved_is_not_given_after_a_long_wait() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    let (other, admin) = (connect(&server).await, connect(&server).await);
+    let held = mutex(&other).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = mutex(&client);
+        async move { mutex.acquire().await }
+    });
+    tokio::time::sleep(5 * TIMEOUT).await;
+    follower.set_quorum(Quorum::CutOff);
+    held.release().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(!waiting.is_finished(), "its server is cut off, and another may have the lock");
+    let first = mutex(&other).participants().await.unwrap().remove(0);
+    admin.delete(&first).await.unwrap();
+    let held = mutex(&other).acquire().await.unwrap();
+    follower.set_quorum(Quorum::There);
+    tokio::time::sleep(5 * TIMEOUT).await;
+    assert!(!waiting.is_finished(), "its znode is gone, and another has the lock");
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(guard.state(), LockState::Held);
 }
 
 #[tokio::test(start_paused = true)]

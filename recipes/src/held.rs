@@ -152,6 +152,35 @@ impl Holder {
     }
 }
 
+/// Waits until a place that has come to the front is proved to be there, if that is not certain: a client
+/// that only waits writes nothing, so that after a long wait nothing proves its session. It costs no
+/// request, since what is held is looked at from now on.
+///
+/// # Errors
+///
+/// [`LockError::PlaceLost`] if it is not there.
+pub(crate) async fn until_proven(place: &mut Place) -> Result<(), LockError> {
+    let (client, session) = (place.client().clone(), place.session());
+    if client.is_session_proven_ahead(session) {
+        return Ok(());
+    }
+    let mut changes = client.proof_changes();
+    changes.mark_unchanged();
+    place.claim();
+    // A proof that is about to end is as good as none, a new one as good as the network allows.
+    let mut is_proven = client.is_session_proven_ahead(session);
+    while !is_proven {
+        if changes.changed().await.is_err() {
+            return Err(LockError::PlaceLost);
+        }
+        if place.is_lost() || session != client.session_id() {
+            return Err(LockError::PlaceLost);
+        }
+        is_proven = client.is_session_proven(session);
+    }
+    Ok(())
+}
+
 impl Drop for Holder {
     fn drop(&mut self) {
         let places = self.held.places.lock().take();

@@ -8,6 +8,7 @@ use zoolet_protocol::{Acl, CreateMode, ErrorCode, SessionId};
 use crate::client::{self, Client, Created, Own, Parents, Watched, unique_name};
 use crate::error::{LockError, within};
 use crate::guard::Guard;
+use crate::held;
 use crate::line::Turn;
 use crate::line_lock::LineLock;
 use crate::mutex;
@@ -229,8 +230,12 @@ impl HerdLock {
     async fn wait_in_line(&self) -> Result<Place, LockError> {
         let mut tries = Tries::new();
         loop {
-            let (place, standing) = self.lock.line.enter().await?;
-            match self.wait(&place, standing).await {
+            let (mut place, standing) = self.lock.line.enter().await?;
+            let waited = match self.wait(&place, standing).await {
+                Ok(()) => held::until_proven(&mut place).await,
+                waited => waited,
+            };
+            match waited {
                 Ok(()) => return Ok(place),
                 // The session ended in line: the next session takes a place of its own.
                 Err(LockError::PlaceLost) => tries.after_lost_place().await,

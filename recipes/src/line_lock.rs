@@ -3,7 +3,7 @@
 
 use crate::error::LockError;
 use crate::guard::{Guard, Hold, Holds};
-use crate::held::{Acquired, Holder};
+use crate::held::{self, Acquired, Holder};
 use crate::line::Turn;
 use crate::owner::{Owner, Stand, acquire_behind};
 use crate::place::{Line, Place};
@@ -37,7 +37,11 @@ impl LineLock {
         let mut tries = Tries::new();
         loop {
             let (mut place, standing) = self.line.enter().await?;
-            match place.wait(&self.line, standing).await {
+            let waited = match place.wait(&self.line, standing).await {
+                Ok(()) => held::until_proven(&mut place).await,
+                waited => waited,
+            };
+            match waited {
                 Ok(()) => return Ok(place),
                 // The session ended in line: the next session takes a place of its own. Or somebody
                 // deletes places, perhaps each new one.

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::entering::EnteringAll;
 use crate::error::{LockError, within};
 use crate::guard::{Hold, Holds, LockState};
-use crate::held::{Acquired, Holder};
+use crate::held::{self, Acquired, Holder};
 use crate::line::Turn;
 use crate::mutex::InterProcessMutex;
 use crate::owner::{Owner, Stand, acquire_behind};
@@ -206,6 +206,9 @@ impl InterProcessMultiLock {
         let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
         let standings = Place::look_at_all(&places, &self.lines).await?;
         wait_all(&mut places, &self.lines, standings).await?;
+        for place in &mut places {
+            held::until_proven(place).await?;
+        }
         Ok(places)
     }
 }

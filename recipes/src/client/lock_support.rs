@@ -86,6 +86,12 @@ impl Client {
         self.shared().look(|present| present.is_proven(session, now))
     }
 
+    /// As [`Client::is_session_proven`], and for long enough that the next proof can be expected by then.
+    pub(crate) fn is_session_proven_ahead(&self, session: SessionId) -> bool {
+        let now = super::now();
+        self.shared().look(|present| present.is_proven_ahead(session, now))
+    }
+
     /// Waits until it is not certain any more that the session lives.
     pub(crate) async fn until_unproven(&self, session: SessionId) {
         let mut changes = self.proof_changes();

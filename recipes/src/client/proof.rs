@@ -153,7 +153,13 @@ impl Proof {
         now + self.suspension().unwrap_or_default() < self.proven_until
     }
 
-    /// Whether it was proved again after it was not, or something else has changed than time.
+    /// Whether it surely lives until the next look can be expected to be answered.
+    pub(crate) fn is_proven_ahead(&self, now: Instant) -> bool {
+        self.is_proven(now + self.timeout / CHECK_AHEAD)
+    }
+
+    /// Whether it was proved again after it was not, or almost not, or something else has changed than
+    /// time.
     pub(crate) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)
     }
@@ -227,7 +233,8 @@ impl Proof {
 
     fn extend(&mut self, touched: Instant, now: Instant) {
         let until = self.lives_until(touched);
-        self.has_changed |= self.proven_until <= now && now < until;
+        let soon = now + self.timeout / CHECK_AHEAD;
+        self.has_changed |= self.proven_until <= soon && self.proven_until < until && now < until;
         self.proven_until = self.proven_until.max(until);
     }
 

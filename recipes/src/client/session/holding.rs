@@ -20,6 +20,11 @@ impl Session {
         self.id == id && self.proof.is_proven(now)
     }
 
+    /// As [`Session::is_proven`], also when the next proof can be expected.
+    pub(crate) fn is_proven_ahead(&self, id: SessionId, now: Instant) -> bool {
+        self.id == id && self.proof.is_proven_ahead(now)
+    }
+
     /// Whether that has changed otherwise than by time.
     pub(crate) fn take_proof_change(&mut self) -> bool {
         self.proof.take_change()
