@@ -202,9 +202,9 @@ impl Guard {
         self.hold.holder.state()
     }
 
-    /// Waits until the lock is not [`Held`](LockState::Held) any more: until its session is over, its znode
-    /// deleted by someone else, or too long ago proved that it is not. [`Guard::state`] tells the
-    /// cases apart. It costs a watch, which is taken back when the lock is released.
+    /// Waits until the lock is not [`Held`](LockState::Held) any more: its session is over, someone else
+    /// deleted its znode, or the last proof that the session lives is too old. [`Guard::state`] tells
+    /// the cases apart. It costs a watch, which is taken back when the lock is released.
     ///
     /// # Cancellation
     ///

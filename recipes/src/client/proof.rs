@@ -30,9 +30,9 @@ const CHECK_INTERVAL: u32 = 3;
 const CHECK_AHEAD: u32 = 12;
 /// The part of the timeout that passes between two looks at the least.
 const CHECK_INTERVAL_MIN: u32 = 6;
-/// The part of the timeout to which it is remembered when requests were answered.
+/// Answered requests are remembered if they are at least this part of the timeout apart.
 const TOUCH_PRECISION: u32 = 16;
-/// How many are remembered: of one and a half timeouts.
+/// How many of them are remembered: those of one and a half timeouts.
 const TOUCHES_MAX: usize = 24;
 /// The bytes of paths in one look, well below what a server takes in a frame.
 const CHECK_BYTES_MAX: usize = 128 << 10;
@@ -102,7 +102,7 @@ pub(crate) struct Proof {
     is_read_only: bool,
     touches: VecDeque<Touch>,
     proven_until: Instant,
-    /// When that was sent by which this was reckoned.
+    /// When the write was sent that gave `proven_until`.
     reckoned_from: Option<Instant>,
     /// How long the machine was suspended when that was last looked at, and when that was seen.
     suspended: Duration,
@@ -113,7 +113,7 @@ pub(crate) struct Proof {
     /// The last stake that was looked at, where one request has no room for all.
     last_checked: StakeId,
     checked_at: Option<Instant>,
-    /// Not before.
+    /// The next check is not sent before this.
     check_from: Option<Instant>,
     is_asking: bool,
     has_changed: bool,
