@@ -218,6 +218,12 @@ fn moral(all: &[Sold], items: usize, buyers: usize) -> String {
         }
     };
     let each = |sold: &Sold| sold.events as f64 / sold.served.max(1) as f64;
+    if herd.is_complete && each(herd) <= each(mutex) {
+        return format!(
+            "{first} Both locks sell what there is, and no more; with so few buyers it makes no \
+             difference whether a release wakes one of those who wait or all of them."
+        );
+    }
     let events = Unit::Count.text(each(herd) / each(mutex).max(1.0));
     let least = if herd.is_complete { "" } else { "more than " };
     let time = Unit::Count.text(herd.seconds / mutex.seconds);

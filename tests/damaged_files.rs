@@ -265,6 +265,7 @@ async fn no_snapshot_that_can_be_read_is_no_empty_server() {
     disk.put(&path(SNAPSHOT), vec![0; 100]);
     let text = refusal(&disk).await.to_string();
     assert!(text.starts_with("no snapshot can be used:\n  /data/version-2/snapshot.0: "), "{text}");
+    assert!(text.contains("or move them away"), "{text}");
     let disk = written().await;
     disk.fail_to_read(&path(SNAPSHOT));
     let text = refusal(&disk).await.to_string();

@@ -33,7 +33,7 @@ pub enum LockError {
     /// The owner that asks, a named [`Owner`](crate::Owner) or in
     /// [`blocking`](crate::blocking) the thread, holds the lock already or waits for it, in a way that
     /// would let it wait for itself for ever. Nothing was asked of the server.
-    #[error("{0}: the owner would wait for itself")]
+    #[error("{0}: the owner holds this lock or waits for it already, and would wait for itself")]
     WouldDeadlock(String),
     /// The parent has run out of numbers, after 2^31 children: from here on the order of the line
     /// is not certain. Delete the parent when nobody uses it.
@@ -48,7 +48,7 @@ pub enum LockError {
         max: usize,
     },
     /// A guard was given to a lock that did not give it out: the path of its znode.
-    #[error("{0} is held by another lock")]
+    #[error("{0}: the guard of this znode was not given out by this lock")]
     Foreign(String),
     /// Several things went wrong at once, with locks that are acquired or released together: all of
     /// them, in their order.

@@ -15,8 +15,8 @@ use crate::place::Place;
 
 /// Whether a lock is held, as far as can be known at this moment.
 ///
-/// All that tells or ends with a lock goes by this: `state()`, `lost()` and `run()` of every guard, and
-/// whether somebody leads. While something is held the client has the server prove, once in a third of
+/// All that tells or ends with a lock goes by this: `state()` and `lost()` of every guard, [`Guard::run`],
+/// and whether somebody leads. While something is held the client has the server prove, once in a third of
 /// the session timeout, that the session lives and the znodes are there, by a request that a quorum of
 /// the servers must agree to. Each proof holds for about two thirds of the timeout, so that another can
 /// hold the lock only after this one is `Suspect`: see [`Client::session_valid_until`]. That asks of an

@@ -35,7 +35,9 @@ fn text(outcome: &Outcome) -> String {
     text.push_str(&format!("{}\n", table(outcome)));
     let rounds = outcome.rounds;
     if rounds > 1 {
-        text.push_str(&format!("Each number is the median of {rounds} rounds.\n"));
+        text.push_str(&format!(
+            "Each number is the median of {rounds} rounds, or of fewer if it ended early.\n"
+        ));
     }
     for note in &outcome.notes {
         text.push_str(&format!("{note}\n"));

@@ -24,7 +24,8 @@ pub(super) fn acl(acl: &[Acl]) -> Vec<String> {
 }
 
 pub(super) fn time(ms: i64) -> String {
-    Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
+    // Three digits always: a column of times is as wide in each line.
+    Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| format!("{time:.3}"))
 }
 
 /// A znode, as a line of an export.

@@ -391,7 +391,7 @@ async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<
         let text = format!("a server was connected to and opened no session within {attempt:?}");
         Err(ConnectError::TimedOut(text))
     } else {
-        let text = "a server closed the connection before it opened a session";
+        let text = "the connection ended before a session was opened; is it a ZooKeeper server?";
         Err(ConnectError::Other(text.to_owned()))
     })
 }

@@ -55,7 +55,7 @@ pub enum StorageError {
     /// A log was damaged after it was written.
     #[error(
         "{}: {error}. What was written there was acknowledged: put a good copy in its place, or give \
-         up what comes after it by moving this log, all later ones and {MARK} away",
+         up all that is in this log and in later ones by moving them and {MARK} away",
         path.display()
     )]
     Damaged {
@@ -67,8 +67,8 @@ pub enum StorageError {
     /// A piece of a log was lost after it was written.
     #[error(
         "{}: offset {offset}: no record, but there is something at offset {behind}. What was written \
-         there was acknowledged: put a good copy in its place, or give up what comes after it by \
-         moving this log, all later ones and {MARK} away",
+         there was acknowledged: put a good copy in its place, or give up all that is in this log and \
+         in later ones by moving them and {MARK} away",
         path.display()
     )]
     Hole {
@@ -174,7 +174,11 @@ pub enum StorageError {
         found: Zxid,
     },
     /// There are snapshots, and none can be used.
-    #[error("no snapshot can be used:{}", Lines(.0))]
+    #[error(
+        "no snapshot can be used:{}\nPut a good copy in the place of one, or move them away: the logs \
+         are enough where they go back to the first transaction",
+        Lines(.0)
+    )]
     NoUsableSnapshot(Vec<SnapshotUnusable>),
     /// There are transactions, and not what they start from.
     #[error(
