@@ -371,3 +371,28 @@ async fn lagging_follower_look_up_catches_up_first() {
     assert_eq!(client.children("/l").await.unwrap().len(), 1);
     guard.release().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_is_deleted_although_the_server_has_too_much_to_do() {
+    for kind in 0..KINDS {
+        for is_dropped in [false, true] {
+            let server = TestServer::start().await.unwrap();
+            let (client, other) =
+                (server.connect().await.unwrap(), server.connect().await.unwrap());
+            let (path, lock) = exclusive_locks(&client).swap_remove(kind);
+            let guard = lock.acquire().await.unwrap();
+            let deletes = RequestFilter::next(5).writes().below(path);
+            let holder = server.session(client.session_id());
+            let fault = holder.fail(deletes, ErrorCode::THROTTLED_OP).unwrap();
+            if is_dropped {
+                drop(guard);
+            } else {
+                guard.release().await.unwrap();
+            }
+            let next = exclusive_locks(&other).swap_remove(kind).1;
+            let next = tokio::time::timeout(5 * SECOND, next.acquire()).await;
+            next.unwrap_or_else(|_| panic!("{path} is not free")).unwrap().release().await.unwrap();
+            assert_eq!(fault.hits(), 5, "{path}");
+        }
+    }
+}

@@ -88,4 +88,10 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unknown { .. } | Self::NotSent { .. } | Self::Unreachable(_))
     }
+
+    /// Whether what must come to pass is to be asked for again: also a server that has too much to do did
+    /// not carry it out, and will.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.is_retryable() || self.is(ErrorCode::THROTTLED_OP)
+    }
 }

@@ -20,7 +20,7 @@ use super::state::ConnectionState;
 use super::{Client, Created, ZnodeWatch};
 
 /// How long to wait before what failed is tried again in the background.
-const AGAIN_AFTER: Duration = Duration::from_millis(50);
+pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// By what a znode of one's own is known whose name others have at other times.
 #[derive(Debug, Clone)]
@@ -314,7 +314,7 @@ impl Client {
                 return Ok(());
             }
             match self.delete(path).operation().bound_to(session).send().await {
-                Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
+                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN_AFTER).await,
                 Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
                 result => return result,
             }

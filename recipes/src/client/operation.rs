@@ -13,6 +13,7 @@ use zoolet_protocol::{
 use super::Client;
 use super::call::{Answer, Call, Outcome};
 use super::error::Error;
+use super::lock_support::AGAIN_AFTER;
 use super::retry::Retry;
 use super::session::{Registration, Submission};
 
@@ -113,12 +114,13 @@ impl<T> Operation<T> {
         Sent { answer, about: self.about.clone(), reading: self.reading, localize }
     }
 
-    /// Makes the call until it is answered, whatever happens to the connection, or until the
-    /// session to which it is bound is over. For calls that may be carried out twice.
+    /// Makes the call until it is answered, whatever happens to the connection and however busy the server
+    /// is, or until the session to which it is bound is over. For calls that may be carried out twice.
     pub(crate) async fn until_answered(self) -> Result<T, Error> {
         loop {
             match self.send_with(None).await {
                 Err(error) if error.is_retryable() => {}
+                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN_AFTER).await,
                 result => return result,
             }
         }

@@ -221,7 +221,7 @@ impl Delete {
         let mut sent = self.operation().send();
         runtime.spawn(async move {
             while let Err(error) = sent.await {
-                if !error.is_retryable() {
+                if !error.is_passing() {
                     break;
                 }
                 tokio::time::sleep(GUARANTEED_AGAIN_AFTER).await;
