@@ -72,6 +72,16 @@ pub trait Disk: Debug + Send + Sync {
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// A number that a file keeps when it is written to or renamed, and that a copy of it does not have;
+    /// 0 where the disk knows none.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such file.
+    fn identity(&self, _path: &Path) -> io::Result<u64> {
+        Ok(0)
+    }
+
     /// Deletes a file.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn remove(&self, path: &Path) -> io::Result<()>;

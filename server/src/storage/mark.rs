@@ -4,6 +4,10 @@
 //! The file is written after each sync of the log, and synced itself a moment later by a thread of its own,
 //! and when a log ends. So it may tell less than is durable, and never more: what is written to it is
 //! true already. ZooKeeper takes no notice of a file of this name, and neither does its purge.
+//!
+//! Whoever copies the files of a server that runs may copy this one last, and then it tells more than the
+//! logs beside it hold. So it names itself by what a copy does not have ([`Disk::identity`]), and a copy of
+//! it says nothing.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -23,14 +27,14 @@ pub(super) const NAME: &str = "zoolet.durable";
 const NAME_UNFINISHED: &str = "zoolet.durable.new";
 
 /// What it begins with, and the version of its format.
-const MAGIC: [u8; 8] = *b"ZLDM\0\0\0\x01";
+const MAGIC: [u8; 8] = *b"ZLDM\0\0\0\x02";
 
 /// There are two marks in it, each in a sector of its own, written by turns: one that is torn leaves the
 /// other.
 const SLOT_BYTES: usize = 512;
 
-/// The magic, three numbers and a checksum.
-const MARK_BYTES: usize = MAGIC.len() + 3 * 8 + 4;
+/// The magic, four numbers and a checksum.
+const MARK_BYTES: usize = MAGIC.len() + 4 * 8 + 4;
 
 /// How far the logs were synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,23 +66,27 @@ impl Mark {
         StorageError::Missing { path, reached, durable: self.last, mark: self::path(directory) }
     }
 
-    fn encode(self) -> [u8; MARK_BYTES] {
+    /// The bytes of a mark in the file of this identity.
+    fn encode(self, file: u64) -> [u8; MARK_BYTES] {
         let mut bytes = [0; MARK_BYTES];
         let (sealed, checksum) = bytes.split_at_mut(MARK_BYTES - 4);
         sealed[..8].copy_from_slice(&MAGIC);
         sealed[8..16].copy_from_slice(&self.last.0.to_be_bytes());
         sealed[16..24].copy_from_slice(&self.log.0.to_be_bytes());
-        sealed[24..].copy_from_slice(&self.end.to_be_bytes());
+        sealed[24..32].copy_from_slice(&self.end.to_be_bytes());
+        sealed[32..].copy_from_slice(&file.to_be_bytes());
         checksum.copy_from_slice(&simd_adler32::adler32(&&*sealed).to_be_bytes());
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    /// A mark, and the identity of the file in which it was written.
+    fn decode(bytes: &[u8]) -> Option<(Self, u64)> {
         let number = |at: usize| bytes.get(at..at + 8).and_then(|field| field.try_into().ok());
         let last = Zxid(i64::from_be_bytes(number(8)?));
         let log = Zxid(i64::from_be_bytes(number(16)?));
         let mark = Self { last, log, end: u64::from_be_bytes(number(24)?) };
-        (bytes.get(..MARK_BYTES)? == mark.encode()).then_some(mark)
+        let file = u64::from_be_bytes(number(32)?);
+        (bytes.get(..MARK_BYTES)? == mark.encode(file)).then_some((mark, file))
     }
 }
 
@@ -92,11 +100,16 @@ pub(super) fn read(directory: &Directory) -> Result<Option<Mark>, StorageError> 
     };
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(StorageError::io("read", &path))?;
-    let mark = bytes.chunks(SLOT_BYTES).filter_map(Mark::decode).max();
-    if mark.is_none() {
+    let Some((mark, written_in)) = bytes.chunks(SLOT_BYTES).filter_map(Mark::decode).max() else {
         tracing::warn!("{}: no mark can be read, so damage may look like a crash", path.display());
+        return Ok(None);
+    };
+    let file = directory.disk.identity(&path).map_err(StorageError::io("look at", &path))?;
+    if file != written_in {
+        tracing::info!("{}: a copy, which says nothing of the logs beside it", path.display());
+        return Ok(None);
     }
-    Ok(mark)
+    Ok(Some(mark))
 }
 
 /// Where the mark of a directory is.
@@ -109,6 +122,7 @@ pub(super) fn path(directory: &Directory) -> PathBuf {
 pub(crate) struct MarkFile {
     file: Box<dyn DiskFile>,
     path: PathBuf,
+    identity: u64,
     /// Which of the two is written next.
     slot: u64,
     /// Whether something was written that is not synced.
@@ -126,19 +140,19 @@ impl MarkFile {
         durable: &Durable,
     ) -> Result<Self, StorageError> {
         let (path, unfinished) = (path(directory), directory.logs.join(NAME_UNFINISHED));
-        let file = write_new(&*directory.disk, &unfinished, mark)?;
+        let (file, identity) = write_new(&*directory.disk, &unfinished, mark)?;
         let renamed = directory.disk.rename(&unfinished, &path);
         renamed.map_err(StorageError::io("rename", &unfinished))?;
         let syncer = match directory.disk.is_immediate() {
             true => None,
             false => Some(MarkSyncer::start(directory, &path, durable)?),
         };
-        Ok(Self { file, path, slot: 1, is_dirty: false, syncer })
+        Ok(Self { file, path, identity, slot: 1, is_dirty: false, syncer })
     }
 
     pub(super) fn write(&mut self, mark: Mark) -> Result<(), StorageError> {
         let position = self.slot * SLOT_BYTES as u64;
-        let written = self.file.write_at(position, &mark.encode());
+        let written = self.file.write_at(position, &mark.encode(self.identity));
         written.map_err(StorageError::io("write to", &self.path))?;
         self.slot = 1 - self.slot;
         self.is_dirty = true;
@@ -158,11 +172,17 @@ impl MarkFile {
     }
 }
 
-fn write_new(disk: &dyn Disk, path: &Path, mark: Mark) -> Result<Box<dyn DiskFile>, StorageError> {
+/// A new file with one mark, and its identity.
+fn write_new(
+    disk: &dyn Disk,
+    path: &Path,
+    mark: Mark,
+) -> Result<(Box<dyn DiskFile>, u64), StorageError> {
     let mut file = disk.create(path).map_err(StorageError::io("create", path))?;
+    let identity = disk.identity(path).map_err(StorageError::io("look at", path))?;
     let mut bytes = [0; 2 * SLOT_BYTES];
-    bytes[..MARK_BYTES].copy_from_slice(&mark.encode());
+    bytes[..MARK_BYTES].copy_from_slice(&mark.encode(identity));
     file.write_all(&bytes).map_err(StorageError::io("write to", path))?;
     file.sync().map_err(StorageError::io("sync", path))?;
-    Ok(file)
+    Ok((file, identity))
 }

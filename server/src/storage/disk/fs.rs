@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
+use std::time::SystemTime;
 
 use super::{DirectoryLock, Disk, DiskFile, LockError};
 
@@ -87,6 +88,16 @@ impl Disk for FsDisk {
         fs::rename(from, to)
     }
 
+    /// The number of the file, mixed with the time at which it was created where the file system keeps that:
+    /// a number is given to another file when the first is gone.
+    fn identity(&self, path: &Path) -> io::Result<u64> {
+        let metadata = fs::metadata(path)?;
+        let created = metadata.created().ok();
+        let created = created.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let created = created.map_or(0, |time| time.as_nanos() as u64);
+        Ok(number_of(&metadata) ^ created.rotate_left(32))
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
@@ -158,6 +169,16 @@ struct FsLock {
 }
 
 impl DirectoryLock for FsLock {}
+
+#[cfg(unix)]
+fn number_of(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
+}
+
+#[cfg(not(unix))]
+fn number_of(_metadata: &fs::Metadata) -> u64 {
+    0
+}
 
 #[cfg(test)]
 mod tests {
