@@ -455,3 +455,72 @@ async fn a_client_of_a_server_that_serves_reads_only_moves_when_one_serves_write
     assert_eq!(client.session_id(), session);
     assert_eq!(guard.state(), LockState::Held);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_held_from_the_moment_a_client_is_closed() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    let latch = LeaderLatch::start(&client, "/latch", "one").unwrap();
+    latch.await_leadership().await.unwrap();
+    // The request is handed on, and the server that answers is cut off from the others.
+    follower.set_quorum(Quorum::CutOff);
+    let mut closing = Box::pin(client.clone().close());
+    let is_closed = std::future::poll_fn(|context| Poll::Ready(closing.as_mut().poll(context)));
+    assert!(is_closed.await.is_pending());
+    assert_eq!(guard.state(), LockState::Suspect);
+    assert!(client.session_valid_until() <= now());
+    let lost = tokio::time::timeout(MS, guard.lost());
+    lost.await.expect("whoever waits for the loss is told at once");
+    assert!(!latch.is_leader());
+    // The connection is still there, and its pings are answered.
+    tokio::time::sleep(TIMEOUT).await;
+    assert_eq!(guard.state(), LockState::Suspect);
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_ends_when_the_client_is_closed_while_it_waits_for_a_proof() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    let other = connect(&server).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = mutex(&client);
+        async move { mutex.acquire().await.map(drop) }
+    });
+    tokio::time::sleep(5 * TIMEOUT).await;
+    follower.set_quorum(Quorum::CutOff);
+    held.release().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    follower.refuse(true);
+    follower.cut_at(OpCode::PING);
+    tokio::time::sleep(8 * SECOND).await;
+    assert!(!waiting.is_finished());
+    // There is no connection over which to close it.
+    let _ = client.close().await;
+    let ended = tokio::time::timeout(SECOND, waiting).await.expect("it does not wait for ever");
+    assert_eq!(ended.unwrap(), Err(LockError::Client(zoolet::client::Error::Closed)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_may_not_be_looked_at_do_not_delay_the_look_at_others() {
+    let server = server().await;
+    let (client, follower) = behind_follower(&server).await;
+    let mut unreadable = Vec::new();
+    for path in ["/a", "/b", "/c", "/d"] {
+        client.create(path).await.unwrap();
+        let acl = vec![Acl { permissions: Permissions::WRITE, ..Acl::open() }];
+        let mutex = InterProcessMutex::new(&client, path).unwrap().with_acl(acl);
+        unreadable.push(mutex.acquire().await.unwrap());
+    }
+    let other = InterProcessMutex::new(&client, "/z").unwrap().acquire().await.unwrap();
+    connect(&server).await.delete(other.path()).await.unwrap();
+    follower.take_requests();
+    tokio::time::sleep(TIMEOUT / 3 + SOON).await;
+    assert_eq!(other.state(), LockState::Lost);
+    // Each is refused once, and those behind the one that is gone are looked at again.
+    assert_eq!(follower.take_requests_but_pings(), [OpCode::MULTI; 6]);
+    tokio::time::sleep(5 * TIMEOUT).await;
+    assert!(follower.take_requests().len() <= 16);
+    assert!(unreadable.iter().all(|guard| guard.state() == LockState::Held));
+}

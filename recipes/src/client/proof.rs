@@ -65,7 +65,6 @@ pub(crate) enum Handshake {
 /// A znode by which something is held.
 #[derive(Debug)]
 pub(crate) struct Stake {
-    session: SessionId,
     /// As the server names it.
     path: String,
     since: Instant,
@@ -78,6 +77,11 @@ impl Stake {
     /// Whether it was found to be gone.
     pub(crate) fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Whether no check was refused because of it.
+    fn may_be_seen(&self) -> bool {
+        !self.is_refused.load(Ordering::Relaxed)
     }
 }
 
@@ -116,6 +120,8 @@ pub(crate) struct Proof {
     /// The next check is not sent before this.
     check_from: Option<Instant>,
     is_asking: bool,
+    /// The session is being closed: nothing is held in it any more.
+    has_ended: bool,
     has_changed: bool,
 }
 
@@ -139,6 +145,7 @@ impl Proof {
             checked_at: None,
             check_from: None,
             is_asking: false,
+            has_ended: false,
             has_changed: false,
         }
     }
@@ -150,7 +157,7 @@ impl Proof {
 
     /// Whether it surely lives.
     pub(crate) fn is_proven(&self, now: Instant) -> bool {
-        now + self.suspension().unwrap_or_default() < self.proven_until
+        !self.has_ended && now + self.suspension().unwrap_or_default() < self.proven_until
     }
 
     /// Whether it surely lives until the next look can be expected to be answered.
@@ -208,7 +215,11 @@ impl Proof {
             Handshake::Created => self.extend(sent, now),
             Handshake::Resumed if servers == Servers::SingleNode => self.extend(sent, now),
             // A shorter timeout counts from the handshake on.
-            Handshake::Resumed => self.proven_until = self.proven_until.min(self.lives_until(sent)),
+            Handshake::Resumed => {
+                let until = self.lives_until(sent);
+                self.has_changed |= until < self.proven_until;
+                self.proven_until = self.proven_until.min(until);
+            }
             Handshake::ReadOnly => {}
         }
     }
@@ -226,12 +237,25 @@ impl Proof {
         self.has_changed = true;
     }
 
+    /// The session is being closed, or will be used no more: from now on no answer proves anything.
+    pub(crate) fn end(&mut self) {
+        self.stakes.clear();
+        self.is_asking = false;
+        self.has_ended = true;
+        // A moment that has passed.
+        self.proven_until = self.proven_until.min(self.handshake);
+        self.has_changed = true;
+    }
+
     /// Until when a session lives of which the leader has heard what was sent at `touched`.
     fn lives_until(&self, touched: Instant) -> Instant {
         touched + self.timeout.saturating_sub(self.timeout / CLOCK_DRIFT)
     }
 
     fn extend(&mut self, touched: Instant, now: Instant) {
+        if self.has_ended {
+            return;
+        }
         let until = self.lives_until(touched);
         let soon = now + self.timeout / CHECK_AHEAD;
         self.has_changed |= self.proven_until <= soon && self.proven_until < until && now < until;
@@ -284,17 +308,22 @@ impl Proof {
         conveyed.map_or(self.handshake, |conveyed| conveyed.max(self.handshake))
     }
 
-    /// Something is held from now on.
+    /// Something is held from now on, if its session is the `present` one.
     pub(crate) fn claim(
         &mut self,
         session: SessionId,
+        present: SessionId,
         path: String,
         now: Instant,
     ) -> (StakeId, Arc<Stake>) {
-        let (is_gone, is_refused) = (AtomicBool::new(false), AtomicBool::new(false));
-        let stake = Arc::new(Stake { session, path, since: now, is_gone, is_refused });
+        // A check in another session says nothing of it, so that it must not make one due.
+        let is_over = self.has_ended || session != present;
+        let (is_gone, is_refused) = (AtomicBool::new(is_over), AtomicBool::new(false));
+        let stake = Arc::new(Stake { path, since: now, is_gone, is_refused });
         self.last_stake += 1;
-        self.stakes.insert(self.last_stake, Arc::clone(&stake));
+        if !is_over {
+            self.stakes.insert(self.last_stake, Arc::clone(&stake));
+        }
         (self.last_stake, stake)
     }
 
@@ -324,16 +353,13 @@ impl Proof {
     }
 
     /// The request that proves that the session lives, and that what is held is there.
-    pub(crate) fn check(&mut self, present: SessionId) -> Option<(Request, Vec<StakeId>)> {
+    pub(crate) fn check(&mut self) -> Option<(Request, Vec<StakeId>)> {
         let (mut ops, mut ids, mut bytes) = (Vec::new(), Vec::new(), 0);
         let from = self.last_checked + 1;
         // Those whose turn it is first, and those that may not be looked at when there are no others:
         // the refusal proves that the session lives.
-        let in_turn = self.stakes.range(from..).chain(self.stakes.range(..from));
-        let of_session = |(_, stake): &(&StakeId, &Arc<Stake>)| stake.session == present;
-        let may_be_seen =
-            |(_, stake): &(&StakeId, &Arc<Stake>)| !stake.is_refused.load(Ordering::Relaxed);
-        let stakes = in_turn.filter(of_session);
+        let stakes = self.stakes.range(from..).chain(self.stakes.range(..from));
+        let may_be_seen = |(_, stake): &(&StakeId, &Arc<Stake>)| stake.may_be_seen();
         let others = stakes.clone().filter(|stake| !may_be_seen(stake)).take(1);
         for (id, stake) in stakes.filter(may_be_seen).chain(others) {
             bytes += stake.path.len();
@@ -374,18 +400,25 @@ impl Proof {
                     stake.is_gone.store(true, Ordering::Release);
                     self.has_changed = true;
                 }
-                // Those behind it were not looked at.
-                self.check_from = None;
-                self.checked_at = None;
+                self.check_those_behind(id);
             }
             Some((id, _)) => {
-                if let Some(stake) = self.stakes.get(&id) {
-                    stake.is_refused.store(true, Ordering::Relaxed);
+                let stake = self.stakes.get(&id);
+                let was_seen = stake.is_none_or(|it| !it.is_refused.swap(true, Ordering::Relaxed));
+                if was_seen && self.stakes.values().any(|stake| stake.may_be_seen()) {
+                    self.check_those_behind(id);
                 }
             }
             None => {}
         }
         self.prove(sent, now);
+    }
+
+    /// A check ended at this one: those behind it were not looked at, and are at once.
+    fn check_those_behind(&mut self, id: StakeId) {
+        self.last_checked = id;
+        self.check_from = None;
+        self.checked_at = None;
     }
 }
 

@@ -292,6 +292,8 @@ impl Session {
     /// Ends the session, if there is a connection to say so; else the server will, in time.
     pub(crate) fn close(&mut self, call: Arc<Call>, now: Instant) {
         if self.phase == Phase::Up {
+            // The server may delete what is held long before the answer comes, if it comes.
+            self.proof.end();
             let request = Request::Write(Write::CloseSession);
             self.transmit(Submission::new(request, call), now);
         } else {
@@ -304,6 +306,7 @@ impl Session {
     pub(crate) fn end(&mut self, outcome: Outcome) {
         self.phase = Phase::Closed;
         self.id = SessionId::NONE;
+        self.proof.end();
         self.change(ConnectionState::Lost);
         self.outgoing.clear();
         let sent = std::mem::take(&mut self.sent).into_iter().map(|sent| sent.call);

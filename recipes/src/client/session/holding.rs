@@ -1,5 +1,8 @@
 //! What a session knows of what is held in it.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use zoolet_protocol::SessionId;
@@ -37,7 +40,7 @@ impl Session {
         path: String,
         now: Instant,
     ) -> (StakeId, Arc<Stake>) {
-        self.proof.claim(session, path, now)
+        self.proof.claim(session, self.id, path, now)
     }
 
     /// It is not held any more.
@@ -47,7 +50,7 @@ impl Session {
 
     /// Asks for a proof of what is held.
     pub(super) fn send_check(&mut self, now: Instant) {
-        let Some((request, checks)) = self.proof.check(self.id) else { return };
+        let Some((request, checks)) = self.proof.check() else { return };
         let call = Call::new(request.op_code());
         self.transmit(Submission::new(request, call), now);
         if let Some(sent) = self.sent.back_mut() {
