@@ -293,8 +293,8 @@ impl DistributedAtomicLong {
         let (client::Error::Unknown { .. }, Some(seen)) = (error, seen) else { return false };
         // What was on its way in this session is carried out before this is answered, or never. In
         // another session it may still come.
-        let sync = self.client.sync(&self.path).bound_to(session);
-        if sync.until_answered().await.is_err() {
+        let caught_up = self.client.catch_up_until_answered(&self.path, session);
+        if caught_up.await.is_err() {
             return false;
         }
         let Ok((now, Some(stat))) = self.look().await else { return false };

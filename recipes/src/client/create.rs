@@ -240,7 +240,7 @@ impl Create {
         let parent = ZPath::parse(&format!("{}0", self.path))?;
         let parent = parent.parent().unwrap_or("/");
         let is_gone = |error: &Error| error.is(ErrorCode::NO_NODE);
-        self.client.sync(parent).send().await?;
+        self.client.catch_up(parent, self.bound).await?;
         let names = match self.client.children(parent).send().await {
             Ok(names) => names,
             Err(error) if is_gone(&error) => return Ok(None),

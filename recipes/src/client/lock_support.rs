@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zoolet_protocol::{
-    Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, SessionId, Stat, Zxid,
+    Acl, Check, Create, CreateFlags, CreateKind, ErrorCode, Expect, MultiOp, SessionId, Stat, Zxid,
 };
 
 use super::create::{parent, protect, protection};
@@ -136,6 +136,42 @@ impl Client {
         }
     }
 
+    /// Has the server catch up with what a quorum has carried out, so that a look that follows finds what
+    /// another server did in this session before. Asked once, in the session to which it is bound.
+    ///
+    /// A multi of one check, not a `sync`: a leader that was cut off answers `sync` from its old state
+    /// until it notices, and commits nothing. A multi that is refused is a transaction too.
+    pub(crate) async fn catch_up(
+        &self,
+        path: &str,
+        session: Option<SessionId>,
+    ) -> Result<(), Error> {
+        let check = MultiOp::Check(Check { path: path.into(), version: Expect::Any });
+        let mut checked = self.multi_done(vec![check]);
+        if let Some(session) = session {
+            checked = checked.bound_to(session);
+        }
+        match checked.send().await {
+            Err(error) if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NO_AUTH) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// As [`Client::catch_up`], asked until it is answered or the session is over.
+    pub(crate) async fn catch_up_until_answered(
+        &self,
+        path: &str,
+        session: SessionId,
+    ) -> Result<(), Error> {
+        loop {
+            match self.catch_up(path, Some(session)).await {
+                Err(error) if error.is_retryable() => {}
+                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN_AFTER).await,
+                result => return result,
+            }
+        }
+    }
+
     /// A path whose last part begins with an id of its own.
     pub(crate) fn protected_path(&self, path: &str) -> String {
         protect(path, &protection())
@@ -187,7 +223,7 @@ impl Client {
         session: SessionId,
         own: &Own,
     ) -> Result<Option<Stat>, Error> {
-        self.sync(path).bound_to(session).until_answered().await?;
+        self.catch_up_until_answered(path, session).await?;
         match self.get(path).bound_to(session).until_answered().await {
             Ok((data, stat)) => Ok(own.is(&data, &stat).then_some(stat)),
             Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
@@ -215,7 +251,7 @@ impl Client {
         prefix: &str,
         session: SessionId,
     ) -> Result<Vec<String>, Error> {
-        self.sync(directory).bound_to(session).until_answered().await?;
+        self.catch_up_until_answered(directory, session).await?;
         let listed = match self.children(directory).bound_to(session).until_answered().await {
             // A znode may be there all the same: who may create need not be allowed to list.
             Err(error) if error.is(ErrorCode::NO_AUTH) => {

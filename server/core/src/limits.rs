@@ -37,9 +37,10 @@ pub const TXN_BYTES_MAX: usize = 60 << 20;
 /// for all identities of a connection.
 pub const TXN_BYTES_ALWAYS: usize = IDENTITIES_BYTES_MAX + (2 << 10);
 
-/// The bytes of a transaction for each byte of the request beyond [`TXN_BYTES_ALWAYS`]. The paths and the
+/// The bytes of a transaction for each byte of the request, so that a connection with some 30 identities may
+/// use `auth` in each operation of a multi, beyond [`TXN_BYTES_ALWAYS`]. The paths and the
 /// data of a request are in its transaction once; only `auth` in a list becomes more than it was.
-pub const TXN_BYTES_PER_BYTE: usize = 8;
+pub const TXN_BYTES_PER_BYTE: usize = 32;
 
 /// The bytes of the paths that the transaction of a session's end tells. Those that it does not tell go
 /// with the session all the same, as all do in logs from before ZooKeeper 3.6, and a reader with
