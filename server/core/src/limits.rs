@@ -37,9 +37,9 @@ pub const TXN_BYTES_MAX: usize = 60 << 20;
 /// for all identities of a connection.
 pub const TXN_BYTES_ALWAYS: usize = IDENTITIES_BYTES_MAX + (2 << 10);
 
-/// The bytes of a transaction for each byte of the request, so that a connection with some 30 identities may
-/// use `auth` in each operation of a multi, beyond [`TXN_BYTES_ALWAYS`]. The paths and the
-/// data of a request are in its transaction once; only `auth` in a list becomes more than it was.
+/// The bytes that a transaction may have beyond [`TXN_BYTES_ALWAYS`], for each byte of the request. Paths
+/// and data are in a transaction once; only `auth` in a list becomes more than it was. This is enough for a
+/// client with 30 identities that uses `auth` in each operation of a multi.
 pub const TXN_BYTES_PER_BYTE: usize = 32;
 
 /// The bytes of the paths that the transaction of a session's end tells. Those that it does not tell go
