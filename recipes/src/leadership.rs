@@ -12,10 +12,10 @@ use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, SessionId, Zxid};
 use crate::client::{self, Client};
 use crate::error::LockError;
 use crate::guard::{Guard, LockState};
-use crate::held::Held;
+use crate::held::{self, Held};
 use crate::line_lock::LineLock;
 use crate::owner::Owner;
-use crate::place::Place;
+use crate::place::{Place, Standing};
 use crate::tries::Tries;
 
 /// How long to wait before a line that could not be entered is entered again.
@@ -208,7 +208,7 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
         };
         let waited = tokio::select! {
             biased;
-            waited = place.wait(&lock.line, standing) => waited,
+            waited = in_front(&mut place, lock, standing) => waited,
             () = closing.closed() => return Elected::Closed(place.leave().await),
         };
         match waited {
@@ -221,6 +221,12 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
             Err(error) => return Elected::Failed(error),
         }
     }
+}
+
+/// Waits until a place is in front, and proved to be there.
+async fn in_front(place: &mut Place, lock: &LineLock, standing: Standing) -> Result<(), LockError> {
+    place.wait(&lock.line, standing).await?;
+    held::until_proven(place).await
 }
 
 /// Waits until there is no session, and so no ephemeral of it.
