@@ -65,8 +65,9 @@ pub(crate) struct Lock {
     conflict_exit_code: u8,
 
     /// How long a command may take to end after SIGTERM when the lock is lost, before SIGKILL
-    #[arg(long, short, value_name = "TIME", default_value = "5s", value_parser = values::time)]
-    kill_after: Duration,
+    /// [default: 5s, or a sixth of the session timeout if that is less]
+    #[arg(long, short, value_name = "TIME", value_parser = values::time)]
+    kill_after: Option<Duration>,
 
     #[command(flatten)]
     server: ServerChoice,
@@ -133,6 +134,7 @@ impl Lock {
         // A little later than the deadline, which is what is to end this.
         let limit = self.wait.unwrap_or_default() + Duration::from_secs(1);
         let builder = self.server.builder(limit.max(CONNECT_WITHIN));
+        let builder = builder.proven_ahead(self.kill_after.unwrap_or(KILL_AFTER));
         builder.connect(self.server.server.as_str()).await.map_err(|error| match error {
             Error::Unreachable(cause) => self.no_server(format!(" ({cause})")),
             error => self.no_server(format!(" ({error})")),
@@ -169,17 +171,18 @@ impl Lock {
         signals: &mut Signals,
     ) -> Result<u8, Failure> {
         let timeout = client.session_timeout();
-        if self.kill_after > timeout / 4 {
+        let notice = timeout / NOTICE_MAX;
+        let kill_after = self.kill_after.unwrap_or_else(|| KILL_AFTER.min(notice));
+        if kill_after > notice {
             tracing::warn!(
-                "--kill-after is longer than a quarter of the session timeout, of which the \
+                "--kill-after is longer than a sixth of the session timeout, of which the \
                  server grants {timeout:?}: when the server is silent, others may have the lock \
                  before the command is gone"
             );
         }
         let job = Job::start(&self.command, &held)?;
-        let ending = job
-            .run(held.lost(client, self.kill_after.min(timeout / 4)), signals, self.kill_after)
-            .await?;
+        let ending =
+            job.run(held.lost(client, kill_after.min(notice)), signals, kill_after).await?;
         match ending {
             Ending::Ended(code) => match held.release(client).await {
                 Ok(()) => Ok(code),
@@ -194,6 +197,13 @@ impl Lock {
 fn znode(path: &str) -> Result<String, zoolet_protocol::PathError> {
     zoolet_protocol::ZPath::check(path).map(|()| path.to_owned())
 }
+
+/// The part of the session timeout that a command has at most to end before its lock may be another's:
+/// [`Builder::proven_ahead`](zoolet_recipes::client::Builder::proven_ahead) keeps as much.
+const NOTICE_MAX: u32 = 6;
+
+/// How long a command has to end if nothing else is said and the session timeout allows it.
+const KILL_AFTER: Duration = Duration::from_secs(5);
 
 /// How long to look for a server when no deadline says so, as the client does by itself.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
@@ -222,9 +232,9 @@ The command has in its environment
 The command runs in a process group of its own. SIGINT, SIGTERM and SIGHUP are passed on to it. When
 the lock is lost, or cannot be vouched for any longer than --kill-after because the servers do not
 prove that the session lives, the group gets SIGTERM, and after --kill-after SIGKILL: the command is
-gone before anyone else can have the lock. Choose --kill-after no longer than a quarter of
+gone before anyone else can have the lock. Choose --kill-after no longer than a sixth of
 --session-timeout: the servers are asked once in a third of that, and a command is never stopped
-more than a quarter ahead. What it leaves in the background when it ends by itself is not waited
+more than a sixth ahead. What it leaves in the background when it ends by itself is not waited
 for. Do not SIGKILL zoolet: the command would go on, and the lock be another's when
 --session-timeout has passed.
 

@@ -353,7 +353,7 @@ async fn what_does_not_stop_is_killed_with_all_that_it_started() {
 #[tokio::test]
 async fn the_command_is_stopped_when_the_server_is_silent_for_too_long() {
     let stage = Stage::new().await;
-    let times = ["--session-timeout", "2s", "--kill-after", "450ms"];
+    let times = ["--session-timeout", "2s", "--kill-after", "300ms"];
     let args = [&["/locks/a"], &times[..], &["--", "sh", "-c", TRAPPED]].concat();
     let mut holder = stage.start(&args).await;
     holder.next_line().await.unwrap();
@@ -365,12 +365,31 @@ async fn the_command_is_stopped_when_the_server_is_silent_for_too_long() {
 #[tokio::test]
 async fn times_in_which_a_command_may_outlive_its_lock_are_warned_of() {
     let stage = Stage::new().await;
-    for (kill_after, is_warned_of) in [("450ms", false), ("550ms", true)] {
+    for (kill_after, is_warned_of) in [("300ms", false), ("400ms", true)] {
         let times = ["--session-timeout", "2s", "--kill-after", kill_after];
         let ended = stage.run(&[&["/locks/a"], &times[..], &["--", "true"]].concat()).await;
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         assert_eq!(ended.stderr.contains("others may have the lock"), is_warned_of, "{kill_after}");
         assert_eq!(ended.stderr.is_empty(), !is_warned_of, "{}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_command_is_not_stopped_after_a_wait_for_its_lock() {
+    let stage = Stage::new().await;
+    // The proof of the session has half of its time left, almost none, and none.
+    for waited in [2_000, 3_000, 6_000].map(Duration::from_millis) {
+        let path = format!("/locks/{}", waited.as_millis());
+        let holder = stage.hold(&[&path]).await;
+        let args = [path.as_str(), "--session-timeout=4s", "--"];
+        let script = ["sh", "-c", "sleep 5; echo done"];
+        let waiting = tokio::spawn(ended(stage.command(&[&args[..], &script].concat())));
+        stage.line_of(&path, 2).await;
+        tokio::time::sleep(waited).await;
+        assert_eq!(holder.leave().await, Some(5));
+        let ended = waiting.await.unwrap();
+        assert_eq!(ended.code, Some(0), "{waited:?} {}", ended.stderr);
+        assert_eq!(ended.stdout, "done\n");
     }
 }
 

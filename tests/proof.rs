@@ -187,10 +187,10 @@ async fn a_lock_is_held_again_when_it_is_proved_again() {
 
 /// Locks of all kinds, of a client and of another that keeps it waiting.
 fn locks(client: &Client, other: &Client) -> Vec<[Box<dyn InterProcessLock>; 2]> {
-    let both = |client, path| InterProcessReadWriteLock::new(client, path).unwrap();
-    let multi = |client| InterProcessMultiLock::new(client, &["/m1", "/m2"]).unwrap();
-    let herd = |client| HerdLock::watching_all_children(client, "/herd").unwrap();
-    let semaphore = |client| InterProcessSemaphoreMutex::new(client, "/semaphore").unwrap();
+    let both = |client, path| InterProcessReadWriteLock::new(client, path).expect("a path");
+    let multi = |client| InterProcessMultiLock::new(client, &["/m1", "/m2"]).expect("a path");
+    let herd = |client| HerdLock::watching_all_children(client, "/herd").expect("a path");
+    let semaphore = |client| InterProcessSemaphoreMutex::new(client, "/semaphore").expect("a path");
     let (read, write) = (both(client, "/r"), both(client, "/w"));
     vec![
         [Box::new(mutex(client)), Box::new(mutex(other))],
@@ -523,4 +523,58 @@ async fn locks_that_may_not_be_looked_at_do_not_delay_the_look_at_others() {
     tokio::time::sleep(5 * TIMEOUT).await;
     assert!(follower.take_requests().len() <= 16);
     assert!(unreadable.iter().all(|guard| guard.state() == LockState::Held));
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_much_of_a_proof_is_left_as_a_client_wants_whatever_it_has_waited() {
+    let server = server().await;
+    let other = connect(&server).await;
+    for waited in (0..36).map(|twentieths| TIMEOUT * twentieths / 20) {
+        let follower = Follower::new(server.dialer());
+        let builder = Client::builder().session_timeout(TIMEOUT).proven_ahead(TIMEOUT);
+        let client = builder.connect(follower.clone()).await.unwrap();
+        let held = mutex(&other).acquire().await.unwrap();
+        let ends = async {
+            tokio::time::sleep(waited).await;
+            held.release().await.unwrap();
+        };
+        let mutex = mutex(&client);
+        let (guard, ()) = tokio::join!(mutex.acquire(), ends);
+        let guard = guard.unwrap();
+        follower.take_requests();
+        for _ in 0..4 * TIMEOUT.as_millis() / SOON.as_millis() {
+            let left = client.session_valid_until() - now();
+            assert!(left >= TIMEOUT / 6, "{left:?} after {waited:?}");
+            tokio::time::sleep(SOON).await;
+        }
+        let checks = count(&follower.take_requests(), OpCode::MULTI);
+        assert!((11..=14).contains(&checks), "{checks} after {waited:?}");
+        guard.release().await.unwrap();
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_runs_its_function_after_a_long_wait() {
+    let server = server().await;
+    let (client, _follower) = behind_follower(&server).await;
+    let other = connect(&server).await;
+    let before = mutex(&other).acquire().await.unwrap();
+    let turns = Arc::new(AtomicU64::new(0));
+    let lead = {
+        let turns = Arc::clone(&turns);
+        move |_term| {
+            let turns = Arc::clone(&turns);
+            async move {
+                tokio::time::sleep(SECOND).await;
+                turns.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    };
+    let selector = LeaderSelector::start(&client, "/a", "one", Requeue::OnRequest, lead).unwrap();
+    tokio::time::sleep(5 * TIMEOUT).await;
+    before.release().await.unwrap();
+    tokio::time::sleep(2 * SECOND).await;
+    assert_eq!(turns.load(Ordering::SeqCst), 1, "its turn is not taken again");
+    selector.close().await.unwrap();
 }

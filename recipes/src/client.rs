@@ -185,6 +185,30 @@ impl Builder {
         self
     }
 
+    /// How much is to be left of [`Client::session_valid_until`] at any time while something is held: for
+    /// those who must end what they do before a lock is [`Suspect`](crate::LockState::Suspect). Zero by
+    /// default, and a sixth of the session timeout at most: what is above that counts as that.
+    ///
+    /// The session is proved anew so early that this much is left when the answer comes, as long as a
+    /// round trip takes no more than a twentieth of the timeout, and `acquire` returns a lock after a
+    /// long wait when this much is left. Still one request in a third of the timeout is sent, and
+    /// one or two more after a lock was waited for.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zoolet_recipes::client::Error> {
+    /// # use std::time::Duration;
+    /// use zoolet_recipes::client::Client;
+    ///
+    /// let builder = Client::builder().session_timeout(Duration::from_secs(30));
+    /// let client = builder.proven_ahead(Duration::from_secs(5)).connect("127.0.0.1:2181").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn proven_ahead(mut self, left: Duration) -> Self {
+        self.options.proven_ahead = left;
+        self
+    }
+
     /// By what to tell how long the machine was suspended so far, in all. Clocks stand still meanwhile,
     /// and a server goes on elsewhere, so that a lock that was held before may be another's after.
     /// By default Linux is asked (`CLOCK_BOOTTIME`); on other systems nothing is known of it.
@@ -248,6 +272,7 @@ impl Client {
             read_only: false,
             connection_timeout: Duration::from_secs(15),
             attempt: Duration::from_secs(15),
+            proven_ahead: Duration::ZERO,
             suspension: SuspensionClock::default(),
         };
         Builder { options, retry: RetryPolicy::default() }

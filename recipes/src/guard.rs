@@ -20,8 +20,9 @@ use crate::place::Place;
 /// the session timeout, that the session lives and the znodes are there, by a request that a quorum of
 /// the servers must agree to. Each proof holds for about two thirds of the timeout, so that another can
 /// hold the lock only after this one is `Suspect`: see [`Client::session_valid_until`]. That asks of an
-/// ensemble that its `minSessionTimeout` is two ticks or more, as it is by default; ARCHITECTURE.md has
-/// the reckoning.
+/// ensemble that its `minSessionTimeout` is two ticks or more, as it is by default, and that the session
+/// timeout is three ticks or more where observers connect to followers (`observerMasterPort`);
+/// ARCHITECTURE.md has the reckoning.
 ///
 /// It is a matter of moments: who looks and acts later may be too late. What must not happen twice is
 /// bound to the lock by the server ([`Guard::transaction`]) or by a [`Guard::fencing_token`].

@@ -39,8 +39,17 @@
 //!
 //! With a round trip `r`, one check follows another after `T/3 + r`, and each proves until `2T/3 - r` after its
 //! own sending: the next is answered `T/3 - 3r` before the proof ends. From `r = T/9` on a lock is
-//! `Suspect` now and then. Where `minSessionTimeout` is below one and a half ticks, none of this holds:
-//! leave it at two ticks. A leader that is replaced gives each session its whole timeout anew.
+//! `Suspect` now and then. The create and the first check after a wait may prove less: of a client that only
+//! pings, the last request of which the leader has heard may be `2T/3` old, so that `T/3 - r` is left at the
+//! least. The next check is sent `T/12` before that ends, and from `r = T/12` on the lock is `Suspect` for a
+//! moment. Who wants more to be left ([`proven_ahead`](crate::client::Builder::proven_ahead), `T/6` at most)
+//! has the check sent as much sooner, but not before the leader has heard of a later request, since it would
+//! prove nothing more. So `T/6` is left at any time up to `r = T/20`.
+//!
+//! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two ticks. Where
+//! observers connect to followers (`observerMasterPort`), a request reaches the leader by two such ways, in
+//! one tick: choose a session timeout of three ticks there at the least, and of four to leave `T/12` for
+//! delays. A leader that is replaced gives each session its whole timeout anew.
 //!
 //! Where the server is certainly the only one, as in process
 //! ([`Transport::is_single_node`](zoolet_protocol::Transport::is_single_node)), each answer proves until its

@@ -28,8 +28,11 @@ const CLOCK_DRIFT: u32 = 100;
 const CHECK_INTERVAL: u32 = 3;
 /// The part of the timeout before the end of a proof at which the next is asked for, at the latest.
 const CHECK_AHEAD: u32 = 12;
+/// The part of the timeout up to which a client may want to be told of the end of a proof beforehand.
+/// What is left when a check is answered is about `T/3`: half of it is for the network.
+const PROVEN_AHEAD_MAX: u32 = 6;
 /// The part of the timeout that passes between two looks at the least.
-const CHECK_INTERVAL_MIN: u32 = 6;
+const CHECK_INTERVAL_MIN: u32 = 12;
 /// Answered requests are remembered if they are at least this part of the timeout apart.
 const TOUCH_PRECISION: u32 = 16;
 /// How many of them are remembered: those of one and a half timeouts.
@@ -101,6 +104,8 @@ pub(crate) struct Proof {
     clock: SuspensionClock,
     servers: Servers,
     timeout: Duration,
+    /// What is to be left of a proof when the next is there.
+    ahead: Duration,
     /// When the handshake was sent: it is the leader that answers it.
     handshake: Instant,
     is_read_only: bool,
@@ -126,10 +131,16 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
-    pub(crate) fn new(clock: SuspensionClock, timeout: Duration, now: Instant) -> Self {
+    pub(crate) fn new(
+        clock: SuspensionClock,
+        timeout: Duration,
+        ahead: Duration,
+        now: Instant,
+    ) -> Self {
         Self {
             servers: Servers::PerhapsEnsemble,
             timeout,
+            ahead,
             handshake: now,
             is_read_only: false,
             touches: VecDeque::new(),
@@ -162,7 +173,12 @@ impl Proof {
 
     /// Whether it surely lives until the next look can be expected to be answered.
     pub(crate) fn is_proven_ahead(&self, now: Instant) -> bool {
-        self.is_proven(now + self.timeout / CHECK_AHEAD)
+        self.is_proven(now + self.asks_ahead())
+    }
+
+    /// How long before the end of a proof the next is asked for, at the latest where that is of use.
+    fn asks_ahead(&self) -> Duration {
+        self.timeout / CHECK_AHEAD + self.ahead.min(self.timeout / PROVEN_AHEAD_MAX)
     }
 
     /// Whether it was proved again after it was not, or almost not, or something else has changed than
@@ -257,7 +273,7 @@ impl Proof {
             return;
         }
         let until = self.lives_until(touched);
-        let soon = now + self.timeout / CHECK_AHEAD;
+        let soon = now + self.asks_ahead();
         self.has_changed |= self.proven_until <= soon && self.proven_until < until && now < until;
         self.proven_until = self.proven_until.max(until);
     }
@@ -340,10 +356,22 @@ impl Proof {
         let (_, oldest) = self.stakes.first_key_value()?;
         let since = self.checked_at.map_or(oldest.since, |checked_at| checked_at.max(oldest.since));
         let for_znodes = since + self.timeout / CHECK_INTERVAL;
-        let ahead = self.timeout / CHECK_AHEAD;
-        let for_session = self.proven_until.checked_sub(ahead).unwrap_or(self.proven_until);
-        let at = for_znodes.min(for_session);
+        let at = for_znodes.min(self.renewal_at());
         Some(self.check_from.map_or(at, |from| at.max(from)))
+    }
+
+    /// When to ask for a proof that lasts longer.
+    fn renewal_at(&self) -> Instant {
+        let before = |ahead| self.proven_until.checked_sub(ahead).unwrap_or(self.proven_until);
+        let (wanted, latest) = (before(self.asks_ahead()), before(self.timeout / CHECK_AHEAD));
+        if self.servers == Servers::SingleNode {
+            return wanted;
+        }
+        // A check that is sent before the leader has heard of more proves no more than is proved.
+        let longer = self.proven_until + self.timeout / TOUCH_PRECISION;
+        let touch = self.touches.iter().find(|touch| self.lives_until(touch.sent) >= longer);
+        let of_use = touch.map(|touch| touch.answered + self.timeout / CONVEYED_WITHIN);
+        of_use.map_or(latest, |of_use| of_use.max(wanted).min(latest))
     }
 
     /// When to look whether the machine was suspended.

@@ -48,6 +48,8 @@ pub(crate) struct Options {
     pub(crate) connection_timeout: Duration,
     /// How long one server has to be connected to, and again to answer the handshake.
     pub(crate) attempt: Duration,
+    /// What is to be left of the proof of life when the next is there.
+    pub(crate) proven_ahead: Duration,
     /// By what it is known how long the machine was suspended.
     pub(crate) suspension: SuspensionClock,
 }
@@ -173,7 +175,12 @@ impl Session {
     pub(crate) fn new(options: Options, now: Instant) -> Self {
         Self {
             timeout: options.timeout,
-            proof: Proof::new(options.suspension.clone(), options.timeout, now),
+            proof: Proof::new(
+                options.suspension.clone(),
+                options.timeout,
+                options.proven_ahead,
+                now,
+            ),
             servers: Servers::PerhapsEnsemble,
             options,
             phase: Phase::Down,

@@ -83,6 +83,7 @@ impl World {
             read_only: false,
             connection_timeout: Duration::from_secs(15),
             attempt: Duration::from_secs(15),
+            proven_ahead: Duration::ZERO,
             suspension: SuspensionClock::default(),
         };
         let now = now();

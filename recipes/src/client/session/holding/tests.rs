@@ -18,6 +18,7 @@ fn session(at: Instant) -> Session {
         read_only: false,
         connection_timeout: TIMEOUT,
         attempt: TIMEOUT / 3,
+        proven_ahead: Duration::ZERO,
         suspension: SuspensionClock::new(|| Duration::ZERO),
     };
     let mut session = Session::new(options, at);
