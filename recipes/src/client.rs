@@ -190,7 +190,7 @@ impl Builder {
     /// default, and a sixth of the session timeout at most: what is above that counts as that.
     ///
     /// The session is proved anew so early that this much is left when the answer comes, as long as a
-    /// round trip takes no more than a twentieth of the timeout, and `acquire` returns a lock after a
+    /// round trip takes no more than a fortieth of the timeout, and `acquire` returns a lock after a
     /// long wait when this much is left. Still one request in a third of the timeout is sent, and
     /// one or two more after a lock was waited for.
     ///

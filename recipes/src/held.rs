@@ -44,7 +44,8 @@
 //! least. The next check is sent `T/12` before that ends, and from `r = T/12` on the lock is `Suspect` for a
 //! moment. Who wants more to be left ([`proven_ahead`](crate::client::Builder::proven_ahead), `T/6` at most)
 //! has the check sent as much sooner, but not before the leader has heard of a later request, since it would
-//! prove nothing more. So `T/6` is left at any time up to `r = T/20`.
+//! prove nothing more. So `T/6` is left up to `r = T/20` from one check to the next, and up to `r = T/40` after a
+//! wait, where a second check may follow the first after `T/12`.
 //!
 //! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two ticks. Where
 //! observers connect to followers (`observerMasterPort`), a request reaches the leader by two such ways, in
