@@ -72,7 +72,7 @@ use crate::client::{self, Client, WaiterId};
 use crate::error::LockError;
 use crate::guard::LockState;
 use crate::leave::Leave;
-use crate::place::Place;
+use crate::place::{Line, Place, Standing};
 use crate::revocation;
 
 /// Places that are held.
@@ -162,33 +162,55 @@ impl Holder {
     }
 }
 
-/// Waits until a place that has come to the front is proved to be there, if that is not certain: a client
-/// that only waits writes nothing, so that after a long wait nothing proves its session. It costs no
-/// request, since what is held is looked at from now on.
+/// Waits until the session of places that came to the front is proved to live, if that is not certain.
+/// A client that only waits writes nothing, so nothing proves its session after a long wait, and
+/// nothing does after a lost answer. It costs no request: what is held is looked at anyway.
 ///
 /// # Errors
 ///
-/// [`LockError::PlaceLost`] if it is not there.
-pub(crate) async fn until_proven(place: &mut Place) -> Result<(), LockError> {
-    let (client, session) = (place.client().clone(), place.session());
+/// [`Lost`](client::Error::Lost) if one of the places is lost, and [`Closed`](client::Error::Closed)
+/// if the client is closed, as soon as that is known.
+pub(crate) async fn until_proven(places: &mut [Place]) -> Result<(), client::Error> {
+    let Some(first) = places.first() else { return Ok(()) };
+    let (client, session) = (first.client().clone(), first.session());
+    let last = client.session_valid_until();
     if client.is_session_proven_ahead(session) {
         return Ok(());
     }
-    let mut changes = client.proof_changes();
-    changes.mark_unchanged();
-    place.claim();
-    // A proof that is about to end is as good as none, a new one as good as the network allows.
-    let mut is_proven = client.is_session_proven_ahead(session);
-    while !is_proven {
-        if changes.changed().await.is_err() {
-            return Err(LockError::PlaceLost);
+    // The end of a session is no proof, and the end of a client may come without a connection.
+    let (mut changes, mut state) = (client.proof_changes(), client.state());
+    loop {
+        changes.mark_unchanged();
+        state.mark_unchanged();
+        if client.is_closing() {
+            return Err(client::Error::Closed);
         }
-        if place.is_lost() || session != client.session_id() {
-            return Err(LockError::PlaceLost);
+        if session != client.session_id() || places.iter().any(Place::is_lost) {
+            return Err(client::Error::Lost);
         }
-        is_proven = client.is_session_proven(session);
+        places.iter_mut().for_each(Place::claim);
+        // A proof that is about to end is as good as none, a new one as good as the network allows.
+        let is_new = last < client.session_valid_until() && client.is_session_proven(session);
+        if is_new || client.is_session_proven_ahead(session) {
+            return Ok(());
+        }
+        let told = tokio::select! {
+            biased;
+            told = changes.changed() => told,
+            told = state.changed() => told,
+        };
+        told.map_err(|_gone| client::Error::Closed)?;
     }
-    Ok(())
+}
+
+/// Waits until a place is in front and proved to be there.
+pub(crate) async fn until_held(
+    place: &mut Place,
+    line: &Line,
+    standing: Standing,
+) -> Result<(), LockError> {
+    place.wait(line, standing).await?;
+    Ok(until_proven(std::slice::from_mut(place)).await?)
 }
 
 impl Drop for Holder {

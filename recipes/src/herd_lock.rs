@@ -1,5 +1,6 @@
 //! The lock that wakes everybody: how not to do it, so that it can be measured.
 
+use std::slice;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -214,7 +215,11 @@ impl HerdLock {
         let mut tries = Tries::new();
         loop {
             let session = client.session_when_connected().await?;
-            match Creating::begin(&self.lock.line, session).created().await {
+            let created = match Creating::begin(&self.lock.line, session).created().await {
+                Ok(Some(mut place)) => proven(&mut place).await.map(|()| Some(place)),
+                created => created,
+            };
+            match created {
                 Ok(place) => return Ok(place),
                 Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {
                     let path = self.lock.line.child(ONE_ZNODE);
@@ -232,7 +237,7 @@ impl HerdLock {
         loop {
             let (mut place, standing) = self.lock.line.enter().await?;
             let waited = match self.wait(&place, standing).await {
-                Ok(()) => held::until_proven(&mut place).await,
+                Ok(()) => proven(&mut place).await,
                 waited => waited,
             };
             match waited {
@@ -265,6 +270,11 @@ impl HerdLock {
             };
         }
     }
+}
+
+/// Waits until a place in front is proved to be there.
+async fn proven(place: &mut Place) -> Result<(), LockError> {
+    Ok(held::until_proven(slice::from_mut(place)).await?)
 }
 
 /// The one znode, asked for and not known to be there. Dropped, it sees to it that it is not, if it

@@ -15,7 +15,7 @@ use crate::guard::{Guard, LockState};
 use crate::held::{self, Held};
 use crate::line_lock::LineLock;
 use crate::owner::Owner;
-use crate::place::{Place, Standing};
+use crate::place::Place;
 use crate::tries::Tries;
 
 /// How long to wait before a line that could not be entered is entered again.
@@ -180,8 +180,8 @@ pub(crate) enum Elected {
     Failed(LockError),
 }
 
-/// Takes a place at the end of the line and waits until it is in front, or until one is told to
-/// leave.
+/// Takes a place at the end of the line and waits until it is in front and proved, or until one is
+/// told to leave.
 pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
     let stand = match lock.stand(Owner::new()) {
         Ok(stand) => stand,
@@ -208,7 +208,7 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
         };
         let waited = tokio::select! {
             biased;
-            waited = in_front(&mut place, lock, standing) => waited,
+            waited = held::until_held(&mut place, &lock.line, standing) => waited,
             () = closing.closed() => return Elected::Closed(place.leave().await),
         };
         match waited {
@@ -221,12 +221,6 @@ pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
             Err(error) => return Elected::Failed(error),
         }
     }
-}
-
-/// Waits until a place is in front, and proved to be there.
-async fn in_front(place: &mut Place, lock: &LineLock, standing: Standing) -> Result<(), LockError> {
-    place.wait(&lock.line, standing).await?;
-    held::until_proven(place).await
 }
 
 /// Waits until there is no session, and so no ephemeral of it.

@@ -1,6 +1,8 @@
 //! What the mutex and the two sides of the read-write lock have in common: an owner takes places of
 //! one kind in a line, and holds one at most.
 
+use std::slice;
+
 use crate::error::LockError;
 use crate::guard::{Guard, Hold, Holds};
 use crate::held::{self, Acquired, Holder};
@@ -37,11 +39,7 @@ impl LineLock {
         let mut tries = Tries::new();
         loop {
             let (mut place, standing) = self.line.enter().await?;
-            let waited = match place.wait(&self.line, standing).await {
-                Ok(()) => held::until_proven(&mut place).await,
-                waited => waited,
-            };
-            match waited {
+            match held::until_held(&mut place, &self.line, standing).await {
                 Ok(()) => return Ok(place),
                 // The session ended in line: the next session takes a place of its own. Or somebody
                 // deletes places, perhaps each new one.
@@ -71,7 +69,13 @@ impl LineLock {
             match standing.turn {
                 Turn::Mine => {
                     place.come_to_the_front(&self.line, false);
-                    return Ok(Some(self.hold(place, stand)));
+                    match held::until_proven(slice::from_mut(&mut place)).await {
+                        Ok(()) => return Ok(Some(self.hold(place, stand))),
+                        Err(error) => {
+                            drop(place);
+                            tries.after(error.into()).await?;
+                        }
+                    }
                 }
                 // Somebody was quicker.
                 Turn::Behind { .. } => {

@@ -157,6 +157,7 @@ impl InterProcessMultiLock {
         for (place, line) in places.iter_mut().zip(self.lines.iter()) {
             place.come_to_the_front(line, false);
         }
+        held::until_proven(&mut places).await?;
         Ok(Some(self.guard(places, owner, stands)))
     }
 
@@ -206,9 +207,7 @@ impl InterProcessMultiLock {
         let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
         let standings = Place::look_at_all(&places, &self.lines).await?;
         wait_all(&mut places, &self.lines, standings).await?;
-        for place in &mut places {
-            held::until_proven(place).await?;
-        }
+        held::until_proven(&mut places).await?;
         Ok(places)
     }
 }

@@ -7,7 +7,7 @@ use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 use crate::client::{self, Client};
 use crate::error::{LockError, within};
 use crate::guard::LockState;
-use crate::held::Holder;
+use crate::held::{self, Holder};
 use crate::owner::Holding;
 use crate::place::Place;
 
@@ -77,9 +77,28 @@ impl Permits {
         paths: Vec<String>,
         token: Zxid,
     ) -> Self {
+        Self::of(client, session, Self::places(client, session, paths, token), token)
+    }
+
+    fn places(client: &Client, session: SessionId, paths: Vec<String>, token: Zxid) -> Vec<Place> {
         let place = |path| Place::unordered(client, session, path, token);
-        let places = paths.into_iter().map(place).collect();
+        paths.into_iter().map(place).collect()
+    }
+
+    fn of(client: &Client, session: SessionId, places: Vec<Place>, token: Zxid) -> Self {
         Self { holder: Holder::new(client.clone(), session, token, places), holding: None }
+    }
+
+    /// As [`Permits::new`], once they are proved to be there.
+    pub(crate) async fn proven(
+        client: &Client,
+        session: SessionId,
+        paths: Vec<String>,
+        token: Zxid,
+    ) -> Result<Self, client::Error> {
+        let mut places = Self::places(client, session, paths, token);
+        held::until_proven(&mut places).await?;
+        Ok(Self::of(client, session, places, token))
     }
 
     /// A number that is greater than that of whoever took permits before: the zxid by which these

@@ -1,6 +1,7 @@
 //! A lock that many may hold to read, or one to write: Curator's `InterProcessReadWriteLock`, with
 //! its znodes.
 
+use std::slice;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use zoolet_protocol::Acl;
 use crate::client::Client;
 use crate::error::{LockError, within};
 use crate::guard::{Guard, LockState};
+use crate::held;
 use crate::line::Kind;
 use crate::line_lock::LineLock;
 use crate::owner::{Owner, Stand};
@@ -142,7 +144,9 @@ impl InterProcessReadWriteLock {
         match writing.into_place() {
             Ok((place, _standing_until_then)) => {
                 let read = &self.read;
-                let place = read.line.enter_instead(place).await.map_err(LockError::of_held)?;
+                let mut place = read.line.enter_instead(place).await.map_err(LockError::of_held)?;
+                let proven = held::until_proven(slice::from_mut(&mut place)).await;
+                proven.map_err(|error| LockError::from(error).of_held())?;
                 let stand = Stand::join_beside(&read.line.id, read.line.kind, owner);
                 Ok(read.hold(place, stand))
             }
@@ -165,7 +169,8 @@ impl InterProcessReadWriteLock {
         let read = &self.read;
         let beside = writing.keep_beside()?;
         match read.line.enter_beside(&beside, writing.fencing_token()).await {
-            Ok(place) => {
+            Ok(mut place) => {
+                held::until_proven(slice::from_mut(&mut place)).await?;
                 let owner = writing.owner();
                 let stand = Stand::join_beside(&read.line.id, read.line.kind, owner);
                 Ok(read.hold(place, stand))

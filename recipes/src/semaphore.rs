@@ -355,7 +355,7 @@ impl InterProcessSemaphoreV2 {
             }
         };
         taking.path = None;
-        Ok(Permits::new(client, taking.session, paths, token))
+        Permits::proven(client, taking.session, paths, token).await
     }
 }
 

@@ -29,6 +29,7 @@ struct State {
     events: usize,
     sends_no_event_zxid: bool,
     cut_at: Option<OpCode>,
+    cut_behind: Option<OpCode>,
     cut_after_events: Option<usize>,
     cut_after_set_watches: bool,
     refuses: bool,
@@ -63,6 +64,11 @@ impl Follower {
     /// Cuts the connection when the next request of an operation is sent, which does not arrive.
     pub(crate) fn cut_at(&self, op: OpCode) {
         lock(&self.state).cut_at = Some(op);
+    }
+
+    /// Cuts the connection behind the next request of an operation: it arrives, and its answer is lost.
+    pub(crate) fn cut_behind(&self, op: OpCode) {
+        lock(&self.state).cut_behind = Some(op);
     }
 
     /// Cuts the connection after so many events more.
@@ -156,6 +162,10 @@ impl Connection {
             state.cut_at = None;
             own.is_cut = true;
             return None;
+        }
+        if state.cut_behind == Some(header.op) {
+            state.cut_behind = None;
+            own.is_cut = true;
         }
         state.requests.push(header.op);
         let is_write = matches!(request, Ok(Request::Write(_)));

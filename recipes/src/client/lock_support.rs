@@ -92,6 +92,11 @@ impl Client {
         self.shared().look(|present| present.is_proven_ahead(session, now))
     }
 
+    /// Whether the client is closed, or has asked for that.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.shared().look(Session::is_closing)
+    }
+
     /// Waits until it is not certain any more that the session lives.
     pub(crate) async fn until_unproven(&self, session: SessionId) {
         let mut changes = self.proof_changes();

@@ -5,7 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use zoolet_protocol::SessionId;
+use zoolet_protocol::{OpCode, SessionId};
 
 use super::{Session, Submission};
 use crate::client::call::Call;
@@ -26,6 +26,11 @@ impl Session {
     /// As [`Session::is_proven`], also when the next proof can be expected.
     pub(crate) fn is_proven_ahead(&self, id: SessionId, now: Instant) -> bool {
         self.id == id && self.proof.is_proven_ahead(now)
+    }
+
+    /// Whether its client is closed, or has asked for that.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closed() || self.sent.iter().any(|sent| sent.call.op == OpCode::CLOSE_SESSION)
     }
 
     /// Whether that has changed otherwise than by time.
