@@ -105,14 +105,14 @@ async fn who_is_cut_off_when_its_turn_comes_does_not_lead_and_can_leave() {
 async fn waiting(server: &Server) -> (Client, Follower, JoinHandle<Result<LockState, LockError>>) {
     let (client, follower) = behind_follower(server).await;
     let other = connect(server).await;
-    let held = mutex(&other).acquire().await.unwrap();
+    let held = mutex(&other).acquire().await.expect("it is free");
     let acquiring = {
         let mutex = mutex(&client);
         tokio::spawn(async move { mutex.acquire().await.map(|guard| guard.state()) })
     };
     tokio::time::sleep(5 * TIMEOUT).await;
     follower.set_quorum(Quorum::CutOff);
-    held.release().await.unwrap();
+    held.release().await.expect("it is held");
     tokio::time::sleep(SECOND).await;
     assert!(!acquiring.is_finished(), "it waits for the proof");
     (client, follower, acquiring)
