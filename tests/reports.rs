@@ -15,10 +15,10 @@ use zoolet::{Config, FourLetterWhitelist};
 const MANY: usize = 2_500;
 
 async fn ask(address: SocketAddr, word: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(word.as_bytes()).await.unwrap();
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.write_all(word.as_bytes()).await.expect("it reads");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
+    stream.read_to_string(&mut answer).await.expect("it answers");
     answer
 }
 
