@@ -19,7 +19,7 @@ use crate::place::Place;
 /// and whether somebody leads. While something is held the client has the server prove, once in a third of
 /// the session timeout, that the session lives and the znodes are there, by a request that a quorum of
 /// the servers must agree to. Each proof holds for about two thirds of the timeout, so that another can
-/// hold the lock only after this one is `Suspect`: see [`Client::session_valid_until`]. That asks of an
+/// hold the lock only after this one is `Suspect`: see [`Client::session_valid_until`](crate::client::Client::session_valid_until). That asks of an
 /// ensemble that its `minSessionTimeout` is two ticks or more, as it is by default, and that the session
 /// timeout is three ticks or more where observers connect to followers (`observerMasterPort`);
 /// ARCHITECTURE.md has the reckoning.
