@@ -255,7 +255,7 @@ async fn read_or_write(log: &mut Log, lock: &InterProcessReadWriteLock) -> Outco
     let reading = if is_seldom() {
         let Some(writing) = got(time, write.acquire_within(time).await)? else { return Ok(()) };
         stay_alone(log, writing.fencing_token()).await?;
-        let kept = if is_seldom() { Some(read.acquire_within(PATIENCE).await?) } else { None };
+        let kept = if is_seldom() { Some(read.acquire_beside(&writing).await?) } else { None };
         writing.release().await?;
         kept
     } else {
