@@ -149,7 +149,7 @@ async fn a_changed_byte_with_good_records_behind_it_is_named_with_its_place() {
     assert_eq!(*found, offset as u64);
     let text = error.to_string();
     assert!(text.starts_with(&format!("/data/version-2/log.1: offset {offset}: ")), "{text}");
-    assert!(text.contains("moving this log"), "the cure is named: {text}");
+    assert!(text.contains("moving them and zoolet.durable away"), "the cure is named: {text}");
 }
 
 #[tokio::test(start_paused = true)]
