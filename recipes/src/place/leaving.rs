@@ -11,7 +11,7 @@ use crate::error::LockError;
 use crate::leave::Leave;
 
 impl Place {
-    /// Leaves by a request of which it is seen to that it comes to pass.
+    /// Sends the deletion of the znode, and repeats it until the znode is gone or the session is over.
     fn leave_in_background(&mut self) -> Leave {
         self.is_left = true;
         self.is_gone.fetch_or(self.is_known_to_be_gone(), Ordering::AcqRel);

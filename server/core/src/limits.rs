@@ -11,8 +11,8 @@ pub const IDENTITIES_MAX: usize = 100;
 /// list keeps them, and each request of a connection carries its identities.
 pub const IDENTITY_BYTES_MAX: usize = 1 << 10;
 
-/// The bytes of all identities of a connection together. `auth` in a list stands for all of them, so
-/// that few bytes of a request put as many into the log.
+/// The bytes of all identities of a connection together. `auth` in a list stands for all of them: a short
+/// request with it writes this many bytes to the log.
 pub const IDENTITIES_BYTES_MAX: usize = 4 << 10;
 
 /// The characters of a client's text that a log line shows at most.
