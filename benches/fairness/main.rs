@@ -132,6 +132,7 @@ fn with_pings(mut wire: Wire) -> TcpStream {
 
 /// Lets an attack go on for its time, and tells what the victims noticed.
 fn measure(attack: &Attack, address: SocketAddr, sizes: &Sizes) -> io::Result<()> {
+    victim::wait_until_settled(address)?;
     let victims = Victims::start(address, LIKE_JAVA)?;
     let sockets = Mutex::new(Some(Vec::new()));
     let keep = |socket: TcpStream| match &mut *lock(&sockets) {

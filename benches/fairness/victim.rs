@@ -22,6 +22,12 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 /// How long the probe waits for an answer before it gives up.
 const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a server may take to carry out what the attack before has left.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A server has settled when it opens a session and answers a ping within this time.
+const SETTLED: Duration = Duration::from_millis(100);
+
 /// What the victims noticed.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
@@ -66,7 +72,7 @@ impl Victims {
             let wire = Wire::connect(address)?;
             let (stop, noticed) = (Arc::clone(&stop), Arc::clone(&noticed));
             threads.push(std::thread::spawn(move || match victim {
-                0 => probe(wire, &stop, &noticed),
+                0 => probe(address, wire, &stop, &noticed),
                 _ => ping_like_java(address, wire, &stop, &noticed),
             }));
         }
@@ -83,6 +89,25 @@ impl Victims {
     }
 }
 
+/// Waits until the server has carried out what the attack before has left: some servers handle the
+/// requests of connections that are gone.
+pub(crate) fn wait_until_settled(address: SocketAddr) -> io::Result<()> {
+    let start = Instant::now();
+    while start.elapsed() < SETTLE_TIMEOUT {
+        let begin = Instant::now();
+        let answered = Wire::connect(address).and_then(|mut wire| {
+            wire.set_patience(SETTLED)?;
+            wire.send(&ping())?;
+            wire.receive()
+        });
+        if answered.is_ok() && begin.elapsed() < SETTLED {
+            return Ok(());
+        }
+        std::thread::sleep(SETTLED);
+    }
+    Err(io::Error::other(format!("the server is busy for {SETTLE_TIMEOUT:?} after an attack")))
+}
+
 pub(crate) fn ping() -> bytes::Bytes {
     encode_request(Xid::PING, &Request::Session(Session::Ping))
 }
@@ -91,18 +116,29 @@ fn note(noticed: &Mutex<Noticed>, note: impl FnOnce(&mut Noticed)) {
     note(&mut noticed.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// One ping after the other.
-fn probe(mut wire: Wire, stop: &AtomicBool, noticed: &Mutex<Noticed>) -> io::Result<()> {
+/// Sends one ping after the other. A connection that the server closes counts as given up, and the
+/// probe opens a new session.
+fn probe(
+    address: SocketAddr,
+    mut wire: Wire,
+    stop: &AtomicBool,
+    noticed: &Mutex<Noticed>,
+) -> io::Result<()> {
     wire.set_patience(PROBE_PATIENCE)?;
     while !stop.load(Ordering::Relaxed) {
         let start = Instant::now();
-        wire.send(&ping())?;
-        wire.receive()?;
+        let answered = wire.send(&ping()).and_then(|()| wire.receive());
         let waited = start.elapsed();
         note(noticed, |noticed| {
             noticed.pings.push(waited);
             noticed.waited(waited);
+            noticed.given_up += usize::from(answered.is_err());
         });
+        if answered.is_err() {
+            let Some(connected) = connect_anew(address, stop) else { break };
+            wire = connected;
+            wire.set_patience(PROBE_PATIENCE)?;
+        }
         std::thread::sleep(PROBE_INTERVAL.saturating_sub(waited));
     }
     Ok(())
@@ -135,11 +171,25 @@ fn ping_like_java(
                 noticed.expired += 1;
                 noticed.waited(waited);
             });
-            wire = Wire::connect(address)?;
+            let Some(connected) = connect_anew(address, stop) else { break };
+            wire = connected;
+            wire.set_patience(READ_TIMEOUT - PING_INTERVAL)?;
             silent_since = None;
         }
     }
     Ok(())
+}
+
+/// Opens a new session, or returns `None` when the victims are stopped. A server that has too much to
+/// do may close connections before it answers a handshake, so this tries again.
+fn connect_anew(address: SocketAddr, stop: &AtomicBool) -> Option<Wire> {
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok(wire) = Wire::connect(address) {
+            return Some(wire);
+        }
+        std::thread::sleep(PROBE_INTERVAL);
+    }
+    None
 }
 
 /// Waits, no longer than the victims are wanted.

@@ -13,6 +13,9 @@ use zoolet::protocol::{
 /// The session timeout that every client asks for, as in the Java client's examples.
 pub(crate) const SESSION_TIMEOUT_MS: i32 = 6_000;
 
+/// How long a server may take to answer a handshake.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(60);
+
 pub(crate) struct Wire {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
@@ -40,12 +43,14 @@ impl Wire {
     fn shake_hands(address: SocketAddr, request: &ConnectRequest) -> io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(HANDSHAKE_PATIENCE))?;
         let mut frame = BytesMut::new();
         request.encode(&mut frame);
         stream.write_all(&framed([&frame.freeze()]))?;
         let mut reader = BufReader::with_capacity(64 << 10, stream.try_clone()?);
         let mut answer = read_frame(&mut reader)?;
         let welcome = decode_front(&mut answer).map_err(io::Error::other)?;
+        stream.set_read_timeout(None)?;
         Ok(Self { stream, reader, welcome })
     }
 
