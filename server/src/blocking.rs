@@ -6,8 +6,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zoolet_core::Totals;
 
-use crate::local::Dialer;
 use crate::server::{Builder, StartError};
+use crate::transport::in_process::Dialer;
 
 /// A running server with a thread of its own, which ends with it. Dropping it ends it at once;
 /// [`Server::shutdown`] lets clients take what is theirs first.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use zoolet_core::Settings;
 use zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT;
 
-use crate::clock::WallTime;
+use crate::engine::clock::WallTime;
 use crate::storage::StorageConfig;
 
 /// The choices, with ZooKeeper's defaults.

@@ -35,8 +35,8 @@ pub(crate) use self::gate::{Admitted, Gate, Stamp, receive};
 use self::rules::{Action, Rule, Rules};
 pub use self::scope::{ConnectionInfo, Scope};
 pub(crate) use self::time::TimeShift;
-use crate::engine::Engine;
-use crate::ticker;
+use crate::engine::lock::Engine;
+use crate::engine::ticker;
 
 /// What a test does to a server. Clones do the same to the same server.
 ///

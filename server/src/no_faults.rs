@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use zoolet_core::ConnectionId;
 use zoolet_protocol::SessionId;
 
-use crate::connection::{Connection, Hangup};
-use crate::engine::Engine;
-use crate::outbox::Outgoing;
+use crate::engine::connection::{Connection, Hangup};
+use crate::engine::lock::Engine;
+use crate::engine::outbox::Outgoing;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults(());

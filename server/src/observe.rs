@@ -56,9 +56,9 @@ pub use self::recorder::Recorder;
 use self::recorder::{Asked, Entry, Log, Meddling};
 pub use self::stats::{PathStats, Requests, SessionStats, Stats};
 pub use self::trace::{Trace, hex};
-use crate::engine::Engine;
-use crate::outbox::Message;
-use crate::registry::Peer;
+use crate::engine::lock::Engine;
+use crate::engine::outbox::Message;
+use crate::engine::registry::Peer;
 
 /// The bytes of the length before a frame.
 const PREFIX_BYTES: u64 = 4;

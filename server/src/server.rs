@@ -10,14 +10,15 @@ use tokio_util::task::TaskTracker;
 use zoolet_core::{Core, Totals};
 
 use crate::config::{Config, ConfigError};
-use crate::durable::Durable;
-use crate::engine::Engine;
+use crate::engine::journal::Journal;
+use crate::engine::lock::Engine;
+use crate::engine::ticker;
 use crate::faults::Faults;
-use crate::journal::Journal;
 use crate::limits::SHUTDOWN_TIMEOUT;
-use crate::local::Dialer;
+use crate::storage::durable::Durable;
 use crate::storage::{StorageConfig, StorageError};
-use crate::{tcp, ticker};
+use crate::transport::in_process::Dialer;
+use crate::transport::tcp;
 
 /// A running server. Dropping it ends it at once; [`Server::shutdown`] lets clients take what is
 /// theirs first.

@@ -5,7 +5,7 @@
 //!   after it ([`LogReader`], [`encode_log_record`]); `directory` knows their names, and which are old.
 //! - `mark` is a file beside the logs that tells how far they were synced; `torn_tail` keeps what is cut off.
 //! - `recovery` makes a state of them; `log_tail` tells what a crash has left from damage.
-//! - `committer` writes what is decided.
+//! - `committer` writes what is decided, and `durable` tells how far that would survive.
 //! - [`Inspection`] and [`compact`] are for administrators.
 
 mod compression;
@@ -25,6 +25,7 @@ mod txn_record;
 
 pub(crate) mod committer;
 pub(crate) mod directory;
+pub(crate) mod durable;
 pub(crate) mod mark;
 pub(crate) mod recovery;
 pub(crate) mod snapshot_file;

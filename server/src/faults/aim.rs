@@ -8,8 +8,8 @@ use zoolet_protocol::ErrorCode;
 use super::fault::Hits;
 use super::rules::{Action, Fate};
 use super::{Fault, FaultError, Faults, RequestFilter, Scope, time};
-use crate::engine::Engine;
-use crate::registry::{Liveness, Peer};
+use crate::engine::lock::Engine;
+use crate::engine::registry::{Liveness, Peer};
 
 /// Faults for everyone, for a session or for a connection.
 ///

@@ -15,10 +15,10 @@ use zoolet_protocol::{ConnectRequest, SessionId, decode_all};
 
 use super::Faults;
 use super::rules::{Fate, Whom};
-use crate::clock;
-use crate::connection::{Connection, Hangup};
+use crate::engine::clock;
+use crate::engine::connection::{Connection, Hangup};
+use crate::engine::outbox::{Message, Outgoing};
 use crate::limits::OUTBOX_MESSAGES_MAX;
-use crate::outbox::{Message, Outgoing};
 
 /// Where the faults get hold of one connection.
 #[derive(Debug)]

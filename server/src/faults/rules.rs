@@ -9,7 +9,7 @@ use zoolet_protocol::{ErrorCode, SessionId};
 
 use super::fault::Hits;
 use super::{RequestFilter, Scope};
-use crate::connection::Connection;
+use crate::engine::connection::Connection;
 
 /// What a fault does.
 #[derive(Debug, Clone)]

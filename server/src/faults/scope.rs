@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use zoolet_core::ConnectionId;
 use zoolet_protocol::SessionId;
 
-use crate::registry::Peer;
+use crate::engine::registry::Peer;
 
 /// Whom a fault concerns.
 ///

@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use zoolet_core::{ConnectionId, Core, WatchKinds};
 use zoolet_protocol::SessionId;
 
-use crate::engine::Engine;
+use crate::engine::lock::Engine;
 
 /// Who watches what at one moment, and which session each ephemeral belongs to.
 ///

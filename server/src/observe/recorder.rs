@@ -13,8 +13,8 @@ use zoolet_protocol::{
 };
 
 use super::script;
+use crate::engine::outbox::Message;
 use crate::limits::RECORDED_MESSAGES_MAX;
-use crate::outbox::Message;
 
 /// Records what passes between a server and its clients, until it is dropped.
 ///

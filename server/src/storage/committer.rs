@@ -23,8 +23,8 @@ use super::error::StorageError;
 use super::log_writer::{LogWriter, encode_log_record};
 use super::mark::MarkFile;
 use super::snapshot_file;
-use crate::durable::Durable;
 use crate::limits::LOG_BATCH_BYTES_MAX;
+use crate::storage::durable::Durable;
 
 /// What is to be done, in this order.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use super::directory::{Directory, LogFile};
 use super::disk::{Disk, DiskFile};
 use super::error::StorageError;
 use super::mark_syncer::MarkSyncer;
-use crate::durable::Durable;
+use crate::storage::durable::Durable;
 
 /// The file.
 pub(super) const NAME: &str = "zoolet.durable";

@@ -9,8 +9,8 @@ use parking_lot::{Condvar, Mutex};
 
 use super::directory::Directory;
 use super::error::StorageError;
-use crate::durable::Durable;
 use crate::limits::MARK_SYNC_DELAY;
+use crate::storage::durable::Durable;
 
 /// Syncs a mark some time after it was written, until this is dropped.
 #[derive(Debug)]

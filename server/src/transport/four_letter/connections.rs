@@ -4,9 +4,9 @@ use std::fmt::{self, Write};
 
 use zoolet_core::ConnectionId;
 
-use crate::engine::Engine;
-use crate::registry::Peer;
-use crate::stats::four_letters;
+use crate::engine::lock::Engine;
+use crate::engine::registry::Peer;
+use crate::engine::stats::four_letters;
 
 /// The bits of a selector's interest: read, and write while something waits.
 const INTEREST_READ: u8 = 1;

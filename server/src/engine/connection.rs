@@ -17,11 +17,11 @@ use zoolet_protocol::{
 };
 
 use crate::config::EnforceAuth;
-use crate::engine::{Engine, SessionOver};
+use crate::engine::lock::{Engine, SessionOver};
+use crate::engine::outbox::{Message, Outbox, Outgoing};
+use crate::engine::registry::{Full, Liveness, Peer};
+use crate::engine::stats::{ConnectionStats, LastRequest};
 use crate::faults::Gate;
-use crate::outbox::{Message, Outbox, Outgoing};
-use crate::registry::{Full, Liveness, Peer};
-use crate::stats::{ConnectionStats, LastRequest};
 
 /// One client's conversation.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use zoolet_core::{ConnectionId, Core, WatchSummary};
 use zoolet_protocol::SessionId;
 
 use super::VERSION;
-use crate::engine::Engine;
+use crate::engine::lock::Engine;
 use crate::limits::{REPORT_SLICE, SESSIONLESS_TIMEOUT};
 use crate::storage::directory::Directory;
 

@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use zoolet_protocol::{Dial, Dialing, Disconnected, FrameCodec, Transport};
 
-use crate::connection::Connection;
-use crate::engine::Engine;
+use crate::engine::connection::Connection;
+use crate::engine::lock::Engine;
+use crate::engine::outbox::Taken;
 use crate::faults;
-use crate::outbox::Taken;
 
 /// Makes connections to a server in the same process. Clones reach the same server.
 ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Engine;
+use crate::engine::lock::Engine;
 
 /// Runs until it is cancelled or the engine is gone.
 pub(crate) async fn run(engine: Weak<Engine>, cancelled: CancellationToken) {

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zoolet_protocol::Zxid;
 
+use super::error::StorageError;
 use crate::limits::LOG_QUEUE_BYTES_MAX;
-use crate::storage::StorageError;
 
 /// The last zxid that would survive. Clones see the same.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use zoolet_protocol::Parts;
 
-use crate::outbox::Message;
+use crate::engine::outbox::Message;
 
 /// Encoded bytes in their order.
 #[derive(Debug, Default)]

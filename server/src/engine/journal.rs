@@ -5,9 +5,9 @@ use std::io;
 use zoolet_core::{Core, Frozen, Settings, Txn};
 use zoolet_protocol::Zxid;
 
-use crate::durable::Durable;
 use crate::storage::committer::{Commits, Committer};
 use crate::storage::directory::Directory;
+use crate::storage::durable::Durable;
 use crate::storage::mark::MarkFile;
 use crate::storage::recovery::{self, Recovered};
 use crate::storage::{Durability, StorageConfig, StorageError, snapshot_file};

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use zoolet_core::{ConnectionId, Identities};
 use zoolet_protocol::SessionId;
 
-use crate::outbox::{Outbox, Outgoing};
-use crate::stats::ConnectionStats;
+use crate::engine::outbox::{Outbox, Outgoing};
+use crate::engine::stats::ConnectionStats;
 
 /// A connection as others see it.
 #[derive(Debug)]
@@ -275,9 +275,9 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
-    use crate::durable::Durable;
+    use crate::engine::stats::ServerStats;
     use crate::faults::{Faults, Gate};
-    use crate::stats::ServerStats;
+    use crate::storage::durable::Durable;
 
     const MAX: usize = 4;
 

@@ -24,9 +24,9 @@ use tokio::time::error::Elapsed;
 use zoolet_core::ConnectionId;
 
 use self::chunks::Chunks;
-use crate::engine::Engine;
+use crate::engine::lock::Engine;
+use crate::engine::registry::Peer;
 use crate::limits::{REPORT_TIMEOUT, SESSIONLESS_TIMEOUT};
-use crate::registry::Peer;
 
 /// The version that is told to those who ask: programs read from it what the server can do.
 pub(crate) const VERSION: &str =

@@ -18,17 +18,17 @@ use tokio_util::task::TaskTracker;
 use zoolet_protocol::FrameCodec;
 
 use crate::config::Config;
-use crate::connection::Connection;
-use crate::descriptors::is_kept_for_files;
-use crate::engine::Engine;
+use crate::engine::connection::Connection;
+use crate::engine::lock::Engine;
+use crate::engine::outbox::Taken;
 use crate::faults;
-use crate::four_letter::{self, Word};
 use crate::limits::{
     ACCEPT_RETRY, BUFFER_BYTES_KEPT, DEAR_TURN_MS, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
     REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, TURN_MS, WRITE_BYTES,
 };
-use crate::outbox::Taken;
-use crate::output::Output;
+use crate::transport::descriptors::is_kept_for_files;
+use crate::transport::four_letter::{self, Word};
+use crate::transport::output::Output;
 
 /// What the system keeps of connections that were not accepted yet, unless told otherwise.
 const DEFAULT_BACKLOG: u32 = 1_024;
@@ -477,9 +477,9 @@ mod tests {
     };
 
     use super::*;
+    use crate::engine::journal::Journal;
+    use crate::engine::ticker;
     use crate::faults::Faults;
-    use crate::journal::Journal;
-    use crate::ticker;
 
     /// A server whose ticker is called by the test, and a client with a session of six seconds.
     struct Stage {

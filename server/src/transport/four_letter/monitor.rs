@@ -6,8 +6,8 @@ use std::fmt::{Display, Write};
 
 use super::VERSION;
 use super::report::double;
-use crate::engine::Engine;
-use crate::stats::Latency;
+use crate::engine::lock::Engine;
+use crate::engine::stats::Latency;
 
 pub(super) fn text(engine: &Engine) -> String {
     let mut lines = Lines(String::new());

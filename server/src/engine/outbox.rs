@@ -13,9 +13,9 @@ use zoolet_protocol::{
     ConnectResponse, Encode, Parts, ReplyHeader, Response, Zxid, encode_reply_in_parts,
 };
 
-use crate::durable::Durable;
 use crate::faults::{Admitted, Gate, Stamp};
 use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX, REQUESTS_PER_TURN};
+use crate::storage::durable::Durable;
 
 /// A message and the zxid that it depends on.
 #[derive(Debug)]
