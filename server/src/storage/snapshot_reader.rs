@@ -15,6 +15,12 @@ use zoolet_protocol::{
 use super::snapshot::{ACL_OPEN, MAGIC, VERSION, zxid_of};
 use crate::limits::SNAPSHOT_FIELD_BYTES_MAX;
 
+/// A zxid of 8 bytes and the seal behind it, which begins with a checksum of 8 bytes.
+const SEALED_ZXID_BYTES: usize = 8 + 8 + SEAL_MARK.len();
+
+/// What stands behind the checksum of a seal: the string `/`, with its length.
+const SEAL_MARK: &[u8] = b"\0\0\0\x01/";
+
 /// A znode as it stands in a snapshot.
 ///
 /// ```
@@ -150,7 +156,7 @@ impl<R: Read> SnapshotReader<R> {
     ///
     /// [`SnapshotError`] if it is no snapshot, or its sessions or lists cannot be read.
     pub fn new(input: R) -> Result<Self, SnapshotError> {
-        let mut fields = Fields { input, offset: 0, sum: Adler32::new(), peeked: None };
+        let mut fields = Fields { input, offset: 0, sum: Adler32::new(), peeked: Vec::new() };
         let magic: i32 = fields.next()?;
         if magic != MAGIC {
             return Err(SnapshotError::Magic(magic));
@@ -227,19 +233,19 @@ impl<R: Read> SnapshotReader<R> {
         Ok(Some(SnapshotZnode { path, data, acl, stat: self.fields.next()? }))
     }
 
-    /// Checks the seals, and what stands between them.
+    /// Checks the seals, and reads what stands between them. ZooKeeper writes the digest since 3.6, unless
+    /// `zookeeper.digest.enabled` is false, and the last zxid since 3.9, each with a seal behind it.
     fn finish(&mut self) -> Result<(), SnapshotError> {
         self.fields.check_seal()?;
-        if self.fields.is_at_end()? {
-            return Ok(());
+        if self.fields.has_digest()? {
+            // The zxid and the digest: a sum over the tree, to find servers that differ.
+            let _zxid: Zxid = self.fields.next()?;
+            match self.fields.next::<i32>()? {
+                ..2 => drop(self.fields.next_text::<RawPath>()?),
+                _ => drop(self.fields.next::<i64>()?),
+            }
+            self.fields.check_seal()?;
         }
-        // The zxid and the digest: a sum over the tree, to find servers that differ.
-        let _zxid: Zxid = self.fields.next()?;
-        match self.fields.next::<i32>()? {
-            ..2 => drop(self.fields.next_text::<RawPath>()?),
-            _ => drop(self.fields.next::<i64>()?),
-        }
-        self.fields.check_seal()?;
         if !self.fields.is_at_end()? {
             self.zxid = Some(self.fields.next()?);
             self.fields.check_seal()?;
@@ -253,8 +259,8 @@ struct Fields<R> {
     input: R,
     offset: u64,
     sum: Adler32,
-    /// A byte that was read to see whether there is one.
-    peeked: Option<u8>,
+    /// Bytes that were read to see how many there are.
+    peeked: Vec<u8>,
 }
 
 impl<R> std::fmt::Debug for Fields<R> {
@@ -265,22 +271,28 @@ impl<R> std::fmt::Debug for Fields<R> {
 
 impl<R: Read> Fields<R> {
     fn is_at_end(&mut self) -> Result<bool, SnapshotError> {
-        if self.peeked.is_none() {
-            let mut byte = Vec::new();
-            self.input.by_ref().take(1).read_to_end(&mut byte)?;
-            self.peeked = byte.first().copied();
-        }
-        Ok(self.peeked.is_none())
+        Ok(self.peek(1)? == 0)
+    }
+
+    /// Whether a digest follows. Nothing marks it, but the last zxid, which may stand there alone, is
+    /// shorter than any digest, and a digest that is cut off there does not end as a seal does.
+    fn has_digest(&mut self) -> Result<bool, SnapshotError> {
+        let follow = self.peek(SEALED_ZXID_BYTES + 1)?;
+        let is_zxid = follow == SEALED_ZXID_BYTES && self.peeked.ends_with(SEAL_MARK);
+        Ok(follow != 0 && !is_zxid)
+    }
+
+    /// Reads ahead, and returns how many bytes follow: `count` if more do.
+    fn peek(&mut self, count: usize) -> Result<usize, SnapshotError> {
+        let missing = count.saturating_sub(self.peeked.len());
+        self.input.by_ref().take(missing as u64).read_to_end(&mut self.peeked)?;
+        Ok(self.peeked.len().min(count))
     }
 
     /// Appends the next `count` bytes. Memory is taken for what is there, not for what is claimed.
     fn take(&mut self, count: usize, bytes: &mut Vec<u8>) -> Result<(), SnapshotError> {
         let before = bytes.len();
-        if count > 0
-            && let Some(byte) = self.peeked.take()
-        {
-            bytes.push(byte);
-        }
+        bytes.extend(self.peeked.drain(..self.peeked.len().min(count)));
         let rest = count - (bytes.len() - before);
         self.input.by_ref().take(rest as u64).read_to_end(bytes)?;
         if bytes.len() - before < count {
