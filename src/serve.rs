@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use tokio::sync::mpsc;
-use zoolet_server::faults::Faults;
 use zoolet_server::storage::{Durability, StorageConfig, StorageError};
 use zoolet_server::{Config, Server};
+use zoolet_testkit::Faults;
 
 use self::listen::ListenError;
 use crate::choices::{Choices, Contradiction};

@@ -1,13 +1,14 @@
-//! Servers for tests, what may go wrong with them, and what is seen of them.
+//! Servers for tests, the faults that a test injects, and what it observes.
 //!
 //! [`TestServer::start`] starts a server in this process in less than a millisecond, with ZooKeeper's
-//! behaviour and a disk in memory. It needs no port and no Java, and hundreds of them run beside each
-//! other. [`TestServer::connect`] gives a client of it; programs in other languages and processes come
-//! over TCP ([`TestServerBuilder::tcp`]).
+//! behaviour and a disk in memory. It needs no port and no Java, and hundreds of them run side by side.
+//! [`TestServer::connect`] connects a client to it; programs in other languages and processes connect over
+//! TCP ([`TestServerBuilder::tcp`]).
 //!
-//! The faults are methods of an [`Aim`]: [`TestServer::everyone`], [`TestServer::session`] or
-//! [`TestServer::connection`]. What one says holds when it returns, so a test need not wait for it, and
-//! never sleeps. It stays until its [`Fault`] is lifted, or [`TestServer::heal`] ends all of them.
+//! Faults are methods of an [`Aim`]: [`TestServer::everyone`], [`TestServer::session`] or
+//! [`TestServer::connection`]. The effect of a fault is complete when its method returns, so a test need not
+//! wait for it and never sleeps. A fault stays until its [`Fault`] is lifted, or [`TestServer::heal`] ends all
+//! faults.
 //!
 //! # Testing a lock in ten lines
 //!
@@ -21,17 +22,17 @@
 //! let (one, other) = (server.connect().await?, server.connect().await?);
 //! let guard = InterProcessMutex::new(&one, "/locks/stock")?.acquire().await?;
 //! let mutex = InterProcessMutex::new(&other, "/locks/stock")?;
-//! assert!(mutex.try_acquire().await?.is_none(), "the other has it");
+//! assert!(mutex.try_acquire().await?.is_none(), "another client holds it");
 //! guard.release().await?;
 //! assert!(mutex.try_acquire().await?.is_some());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Expiry in no time
+//! # Session expiry at once
 //!
-//! A session that is to be over is ended by hand. Its ephemerals are gone when that returns, and whoever
-//! waits for them is next:
+//! [`Aim::expire`] expires a session. When it returns, the session's ephemeral znodes are deleted and the
+//! watches on them have fired:
 //!
 //! ```
 //! use zoolet::InterProcessMutex;
@@ -50,9 +51,9 @@
 //! # }
 //! ```
 //!
-//! Where the way to it matters too, the silence, the time-out and the retries, let time pass for all with
-//! tokio's paused clock (`#[tokio::test(start_paused = true)]`, with tokio's feature `test-util`): it
-//! jumps whenever everybody waits. Half a minute takes some milliseconds:
+//! To test the way to the expiry as well, with its silence, timeout and retries, let time pass for server
+//! and clients with tokio's paused clock (`#[tokio::test(start_paused = true)]`, with tokio's feature
+//! `test-util`): it jumps forward whenever all tasks wait. Half a minute takes some milliseconds:
 //!
 //! ```
 //! use std::time::Duration;
@@ -65,7 +66,7 @@
 //! let builder = Client::builder().session_timeout(Duration::from_secs(30));
 //! let (owner, other) = (builder.connect(server.dialer()).await?, server.connect().await?);
 //! let guard = InterProcessMutex::new(&owner, "/locks/stock")?.acquire().await?;
-//! server.session(owner.session_id()).freeze()?;   // as if its network was gone
+//! server.session(owner.session_id()).freeze()?;   // as if its network were gone
 //! let begun = tokio::time::Instant::now();
 //! let next = InterProcessMutex::new(&other, "/locks/stock")?.acquire().await?;
 //! assert!(begun.elapsed() >= Duration::from_secs(30));
@@ -74,16 +75,16 @@
 //! # }
 //! ```
 //!
-//! Where the clock cannot be paused, as with clients over TCP, [`TestServer::advance`] moves that of the
-//! server alone: sessions that were not heard of for so long expire, and containers and TTL znodes go
-//! whose time has come. The clients' clocks stay. [`TestServer::skew_wall_time`] moves only the time that
-//! is in a Stat, and lets sessions alone.
+//! Where the clock cannot be paused, as with clients over TCP, [`TestServer::advance`] moves the clock of
+//! the server alone: sessions expire whose timeouts have passed by it, and due containers and TTL znodes
+//! are deleted. The clients' clocks stay where they are. [`TestServer::skew_wall_time`] moves only the wall
+//! time, which a Stat shows; sessions do not expire by it.
 //!
 //! # Losing the reply to a create
 //!
-//! A client that sends a create and loses its connection cannot know whether the znode is there. A
-//! protected create finds it again, and so do the locks, so that no place is left behind that nobody
-//! gives up:
+//! A client that sends a create and loses its connection cannot know whether the server created the znode.
+//! A protected create finds the znode again, and so do the locks, so that no znode is left behind in a
+//! lock's queue:
 //!
 //! ```
 //! use zoolet::InterProcessMutex;
@@ -96,8 +97,8 @@
 //! let create = RequestFilter::next(1).creates().below("/locks/stock");
 //! let fault = server.everyone().cut_before_reply(create)?;
 //! let guard = InterProcessMutex::new(&client, "/locks/stock")?.acquire().await?;
-//! assert_eq!(fault.hits(), 1, "the create was carried out, and not answered");
-//! assert_eq!(client.children("/locks/stock").await?.len(), 1, "there is one place");
+//! assert_eq!(fault.hits(), 1, "the server created the znode and did not reply");
+//! assert_eq!(client.children("/locks/stock").await?.len(), 1, "there is one znode");
 //! guard.release().await?;
 //! # Ok(())
 //! # }
@@ -105,9 +106,9 @@
 //!
 //! # Two processes and a frozen owner
 //!
-//! An owner that stands still, since its machine swaps, say, does not know that its session is over. Only
-//! who is written to can tell, by the fencing token. Here the owner's connection stands still, and so it
-//! still believes what it believed:
+//! The owner of a lock whose process stands still, because its machine swaps, for example, does not know
+//! that its session has expired. Only the store that it writes to can tell, by the fencing token. Here the
+//! owner's connection is frozen, so the owner still takes the lock for its own:
 //!
 //! ```
 //! use zoolet::testing::TestServer;
@@ -123,8 +124,8 @@
 //! let frozen = server.session(owner.session_id()).freeze()?;
 //! server.session(owner.session_id()).expire()?;
 //! let guard = InterProcessMutex::new(&other, "/locks/stock")?.acquire().await?;
-//! assert_eq!(stale.state(), LockState::Held, "it has heard of nothing");
-//! let last_token = guard.fencing_token();   // what the store has seen with the last write
+//! assert_eq!(stale.state(), LockState::Held, "it has not heard of the expiry");
+//! let last_token = guard.fencing_token();   // what the store saw with the last write
 //! assert!(stale.fencing_token() < last_token, "so the store refuses the late write");
 //! frozen.lift();
 //! stale.lost().await;
@@ -132,13 +133,13 @@
 //! # }
 //! ```
 //!
-//! [`TestServer::freeze`] is the other side of it: the server stands still, as with `SIGSTOP`, and
-//! [`TestServer::thaw`] lets it go on.
+//! [`TestServer::freeze`] freezes the server instead, as `SIGSTOP` does, until [`TestServer::thaw`].
 //!
-//! # What it cost, and who waits for whom
+//! # Counting requests, and seeing who waits for whom
 //!
-//! Requests, events, bytes and watches are counted by session and by path. Two looks can be subtracted
-//! from each other, and [`TestServer::wait_until`] returns as soon as the numbers are as they should be:
+//! The server counts requests, events, bytes and watches by session and by path. Two results can be
+//! subtracted from each other, and [`TestServer::wait_until`] returns as soon as the numbers satisfy a
+//! condition:
 //!
 //! ```
 //! use zoolet::InterProcessMutex;
@@ -155,34 +156,34 @@
 //! let waiting = tokio::spawn(async move { mutex.acquire().await });
 //! server.wait_until(|stats| stats.session(other.session_id()).watches > 0).await;
 //! for place in server.watch_graph().line("/locks/stock") {
-//!     println!("{place}");   // whose it is, and who waits for it
+//!     println!("{place}");   // its owner, and the sessions that wait for it
 //! }
 //! guard.release().await?;
 //! waiting.await??.release().await?;
 //! let cost = server.session_stats(other.session_id()) - before;
 //! assert_eq!((cost.requests.total(), cost.events), (4, 2), "{}", cost.requests);
-//! println!("{}", recorder.script());   // all of it, to be repeated
+//! println!("{}", recorder.script());   // the whole run, which can be repeated
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`TestServer::watch_graph`] shows a herd as many watchers on one path, and draws itself for Graphviz.
-//! [`TestServer::record`] gives the trace of a run as a golden script, which can be repeated on any
-//! ZooKeeper server, so that a test that failed becomes one that is kept. All this is there for every
-//! server: [`Server::observe`](crate::Server::observe).
+//! [`TestServer::watch_graph`] shows a herd as many watchers on one path, and exports the graph for
+//! Graphviz. [`TestServer::record`] records a run as a golden script, which can be repeated on any ZooKeeper
+//! server, so that a run that failed becomes a regression test.
 //!
 //! # Without async
 //!
-//! [`Faults`] go with every server that [`Builder::faults`](crate::Builder::faults) gives them to, that of
+//! [`TestHooks`] connect [`Faults`] and an [`Observer`] with any server, that of
 //! [`zoolet::blocking`](crate::blocking) too:
 //!
 //! ```
 //! use zoolet::blocking::{Client, InterProcessMutex, Server};
-//! use zoolet::testing::Faults;
+//! use zoolet::testing::{Faults, Observer, TestHooks};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let faults = Faults::default();
-//! let server = Server::start(zoolet::Server::builder().faults(&faults))?;
+//! let (faults, observer) = (Faults::default(), Observer::default());
+//! let hooks = TestHooks::new(&faults, &observer);
+//! let server = Server::start(zoolet::Server::builder().hooks(hooks))?;
 //! let (owner, other) = (Client::connect(server.dialer())?, Client::connect(server.dialer())?);
 //! let _guard = InterProcessMutex::new(&owner, "/locks/stock")?.acquire()?;
 //! let first = faults.connections()?[0];
@@ -192,7 +193,7 @@
 //! # }
 //! ```
 //!
-//! # Where is what I know from elsewhere?
+//! # Coming from ZooKeeper's or Curator's test kit
 //!
 //! | ZooKeeper's `ControlCommand` | here |
 //! |---|---|
@@ -204,7 +205,7 @@
 //! | `FAILREQUESTS` | [`Aim::fail`] |
 //! | `NORESPONSE` | [`Aim::drop_replies`] |
 //! | `RESET` | [`TestServer::heal`] |
-//! | `ELECTNEWLEADER` | one server elects nobody; its clients see the same with [`TestServer::restart`] |
+//! | `ELECTNEWLEADER` | a single server has no election; clients see the same with [`TestServer::restart`] |
 //!
 //! | Curator's kit | here |
 //! |---|---|
@@ -212,27 +213,12 @@
 //! | `getConnectString()`, `getPort()` | [`TestServer::connect_string`], [`TestServer::address`] |
 //! | `getTempDirectory()` | [`TestServerBuilder::temp_dir`] |
 //! | `stop()`, `start()`, `restart()` | [`TestServer::stop`], [`TestServer::restart`]: same port, same data |
-//! | `close()` | the end of the last clone |
-//! | `KillSession2.kill(client)` | [`Aim::expire`], which ends the session on the server too |
-//! | `Timing2` | not needed: no time passes |
+//! | `close()` | dropping the last clone |
+//! | `KillSession2.kill(client)` | [`Aim::expire`], which expires the session on the server |
+//! | `Timing2` | not needed: tests do not wait for real time |
 
-mod builder;
-mod dialer;
-mod error;
-mod observation;
-mod port;
-mod server;
-
-pub use zoolet_core::ConnectionId;
-pub use zoolet_server::faults::{
-    Aim, ConnectionInfo, Fault, FaultError, Faults, RequestFilter, Scope,
+pub use zoolet_testkit::{
+    Aim, ConnectionId, ConnectionInfo, Fault, FaultError, Faults, Observer, PathStats, Place,
+    Recorder, RequestFilter, Requests, Scope, SessionStats, Stats, TestDialer, TestHooks,
+    TestServer, TestServerBuilder, TestServerError, WatchGraph, WatchedPath, Watcher,
 };
-pub use zoolet_server::observe::{
-    Observer, PathStats, Place, Recorder, Requests, SessionStats, Stats, WatchGraph, WatchedPath,
-    Watcher,
-};
-
-pub use self::builder::TestServerBuilder;
-pub use self::dialer::TestDialer;
-pub use self::error::TestServerError;
-pub use self::server::TestServer;

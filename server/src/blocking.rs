@@ -71,13 +71,6 @@ impl Server {
         self.server.totals()
     }
 
-    /// Looks at what happens in it from now on, as [`Server::observe`](crate::Server::observe).
-    #[cfg(feature = "testing")]
-    #[must_use]
-    pub fn observe(&self) -> crate::observe::Observer {
-        self.server.observe()
-    }
-
     /// Ends the server, as [`Server::shutdown`](crate::Server::shutdown) does.
     pub fn shutdown(self) {
         let Self { server, runtime, _end } = self;

@@ -2,17 +2,22 @@
 //!
 //! - `lock` holds the lock around [`zoolet_core::Core`] and delivers what a request produces.
 //! - `connection` is one client's conversation: the handshake, then requests in their order.
-//! - `outbox` is the queue of messages for one client.
+//! - `outbox` is the queue of the `message`s for one client.
 //! - `registry` knows the open connections and the live sessions.
 //! - `journal` appends each transaction to the log before it is applied.
 //! - `ticker` is the only task that acts by the clock; `clock` is the only file that reads one.
 //! - `stats` counts.
+//! - [`hooks`] are called where frames and messages pass; `hooked` is what the engine lets them do.
 
 pub(crate) mod clock;
 pub(crate) mod connection;
+pub mod hooks;
 pub(crate) mod journal;
 pub(crate) mod lock;
+pub(crate) mod message;
 pub(crate) mod outbox;
 pub(crate) mod registry;
 pub(crate) mod stats;
 pub(crate) mod ticker;
+
+mod hooked;

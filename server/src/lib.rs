@@ -10,7 +10,9 @@
 //! - `engine` holds the lock around [`zoolet_core::Core`], the connections with their outboxes, and
 //!   the sessions.
 //! - [`storage`] reads and writes ZooKeeper's log and snapshot files.
-//! - `faults` and `observe`, with the feature `testing`, are what a test does and sees.
+//!
+//! Nothing here is for tests but [`hooks`], which are unset unless a builder sets them; the package
+//! `zoolet-testkit` implements them.
 //!
 //! Invariants that this crate upholds:
 //!
@@ -27,19 +29,13 @@ mod server;
 mod transport;
 
 pub mod blocking;
-#[cfg(feature = "testing")]
-pub mod faults;
-#[cfg(not(feature = "testing"))]
-#[path = "no_faults.rs"]
-mod faults;
 pub mod limits;
-#[cfg(feature = "testing")]
-pub mod observe;
 pub mod storage;
 
 pub use zoolet_core::{DigestAlgorithm, Settings, Totals};
 
 pub use self::config::{Config, ConfigError, EnforceAuth, FourLetterWhitelist};
 pub use self::engine::clock::WallTime;
+pub use self::engine::hooks;
 pub use self::server::{Builder, Server, StartError};
 pub use self::transport::in_process::Dialer;

@@ -97,8 +97,3 @@ pub const LOG_QUEUE_BYTES_MAX: usize = 64 << 20;
 /// The longest block of a Snappy stream that is believed. The Java library writes 32 KiB by default,
 /// and half a gigabyte at most.
 pub const SNAPPY_BLOCK_BYTES_MAX: usize = 16 << 20;
-
-/// What a recording of a test keeps at most: far more than anyone reads, and some hundred megabytes
-/// less than what a test that runs for hours would gather.
-#[cfg(feature = "testing")]
-pub const RECORDED_MESSAGES_MAX: usize = 100_000;

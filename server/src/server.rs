@@ -10,10 +10,10 @@ use tokio_util::task::TaskTracker;
 use zoolet_core::{Core, Totals};
 
 use crate::config::{Config, ConfigError};
+use crate::engine::hooks::Hooks;
 use crate::engine::journal::Journal;
 use crate::engine::lock::Engine;
 use crate::engine::ticker;
-use crate::faults::Faults;
 use crate::limits::SHUTDOWN_TIMEOUT;
 use crate::storage::durable::Durable;
 use crate::storage::{StorageConfig, StorageError};
@@ -66,28 +66,13 @@ impl Server {
         self.engine.look(Core::totals)
     }
 
-    /// Looks at what happens in it from now on: requests and events by session and by path, watches, and
-    /// the trace of a run.
-    #[cfg(feature = "testing")]
-    #[must_use]
-    pub fn observe(&self) -> crate::observe::Observer {
-        let observe = || {
-            let observer = crate::observe::Observer::default();
-            observer.0.attach(&self.engine);
-            observer
-        };
-        self.engine.stats.observer.get_or_init(observe).clone()
-    }
-
     /// Ends the server: no connection is accepted any more, every client gets what waits for it,
     /// and its connection is closed. A client that does not take it is waited for no longer than
     /// [`SHUTDOWN_TIMEOUT`].
     ///
     /// Sessions are not ended, as when a ZooKeeper server is stopped.
     pub async fn shutdown(self) {
-        self.engine.faults.detach(&self.engine);
-        self.engine.shut_down();
-        self.cancelled.cancel();
+        self.stop_serving();
         self.tasks.close();
         // Each connection keeps the limit itself; this is for what does not.
         if tokio::time::timeout(2 * SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
@@ -95,6 +80,15 @@ impl Server {
         }
         let engine = Arc::clone(&self.engine);
         let _ = tokio::task::spawn_blocking(move || engine.close_journal()).await;
+    }
+
+    /// Accepts no connection any more, and ends those that there are.
+    fn stop_serving(&self) {
+        if let Some(hooks) = &self.engine.hooks {
+            hooks.stopping();
+        }
+        self.engine.shut_down();
+        self.cancelled.cancel();
     }
 
     /// Waits until the server can keep nothing any more, since the disk is full, say, and returns why;
@@ -111,9 +105,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.engine.faults.detach(&self.engine);
-        self.engine.shut_down();
-        self.cancelled.cancel();
+        self.stop_serving();
         // The files are free for another server when this returns.
         self.engine.close_journal();
     }
@@ -139,9 +131,7 @@ pub struct Builder {
     /// What the methods of the same names say, whatever `config` says before or after.
     listen: Option<SocketAddr>,
     storage: Option<StorageConfig>,
-    faults: Faults,
-    #[cfg(feature = "testing")]
-    observer: Option<crate::observe::Observer>,
+    hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl Builder {
@@ -151,17 +141,10 @@ impl Builder {
         Self { config, ..self }
     }
 
-    /// Lets a test do what it wants to the server.
-    #[cfg(feature = "testing")]
-    pub fn faults(mut self, faults: &Faults) -> Self {
-        self.faults = faults.clone();
-        self
-    }
-
-    /// Lets a test look at what happens in the server, from its start on.
-    #[cfg(feature = "testing")]
-    pub fn observer(mut self, observer: &crate::observe::Observer) -> Self {
-        self.observer = Some(observer.clone());
+    /// Sets the hooks that observe and change what passes between clients and the server. Each server
+    /// needs hooks of its own.
+    pub fn hooks(mut self, hooks: Arc<dyn Hooks>) -> Self {
+        self.hooks = Some(hooks);
         self
     }
 
@@ -198,12 +181,10 @@ impl Builder {
         };
         let local_addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let (journal, core) = open_journal(&self.config).await?;
-        let engine = Arc::new(Engine::new(self.config, self.faults, journal, core));
-        engine.faults.attach(&engine);
-        #[cfg(feature = "testing")]
-        if let Some(observer) = self.observer {
-            observer.0.attach(&engine);
-            engine.stats.observer.get_or_init(|| observer);
+        let engine = Arc::new(Engine::new(self.config, self.hooks, journal, core));
+        if let Some(hooks) = &engine.hooks {
+            let server: Weak<Engine> = Arc::downgrade(&engine);
+            hooks.started(server);
         }
         let tasks = TaskTracker::new();
         let cancelled = CancellationToken::new();

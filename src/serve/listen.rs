@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use zoolet_server::faults::Faults;
 use zoolet_server::{Config, Server, StartError};
+use zoolet_testkit::{Faults, Observer, TestHooks};
 
 use crate::choices::values::HostPort;
 
@@ -38,7 +38,7 @@ pub(super) async fn start(
     for &address in addresses {
         let mut builder = Server::builder().config(config.clone()).listen(address);
         if let Some(faults) = faults {
-            builder = builder.faults(faults);
+            builder = builder.hooks(TestHooks::new(faults, &Observer::default()));
         }
         match builder.start().await {
             Ok(server) => return Ok(server),

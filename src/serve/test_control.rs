@@ -1,4 +1,4 @@
-//! `--test-control`: the faults of [`zoolet::testing`](zoolet_server::faults) over HTTP, for tests in
+//! `--test-control`: the faults of [`zoolet::testing`](zoolet_testkit) over HTTP, for tests in
 //! other languages.
 //!
 //! On this machine only, and only for programs: a page in a browser cannot send what is asked for here.
@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use zoolet_server::faults::Faults;
+use zoolet_testkit::Faults;
 
 pub(super) use self::control::Restart;
 use self::control::{Control, Refusal};

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use zoolet::protocol::{ErrorCode, OpCode, SessionId, WatchMode};
-use zoolet::testing::SessionStats;
+use zoolet::testing::{Faults, Observer, SessionStats, TestHooks};
 
 use super::{LOCK, connect, mutex, server};
 
@@ -164,8 +164,10 @@ async fn counting_goes_on_after_a_restart() {
 
 #[test]
 fn a_thread_waits_likewise() {
-    let server = zoolet::blocking::Server::start(zoolet::Server::builder()).unwrap();
-    let observer = server.observe();
+    let observer = Observer::default();
+    let hooks = TestHooks::new(&Faults::default(), &observer);
+    let builder = zoolet::Server::builder().hooks(hooks);
+    let server = zoolet::blocking::Server::start(builder).unwrap();
     let second = Duration::from_secs(1);
     let never = observer.blocking_wait_until(Duration::from_millis(20), |_| false);
     assert_eq!(never, None);

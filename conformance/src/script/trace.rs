@@ -3,25 +3,24 @@
 use std::ops::{Deref, DerefMut};
 
 use zoolet_protocol::{Response, Zxid};
-use zoolet_server::observe;
 
 use crate::client::{Body, Handshake, Message};
 
 /// What is needed to make a message independent of the run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trace(observe::Trace);
+pub(crate) struct Trace(zoolet_testkit::Trace);
 
 impl Trace {
     /// A trace that begins after `base`.
     pub(crate) fn new(is_fresh: bool, base: Zxid) -> Self {
-        Self(observe::Trace::new(is_fresh, base))
+        Self(zoolet_testkit::Trace::new(is_fresh, base))
     }
 
     /// A handshake's end.
     pub(crate) fn handshake(&self, handshake: &Handshake) -> String {
         match handshake {
             Handshake::Answered(response) => self.0.handshake(response),
-            Handshake::Garbage(bytes) => format!("garbage {}", observe::hex(bytes)),
+            Handshake::Garbage(bytes) => format!("garbage {}", zoolet_testkit::hex(bytes)),
             Handshake::Closed => "closed".into(),
             Handshake::Silence => "SILENCE".into(),
         }
@@ -40,7 +39,7 @@ impl Trace {
                     }
                 }
             }
-            Message::Garbage(bytes) => format!("garbage {}", observe::hex(bytes)),
+            Message::Garbage(bytes) => format!("garbage {}", zoolet_testkit::hex(bytes)),
             Message::Closed => "closed".into(),
             Message::Silence => "SILENCE".into(),
         }
@@ -48,15 +47,15 @@ impl Trace {
 }
 
 impl Deref for Trace {
-    type Target = observe::Trace;
+    type Target = zoolet_testkit::Trace;
 
-    fn deref(&self) -> &observe::Trace {
+    fn deref(&self) -> &zoolet_testkit::Trace {
         &self.0
     }
 }
 
 impl DerefMut for Trace {
-    fn deref_mut(&mut self) -> &mut observe::Trace {
+    fn deref_mut(&mut self) -> &mut zoolet_testkit::Trace {
         &mut self.0
     }
 }

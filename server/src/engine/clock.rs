@@ -3,11 +3,12 @@
 //! Durations come from tokio's clock, so that they pass as a test lets them pass. The wall time
 //! of znodes comes from the machine, or, in tests, from tokio's clock as well.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-use crate::faults::TimeShift;
+use super::hooks::{ClockOffset, Hooks};
 
 /// Where the times in a Stat come from.
 ///
@@ -41,8 +42,7 @@ impl WallTime {
 pub(crate) struct Clock {
     start: Instant,
     wall: WallTime,
-    /// What a test moves time by.
-    shift: TimeShift,
+    hooks: Option<Arc<dyn Hooks>>,
 }
 
 /// The present moment.
@@ -60,8 +60,14 @@ fn machine_ms() -> i64 {
 }
 
 impl Clock {
-    pub(crate) fn new(wall: WallTime, shift: TimeShift) -> Self {
-        Self { start: now(), wall, shift }
+    pub(crate) fn new(wall: WallTime, hooks: Option<Arc<dyn Hooks>>) -> Self {
+        Self { start: now(), wall, hooks }
+    }
+
+    /// By how much hooks move the clock.
+    #[inline]
+    fn offset(&self) -> ClockOffset {
+        self.hooks.as_ref().map_or_else(ClockOffset::default, |hooks| hooks.clock_offset())
     }
 
     /// Milliseconds since the server was started.
@@ -71,23 +77,23 @@ impl Clock {
 
     /// The time since the server was started.
     pub(crate) fn since_start(&self) -> Duration {
-        now().saturating_duration_since(self.start) + self.shift.advanced()
+        now().saturating_duration_since(self.start) + self.offset().monotonic
     }
 
     /// The moment `ms` milliseconds after the start.
     pub(crate) fn at_ms(&self, ms: u64) -> Instant {
-        self.start + Duration::from_millis(ms).saturating_sub(self.shift.advanced())
+        self.start + Duration::from_millis(ms).saturating_sub(self.offset().monotonic)
     }
 
-    /// Milliseconds since 1970, for times in a Stat.
+    /// Milliseconds since 1970, for the times in a Stat.
     pub(crate) fn wall_ms(&self) -> i64 {
         let unmoved_ms = match self.wall {
             WallTime::Machine => machine_ms(),
             WallTime::Virtual { start_ms } => {
-                let since = now().saturating_duration_since(self.shift.origin(self.start));
+                let since = now().saturating_duration_since(self.start);
                 start_ms.saturating_add(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
             }
         };
-        unmoved_ms.saturating_add(self.shift.wall_ms())
+        unmoved_ms.saturating_add(self.offset().wall_ms)
     }
 }

@@ -16,12 +16,13 @@ use zoolet_protocol::{
     decode_all, decode_request,
 };
 
+use super::hooks::Closed;
+use super::lock::{Engine, SessionOver};
+use super::message::Message;
+use super::outbox::{Outbox, Outgoing};
+use super::registry::{Full, Liveness, Peer};
+use super::stats::{ConnectionStats, LastRequest};
 use crate::config::EnforceAuth;
-use crate::engine::lock::{Engine, SessionOver};
-use crate::engine::outbox::{Message, Outbox, Outgoing};
-use crate::engine::registry::{Full, Liveness, Peer};
-use crate::engine::stats::{ConnectionStats, LastRequest};
-use crate::faults::Gate;
 
 /// One client's conversation.
 #[derive(Debug)]
@@ -55,9 +56,15 @@ pub(crate) enum Hangup {
     AuthRequired,
     #[error("the session is over")]
     SessionOver,
-    #[cfg(feature = "testing")]
-    #[error("a test wants it so")]
-    Fault,
+}
+
+/// What the server does with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// It carries the request out.
+    CarryOut,
+    /// It answers with this error code, and does nothing of what the request asks.
+    Refuse(ErrorCode),
 }
 
 impl Connection {
@@ -65,7 +72,7 @@ impl Connection {
     pub(crate) fn open(engine: Arc<Engine>, address: Option<SocketAddr>) -> Result<Self, Full> {
         let stats = ConnectionStats::new(Arc::clone(&engine.stats), engine.clock.wall_ms());
         let id = engine.registry.next_connection();
-        let outbox = Outbox::new(engine.durable(), Gate::new(&engine.faults, id));
+        let outbox = Outbox::new(id, engine.durable(), engine.hooks.clone());
         let peer = Arc::new(Peer::new(id, address, outbox, stats));
         let config = &engine.config;
         engine
@@ -105,41 +112,36 @@ impl Connection {
     pub(crate) fn expire_if_due(&self) {
         let liveness = self.session.lock().clone();
         if let Some(liveness) = liveness
-            && !self.engine.faults.is_stopped()
+            && !self.engine.is_frozen()
         {
             self.engine.expire_if_due(&liveness, self.engine.clock.now_ms());
         }
     }
 
-    /// Handles the payload of one frame. After a [`Hangup`] the conversation is over: what waits
-    /// in the outbox still leaves where ZooKeeper sends it.
-    pub(crate) fn handle_frame(&self, frame: Bytes) -> Result<(), Hangup> {
-        let handled = self.handle_next(frame);
-        self.engine.tell_observers();
-        handled
+    /// Takes the payload of a frame that has come in: the server handles it, or hands it to its hooks.
+    ///
+    /// After [`Closed`] the conversation is over: what waits in the outbox still leaves where ZooKeeper
+    /// sends it.
+    #[inline]
+    pub(crate) fn receive(self: &Arc<Self>, frame: Bytes) -> Result<(), Closed> {
+        match &self.engine.hooks {
+            None => self.handle(frame, Treatment::CarryOut),
+            Some(hooks) => hooks.receive(Arc::<Self>::clone(self), frame),
+        }
     }
 
-    #[inline]
-    fn handle_next(&self, frame: Bytes) -> Result<(), Hangup> {
+    /// Handles the payload of one frame.
+    pub(crate) fn handle(&self, frame: Bytes, treatment: Treatment) -> Result<(), Closed> {
         if !self.peer.outbox.is_open() {
-            return Err(Hangup::SessionOver);
+            return Err(Closed);
         }
         self.peer.stats.frame_received(frame.len());
-        #[cfg(feature = "testing")]
-        if let Some(observer) = self.engine.stats.observer.get() {
-            observer.0.frame_received(&self.peer, &frame);
-        }
         let mut session = self.session.lock();
         let handled = match &*session {
-            Some(liveness) => self.handle_request(liveness, &frame),
+            Some(liveness) => self.handle_request(liveness, &frame, treatment),
             None => self.shake_hands(&frame).map(|liveness| *session = liveness),
         };
-        #[cfg(feature = "testing")]
-        if let Some(observer) = self.engine.stats.observer.get() {
-            let is_odd = matches!(handled, Err(Hangup::Handshake(_) | Hangup::Header(_)));
-            observer.0.handled(&self.peer, &frame, !is_odd);
-        }
-        handled.inspect_err(|hangup| {
+        handled.map_err(|hangup| {
             tracing::debug!(peer = self.peer.address_text(), "connection closed: {hangup}");
             match hangup {
                 Hangup::Handshake(_) | Hangup::Header(_) | Hangup::Ahead { .. } => {
@@ -147,67 +149,13 @@ impl Connection {
                 }
                 _ => self.peer.outbox.finish(),
             }
+            Closed
         })
-    }
-
-    /// A frame does not arrive.
-    #[cfg(feature = "testing")]
-    pub(crate) fn lose_frame(&self, frame: &Bytes) {
-        if let Some(observer) = self.engine.stats.observer.get() {
-            observer.0.lost(&self.peer, frame);
-        }
-    }
-
-    /// Refuses what a frame asks for, whatever it is, as if the state machine did.
-    #[cfg(feature = "testing")]
-    pub(crate) fn refuse_frame(&self, frame: &Bytes, code: ErrorCode) -> Result<(), Hangup> {
-        let refused = self.refuse_next(frame, code);
-        self.engine.tell_observers();
-        refused
-    }
-
-    #[cfg(feature = "testing")]
-    fn refuse_next(&self, frame: &Bytes, code: ErrorCode) -> Result<(), Hangup> {
-        if !self.peer.outbox.is_open() {
-            return Err(Hangup::SessionOver);
-        }
-        self.peer.stats.frame_received(frame.len());
-        let session = self.session.lock();
-        let Some(liveness) = &*session else { return Err(Hangup::SessionOver) };
-        let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
-        if let Some(observer) = self.engine.stats.observer.get() {
-            observer.0.frame_received(&self.peer, frame);
-            observer.0.asked(&self.peer, frame, header, request.as_ref().ok());
-            observer.0.refuses(&self.peer);
-        }
-        let received_ms = self.engine.clock.now_ms();
-        self.engine.stats.count(header.op);
-        liveness.touch(received_ms);
-        let requester = Requester {
-            session: liveness.session,
-            connection: self.peer.id,
-            xid: header.xid,
-            identities: self.peer.identities(),
-        };
-        let zxid = if let Ok(Request::Write(_)) = request {
-            let refused = self.engine.refuse(&self.peer, &requester, code);
-            refused.map_err(|SessionOver| Hangup::SessionOver)?
-        } else {
-            let zxid = self.engine.last_zxid();
-            self.reply(header.xid, zxid, code, Response::Empty);
-            zxid
-        };
-        self.count_answer(header, zxid, received_ms);
-        Ok(())
     }
 
     /// The handshake: a new session, or one that lives. Returns nothing if it is refused.
     fn shake_hands(&self, frame: &Bytes) -> Result<Option<Arc<Liveness>>, Hangup> {
         let request: ConnectRequest = decode_all(frame).map_err(Hangup::Handshake)?;
-        #[cfg(feature = "testing")]
-        if let Some(observer) = self.engine.stats.observer.get() {
-            observer.0.connects(&self.peer, &request);
-        }
         let reached = self.engine.last_zxid();
         if request.last_zxid_seen > reached {
             let seen = request.last_zxid_seen;
@@ -218,7 +166,6 @@ impl Connection {
         let read_only = request.read_only.map(|_| false);
         let welcome = |session| {
             self.peer.stats.established(session, timeout_ms);
-            self.peer.outbox.gate().serves(session);
             Message::Connected(ConnectResponse {
                 protocol_version: 0,
                 timeout_ms,
@@ -250,12 +197,13 @@ impl Connection {
         Ok(liveness)
     }
 
-    fn handle_request(&self, liveness: &Arc<Liveness>, frame: &Bytes) -> Result<(), Hangup> {
+    fn handle_request(
+        &self,
+        liveness: &Arc<Liveness>,
+        frame: &Bytes,
+        treatment: Treatment,
+    ) -> Result<(), Hangup> {
         let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
-        #[cfg(feature = "testing")]
-        if let Some(observer) = self.engine.stats.observer.get() {
-            observer.0.asked(&self.peer, frame, header, request.as_ref().ok());
-        }
         let received_ms = self.engine.clock.now_ms();
         self.engine.stats.count(header.op);
         let is_auth = matches!(header.op, OpCode::AUTH | OpCode::SASL);
@@ -270,11 +218,12 @@ impl Connection {
             xid: header.xid,
             identities,
         };
-        let outcome = match request {
-            Ok(request) => self.carry_out(&requester, request)?,
-            // These are read before the queue of requests, where nobody answers for them.
-            Err(error) if is_auth => return Err(Hangup::Unreadable(error)),
-            Err(error) => self.refuse(&requester, header, error),
+        let outcome = match (treatment, request) {
+            (Treatment::Refuse(code), Ok(request)) => self.refuse(&requester, &request, code),
+            (Treatment::CarryOut, Ok(request)) => self.carry_out(&requester, request)?,
+            // ZooKeeper reads these before its queue of requests, and closes the connection.
+            (_, Err(error)) if is_auth => return Err(Hangup::Unreadable(error)),
+            (_, Err(error)) => self.refuse_unreadable(&requester, header, error),
         };
         let Ok(zxid) = outcome else {
             self.engine.stats.stale_requests_dropped.add(1);
@@ -387,9 +336,24 @@ impl Connection {
         Hangup::UnknownOperation(op)
     }
 
-    /// Answers a body that could not be read. That of a multi takes a zxid; that of a multiRead
-    /// of writes has an empty list of results beside the error.
+    /// Answers a request with an error code; a write takes a zxid.
     fn refuse(
+        &self,
+        requester: &Requester,
+        request: &Request,
+        code: ErrorCode,
+    ) -> Result<Zxid, SessionOver> {
+        if matches!(request, Request::Write(_)) {
+            return self.engine.refuse(&self.peer, requester, code);
+        }
+        let zxid = self.engine.last_zxid();
+        self.reply(requester.xid, zxid, code, Response::Empty);
+        Ok(zxid)
+    }
+
+    /// Answers a body that cannot be decoded. That of a multi takes a zxid; that of a multiRead
+    /// of writes has an empty list of results beside the error.
+    fn refuse_unreadable(
         &self,
         requester: &Requester,
         header: RequestHeader,

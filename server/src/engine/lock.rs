@@ -18,14 +18,14 @@ use zoolet_protocol::{
     encode_event,
 };
 
+use super::clock::Clock;
+use super::hooks::{Hooks, ServerTxn};
+use super::journal::Journal;
+use super::message::Message;
+use super::outbox::Outgoing;
+use super::registry::{Liveness, Peer, Registry};
+use super::stats::ServerStats;
 use crate::config::Config;
-use crate::engine::clock::Clock;
-use crate::engine::journal::Journal;
-use crate::engine::outbox::{Message, Outgoing};
-use crate::engine::registry::{Liveness, Peer, Registry};
-use crate::engine::stats::ServerStats;
-use crate::engine::ticker::Sweeps;
-use crate::faults::Faults;
 use crate::limits::{FORGET_WATCHES_PER_TURN, REPORTS_AT_ONCE};
 use crate::storage::durable::Durable;
 
@@ -36,12 +36,13 @@ pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     pub(crate) stats: Arc<ServerStats>,
-    pub(crate) faults: Faults,
-    /// When containers and TTL znodes were looked at.
-    pub(crate) sweeps: Mutex<Sweeps>,
-    /// The line of those clients whose turns take long.
+    pub(crate) hooks: Option<Arc<dyn Hooks>>,
+    /// When the ticker last looked for due containers and TTL znodes, in milliseconds of the server's
+    /// clock. Locked during a tick, so that only one runs at a time.
+    pub(crate) last_sweep_ms: Mutex<u64>,
+    /// Admits the connections whose last turn took long: they share half of the workers.
     pub(crate) dear_turns: Semaphore,
-    /// The line of those who ask for reports.
+    /// Admits those who ask for a report.
     pub(crate) reports: Arc<Semaphore>,
     durable: Durable,
     state: RwLock<State>,
@@ -89,9 +90,14 @@ impl Engine {
     /// # Panics
     ///
     /// If the configuration contradicts itself; it is checked before.
-    pub(crate) fn new(config: Config, faults: Faults, journal: Journal, core: Core) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        hooks: Option<Arc<dyn Hooks>>,
+        journal: Journal,
+        core: Core,
+    ) -> Self {
         let timeouts_ms = config.session_timeouts_ms().expect("the configuration was checked");
-        let clock = Clock::new(config.wall_time, faults.time());
+        let clock = Clock::new(config.wall_time, hooks.clone());
         let sessions = core.sessions();
         let ids = sessions.iter().map(|(id, _)| *id);
         let first = first_session(clock.wall_ms(), core.last_zxid(), ids);
@@ -107,8 +113,8 @@ impl Engine {
             state: RwLock::new(State { core, journal }),
             registry,
             stats,
-            faults,
-            sweeps: Mutex::default(),
+            hooks,
+            last_sweep_ms: Mutex::default(),
             dear_turns: Semaphore::new((workers() / 2).max(1)),
             reports: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
             last_session,
@@ -381,8 +387,7 @@ impl Engine {
         self.expire_if(liveness, || liveness.expires_ms(tick_ms) <= now_ms);
     }
 
-    /// Ends a session as if it was not heard of in time.
-    #[cfg(feature = "testing")]
+    /// Ends a session as if its timeout had passed.
     pub(crate) fn expire(&self, liveness: &Liveness) {
         self.expire_if(liveness, || true);
     }
@@ -402,13 +407,10 @@ impl Engine {
         let txn = state.core.prepare_expiry(liveness.session, self.clock.wall_ms());
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
         self.commit(&mut state, &txn, &mut wakers);
-        #[cfg(feature = "testing")]
-        if let Some(observer) = self.stats.observer.get() {
-            observer.0.expired(liveness.session, txn.zxid);
-        }
+        self.tell_hooks(ServerTxn::Expiry(liveness.session), txn.zxid);
         drop(state);
         self.bury(liveness.session);
-        self.tell_observers();
+        self.settled();
     }
 
     /// Takes an ended session out of the registry; its connection ends once it has been sent
@@ -431,25 +433,36 @@ impl Engine {
             let mut state = self.state.write();
             let txn = state.core.prepare_sweep(path, self.clock.wall_ms());
             self.commit(&mut state, &txn, &mut wakers);
-            #[cfg(feature = "testing")]
-            if let Some(observer) = self.stats.observer.get() {
-                observer.0.swept(txn.zxid);
-            }
+            self.tell_hooks(ServerTxn::Sweep, txn.zxid);
             drop(state);
             self.stats.containers_swept.add(1);
             drop(wakers);
-            self.tell_observers();
+            self.settled();
         }
     }
 
-    /// Has those look who wait for something to happen. Called when no lock is held, since one of them
-    /// may come back for it.
-    #[inline]
-    pub(crate) fn tell_observers(&self) {
-        #[cfg(feature = "testing")]
-        if let Some(observer) = self.stats.observer.get() {
-            observer.0.changed();
+    /// Tells the hooks, under the lock, of a transaction that no client asked for.
+    fn tell_hooks(&self, txn: ServerTxn, zxid: Zxid) {
+        if let Some(hooks) = &self.hooks {
+            hooks.server_txn(txn, zxid);
         }
+    }
+
+    /// Tells the hooks that a transaction of the server's own is done. The caller holds no lock.
+    fn settled(&self) {
+        if let Some(hooks) = &self.hooks {
+            hooks.settled();
+        }
+    }
+
+    /// Whether a hook lets the whole server stand still.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.hooks.as_ref().is_some_and(|hooks| hooks.is_server_frozen())
+    }
+
+    /// Whether a hook refuses the connection that has just come.
+    pub(crate) fn refuses_connection(&self) -> bool {
+        self.hooks.as_ref().is_some_and(|hooks| hooks.refuses_connection())
     }
 
     /// Takes the watches of a connection back that is about to go, and lets others have their turn
@@ -475,11 +488,9 @@ impl Engine {
         if let Some(liveness) = self.registry.session(peer.stats.session()) {
             liveness.detach_if(peer.id);
         }
-        #[cfg(feature = "testing")]
-        if let Some(observer) = self.stats.observer.get() {
-            observer.0.gone(peer);
+        if let Some(hooks) = &self.hooks {
+            hooks.closed(peer.id);
         }
-        self.tell_observers();
     }
 }
 

@@ -1,19 +1,19 @@
-//! What waits for one client, in order.
+//! The queue of messages for one client.
 //!
 //! Invariant: a message is pushed under the lock of the engine under which it was produced, and
-//! leaves once the zxid that it depends on is durable. So a client sees an event before anything
+//! leaves once the zxid that it depends on is durable. So a client receives an event before any reply
 //! that shows the change, and nothing that a crash could undo.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
-use zoolet_protocol::{
-    ConnectResponse, Encode, Parts, ReplyHeader, Response, Zxid, encode_reply_in_parts,
-};
+use zoolet_core::ConnectionId;
+use zoolet_protocol::Zxid;
 
-use crate::faults::{Admitted, Gate, Stamp};
+use super::hooks::{Admission, Hooks};
+use super::message::Message;
 use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX, REQUESTS_PER_TURN};
 use crate::storage::durable::Durable;
 
@@ -24,220 +24,189 @@ pub(crate) struct Outgoing {
     pub(crate) message: Message,
 }
 
-/// What is sent to a client.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// The answer to the handshake.
-    Connected(ConnectResponse),
-    /// The answer to a request. Encoded when it leaves, outside the lock.
-    Reply(ReplyHeader, Response),
-    /// An event, encoded once for all who get it.
-    Event(Bytes),
-}
-
-impl Message {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Connected(response) => response.encoded_len(),
-            Self::Reply(header, response) => header.encoded_len() + response.encoded_len(),
-            Self::Event(frame) => frame.len(),
+impl Outgoing {
+    /// A message depends at least on the zxid that it shows to the client.
+    fn assert_covers_its_message(&self) {
+        if let Message::Reply(header, _) = &self.message {
+            debug_assert!(
+                header.zxid <= self.after,
+                "a reply shows {} after {}",
+                header.zxid,
+                self.after
+            );
         }
     }
 
-    /// Appends the message without a length.
-    pub(crate) fn encode(&self, out: &mut BytesMut) {
-        match self {
-            Self::Connected(response) => response.encode(out),
-            Self::Reply(header, response) => zoolet_protocol::encode_reply(header, response, out),
-            Self::Event(frame) => out.put_slice(frame),
-        }
-    }
-
-    /// The message as the payload of a frame of its own.
-    pub(crate) fn into_frame(self) -> Bytes {
-        match self {
-            Self::Event(frame) => frame,
-            message => {
-                let mut out = BytesMut::with_capacity(message.len());
-                message.encode(&mut out);
-                out.freeze()
-            }
-        }
-    }
-
-    /// Appends the message without a length, and shares what is long in it.
-    pub(crate) fn encode_in_parts(&self, out: &mut impl Parts) {
-        match self {
-            Self::Connected(response) => response.encode(out.buffer()),
-            Self::Reply(header, response) => encode_reply_in_parts(header, response, out),
-            Self::Event(frame) => out.buffer().put_slice(frame),
-        }
+    /// The message leaves the server, so nothing that it tells may be lost in a crash.
+    fn leave(self, durable: &Durable) -> Message {
+        debug_assert!(durable.covers(self.after), "{} leaves before it is durable", self.after);
+        self.message
     }
 }
 
-/// How a conversation ends.
+/// Whether the connection is open, and how it ends otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// It goes on.
+    /// It is open.
     Open,
-    /// Once everything has left.
+    /// It ends when all messages have left.
     Finishing,
-    /// At once.
+    /// It has ended, and the messages that waited are lost.
     Cut,
 }
 
-/// What waits for one client.
+/// The queue of messages for one client.
 #[derive(Debug)]
 pub(crate) struct Outbox {
+    connection: ConnectionId,
     durable: Durable,
-    gate: Gate,
+    hooks: Option<Arc<dyn Hooks>>,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    waiting: VecDeque<(Outgoing, Stamp)>,
+    waiting: VecDeque<Outgoing>,
     bytes: usize,
+    /// How many messages have left: the number of the first that waits, as [`Hooks`] count.
+    left: u64,
     end: End,
-    /// Whoever takes the messages is to look for unread input.
-    is_asked: bool,
-    /// As long as this is not 0, nobody is woken.
-    mutes: usize,
-    /// Who takes the messages out, if it waits for one.
-    taker: Option<Waker>,
+    /// Whether the receiver shall read its socket before it takes another message.
+    must_read: bool,
+    /// Wakes the receiver: the task, or in process the client, that takes the messages out.
+    receiver: Option<Waker>,
 }
 
-/// What was taken out of an outbox.
+/// What the receiver takes out of an outbox.
 #[derive(Debug)]
 pub(crate) enum Taken {
     /// The next message.
     Message(Message),
-    /// No message: input may be unread, and the session ends if there is none.
-    Look,
-    /// The conversation is over.
+    /// No message: the session expires unless the receiver finds unread input in its socket.
+    ReadInput,
+    /// The connection has ended.
     Over,
 }
 
 impl Outbox {
-    pub(crate) fn new(durable: Durable, gate: Gate) -> Self {
+    pub(crate) fn new(
+        connection: ConnectionId,
+        durable: Durable,
+        hooks: Option<Arc<dyn Hooks>>,
+    ) -> Self {
         let inner = Inner {
             waiting: VecDeque::new(),
             bytes: 0,
+            left: 0,
             end: End::Open,
-            is_asked: false,
-            mutes: 0,
-            taker: None,
+            must_read: false,
+            receiver: None,
         };
-        Self { durable, gate, inner: Mutex::new(inner) }
+        Self { connection, durable, hooks, inner: Mutex::new(inner) }
     }
 
-    /// Where faults get hold of what passes.
-    pub(crate) fn gate(&self) -> &Gate {
-        &self.gate
-    }
-
-    /// Adds a message. The caller wakes whoever is returned, once it holds no lock.
+    /// Adds a message. The caller wakes the returned waker once it holds no lock.
     ///
-    /// Past the limits the conversation is cut instead, and [`Overflow`] tells so; nor is a message
-    /// taken that is too long for a frame.
+    /// At the limits, or with a message that is too long for a frame, the connection is cut instead, and
+    /// [`Overflow`] says why.
     pub(crate) fn push(&self, mut outgoing: Outgoing) -> Result<Option<Waker>, Overflow> {
+        outgoing.assert_covers_its_message();
         let mut inner = self.inner.lock();
         if inner.end != End::Open {
+            if let Some(hooks) = &self.hooks {
+                hooks.discard(self.connection, &outgoing.message);
+            }
             return Ok(None);
         }
-        let length = outgoing.message.len();
+        let mut length = outgoing.message.encoded_len();
         let after = outgoing.after;
         let is_full = inner.waiting.len() >= OUTBOX_MESSAGES_MAX || inner.bytes >= OUTBOX_BYTES_MAX;
         if is_full || i32::try_from(length).is_err() {
             let (messages, bytes) = (inner.waiting.len() + 1, inner.bytes.saturating_add(length));
             inner.cut();
-            return Err(Overflow { messages, bytes, taker: inner.take_taker() });
+            return Err(Overflow { messages, bytes, receiver: self.receiver_of(&mut inner) });
         }
-        match self.gate.admit(&mut outgoing) {
-            Admitted::Waits(stamp) => {
-                // What a fault has falsified is shorter, and an encoded frame.
-                let is_encoded = matches!(outgoing.message, Message::Event(_));
-                inner.bytes += if is_encoded { outgoing.message.len() } else { length };
-                inner.waiting.push_back((outgoing, stamp));
-            }
-            Admitted::Lost => return Ok(None),
-            Admitted::Ends => {
-                inner.end = End::Finishing;
-                return Ok(inner.take_taker());
+        if let Some(hooks) = &self.hooks {
+            let number = inner.left + inner.waiting.len() as u64;
+            match hooks.send(self.connection, number, &mut outgoing.message) {
+                Admission::Queue => length = outgoing.message.encoded_len(),
+                Admission::Drop => return Ok(None),
+                Admission::End => {
+                    inner.end = End::Finishing;
+                    return Ok(self.receiver_of(&mut inner));
+                }
             }
         }
-        match &inner.taker {
-            _ if inner.mutes > 0 => Ok(None),
-            // Woken when there is something to take.
-            Some(taker) if self.durable.wait(after, taker) => Ok(None),
-            _ => Ok(inner.taker.take()),
+        inner.bytes += length;
+        inner.waiting.push_back(outgoing);
+        match &inner.receiver {
+            // The disk wakes it when the message may leave.
+            Some(receiver) if self.may_wake() && self.durable.wait(after, receiver) => Ok(None),
+            _ => Ok(self.receiver_of(&mut inner)),
         }
     }
 
-    /// Ends the conversation once everything has left.
+    /// Ends the connection when all messages have left.
     pub(crate) fn finish(&self) {
-        self.end(|inner| {
+        self.change(|inner| {
             if inner.end == End::Open {
                 inner.end = End::Finishing;
             }
         });
     }
 
-    /// Ends the conversation at once; what waits is lost.
+    /// Ends the connection at once; the messages that wait are lost.
     pub(crate) fn cut(&self) {
-        self.end(Inner::cut);
+        self.change(Inner::cut);
     }
 
-    fn end(&self, end: impl FnOnce(&mut Inner)) {
+    /// Lets the receiver read its socket before it takes another message.
+    pub(crate) fn request_read(&self) {
+        self.change(|inner| inner.must_read = true);
+    }
+
+    /// Wakes the receiver.
+    pub(crate) fn wake(&self) {
+        self.change(|_| {});
+    }
+
+    /// Changes something, and wakes the receiver.
+    fn change(&self, change: impl FnOnce(&mut Inner)) {
         let mut inner = self.inner.lock();
-        end(&mut inner);
-        let taker = inner.take_taker();
+        change(&mut inner);
+        let receiver = self.receiver_of(&mut inner);
         drop(inner);
-        if let Some(taker) = taker {
-            taker.wake();
+        if let Some(receiver) = receiver {
+            receiver.wake();
         }
     }
 
-    /// Has whoever takes the messages look for unread input, before any more of them.
-    pub(crate) fn ask(&self) {
-        self.end(|inner| inner.is_asked = true);
-    }
-
-    /// Whether what is next waits for the disk.
+    /// Whether the next message waits for the disk.
     pub(crate) fn waits_for_disk(&self) -> bool {
         let inner = self.inner.lock();
-        inner.waiting.front().is_some_and(|(first, _)| !self.durable.covers(first.after))
+        inner.waiting.front().is_some_and(|first| !self.durable.covers(first.after))
     }
 
-    /// Wakes whoever takes the messages, to look again.
-    #[cfg(feature = "testing")]
-    pub(crate) fn wake(&self) {
-        self.end(|_| {});
-    }
-
-    /// Lets what was delayed leave at once.
-    #[cfg(feature = "testing")]
-    pub(crate) fn hurry(&self) {
-        for (_, stamp) in &mut self.inner.lock().waiting {
-            *stamp = Stamp::default();
-        }
-    }
-
-    /// Wakes nobody until [`Outbox::unmute`].
-    #[cfg(feature = "testing")]
-    pub(crate) fn mute(&self) {
-        self.inner.lock().mutes += 1;
-    }
-
-    /// Wakes whoever would have been woken since [`Outbox::mute`].
-    #[cfg(feature = "testing")]
-    pub(crate) fn unmute(&self) {
-        self.end(|inner| inner.mutes -= 1);
-    }
-
-    /// Whether the conversation goes on.
+    /// Whether the connection is open.
     pub(crate) fn is_open(&self) -> bool {
         self.inner.lock().end == End::Open
+    }
+
+    /// Whether a hook holds the connection: nothing is read from it, and it does not end.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.hooks.as_ref().is_some_and(|hooks| hooks.is_frozen(self.connection))
+    }
+
+    /// Waits until no hook holds the connection.
+    pub(crate) async fn thawed(&self) {
+        let Some(hooks) = &self.hooks else { return };
+        loop {
+            let changed = hooks.changed().notified();
+            if !hooks.is_frozen(self.connection) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// The bytes that wait.
@@ -253,92 +222,102 @@ impl Outbox {
     /// Takes the next message that may leave. Only the last caller is woken.
     pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Taken> {
         let mut inner = self.inner.lock();
-        if std::mem::take(&mut inner.is_asked) {
-            return Poll::Ready(Taken::Look);
+        if std::mem::take(&mut inner.must_read) {
+            return Poll::Ready(Taken::ReadInput);
         }
         loop {
-            if let Some(taken) = inner.take(&self.durable, &self.gate) {
+            if let Some(taken) = self.take(&mut inner) {
                 return Poll::Ready(taken);
             }
-            if !inner.taker.as_ref().is_some_and(|taker| taker.will_wake(context.waker())) {
-                inner.taker = Some(context.waker().clone());
+            if !inner.receiver.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+                inner.receiver = Some(context.waker().clone());
             }
             match inner.waiting.front() {
-                // It leaves when a fault is lifted.
-                Some((_, stamp)) if !self.gate.lets_out(stamp) => return Poll::Pending,
+                // The hook wakes the receiver when it may leave.
+                Some(_) if !self.may_leave(&inner) => return Poll::Pending,
                 // It has become durable in between.
-                Some((first, _)) if !self.durable.wait(first.after, context.waker()) => {}
+                Some(first) if !self.durable.wait(first.after, context.waker()) => {}
                 _ => return Poll::Pending,
             }
         }
     }
 
-    /// Ready when the conversation is over, whatever still waits, or input is to be looked for. Only
-    /// the last caller is woken.
+    /// Ready when the connection has ended, whatever still waits, or its socket shall be read. Only the
+    /// last caller is woken.
     pub(crate) fn poll_end(&self, context: &Context<'_>) -> Poll<Taken> {
         let mut inner = self.inner.lock();
         if inner.end != End::Open {
             return Poll::Ready(Taken::Over);
         }
-        if std::mem::take(&mut inner.is_asked) {
-            return Poll::Ready(Taken::Look);
+        if std::mem::take(&mut inner.must_read) {
+            return Poll::Ready(Taken::ReadInput);
         }
-        inner.taker = Some(context.waker().clone());
+        inner.receiver = Some(context.waker().clone());
         Poll::Pending
     }
 
-    /// Takes away who would be woken, until [`Outbox::return_taker`] or the next time someone waits
-    /// for a message.
-    pub(crate) fn lend_taker(&self) -> Option<Waker> {
-        self.inner.lock().taker.take()
+    /// Takes the receiver's waker out, so that messages do not wake it until
+    /// [`Outbox::restore_receiver`], or until it next waits for a message.
+    pub(crate) fn take_receiver(&self) -> Option<Waker> {
+        self.inner.lock().receiver.take()
     }
 
-    /// Puts back who is to be woken, unless someone else waits by now.
-    pub(crate) fn return_taker(&self, taker: Option<Waker>) {
+    /// Puts the receiver's waker back, unless a receiver waits by now.
+    pub(crate) fn restore_receiver(&self, receiver: Option<Waker>) {
         let mut inner = self.inner.lock();
-        if inner.taker.is_none() {
-            inner.taker = taker;
+        if inner.receiver.is_none() {
+            inner.receiver = receiver;
         }
     }
 
-    /// Takes what may leave, up to about so many bytes, to be encoded outside the lock, and tells
-    /// whether the conversation goes on.
+    /// Takes the messages that may leave, up to about `bytes_max`, so that the caller encodes them
+    /// outside the lock. Also returns whether the connection goes on.
     pub(crate) fn take_all(&self, bytes_max: usize) -> (Vec<Message>, bool) {
         let mut inner = self.inner.lock();
         let mut taken = Vec::with_capacity(inner.waiting.len().min(REQUESTS_PER_TURN));
         let mut room = bytes_max;
         while room > 0 {
             let waiting = inner.bytes;
-            match inner.take(&self.durable, &self.gate) {
+            match self.take(&mut inner) {
                 Some(Taken::Message(message)) => taken.push(message),
                 Some(Taken::Over) => return (taken, false),
-                Some(Taken::Look) | None => break,
+                Some(Taken::ReadInput) | None => break,
             }
             room = room.saturating_sub(waiting - inner.bytes);
         }
         (taken, true)
     }
-}
 
-impl Inner {
-    fn take(&mut self, durable: &Durable, gate: &Gate) -> Option<Taken> {
-        match self.waiting.front() {
-            Some((first, stamp)) if durable.covers(first.after) && gate.lets_out(stamp) => {
-                let (outgoing, _) = self.waiting.pop_front()?;
-                self.bytes -= outgoing.message.len();
-                Some(Taken::Message(outgoing.message))
+    fn take(&self, inner: &mut Inner) -> Option<Taken> {
+        match inner.waiting.front() {
+            Some(first) if self.durable.covers(first.after) && self.may_leave(inner) => {
+                let outgoing = inner.waiting.pop_front()?;
+                inner.left += 1;
+                inner.bytes -= outgoing.message.encoded_len();
+                Some(Taken::Message(outgoing.leave(&self.durable)))
             }
-            None if self.end == End::Cut => Some(Taken::Over),
-            None if self.end == End::Finishing && !gate.is_frozen() => Some(Taken::Over),
+            None if inner.end == End::Cut => Some(Taken::Over),
+            None if inner.end == End::Finishing && !self.is_frozen() => Some(Taken::Over),
             _ => None,
         }
     }
 
-    /// Who is to be woken.
-    fn take_taker(&mut self) -> Option<Waker> {
-        if self.mutes == 0 { self.taker.take() } else { None }
+    /// Whether hooks let the first message leave.
+    fn may_leave(&self, inner: &Inner) -> bool {
+        self.hooks.as_ref().is_none_or(|hooks| hooks.may_leave(self.connection, inner.left))
     }
 
+    fn may_wake(&self) -> bool {
+        self.hooks.as_ref().is_none_or(|hooks| hooks.may_wake(self.connection))
+    }
+
+    /// The receiver's waker, for the caller to wake.
+    fn receiver_of(&self, inner: &mut Inner) -> Option<Waker> {
+        if self.may_wake() { inner.receiver.take() } else { None }
+    }
+}
+
+impl Inner {
     fn cut(&mut self) {
         self.end = End::Cut;
         self.waiting.clear();
@@ -346,7 +325,7 @@ impl Inner {
     }
 }
 
-/// More waited for a client than may.
+/// More messages wait for a client than the limits allow.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{messages} messages of {bytes} bytes wait for a client that does not read; the limits are \
@@ -356,19 +335,18 @@ impl Inner {
 pub(crate) struct Overflow {
     messages: usize,
     bytes: usize,
-    /// Who is to be woken, once no lock is held.
-    pub(crate) taker: Option<Waker>,
+    /// The receiver, for the caller to wake once it holds no lock.
+    pub(crate) receiver: Option<Waker>,
 }
 
 #[cfg(test)]
 mod tests {
-    use zoolet_core::ConnectionId;
+    use bytes::Bytes;
 
     use super::*;
-    use crate::faults::Faults;
 
     fn empty() -> Outbox {
-        Outbox::new(Durable::always(), Gate::new(&Faults::default(), ConnectionId(1)))
+        Outbox::new(ConnectionId(1), Durable::always(), None)
     }
 
     fn event() -> Outgoing {

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use zoolet_core::{ConnectionId, Identities};
 use zoolet_protocol::SessionId;
 
-use crate::engine::outbox::{Outbox, Outgoing};
-use crate::engine::stats::ConnectionStats;
+use super::outbox::{Outbox, Outgoing};
+use super::stats::ConnectionStats;
 
 /// A connection as others see it.
 #[derive(Debug)]
@@ -70,21 +70,13 @@ impl Peer {
         self.address.map_or_else(|| "in-process".to_owned(), |address| address.to_string())
     }
 
-    /// Adds a message to what waits for the client. The caller wakes whoever is returned.
+    /// Adds a message to the client's outbox. The caller wakes the returned waker.
     pub(crate) fn push(&self, outgoing: Outgoing) -> Option<Waker> {
-        #[cfg(feature = "testing")]
-        if let Some(observer) = self.stats.server.observer.get() {
-            if self.outbox.is_open() {
-                observer.0.told(self, &outgoing.message);
-            } else {
-                observer.0.told_nobody(self, &outgoing.message);
-            }
-        }
         match self.outbox.push(outgoing) {
-            Ok(taker) => taker,
+            Ok(receiver) => receiver,
             Err(overflow) => {
                 tracing::warn!(peer = self.address_text(), "connection cut: {overflow}");
-                overflow.taker
+                overflow.receiver
             }
         }
     }
@@ -137,18 +129,18 @@ impl Liveness {
         self.connection.lock().replace(peer)
     }
 
-    /// Whether the connection that serves it may hold input that nobody has read: it is asked to look
-    /// for that, and to end the session if there is none. In process nothing is unread.
-    pub(crate) fn asks_for_input(&self) -> bool {
+    /// Lets its connection read its socket and then end the session if nothing was unread. Returns
+    /// `false` if no connection can hold unread input: in process all input is read at once.
+    pub(crate) fn request_read(&self) -> bool {
         let connection = self.connection.lock();
         let Some(peer) = &*connection else { return false };
-        // A fault that holds input back is the silence that it stands for.
-        let may_hold = peer.address.is_some() && peer.outbox.is_open();
-        let is_asked = may_hold && !peer.outbox.gate().is_frozen();
-        if is_asked {
-            peer.outbox.ask();
+        let may_hold_input = peer.address.is_some() && peer.outbox.is_open();
+        // Input that a hook holds back counts as not sent.
+        let is_requested = may_hold_input && !peer.outbox.is_frozen();
+        if is_requested {
+            peer.outbox.request_read();
         }
-        is_asked
+        is_requested
     }
 
     /// The connection that serves it, which no longer does.
@@ -276,14 +268,13 @@ mod tests {
 
     use super::*;
     use crate::engine::stats::ServerStats;
-    use crate::faults::{Faults, Gate};
     use crate::storage::durable::Durable;
 
     const MAX: usize = 4;
 
     fn peer(registry: &Registry) -> Arc<Peer> {
         let id = registry.next_connection();
-        let outbox = Outbox::new(Durable::always(), Gate::new(&Faults::default(), id));
+        let outbox = Outbox::new(id, Durable::always(), None);
         let stats = ConnectionStats::new(Arc::<ServerStats>::default(), 0);
         Arc::new(Peer::new(id, None, outbox, stats))
     }

@@ -160,9 +160,6 @@ pub(crate) struct ServerStats {
     /// Logs whose end a crash had left unfinished, and which were cut at the start.
     pub(crate) log_tails_cut: Counter,
     operations: [Counter; COUNTED_OPERATIONS.len()],
-    /// Who observes the server, if someone does.
-    #[cfg(feature = "testing")]
-    pub(crate) observer: std::sync::OnceLock<crate::observe::Observer>,
 }
 
 impl ServerStats {

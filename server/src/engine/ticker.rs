@@ -1,13 +1,14 @@
-//! The one task that acts by the clock: it ends sessions that were not heard of, and deletes
-//! containers and TTL znodes whose time has come (`SessionTrackerImpl`, `ContainerManager`).
+//! The only task that acts by the clock: it expires sessions and deletes containers and TTL znodes that
+//! are due (`SessionTrackerImpl`, `ContainerManager`).
 
+use std::future::pending;
 use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::lock::Engine;
+use super::lock::Engine;
 
 /// Runs until it is cancelled or the engine is gone.
 pub(crate) async fn run(engine: Weak<Engine>, cancelled: CancellationToken) {
@@ -18,60 +19,63 @@ async fn tick_for_ever(engine: Weak<Engine>) {
     loop {
         let Some(running) = engine.upgrade() else { return };
         if has_due(&running) {
-            // A client in this process whose task was not scheduled in time has its turn first.
+            // A client in this process may only need its turn to send something in time.
             drop(running);
             tokio::task::yield_now().await;
         }
         let Some(running) = engine.upgrade() else { return };
-        let faults = running.faults.clone();
-        let changed = faults.changed();
+        let hooks = running.hooks.clone();
+        let changed = hooks.as_ref().map(|hooks| hooks.changed().notified());
         let next = tick(&running);
         drop(running);
-        let tick = async {
+        let due = async {
             match next {
                 Some(next) => tokio::time::sleep_until(next).await,
-                None => std::future::pending().await,
+                None => pending().await,
+            }
+        };
+        let changed = async {
+            match changed {
+                Some(changed) => changed.await,
+                None => pending().await,
             }
         };
         tokio::select! {
             biased;
-            () = tick => {}
+            () = due => {}
             () = changed => {}
         }
     }
 }
 
-/// Does what is due, unless the server stands still, and returns when to look again.
+/// Carries out what is due, and returns when something is due next; nothing while the server is frozen.
 pub(crate) fn tick(engine: &Engine) -> Option<Instant> {
-    let mut sweeps = engine.sweeps.lock();
-    if engine.faults.is_stopped() {
+    let mut last_sweep_ms = engine.last_sweep_ms.lock();
+    if engine.is_frozen() {
         return None;
     }
-    Some(turn(engine, &mut sweeps, Silence::MayBeUnread))
+    Some(carry_out(engine, &mut last_sweep_ms, Silence::MayBeUnread))
 }
 
-/// What it means that a session was not heard of.
+/// What the ticker concludes from the silence of a client whose timeout has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Silence {
-    /// What its client has sent may not have been read.
+    /// Its socket may hold input that nobody has read.
     MayBeUnread,
-    /// Its time is over, whatever was sent.
-    #[cfg(feature = "testing")]
-    IsOver,
+    /// Its session expires, whatever it has sent.
+    Expires,
 }
 
-/// Does what is due now.
-#[cfg(feature = "testing")]
+/// Carries out what is due, without looking for input that nobody has read.
 pub(crate) fn tick_now(engine: &Engine) {
-    turn(engine, &mut engine.sweeps.lock(), Silence::IsOver);
+    carry_out(engine, &mut engine.last_sweep_ms.lock(), Silence::Expires);
 }
 
-/// `sweeps` is held while sessions end and znodes go, so that nobody else does it at the same time.
-fn turn(engine: &Engine, sweeps: &mut Sweeps, silence: Silence) -> Instant {
+fn carry_out(engine: &Engine, last_sweep_ms: &mut u64, silence: Silence) -> Instant {
     let now_ms = engine.clock.now_ms();
     let tick_ms = u64::from(engine.config.tick_time_ms);
     expire(engine, now_ms, silence);
-    let next_sweep_ms = sweeps.sweep_if_due(engine, now_ms);
+    let next_sweep_ms = sweep_if_due(engine, last_sweep_ms, now_ms);
     let next_tick_ms = (now_ms / tick_ms + 1) * tick_ms;
     engine.clock.at_ms(next_tick_ms.min(next_sweep_ms))
 }
@@ -83,35 +87,27 @@ fn has_due(engine: &Engine) -> bool {
     engine.registry.any_session(|liveness| liveness.expires_ms(tick_ms) <= now_ms)
 }
 
-/// Ends the sessions whose tick has come. One whose connection may hold unread input is ended by its
-/// connection, once that has found none; it is asked again with each tick.
+/// Ends the sessions whose tick has come. If a connection may hold unread input it ends its session
+/// itself, once it has found none; it is asked again with each tick.
 fn expire(engine: &Engine, now_ms: u64, silence: Silence) {
     let tick_ms = u64::from(engine.config.tick_time_ms);
     for liveness in engine.registry.sessions() {
         let is_due = liveness.expires_ms(tick_ms) <= now_ms;
-        if is_due && !(silence == Silence::MayBeUnread && liveness.asks_for_input()) {
+        if is_due && !(silence == Silence::MayBeUnread && liveness.request_read()) {
             engine.expire_if_due(&liveness, now_ms);
         }
     }
 }
 
-/// When containers and TTL znodes were looked at.
-#[derive(Debug, Default)]
-pub(crate) struct Sweeps {
-    last_ms: u64,
-}
-
-impl Sweeps {
-    /// Looks at them if the interval is over, and returns when to look again.
-    fn sweep_if_due(&mut self, engine: &Engine, now_ms: u64) -> u64 {
-        let interval = engine.config.container_check_interval.max(Duration::from_millis(1));
-        let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        if now_ms >= self.last_ms.saturating_add(interval_ms) {
-            self.last_ms = now_ms;
-            engine.sweep(most_in(interval, engine.config.container_max_per_minute));
-        }
-        self.last_ms.saturating_add(interval_ms)
+/// Deletes due containers and TTL znodes if the interval has passed, and returns when it passes next.
+fn sweep_if_due(engine: &Engine, last_sweep_ms: &mut u64, now_ms: u64) -> u64 {
+    let interval = engine.config.container_check_interval.max(Duration::from_millis(1));
+    let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+    if now_ms >= last_sweep_ms.saturating_add(interval_ms) {
+        *last_sweep_ms = now_ms;
+        engine.sweep(most_in(interval, engine.config.container_max_per_minute));
     }
+    last_sweep_ms.saturating_add(interval_ms)
 }
 
 /// How many deletions an interval allows when a minute allows `per_minute`; at least one.

@@ -13,7 +13,6 @@ use zoolet_protocol::{Dial, Dialing, Disconnected, FrameCodec, Transport};
 use crate::engine::connection::Connection;
 use crate::engine::lock::Engine;
 use crate::engine::outbox::Taken;
-use crate::faults;
 
 /// Makes connections to a server in the same process. Clones reach the same server.
 ///
@@ -49,8 +48,8 @@ impl Dialer {
         if engine.is_shut_down() {
             return Err(refused("the server is shut down".into()));
         }
-        if engine.faults.refuse() {
-            return Err(refused("a fault turns new connections away".into()));
+        if engine.refuses_connection() {
+            return Err(refused("the server's hooks refuse new connections".into()));
         }
         let codec = FrameCodec::new(engine.config.frame_bytes_max);
         let connection =
@@ -95,11 +94,11 @@ impl Transport for LocalTransport {
             self.connection.peer.outbox.finish();
             return Ok(());
         }
-        // The sender looks for the answer itself, so whoever waits here is left in peace meanwhile.
-        let taker = self.connection.peer.outbox.lend_taker();
-        // A hangup is told to the receiving side, after what was sent before it.
-        let _hangup = faults::receive(&self.connection, frame);
-        self.connection.peer.outbox.return_taker(taker);
+        // The sender looks for the reply itself, so the reply does not wake the receiving side.
+        let receiver = self.connection.peer.outbox.take_receiver();
+        // The receiving side learns of the end after the messages before it.
+        let _closed = self.connection.receive(frame);
+        self.connection.peer.outbox.restore_receiver(receiver);
         Ok(())
     }
 
@@ -112,7 +111,7 @@ impl Transport for LocalTransport {
         Poll::Ready(match taken {
             Taken::Message(message) => Some(message.into_frame()),
             Taken::Over => None,
-            Taken::Look => unreachable!("in process no input is unread, and nobody asks for it"),
+            Taken::ReadInput => unreachable!("in process there is no socket to read"),
         })
     }
 }

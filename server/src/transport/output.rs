@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use zoolet_protocol::Parts;
 
-use crate::engine::outbox::Message;
+use crate::engine::message::Message;
 
 /// Encoded bytes in their order.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Output {
 impl Output {
     /// Appends a message with its length before it.
     pub(crate) fn put(&mut self, message: &Message) {
-        let length = message.len();
+        let length = message.encoded_len();
         let prefix = i32::try_from(length).expect("a longer message is not pushed");
         self.buffer.put_i32(prefix);
         message.encode_in_parts(self);
@@ -93,7 +93,7 @@ mod tests {
         let mut expected = BytesMut::new();
         for message in [&short, &long, &short] {
             output.put(message);
-            expected.put_i32(message.len() as i32);
+            expected.put_i32(message.encoded_len() as i32);
             message.encode(&mut expected);
         }
         let has_shared = output.parts.iter().any(|part| part.as_ptr() == data.as_ptr());

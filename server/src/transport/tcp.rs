@@ -21,7 +21,6 @@ use crate::config::Config;
 use crate::engine::connection::Connection;
 use crate::engine::lock::Engine;
 use crate::engine::outbox::Taken;
-use crate::faults;
 use crate::limits::{
     ACCEPT_RETRY, BUFFER_BYTES_KEPT, DEAR_TURN_MS, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
     REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, TURN_MS, WRITE_BYTES,
@@ -94,7 +93,7 @@ async fn serve(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(peer = %address, "socket options: {error}");
     }
-    if engine.faults.refuse() {
+    if engine.refuses_connection() {
         return;
     }
     let connection = match Connection::open(Arc::clone(&engine), Some(address)) {
@@ -106,12 +105,12 @@ async fn serve(
     };
     tracing::debug!(peer = %address, "connected");
     let mut input = BytesMut::new();
-    let gate = connection.peer.outbox.gate();
+    let outbox = &connection.peer.outbox;
     let beginning = async {
-        gate.lifted().await;
+        outbox.thawed().await;
         let beginning = begin(&mut stream, &mut input).await;
-        // What has come meanwhile is not answered before.
-        gate.lifted().await;
+        // A hook may have frozen the connection meanwhile.
+        outbox.thawed().await;
         beginning
     };
     let beginning = cancelled.run_until_cancelled(beginning).await;
@@ -225,7 +224,7 @@ impl Driver {
             }
             // Looked at once: the disk may catch up at any time, and whoever is paused for it waits for that.
             let is_behind = self.engine.is_behind();
-            let is_held = self.connection.peer.outbox.gate().is_frozen();
+            let is_held = self.connection.peer.outbox.is_frozen();
             let is_full = self.has_much_waiting();
             let is_paused = is_held || is_behind || is_full;
             if !is_paused {
@@ -253,7 +252,7 @@ impl Driver {
                     Turn::Read(read?)
                 }
                 () = durable.caught_up(), if is_behind => continue,
-                () = peer.outbox.gate().lifted(), if is_held => continue,
+                () = peer.outbox.thawed(), if is_held => continue,
                 () = &mut idle, if !is_held && !self.connection.is_established() => Turn::Idle,
             };
             match turn {
@@ -270,7 +269,7 @@ impl Driver {
                         self.connection.hear();
                     }
                 }
-                Turn::Outgoing(Taken::Look) => match self.look(&codec)? {
+                Turn::Outgoing(Taken::ReadInput) => match self.look(&codec)? {
                     Some(may_have_more) => has_more = may_have_more,
                     None => return Ok(()),
                 },
@@ -296,7 +295,7 @@ impl Driver {
             false => None,
         };
         // Answers to its own requests need not wake this task: it looks for them itself, below.
-        drop(self.connection.peer.outbox.lend_taker());
+        drop(self.connection.peer.outbox.take_receiver());
         let has_more = self.handle_frames(codec);
         drop(line);
         if (1..=TOLD_FIRST_MAX).contains(&self.connection.peer.take_woken()) {
@@ -311,7 +310,7 @@ impl Driver {
 
     /// Whether no more requests are handled for now.
     fn is_paused(&self) -> bool {
-        self.connection.peer.outbox.gate().is_frozen()
+        self.connection.peer.outbox.is_frozen()
             || self.engine.is_behind()
             || self.has_much_waiting()
     }
@@ -360,7 +359,7 @@ impl Driver {
             }
             if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
                 || self.engine.is_behind()
-                || self.connection.peer.outbox.gate().is_frozen()
+                || self.connection.peer.outbox.is_frozen()
             {
                 return true;
             }
@@ -370,7 +369,7 @@ impl Driver {
                         self.input = BytesMut::new();
                     }
                     let is_long = frame.len() > LONG_FRAME_BYTES;
-                    if faults::receive(&self.connection, frame).is_err() {
+                    if self.connection.receive(frame).is_err() {
                         return false;
                     }
                     // A short request was answered when it is done, and that is noted anyway.
@@ -432,7 +431,7 @@ impl Driver {
                 // What is not durable yet leaves when it is.
                 match std::future::poll_fn(|context| outbox.poll_take(context)).await {
                     Taken::Message(message) => self.output.put(&message),
-                    Taken::Look => {}
+                    Taken::ReadInput => {}
                     Taken::Over => break,
                 }
             }
@@ -479,7 +478,6 @@ mod tests {
     use super::*;
     use crate::engine::journal::Journal;
     use crate::engine::ticker;
-    use crate::faults::Faults;
 
     /// A server whose ticker is called by the test, and a client with a session of six seconds.
     struct Stage {
@@ -492,8 +490,7 @@ mod tests {
         async fn new() -> Self {
             let config = Config::default();
             let core = Core::new(config.settings.clone());
-            let faults = Faults::default();
-            let engine = Arc::new(Engine::new(config, faults, Journal::in_memory(), core));
+            let engine = Arc::new(Engine::new(config, None, Journal::in_memory(), core));
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (stream, address) = listener.accept().await.unwrap();

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
-use zoolet_server::faults::{Fault, FaultError, Faults};
+use zoolet_testkit::{Fault, FaultError, Faults};
 
 use super::wish::{Target, Wish, WishError};
 
@@ -137,7 +137,7 @@ pub(super) async fn unknown(uri: Uri) -> Refusal {
 
 pub(super) async fn connections(State(control): State<Control>) -> Answer {
     let connections = control.faults.connections()?;
-    let shown = |connection: &zoolet_server::faults::ConnectionInfo| {
+    let shown = |connection: &zoolet_testkit::ConnectionInfo| {
         let session = Some(connection.session).filter(|session| !session.is_none());
         json!({
             "id": connection.id.0,

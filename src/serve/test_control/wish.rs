@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zoolet_core::ConnectionId;
 use zoolet_protocol::{ErrorCode, OpCode, SessionId};
-use zoolet_server::faults::{Aim, Fault, FaultError, Faults, RequestFilter, Scope};
+use zoolet_testkit::{Aim, Fault, FaultError, Faults, RequestFilter, Scope};
 
 /// Whom a fault concerns: everyone, if it names nobody.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]

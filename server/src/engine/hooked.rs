@@ -1,0 +1,105 @@
+//! What the engine lets its hooks do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zoolet_core::{ConnectionId, Core};
+use zoolet_protocol::{ErrorCode, SessionId};
+
+use super::connection::{Connection, Treatment};
+use super::hooks::{Closed, ConnectionInfo, HookedConnection, HookedServer};
+use super::lock::Engine;
+use super::registry::Peer;
+use super::ticker;
+
+impl HookedConnection for Connection {
+    fn id(&self) -> ConnectionId {
+        self.peer.id
+    }
+
+    fn is_open(&self) -> bool {
+        self.peer.outbox.is_open()
+    }
+
+    fn is_established(&self) -> bool {
+        Self::is_established(self)
+    }
+
+    fn handle(&self, frame: Bytes) -> Result<(), Closed> {
+        Self::handle(self, frame, Treatment::CarryOut)
+    }
+
+    fn refuse(&self, frame: Bytes, code: ErrorCode) -> Result<(), Closed> {
+        Self::handle(self, frame, Treatment::Refuse(code))
+    }
+
+    fn cut(&self) {
+        self.peer.outbox.cut();
+    }
+}
+
+impl HookedServer for Engine {
+    fn is_shut_down(&self) -> bool {
+        Self::is_shut_down(self)
+    }
+
+    fn connections(&self) -> Vec<ConnectionInfo> {
+        let info = |peer: &Arc<Peer>| ConnectionInfo {
+            id: peer.id,
+            session: peer.stats.session(),
+            address: peer.address,
+        };
+        self.registry.peers().iter().map(info).collect()
+    }
+
+    fn session_of(&self, connection: ConnectionId) -> Option<SessionId> {
+        self.registry.peer(connection).map(|peer| peer.stats.session())
+    }
+
+    fn is_open(&self, connection: ConnectionId) -> bool {
+        self.registry.peer(connection).is_some_and(|peer| peer.outbox.is_open())
+    }
+
+    fn cut(&self, connection: ConnectionId) {
+        if let Some(peer) = self.registry.peer(connection) {
+            peer.outbox.cut();
+        }
+    }
+
+    fn wake(&self, connection: ConnectionId) {
+        if let Some(peer) = self.registry.peer(connection) {
+            peer.outbox.wake();
+        }
+    }
+
+    fn sessions(&self) -> Vec<SessionId> {
+        self.registry.sessions().iter().map(|liveness| liveness.session).collect()
+    }
+
+    fn expire(&self, session: SessionId) {
+        if let Some(liveness) = self.registry.session(session) {
+            Self::expire(self, &liveness);
+        }
+    }
+
+    fn tick(&self) {
+        ticker::tick_now(self);
+    }
+
+    fn await_tick(&self) {
+        drop(self.last_sweep_ms.lock());
+    }
+
+    fn sweep(&self) {
+        Self::sweep(self, usize::MAX);
+    }
+
+    fn inspect(&self, inspect: &mut dyn FnMut(&Core)) {
+        self.look(inspect);
+    }
+
+    fn since_start(&self) -> Duration {
+        self.clock.since_start()
+    }
+}

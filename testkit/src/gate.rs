@@ -1,0 +1,311 @@
+//! One connection under faults: which frames come in, and which messages leave.
+//!
+//! Frames of a connection come in one at a time, and those that wait keep their order; messages leave
+//! the outbox in theirs. So a fault loses or delays what passes, but never changes its order.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+use zoolet_core::ConnectionId;
+use zoolet_protocol::{ConnectRequest, SessionId, decode_all, decode_request};
+use zoolet_server::hooks::{Admission, Closed, HookedConnection, HookedServer, Message};
+use zoolet_server::limits::OUTBOX_MESSAGES_MAX;
+
+use crate::clock;
+use crate::faults::rules::{Fate, RuleBook};
+use crate::faults::scope::Client;
+use crate::observe::observations::Observations;
+use crate::observe::recorder::Interference;
+
+/// One connection under faults.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    connection: ConnectionId,
+    rules: Arc<RuleBook>,
+    observations: Arc<Observations>,
+    /// The session of the connection, once the server has answered its handshake.
+    session: AtomicI64,
+    /// The session that its handshake asked for.
+    requested_session: AtomicI64,
+    /// Locked while a frame is handled.
+    turn: Mutex<Turn>,
+    /// When delayed messages may leave, by their numbers.
+    delayed: Mutex<BTreeMap<u64, Instant>>,
+    /// Whether the reply to the frame that is being handled is lost.
+    loses_reply: AtomicBool,
+    /// Whether the connection ends in place of that reply.
+    ends_with_reply: AtomicBool,
+    /// Whether nobody may be woken who might send a frame.
+    is_muted: AtomicBool,
+}
+
+/// The frames of a frozen connection.
+#[derive(Default)]
+struct Turn {
+    waiting: VecDeque<Bytes>,
+    /// Keeps the connection while frames wait, also when its client is gone: they still come in, as
+    /// from a socket.
+    connection: Option<Arc<dyn HookedConnection>>,
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turn").field("waiting", &self.waiting.len()).finish_non_exhaustive()
+    }
+}
+
+/// The server of a gate, and the runtime on which it runs.
+#[derive(Clone)]
+pub(crate) struct Running {
+    pub(crate) server: Weak<dyn HookedServer>,
+    pub(crate) runtime: Handle,
+}
+
+impl Gate {
+    pub(crate) fn new(
+        connection: ConnectionId,
+        rules: Arc<RuleBook>,
+        observations: Arc<Observations>,
+    ) -> Self {
+        Self {
+            connection,
+            rules,
+            observations,
+            session: AtomicI64::new(SessionId::NONE.0),
+            requested_session: AtomicI64::new(SessionId::NONE.0),
+            turn: Mutex::default(),
+            delayed: Mutex::default(),
+            loses_reply: AtomicBool::new(false),
+            ends_with_reply: AtomicBool::new(false),
+            is_muted: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    /// The session that the connection serves, [`SessionId::NONE`] before the handshake.
+    pub(crate) fn session(&self) -> SessionId {
+        SessionId(self.session.load(Ordering::Relaxed))
+    }
+
+    /// The client, by the session that it serves or has asked for.
+    pub(crate) fn client(&self) -> Client {
+        let session = match self.session() {
+            SessionId::NONE => SessionId(self.requested_session.load(Ordering::Relaxed)),
+            session => session,
+        };
+        Client { connection: self.connection, session }
+    }
+
+    /// Waits until no frame of this connection is being handled.
+    pub(crate) fn await_turn(&self) {
+        drop(self.turn.lock());
+    }
+
+    /// Loses the frames that wait to come in.
+    pub(crate) fn discard_frames(&self) {
+        let turn = std::mem::take(&mut *self.turn.lock());
+        // Dropping the last reference to a connection calls the hooks.
+        drop(turn);
+    }
+
+    /// Lets delayed messages leave at once.
+    pub(crate) fn end_delays(&self) {
+        self.delayed.lock().clear();
+    }
+
+    /// Whether nothing comes in or leaves.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.rules.is_active() && self.rules.with(|rules| rules.is_frozen(self.client()))
+    }
+
+    /// Whether nothing leaves.
+    pub(crate) fn is_held(&self) -> bool {
+        self.rules.is_active() && self.rules.with(|rules| rules.is_held(self.client()))
+    }
+
+    pub(crate) fn may_wake(&self) -> bool {
+        !self.is_muted.load(Ordering::SeqCst)
+    }
+
+    /// Lets a frame come in now, or later if the connection is frozen.
+    pub(crate) fn receive(
+        &self,
+        connection: Arc<dyn HookedConnection>,
+        frame: Bytes,
+    ) -> Result<(), Closed> {
+        let mut turn = self.turn.lock();
+        if !connection.is_established()
+            && let Ok(request) = decode_all::<ConnectRequest>(&frame)
+        {
+            self.requested_session.store(request.session.0, Ordering::Relaxed);
+        }
+        if turn.waiting.is_empty() && !self.is_frozen() {
+            return self.handle(&*connection, frame);
+        }
+        if turn.waiting.len() >= OUTBOX_MESSAGES_MAX {
+            connection.cut();
+            return Err(Closed);
+        }
+        self.rules.with(|rules| rules.count_frozen(self.client()));
+        turn.waiting.push_back(frame);
+        turn.connection = Some(connection);
+        Ok(())
+    }
+
+    /// Lets the frames that wait come in, in their order, until the connection is frozen again.
+    pub(crate) fn let_in(&self, server: &dyn HookedServer) {
+        let mut turn = self.turn.lock();
+        let Some(connection) = turn.connection.clone() else { return };
+        // Whoever is woken may send a frame from this very thread, and would wait for this turn.
+        self.is_muted.store(true, Ordering::SeqCst);
+        while !turn.waiting.is_empty() && !self.is_frozen() {
+            if let Some(frame) = turn.waiting.pop_front() {
+                // The client learns of the end from the outbox.
+                let _closed = self.handle(&*connection, frame);
+            }
+        }
+        if turn.waiting.is_empty() {
+            turn.connection = None;
+        }
+        drop(turn);
+        self.is_muted.store(false, Ordering::SeqCst);
+        server.wake(self.connection);
+    }
+
+    /// Handles a frame as the rules say. The caller holds the turn.
+    fn handle(&self, connection: &dyn HookedConnection, frame: Bytes) -> Result<(), Closed> {
+        let is_established = connection.is_established();
+        let fate = match self.rules.is_active() {
+            false => Fate::Pass,
+            true if is_established => self.rules.with(|rules| rules.judge(self.client(), &frame)),
+            true if self.rules.with(|rules| rules.refuses(self.client())) => {
+                connection.cut();
+                return Err(Closed);
+            }
+            true => Fate::Pass,
+        };
+        if fate == Fate::Drop {
+            self.observations.lost(self.connection, &frame);
+            return Ok(());
+        }
+        if !connection.is_open() {
+            return Err(Closed);
+        }
+        let is_understood = self.observe(is_established, &frame);
+        let handled = match fate {
+            Fate::Pass | Fate::Drop => connection.handle(frame.clone()),
+            Fate::Fail(code) => {
+                self.observations.interfere(self.connection, Interference::Refused);
+                connection.refuse(frame.clone(), code)
+            }
+            Fate::LoseReply | Fate::CutReply => {
+                self.ends_with_reply.store(fate == Fate::CutReply, Ordering::Relaxed);
+                self.loses_reply.store(true, Ordering::Relaxed);
+                let handled = connection.handle(frame.clone());
+                self.loses_reply.store(false, Ordering::Relaxed);
+                handled
+            }
+        };
+        self.observations.handled(self.connection, (!is_understood).then_some(&frame));
+        self.observations.changed();
+        handled
+    }
+
+    /// Counts a frame, and returns whether it is a handshake or a request.
+    fn observe(&self, is_established: bool, frame: &Bytes) -> bool {
+        let client = Client { connection: self.connection, session: self.session() };
+        self.observations.frame_received(client, frame);
+        if is_established {
+            let decoded = decode_request(frame);
+            let understood = decoded.inspect(|(header, request)| {
+                self.observations.requested(client, frame, *header, request.as_ref().ok());
+            });
+            understood.is_ok()
+        } else {
+            let decoded = decode_all::<ConnectRequest>(frame);
+            decoded.inspect(|request| self.observations.handshake(client, request)).is_ok()
+        }
+    }
+
+    /// Decides about a message that enters the outbox.
+    pub(crate) fn send(
+        &self,
+        number: u64,
+        message: &mut Message,
+        running: Option<&Running>,
+    ) -> Admission {
+        if let Message::Connected(response) = &message {
+            self.session.store(response.session.0, Ordering::Relaxed);
+        }
+        // Only the frame that is being handled has a reply, so this reply is its own.
+        let is_lost =
+            matches!(message, Message::Reply(..)) && self.loses_reply.load(Ordering::Relaxed);
+        let client = Client { connection: self.connection, session: self.session() };
+        self.observations.sent(client, message, is_lost);
+        if is_lost {
+            return match self.ends_with_reply.load(Ordering::Relaxed) {
+                true => Admission::End,
+                false => Admission::Drop,
+            };
+        }
+        if self.rules.is_active() {
+            self.change(number, message, running);
+        }
+        Admission::Queue
+    }
+
+    /// Corrupts or delays a message if a rule says so.
+    fn change(&self, number: u64, message: &mut Message, running: Option<&Running>) {
+        let client = self.client();
+        let delay = self.rules.with(|rules| {
+            rules.count_held(client);
+            if rules.corrupts(client) {
+                corrupt(message);
+            }
+            rules.delay(client)
+        });
+        if let Some(delay) = delay {
+            let due = clock::now() + delay;
+            self.delayed.lock().insert(number, due);
+            wake_at(due, self.connection, running);
+        }
+    }
+
+    /// Whether the message with this number may leave now.
+    pub(crate) fn may_leave(&self, number: u64) -> bool {
+        let mut delayed = self.delayed.lock();
+        let is_due = delayed.get(&number).is_none_or(|due| *due <= clock::now());
+        if is_due && !delayed.is_empty() {
+            // Those before it have left.
+            *delayed = delayed.split_off(&number);
+        }
+        drop(delayed);
+        is_due && !self.is_held()
+    }
+}
+
+/// Wakes the sender of a connection's messages at `due`.
+fn wake_at(due: Instant, connection: ConnectionId, running: Option<&Running>) {
+    let Some(Running { server, runtime }) = running.cloned() else { return };
+    runtime.spawn(async move {
+        tokio::time::sleep_until(due).await;
+        if let Some(server) = server.upgrade() {
+            server.wake(connection);
+        }
+    });
+}
+
+/// Replaces a message by the first half of its frame.
+fn corrupt(message: &mut Message) {
+    let frame = std::mem::replace(message, Message::Event(Bytes::new())).into_frame();
+    // A copy, so that the corrupted message does not keep the whole frame.
+    *message = Message::Event(Bytes::copy_from_slice(&frame[..frame.len() / 2]));
+}

@@ -1,0 +1,23 @@
+//! What a test observes of a server: who requested what, who watches what, and the exact trace of a run.
+//!
+//! - [`Observer`] answers a test's questions from what `observations` has counted.
+//! - [`Stats`] are the numbers, by session and by path.
+//! - [`WatchGraph`] shows who watches what.
+//! - [`Recorder`] keeps what passes; `script` writes it as a golden script, of `command`s and the
+//!   [`Trace`] of what came back.
+
+mod command;
+mod graph;
+mod observer;
+mod script;
+mod stats;
+mod trace;
+
+pub(crate) mod observations;
+pub(crate) mod recorder;
+
+pub use self::graph::{Place, WatchGraph, WatchedPath, Watcher};
+pub use self::observer::Observer;
+pub use self::recorder::Recorder;
+pub use self::stats::{PathStats, Requests, SessionStats, Stats};
+pub use self::trace::{Trace, hex};
