@@ -2,24 +2,22 @@
 //! children.
 //!
 //! ```text
-//! cargo bench --bench codec
+//! cargo bench -p zoolet-benches --bench codec
 //! ```
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 
-mod common;
-
 use std::hint::black_box;
 
 use bytes::{Bytes, BytesMut};
-use common::requests::{DATA, create, create_op, lookup, set_data};
-use common::sizes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use zoolet::protocol::{
     CreateFlags, ErrorCode, EventType, Incoming, Lookup, MultiResult, Names, OpCode, ReplyHeader,
     Request, Response, Stat, WatchedEvent, Write, Xid, Zxid, decode_incoming, decode_request,
     encode_event, encode_reply, encode_request,
 };
+use zoolet_benches::requests::{DATA, create, create_op, lookup, set_data};
+use zoolet_benches::sizes;
 
 const PATH: &str = "/locks/stock/_c_0f8fad5b-d9cb-469f-a165-70867728950e-lock-0000000001";
 const HEADER: ReplyHeader = ReplyHeader { xid: Xid(1), zxid: Zxid(7), err: ErrorCode::OK };

@@ -2,24 +2,22 @@
 //! to watch and to tell.
 //!
 //! ```text
-//! cargo bench --bench core
+//! cargo bench -p zoolet-benches --bench core
 //! ```
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
-mod common;
-
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use common::requests::{create, create_op, delete, lookup, set_data};
-use common::sizes;
 use criterion::{
     BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
 };
-use zoolet::core::{ConnectionId, Core, Effects, Requester, Settings};
 use zoolet::protocol::{CreateFlags, Lookup, SessionId, Watch, Write, Xid};
+use zoolet_benches::requests::{create, create_op, delete, lookup, set_data};
+use zoolet_benches::sizes;
+use zoolet_core::{ConnectionId, Core, Effects, Requester, Settings};
 
 const SESSION: SessionId = SessionId(1);
 
@@ -84,7 +82,7 @@ fn writes(criterion: &mut Criterion) {
     group.bench_function(BenchmarkId::new("create, beside 1,000", "prepare"), |b| {
         b.iter(|| black_box(core.prepare(black_box(&sequential), &asker, 0)));
     });
-    let creates = if common::is_measured() { 1_000 } else { 10 };
+    let creates = if zoolet_benches::is_measured() { 1_000 } else { 10 };
     group.throughput(Throughput::Elements(creates as u64));
     let batch =
         Write::Multi(vec![create_op("/dir/lock-", CreateFlags::PERSISTENT_SEQUENTIAL); creates]);

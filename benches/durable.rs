@@ -2,15 +2,13 @@
 //! of the same size; and how long a write takes while a large tree is written to a snapshot.
 //!
 //! ```text
-//! cargo bench --bench durable
+//! cargo bench -p zoolet-benches --bench durable
 //! ```
 //!
 //! Under `cargo test` everything runs once and small. The files are below `target`, so it is that disk
 //! which is measured.
 
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
-
-mod common;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -20,14 +18,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::filled::{count_snapshots, directory, fill, start};
-use common::requests::DATA;
-use common::tell;
 use tokio::runtime::Runtime;
 use zoolet::client::Client;
 use zoolet::storage::{
     DirectoryLock, Disk, DiskFile, Durability, FsDisk, LockError, StorageConfig,
 };
+use zoolet_benches::filled::{count_snapshots, directory, fill, start};
+use zoolet_benches::requests::DATA;
+use zoolet_benches::tell;
 
 /// How much is done.
 struct Sizes {
@@ -39,7 +37,7 @@ struct Sizes {
 }
 
 fn sizes() -> Sizes {
-    if common::is_measured() {
+    if zoolet_benches::is_measured() {
         let each = Duration::from_secs(2);
         Sizes { znodes: 1_000_000, clients: &[1, 8, 64], rounds: 3, each, writes: 3_000 }
     } else {
@@ -99,7 +97,7 @@ struct Written {
 }
 
 async fn writes_per_second(clients: usize, time: Duration) -> Written {
-    let directory = directory();
+    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
     let disk = Counting::default();
     let storage =
         StorageConfig { disk: Arc::new(disk.clone()), ..StorageConfig::at(directory.path()) };
@@ -142,7 +140,7 @@ async fn writes_per_second(clients: usize, time: Duration) -> Written {
 
 /// How many records a disk takes in a second, in batches that are synced.
 fn disk_per_second(batch: f64, record_bytes: usize, time: Duration) -> f64 {
-    let directory = directory();
+    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
     let mut file = File::create(directory.path().join("floor")).expect("it can be made");
     file.set_len(64 << 20).expect("there is room");
     let bytes = vec![7; (batch * record_bytes as f64).max(1.0) as usize];
@@ -158,7 +156,7 @@ fn disk_per_second(batch: f64, record_bytes: usize, time: Duration) -> f64 {
 
 /// Writes beside a snapshot of a large tree.
 async fn large_tree(sizes: &Sizes) {
-    let directory = directory();
+    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
     let znodes = sizes.znodes;
     // The snapshot comes in the midst of the writes that are measured.
     let snap_count = (znodes + 10 + 2 * sizes.writes) as u64;

@@ -2,7 +2,7 @@
 //! and by several threads at once with more or fewer writes among the reads.
 //!
 //! ```text
-//! cargo bench --bench engine
+//! cargo bench -p zoolet-benches --bench engine
 //! ```
 //!
 //! Threads beyond the cores of the machine tell what contention costs, not how it scales.
@@ -10,17 +10,15 @@
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
-mod common;
-
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use common::frames::Frames;
-use common::requests::{create, delete, lookup, set_data};
-use common::{runtime, server, sizes};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use zoolet::protocol::{CreateFlags, Lookup, Request, Watch};
+use zoolet_benches::frames::Frames;
+use zoolet_benches::requests::{create, delete, lookup, set_data};
+use zoolet_benches::{runtime, server, sizes};
 
 fn one_after_the_other(criterion: &mut Criterion) {
     let runtime = runtime();

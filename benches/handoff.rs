@@ -2,7 +2,7 @@
 //! 2 to 10,000 who wait, in process and over TCP, beside the floors of the machine.
 //!
 //! ```text
-//! cargo bench --bench handoff
+//! cargo bench -p zoolet-benches --bench handoff
 //! ```
 //!
 //! A hand-over takes from the beginning of the release until the next one knows that it holds the lock.
@@ -14,19 +14,17 @@
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Instant;
 
-use common::contest::{Contest, Make, PATH, Setting};
-use common::{Way, connect, floors, runtime, server, sizes};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use zoolet::client::Parents;
 use zoolet::{
     Client, InterProcessLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex,
 };
+use zoolet_benches::contest::{Contest, Make, PATH, Setting};
+use zoolet_benches::{Way, connect, floors, runtime, server, sizes};
 
 /// How many connections there are over TCP: two descriptors each.
 const CONNECTIONS_MAX: usize = 1_001;

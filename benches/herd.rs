@@ -2,7 +2,7 @@
 //! locks with the herd effect and by the mutex, whose waiters each watch the one ahead.
 //!
 //! ```text
-//! cargo bench --bench herd
+//! cargo bench -p zoolet-benches --bench herd
 //! ```
 //!
 //! *To the next* is the time from the beginning of a release until the next one knows that it holds the
@@ -11,15 +11,13 @@
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::contest::{Contest, Make, PATH, Setting, Turn};
-use common::{Way, floors, sizes};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use zoolet::{Client, HerdLock, InterProcessLock, InterProcessMutex};
+use zoolet_benches::contest::{Contest, Make, PATH, Setting, Turn};
+use zoolet_benches::{Way, floors, sizes};
 
 fn one_znode(client: &Client, _: usize) -> Arc<dyn InterProcessLock> {
     Arc::new(HerdLock::watching_one_znode(client, PATH).expect("a path"))

@@ -2,7 +2,7 @@
 //! znodes, and with a snapshot that is compressed; and how much memory each of them takes.
 //!
 //! ```text
-//! cargo bench --bench recover
+//! cargo bench -p zoolet-benches --bench recover
 //! ```
 //!
 //! The files are below `target`, and in the system's cache: what is measured is the reading, not the
@@ -11,25 +11,23 @@
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::filled::{count_snapshots, directory, fill, resident_bytes, start};
-use common::{runtime, tell};
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use zoolet::client::Client;
 use zoolet::storage::{Compression, Durability, StorageConfig};
+use zoolet_benches::filled::{count_snapshots, directory, fill, resident_bytes, start};
+use zoolet_benches::{runtime, tell};
 
 fn znodes() -> usize {
-    if common::is_measured() { 200_000 } else { 1_000 }
+    if zoolet_benches::is_measured() { 200_000 } else { 1_000 }
 }
 
 /// A data directory with so many znodes, in a log or in a snapshot.
 fn filled(runtime: &Runtime, znodes: usize, snapshot: Option<Compression>) -> TempDir {
-    let directory = directory();
+    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
     runtime.block_on(async {
         // With a snapshot when all znodes are there, or never.
         let snap_count = if snapshot.is_some() { znodes as u64 } else { u64::MAX };

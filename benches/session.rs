@@ -2,7 +2,7 @@
 //! 64 at a time, beside the floors of the machine.
 //!
 //! ```text
-//! cargo bench --bench session
+//! cargo bench -p zoolet-benches --bench session
 //! ```
 //!
 //! Client and server are on one thread, as is the floor over TCP.
@@ -10,14 +10,12 @@
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::requests::DATA;
-use common::{Way, connect, floors, runtime, server};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use zoolet::Client;
+use zoolet_benches::requests::DATA;
+use zoolet_benches::{Way, connect, floors, runtime, server};
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]

@@ -8,37 +8,39 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use zoolet::{Client, InterProcessLock, LockGuard, Server};
 
-use super::{Way, connect, runtime, server};
+use crate::{Way, connect, runtime, server};
 
 /// The directory of the lock.
-pub(crate) const PATH: &str = "/locks/a";
+pub const PATH: &str = "/locks/a";
 
 /// How long everybody may take to wait again.
 const TURN_MAX: Duration = Duration::from_secs(30);
 
 /// The lock of one who contends, by its number.
-pub(crate) type Make = fn(&Client, usize) -> Arc<dyn InterProcessLock>;
+pub type Make = fn(&Client, usize) -> Arc<dyn InterProcessLock>;
 
 /// Who contends, and how.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Setting {
-    pub(crate) way: Way,
+pub struct Setting {
+    /// How the clients reach the server.
+    pub way: Way,
     /// How many wait beside the one who holds the lock.
-    pub(crate) waiters: usize,
+    pub waiters: usize,
     /// How many clients they have at most; beyond that they share them.
-    pub(crate) clients_max: usize,
-    pub(crate) make: Make,
+    pub clients_max: usize,
+    /// Makes the lock of one who contends.
+    pub make: Make,
     /// Whether they stand in the line in the order of their numbers, whoever shares a client.
-    pub(crate) is_in_order: bool,
+    pub is_in_order: bool,
 }
 
 /// How long a turn took, from the beginning of the release.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Turn {
+pub struct Turn {
     /// Until the next one knew that it holds the lock.
-    pub(crate) next: Duration,
+    pub next: Duration,
     /// Until all others, the last holder among them, waited again.
-    pub(crate) all: Duration,
+    pub all: Duration,
 }
 
 struct Held {
@@ -48,14 +50,15 @@ struct Held {
 }
 
 /// A lock with all who contend for it, on a runtime of its own.
-pub(crate) struct Contest {
+pub struct Contest {
     runtime: Option<Runtime>,
     line: Option<Line>,
 }
 
 impl Contest {
     /// Lets all come.
-    pub(crate) fn new(setting: Setting) -> Self {
+    #[must_use]
+    pub fn new(setting: Setting) -> Self {
         let runtime = runtime();
         let line = runtime.block_on(async {
             let mut line = Line::new(setting).await;
@@ -69,16 +72,11 @@ impl Contest {
     }
 
     /// The time of `count` turns, from no more than `most` of them.
-    pub(crate) fn time(
-        &mut self,
-        count: u64,
-        most: u64,
-        part: impl Fn(Turn) -> Duration,
-    ) -> Duration {
+    pub fn time(&mut self, count: u64, most: u64, part: impl Fn(Turn) -> Duration) -> Duration {
         let (Some(runtime), Some(line)) = (&self.runtime, &mut self.line) else {
             unreachable!("both are there until it is dropped")
         };
-        runtime.block_on(super::extrapolated(count, most, async || part(line.turn().await)))
+        runtime.block_on(crate::extrapolated(count, most, async || part(line.turn().await)))
     }
 }
 

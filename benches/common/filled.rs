@@ -1,4 +1,4 @@
-//! Servers with files, and many znodes in them.
+//! Servers with data directories, and many znodes in them.
 
 use std::path::Path;
 
@@ -7,20 +7,34 @@ use zoolet::client::Client;
 use zoolet::storage::{Disk, FsDisk, StorageConfig};
 use zoolet::{Config, Server};
 
-use super::requests::DATA;
+use crate::requests::DATA;
 
-/// A directory on the disk of `target`.
-pub(crate) fn directory() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory below target")
+/// Creates a directory below `parent`, which a suite has from Cargo: it is on the disk of `target`.
+///
+/// # Panics
+///
+/// When it cannot be created.
+#[must_use]
+pub fn directory(parent: &str) -> TempDir {
+    TempDir::new_in(parent).expect("a directory below target")
 }
 
-pub(crate) async fn start(storage: StorageConfig) -> Server {
+/// Starts a server on a data directory.
+///
+/// # Panics
+///
+/// When it does not start.
+pub async fn start(storage: StorageConfig) -> Server {
     let config = Config { storage: Some(storage), ..Config::default() };
     Server::builder().config(config).start().await.expect("the server starts")
 }
 
-/// Creates so many znodes with [`DATA`], a thousand to a parent.
-pub(crate) async fn fill(client: &Client, znodes: usize) {
+/// Creates so many znodes with [`DATA`], a thousand below each parent.
+///
+/// # Panics
+///
+/// When the server refuses one.
+pub async fn fill(client: &Client, znodes: usize) {
     for parent in 0..znodes.div_ceil(1_000) {
         client.create(&format!("/{parent}")).await.expect("it is new");
         let children = (parent * 1_000..znodes.min((parent + 1) * 1_000)).skip(1);
@@ -33,14 +47,20 @@ pub(crate) async fn fill(client: &Client, znodes: usize) {
     }
 }
 
-/// The snapshots below a data directory that are whole.
-pub(crate) fn count_snapshots(directory: &Path) -> usize {
+/// Counts the complete snapshots of a data directory.
+///
+/// # Panics
+///
+/// When the directory is not there.
+#[must_use]
+pub fn count_snapshots(directory: &Path) -> usize {
     let names = FsDisk.list(&directory.join("version-2")).expect("it is there");
     names.iter().filter(|name| name.starts_with("snapshot.")).count()
 }
 
-/// The memory of this process that is in use, where the system tells.
-pub(crate) fn resident_bytes() -> u64 {
+/// The resident memory of this process, or 0 where the system does not tell.
+#[must_use]
+pub fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());

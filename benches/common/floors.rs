@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 
-use super::{runtime, sizes};
+use crate::{runtime, sizes};
 
 /// Adds the floors to a suite.
-pub(crate) fn floors(criterion: &mut Criterion, suite: &str) {
+pub fn floors(criterion: &mut Criterion, suite: &str) {
     let mut group = criterion.benchmark_group(format!("{suite}: floor"));
     group.bench_function("wake-up of a task", |b| {
         b.iter_custom(|count| runtime().block_on(wake_ups(count)));
@@ -29,7 +29,7 @@ pub(crate) fn floors(criterion: &mut Criterion, suite: &str) {
 
 /// Adds what it takes to write the bytes of an event to many sockets, one system call each: no server
 /// that tells each client over a connection of its own can take less.
-pub(crate) fn fan_out(criterion: &mut Criterion, suite: &str) {
+pub fn fan_out(criterion: &mut Criterion, suite: &str) {
     let mut group = criterion.benchmark_group(format!("{suite}: writes to many sockets"));
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     for sockets in sizes(&[10, 100, 1_000], 10) {

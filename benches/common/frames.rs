@@ -8,10 +8,16 @@ use zoolet::Server;
 use zoolet::protocol::{ConnectRequest, Dial, Encode, Request, Transport, Xid, encode_request};
 
 /// Frames in, frames out, on the thread that asks.
-pub(crate) struct Frames(Box<dyn Transport>);
+pub struct Frames(Box<dyn Transport>);
 
 impl Frames {
-    pub(crate) fn connect(runtime: &Runtime, server: &Server) -> Self {
+    /// Connects and opens a session.
+    ///
+    /// # Panics
+    ///
+    /// When the server is gone.
+    #[must_use]
+    pub fn connect(runtime: &Runtime, server: &Server) -> Self {
         let transport = runtime.block_on(server.dialer().dial()).expect("the server is there");
         let mut handshake = BytesMut::new();
         ConnectRequest::new(30_000).encode(&mut handshake);
@@ -21,8 +27,12 @@ impl Frames {
         client
     }
 
-    /// The next frame, which must be there.
-    pub(crate) fn receive(&self) -> Bytes {
+    /// The next frame.
+    ///
+    /// # Panics
+    ///
+    /// When no frame is there.
+    pub fn receive(&self) -> Bytes {
         let mut context = Context::from_waker(Waker::noop());
         match self.0.poll_receive(&mut context) {
             Poll::Ready(Some(frame)) => frame,
@@ -30,7 +40,13 @@ impl Frames {
         }
     }
 
-    pub(crate) fn call(&self, request: &Request) -> Bytes {
+    /// Sends a request and returns the frame of its reply.
+    ///
+    /// # Panics
+    ///
+    /// When the connection is closed.
+    #[must_use]
+    pub fn call(&self, request: &Request) -> Bytes {
         self.0.send(encode_request(Xid(1), request)).expect("the connection is open");
         self.receive()
     }

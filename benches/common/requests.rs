@@ -7,13 +7,16 @@ use zoolet::protocol::{
 };
 
 /// The data of a znode.
-pub(crate) const DATA: &[u8] = &[7; 100];
+pub const DATA: &[u8] = &[7; 100];
 
-pub(crate) fn lookup(path: &str, wrap: fn(RawPath) -> Lookup) -> Read {
+/// A read of one znode.
+pub fn lookup(path: &str, wrap: fn(RawPath) -> Lookup) -> Read {
     Read::Lookup(wrap(path.into()))
 }
 
-pub(crate) fn create_op(path: &str, flags: CreateFlags) -> MultiOp {
+/// A create with [`DATA`], as an operation of a multi.
+#[must_use]
+pub fn create_op(path: &str, flags: CreateFlags) -> MultiOp {
     MultiOp::Create(Create {
         kind: CreateKind::Create,
         path: path.into(),
@@ -23,15 +26,21 @@ pub(crate) fn create_op(path: &str, flags: CreateFlags) -> MultiOp {
     })
 }
 
-pub(crate) fn create(path: &str, flags: CreateFlags) -> Write {
+/// A create with [`DATA`].
+#[must_use]
+pub fn create(path: &str, flags: CreateFlags) -> Write {
     Write::Op(create_op(path, flags))
 }
 
-pub(crate) fn set_data(path: &str) -> Write {
+/// A write of [`DATA`], whatever the version.
+#[must_use]
+pub fn set_data(path: &str) -> Write {
     let data = Some(Bytes::from_static(DATA));
     Write::Op(MultiOp::SetData(SetData { path: path.into(), data, version: Expect::Any }))
 }
 
-pub(crate) fn delete(path: &str) -> Write {
+/// A delete, whatever the version.
+#[must_use]
+pub fn delete(path: &str) -> Write {
     Write::Op(MultiOp::Delete(Delete { path: path.into(), version: Expect::Any }))
 }

@@ -2,9 +2,9 @@
 //! its session survives.
 //!
 //! ```text
-//! cargo bench --bench fairness                              # each attack for some seconds
-//! cargo bench --bench fairness -- --seconds 60 getChildren  # those whose names contain the word
-//! cargo bench --bench fairness -- --address 127.0.0.1:2181  # at another server
+//! cargo bench -p zoolet-benches --bench fairness                              # each attack for some seconds
+//! cargo bench -p zoolet-benches --bench fairness -- --seconds 60 getChildren  # those whose names contain the word
+//! cargo bench -p zoolet-benches --bench fairness -- --address 127.0.0.1:2181  # at another server
 //! ```
 //!
 //! Server, attackers and victims share the machine. A server of another make must listen without a limit
@@ -12,9 +12,6 @@
 //! Under `cargo test` everything runs once and small.
 
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
-
-#[path = "../common/mod.rs"]
-mod common;
 
 mod attacks;
 mod victim;
@@ -26,11 +23,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use attacks::{ATTACKS, Attack, Kind};
-use common::tell;
 use tokio::runtime::Runtime;
 use victim::Victims;
 use wire::Wire;
 use zoolet::{Config, FourLetterWhitelist, Server};
+use zoolet_benches::tell;
 
 /// The clients that ping as the Java client does.
 const LIKE_JAVA: usize = 4;
@@ -84,7 +81,7 @@ fn main() -> io::Result<()> {
 }
 
 fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Options> {
-    let is_measured = common::is_measured();
+    let is_measured = zoolet_benches::is_measured();
     let sizes = if is_measured {
         let each = Duration::from_secs(10);
         Sizes { znodes: 300_000, watches: 504_000, ephemerals: 200_000, each }

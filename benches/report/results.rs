@@ -27,7 +27,7 @@ impl Results {
     /// What was written since then for groups whose names begin with the suite's.
     pub(crate) fn read(suite: &str, since: SystemTime) -> Result<Self, Failure> {
         let target = std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+            .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
         let mut found = Vec::new();
         collect(&target.join("criterion"), &mut found)?;
         let mut measured = Vec::new();

@@ -122,7 +122,7 @@ fn build_zoolet() -> io::Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let workspace = conformance_folder().join("..");
     let mut build = Command::new(cargo);
-    build.args(["build", "--release", "--package", "zoolet", "--bin", "zoolet"]);
+    build.args(["build", "--release", "--package", "zoolet-cli", "--bin", "zoolet"]);
     let output = build.current_dir(&workspace).stdin(Stdio::null()).output()?;
     if !output.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));

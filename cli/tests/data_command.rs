@@ -1,0 +1,244 @@
+//! The command `zoolet data`, as an administrator runs it.
+
+mod command;
+
+use std::path::{Path, PathBuf};
+
+use zoolet::Server;
+use zoolet::client::{Client, CreateMode};
+use zoolet::protocol::{Acl, Id, Permissions};
+
+use self::command::{Ended, directory, run};
+
+async fn data(args: &[&str], directory: &Path) -> Ended {
+    let directory = directory.to_str().expect("the name is text");
+    let (command, rest) = args.split_first().expect("a command");
+    run(&[&["data", *command, directory], rest].concat()).await
+}
+
+/// A directory in which a server has left some znodes.
+async fn written(name: &str) -> PathBuf {
+    let directory = directory(name);
+    let server = Server::builder().data_dir(&directory).start().await.expect("it starts");
+    let client = Client::connect(server.dialer()).await.expect("it is there");
+    client.create("/app").data("text").await.expect("it is new");
+    client.create("/app/bytes").data(&b"\xff\0"[..]).await.expect("it is new");
+    client.create("/app/box").mode(CreateMode::Container).await.expect("it is new");
+    let acl = vec![Acl { permissions: Permissions::READ, id: Id::new("world", "anyone") }];
+    client.create("/app/box/closed").data("x").acl(acl).await.expect("it is new");
+    client.create("/app/mine").mode(CreateMode::Ephemeral).await.expect("it is new");
+    server.shutdown().await;
+    directory
+}
+
+#[tokio::test]
+async fn check_says_what_a_server_would_start_with() {
+    let directory = written("check-good").await;
+    let ended = data(&["check"], &directory).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let lines: Vec<_> = ended.stdout.lines().collect();
+    assert!(lines[0].ends_with("snapshot.0  424 B  5 znodes up to 0x0  whole"), "{}", lines[0]);
+    assert!(lines[1].ends_with(" 6 transactions up to 0x6  whole"), "{}", lines[1]);
+    assert_eq!(
+        lines[2],
+        // Which counts the root twice, as the original does.
+        "A server would start with 10 znodes and 1 sessions at 0x6: the snapshot at 0x0, and 6 \
+         transactions."
+    );
+}
+
+#[tokio::test]
+async fn check_names_damage_with_file_and_offset_and_fails() {
+    let directory = written("check-damaged").await;
+    let path = directory.join("version-2/log.1");
+    let mut log = std::fs::read(&path).expect("it was written");
+    log[16 + 40] ^= 1;
+    std::fs::write(&path, log).expect("it can be changed");
+    let ended = data(&["check"], &directory).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.contains("log.1: offset 16: the checksum is"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("log.1: offset 16: the checksum is"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn check_takes_what_a_crash_leaves_for_what_it_is() {
+    let directory = written("check-torn").await;
+    let path = directory.join("version-2/log.1");
+    let log = std::fs::read(&path).expect("it was written");
+    std::fs::write(&path, &log[..log.len() - 1]).expect("it can be changed");
+    // As of a crash before the sync.
+    std::fs::remove_file(directory.join("version-2/zoolet.durable")).expect("it is there");
+    let ended = data(&["check"], &directory).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("5 transactions up to 0x5  torn at offset"), "{}", ended.stdout);
+    let after = std::fs::read(&path).expect("it is there");
+    assert_eq!(after.len(), log.len() - 1, "nothing is changed");
+}
+
+#[tokio::test]
+async fn what_is_exported_is_imported() {
+    let from = written("export-from").await;
+    let file = from.join("export.jsonl");
+    let file = file.to_str().expect("the name is text");
+    let ended = data(&["export", "/app", "--output", file], &from).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{}", ended.stderr);
+    let text = std::fs::read_to_string(file).expect("it was written");
+    assert!(text.contains(r#"{"path":"/app/bytes","data_base64":"/wA=""#), "{text}");
+    let to = directory("import-to");
+    let ended = data(&["import", file], &to).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "4 znodes imported, 1 ephemerals left out\n");
+    // And once more, over what is there.
+    let ended = data(&["import", file], &to).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+
+    let again = data(&["export"], &to).await.stdout;
+    let without_stat = |text: &str| -> Vec<String> {
+        let kept = |line: &&str| !line.contains("ephemeral_of");
+        let cut = |line: &str| line.split(",\"stat\"").next().unwrap_or_default().to_owned();
+        text.lines().filter(kept).map(cut).collect()
+    };
+    assert_eq!(without_stat(&again), without_stat(&text));
+}
+
+#[tokio::test]
+async fn a_bad_line_is_named() {
+    let to = directory("import-bad");
+    let cases = [
+        ("{\"path\":\"/a\"}\nnonsense", "line 2: expected"),
+        ("{\"path\":\"a\"}", "line 1: "),
+        ("{\"path\":\"/a\",\"dat\":\"x\"}", "unknown field `dat`"),
+        ("{\"path\":\"/a\",\"data_base64\":\"?\"}", "line 1: data_base64: "),
+        ("{\"path\":\"/a\",\"acl\":[\"x\"]}", "line 1: \"x\" is not SCHEME:ID:PERMISSIONS"),
+        ("{\"path\":\"/a\",\"kind\":{\"ttl_ms\":0}}", "line 1: ttl_ms must be more than 0"),
+    ];
+    for (text, expected) in cases {
+        let file = command::file("import-bad.jsonl", text);
+        let ended = data(&["import", file.to_str().expect("the name is text")], &to).await;
+        assert_eq!(ended.code, Some(1), "{text}");
+        assert!(ended.stderr.contains(expected), "{text}: {}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn compact_leaves_one_snapshot() {
+    let directory = written("compact").await;
+    let before = data(&["export"], &directory).await.stdout;
+    let ended = data(&["compact", "--compression", "gz"], &directory).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("2 files deleted, "), "{}", ended.stdout);
+    let names: Vec<_> = std::fs::read_dir(directory.join("version-2"))
+        .expect("it is there")
+        .map(|entry| entry.expect("it can be listed").file_name())
+        .collect();
+    let mut names = names;
+    names.sort();
+    assert_eq!(names, ["snapshot.6.gz", "zoolet.durable"]);
+    assert_eq!(data(&["export"], &directory).await.stdout, before);
+}
+
+#[tokio::test]
+async fn a_directory_in_use_is_neither_compacted_nor_imported_into() {
+    let directory = directory("compact-in-use");
+    let _server = Server::builder().data_dir(&directory).start().await.expect("it starts");
+    for args in [["compact"].as_slice(), &["import", "/dev/null"]] {
+        let ended = data(args, &directory).await;
+        assert_eq!(ended.code, Some(1));
+        let expected = format!("in use: the process {} uses it", std::process::id());
+        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn dumps_of_the_originals_files() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/data");
+    let path = |name: &str| folder.join(name).to_str().expect("the name is text").to_owned();
+    let log = run(&["data", "dump-log", &path("apache-3.8.log")]).await;
+    assert_eq!((log.code, log.stdout.lines().count()), (Some(0), 16), "{}", log.stderr);
+    assert!(log.stdout.contains("createTTL /soon (4 bytes)"), "{}", log.stdout);
+    let log = run(&["data", "dump-log", "--json", &path("apache-3.8.log")]).await;
+    assert!(log.stdout.contains(r#""ephemeral":true"#), "{}", log.stdout);
+    assert!(log.stdout.contains(r#""ttl_ms":60000"#), "{}", log.stdout);
+    let snapshot = run(&["data", "dump-snapshot", &path("apache-3.8.snapshot")]).await;
+    assert_eq!((snapshot.code, snapshot.stdout.lines().count()), (Some(0), 7));
+    let snapshot = run(&["data", "dump-snapshot", "--json", &path("apache-3.8.snapshot")]).await;
+    assert!(snapshot.stdout.contains(r#""data_base64":"AP8gYnl0ZXM=""#), "{}", snapshot.stdout);
+}
+
+#[tokio::test]
+async fn all_that_is_counted_is_counted_as_by_the_server() {
+    let directory = directory("counted");
+    let server = Server::builder().data_dir(&directory).start().await.expect("it starts");
+    let client = Client::connect(server.dialer()).await.expect("it is there");
+    client.create("/a").await.expect("it is new");
+    let znodes = server.totals().znodes;
+    server.shutdown().await;
+    let ended = data(&["compact"], &directory).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let check = data(&["check"], &directory).await.stdout;
+    assert!(check.contains(&format!("  {znodes} znodes up to 0x2  whole")), "{check}");
+    assert!(check.contains(&format!("would start with {znodes} znodes")), "{check}");
+    let dump = data(&["dump-snapshot"], &directory).await;
+    assert!(dump.stderr.contains(&format!("1 sessions, {znodes} znodes")), "{}", dump.stderr);
+}
+
+#[tokio::test]
+async fn a_directory_is_dumped_as_its_files_are() {
+    let directory = directory("dump-directory");
+    for path in ["/a", "/b"] {
+        // Each begins a log.
+        let server = Server::builder().data_dir(&directory).start().await.expect("it starts");
+        let client = Client::connect(server.dialer()).await.expect("it is there");
+        client.create(path).await.expect("it is new");
+        server.shutdown().await;
+    }
+    let log = data(&["dump-log"], &directory).await;
+    assert_eq!(log.code, Some(0), "{}", log.stderr);
+    let lines: Vec<_> = log.stdout.lines().collect();
+    assert_eq!((lines[0], lines[3]), ("log.1:", "log.3:"), "{lines:?}");
+    assert!(lines[2].contains("create2 /a") && lines[5].contains("create2 /b"), "{lines:?}");
+    let json = data(&["dump-log", "--json"], &directory).await.stdout;
+    assert_eq!(json.lines().filter(|line| line.contains(r#""file":"log.3""#)).count(), 2, "{json}");
+    let snapshot = data(&["dump-snapshot"], &directory).await;
+    assert!(snapshot.stdout.contains("/zookeeper/quota"), "{}", snapshot.stdout);
+
+    let empty = self::directory("dump-empty");
+    std::fs::create_dir_all(empty.join("version-2")).expect("it can be made");
+    let log = data(&["dump-log"], &empty).await;
+    assert_eq!((log.code, log.stdout.as_str()), (Some(0), ""), "{}", log.stderr);
+    let snapshot = data(&["dump-snapshot"], &empty).await;
+    assert!(snapshot.stderr.contains("there is no snapshot in"), "{}", snapshot.stderr);
+    assert_eq!(data(&["dump-log"], &empty.join("version-2")).await.code, Some(1));
+}
+
+#[tokio::test]
+async fn check_knows_what_was_cut_off_and_what_was_synced() {
+    let directory = written("check-mark").await;
+    let path = directory.join("version-2/log.1");
+    let log = std::fs::read(&path).expect("it was written");
+    std::fs::write(&path, &log[..log.len() - 1]).expect("it can be changed");
+    let ended = data(&["check"], &directory).await;
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(ended.stdout.contains("by moving zoolet.durable away"), "{}", ended.stdout);
+    std::fs::remove_file(directory.join("version-2/zoolet.durable")).expect("it is there");
+    let server = Server::builder().data_dir(&directory).start().await.expect("it was told to");
+    drop(server);
+    let ended = data(&["check"], &directory).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("  cut off a log that a crash had torn"), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn what_is_no_file_of_a_server_is_told() {
+    let nothing = directory("no-data").join("nothing");
+    let ended = data(&["check"], &nothing).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("has no directory version-2"), "{}", ended.stderr);
+    let file = command::file("no-log", "some notes");
+    let ended = run(&["data", "dump-log", file.to_str().expect("the name is text")]).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("not a transaction log"), "{}", ended.stderr);
+    let ended = run(&["data", "chek", "."]).await;
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("a similar subcommand exists: 'check'"), "{}", ended.stderr);
+}

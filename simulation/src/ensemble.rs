@@ -1,0 +1,138 @@
+//! A ZooKeeper ensemble of three servers, as its clients see it: a test double.
+//!
+//! Each member applies the committed transactions to a `zoolet_core::Core` of its own, as late as the run
+//! says. A member answers reads, watches and pings from its own state; writes and `sync` go to the
+//! leader, and the member answers them when it has applied what they wait for. How members agree is left
+//! out: there is one list of committed transactions, and the leader appends to it while it has a quorum.
+//!
+//! - `state` is the list and the members, `leader` what appends to the list; `step` is what one connection waits for.
+//! - `tracker` is what the leader knows of the life of sessions.
+//! - `trouble` is how a member lags, how it is cut off, and how the others elect a new leader.
+
+mod leader;
+mod state;
+mod step;
+mod tracker;
+mod trouble;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use fastrand::Rng;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use zoolet_core::ConnectionId;
+use zoolet_protocol::{Dial, Dialing, Disconnected, Transport};
+
+use self::state::State;
+pub(crate) use self::state::{MEMBERS, Terms};
+pub(crate) use self::trouble::{CutOff, Notice};
+use super::oracle::Oracle;
+
+/// Three servers that clients can connect to.
+#[derive(Clone)]
+pub(crate) struct Ensemble(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// Something changed, and with it perhaps the time at which the next thing happens.
+    changed: Notify,
+}
+
+#[allow(clippy::disallowed_methods, reason = "the time of the run is tokio's")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Ensemble {
+    pub(crate) fn new(rng: Rng, terms: Terms, oracle: Arc<Oracle>) -> Self {
+        let state = Mutex::new(State::new(rng, terms, oracle, now()));
+        Self(Arc::new(Shared { state, changed: Notify::new() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something, and lets happen what follows from it.
+    fn act<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let (result, wakers) = {
+            let mut state = self.state();
+            state.now = now();
+            let result = act(&mut state);
+            state.advance();
+            (result, std::mem::take(&mut state.wakers))
+        };
+        // A client that is woken may come back for the state at once.
+        wakers.iter().for_each(std::task::Waker::wake_by_ref);
+        self.0.changed.notify_one();
+        result
+    }
+
+    /// Lets happen what happens by time, for ever.
+    pub(crate) async fn live(self) {
+        loop {
+            let next = self.state().next_deadline();
+            tokio::select! {
+                biased;
+                () = self.0.changed.notified() => {}
+                () = tokio::time::sleep_until(next) => self.act(|_| ()),
+            }
+        }
+    }
+
+    /// Looks at the state.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.state())
+    }
+
+    /// Changes how things stand between the members.
+    pub(crate) fn trouble(&self, trouble: impl FnOnce(&mut State)) {
+        self.act(trouble);
+    }
+}
+
+impl Dial for Ensemble {
+    fn dial(&self) -> Dialing {
+        let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let opened = self.act(|state| state.open()).ok_or_else(refused);
+        let side = opened.map(|id| ClientSide { ensemble: self.clone(), id });
+        let dialed = side.map(|side| -> Box<dyn Transport> { Box::new(side) });
+        Box::pin(std::future::ready(dialed))
+    }
+
+    fn servers(&self) -> usize {
+        MEMBERS
+    }
+}
+
+/// What a client has of a connection to a member.
+struct ClientSide {
+    ensemble: Ensemble,
+    id: ConnectionId,
+}
+
+impl Transport for ClientSide {
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
+        self.ensemble.act(|state| state.take_in(self.id, &frame))
+    }
+
+    fn flush(&self) -> Result<(), Disconnected> {
+        Ok(())
+    }
+
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.ensemble.state().poll_receive(self.id, context)
+    }
+}
+
+impl Drop for ClientSide {
+    fn drop(&mut self) {
+        self.ensemble.act(|state| state.forget(self.id));
+    }
+}

@@ -1,0 +1,93 @@
+//! What the leader knows of the life of sessions: when each was last heard of, and over which connection
+//! it is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zoolet_core::ConnectionId;
+use zoolet_protocol::SessionId;
+
+/// All sessions, as the leader knows them.
+#[derive(Debug)]
+pub(super) struct Tracker {
+    start: Instant,
+    tick: Duration,
+    sessions: BTreeMap<SessionId, Tracked>,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    timeout: Duration,
+    expires: Instant,
+    /// The connection that took the session up last. Requests of another are of a client that moved.
+    owner: Option<ConnectionId>,
+    /// It has expired. Nothing brings it back, even before its end is committed.
+    is_closing: bool,
+}
+
+impl Tracker {
+    pub(super) fn new(start: Instant, tick: Duration) -> Self {
+        Self { start, tick, sessions: BTreeMap::new() }
+    }
+
+    /// The first tick boundary after a time, as in ZooKeeper's `ExpiryQueue`.
+    fn boundary(&self, time: Instant) -> Instant {
+        let ticks = (time - self.start).as_millis() / self.tick.as_millis() + 1;
+        self.start + self.tick * u32::try_from(ticks).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        session: SessionId,
+        timeout_ms: i32,
+        owner: Option<ConnectionId>,
+        now: Instant,
+    ) {
+        let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
+        let expires = self.boundary(now + timeout);
+        let tracked = Tracked { timeout, expires, owner, is_closing: false };
+        self.sessions.insert(session, tracked);
+    }
+
+    pub(super) fn end(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+    }
+
+    pub(super) fn is_alive(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|tracked| !tracked.is_closing)
+    }
+
+    /// Whether a connection is the one over which the session is.
+    pub(super) fn is_owner(&self, session: SessionId, connection: ConnectionId) -> bool {
+        let owner = self.sessions.get(&session).and_then(|tracked| tracked.owner);
+        owner.is_none_or(|owner| owner == connection)
+    }
+
+    /// A connection takes the session up.
+    pub(super) fn own(&mut self, session: SessionId, connection: ConnectionId) {
+        if let Some(tracked) = self.sessions.get_mut(&session) {
+            tracked.owner = Some(connection);
+        }
+    }
+
+    /// The leader has heard of the session.
+    pub(super) fn touch(&mut self, session: SessionId, now: Instant) {
+        let Some(timeout) = self.sessions.get(&session).map(|tracked| tracked.timeout) else {
+            return;
+        };
+        let expires = self.boundary(now + timeout);
+        if let Some(tracked) = self.sessions.get_mut(&session) {
+            tracked.expires = tracked.expires.max(expires);
+        }
+    }
+
+    /// The sessions whose time is over, and whose end is not committed.
+    pub(super) fn expired(&mut self, now: Instant) -> Vec<SessionId> {
+        for tracked in self.sessions.values_mut() {
+            tracked.is_closing |= tracked.expires <= now;
+        }
+        let closing = self.sessions.iter().filter(|(_, tracked)| tracked.is_closing);
+        closing.map(|(session, _)| *session).collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! Runs the simulation over many seeds, or one of them again.
+//!
+//! ```console
+//! $ cargo run --release -p zoolet-simulation -- --seeds 0..100000 --jobs 2
+//! $ cargo run --release -p zoolet-simulation -- --ensemble --seeds 0..100000 --jobs 2
+//! $ cargo run --release -p zoolet-simulation -- --seed 17 --trace
+//! ```
+
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use zoolet_simulation::{Bug, Failure, Options, Part, run, sweep};
+
+/// A ZooKeeper server, its disk, its clients and their locks, with crashes and cut connections, all
+/// from a seed.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The seeds to run, as FIRST..END.
+    #[arg(long, value_parser = seeds, default_value = "0..1000")]
+    seeds: Range<u64>,
+    /// One seed, instead of many.
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// How many threads run seeds.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// An ensemble of three servers that lag and are cut off, instead of one that crashes.
+    #[arg(long)]
+    ensemble: bool,
+    /// What is switched off.
+    #[arg(long, value_delimiter = ',')]
+    without: Vec<Part>,
+    /// How many clients there are.
+    #[arg(long)]
+    clients: Option<usize>,
+    /// How many things each client does.
+    #[arg(long)]
+    operations: Option<usize>,
+    /// How long things go wrong, in seconds of the run's clock.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// A bug to be put in.
+    #[arg(long)]
+    bug: Option<Bug>,
+    /// Shows the end of what went over the wire. Of one seed.
+    #[arg(long)]
+    trace: bool,
+}
+
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let (first, end) = text.split_once("..").ok_or("give FIRST..END")?;
+    let number = |text: &str| text.parse().map_err(|_| format!("{text} is no number"));
+    Ok(number(first)?..number(end)?)
+}
+
+#[allow(clippy::disallowed_methods, reason = "the time that it takes is shown")]
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let base = if arguments.ensemble { Options::ensemble() } else { Options::default() };
+    let options = Options {
+        is_ensemble: base.is_ensemble,
+        without: arguments.without.iter().copied().collect(),
+        clients: arguments.clients.unwrap_or(base.clients),
+        operations: arguments.operations.unwrap_or(base.operations),
+        seconds: arguments.seconds.unwrap_or(base.seconds),
+        bug: arguments.bug,
+        keeps_trace: arguments.trace && arguments.seed.is_some(),
+    };
+    if let Some(seed) = arguments.seed {
+        return run_one(seed, options);
+    }
+    let start = Instant::now();
+    let show = |count: u64| {
+        if count.is_multiple_of(10_000) {
+            println!("{count} seeds in {:?}", start.elapsed());
+        }
+    };
+    let swept = sweep(arguments.seeds, arguments.jobs, &options, show);
+    println!("{} seeds, {} messages compared, {:?}", swept.seeds, swept.messages, start.elapsed());
+    for (what, count) in &swept.counts {
+        println!("{count:>12} {what}");
+    }
+    match swept.failure {
+        Some(failure) => told(failure),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+fn run_one(seed: u64, options: Options) -> ExitCode {
+    let verdict = run(seed, &options);
+    verdict.trace.iter().for_each(|line| println!("{line}"));
+    println!("{} messages, hash {:016x}", verdict.messages, verdict.hash);
+    match verdict.violation {
+        Some(_) if options.keeps_trace => {
+            println!("{}", Failure { seed, options, verdict }.report());
+            ExitCode::FAILURE
+        }
+        Some(_) => told(Failure { seed, options, verdict }),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+/// Shows a failure, and the least of it.
+fn told(failure: Failure) -> ExitCode {
+    println!("{}", failure.report());
+    println!("looking for less ..");
+    println!("{}", failure.shrink().report());
+    ExitCode::FAILURE
+}
