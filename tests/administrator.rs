@@ -1,21 +1,19 @@
 //! What the recipes do when an administrator deletes their znodes at the worst moment, and where
 //! access control lists keep them from looking.
 
-mod wire;
-
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use wire::counting::Counting;
-use wire::stage::{connect, counted, server};
 use zoolet::protocol::{Acl, OpCode, Permissions};
 use zoolet::testing::TestServer;
 use zoolet::{
     Client, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2,
     MultiGuard, SequentialMultiLock, Server,
 };
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::stage::{connect, counted, server};
 
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,11 +1,8 @@
 //! Locks of all kinds behind one trait, and several of any kind as one.
 
-mod wire;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use wire::stage::{counted, poll_times, server};
 use zoolet::client::Client;
 use zoolet::protocol::{ErrorCode, OpCode};
 use zoolet::{
@@ -13,6 +10,7 @@ use zoolet::{
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockError, LockGuard, LockState,
     SequentialMultiLock, Server,
 };
+use zoolet_test_support::stage::{counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);

@@ -3,18 +3,16 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-mod wire;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use wire::{Local, Tcp, create, encoded, exists, listening_server, ping, set_data};
 use zoolet::Config;
 use zoolet::protocol::{
     AddWatch, ConnectRequest, ConnectResponse, CreateFlags, Encode, ErrorCode, OpCode, Password,
     Request, RequestHeader, Response, Watch, WatchMode, Write, Xid, Zxid,
 };
+use zoolet_test_support::{Local, Tcp, create, encoded, exists, listening_server, ping, set_data};
 
 /// A client that is there before, and is asked afterwards.
 struct Witness(Tcp);
@@ -213,7 +211,7 @@ async fn paths_with_every_forbidden_character_are_refused() {
         let (header, _) = client.call(&create(path, CreateFlags::PERSISTENT)).await;
         assert!(header.err != ErrorCode::OK, "{path:?}");
     }
-    assert!(wire::is_there(&mut client, "/").await);
+    assert!(zoolet_test_support::is_there(&mut client, "/").await);
 }
 
 #[tokio::test]

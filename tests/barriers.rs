@@ -2,14 +2,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::counting::Counting;
-use wire::stage::{connect, server};
 use zoolet::client::Client;
 use zoolet::{DistributedBarrier, LockError, Server};
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::stage::{connect, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,18 +1,16 @@
 //! That a client is never led back behind what it has heard: what a handshake reports, and what is
 //! read before an event without a zxid lets anyone in.
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::follower::Follower;
-use wire::stage::{connect, server};
 use zoolet::client::{Client, Watched};
 use zoolet::protocol::{Delete, EventType, Expect, MultiOp, OpCode, Zxid};
 use zoolet::{
     DistributedDoubleBarrier, Guard, InterProcessMutex, InterProcessReadWriteLock, LockError,
     Server,
 };
+use zoolet_test_support::follower::Follower;
+use zoolet_test_support::stage::{connect, server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);
@@ -29,7 +27,7 @@ fn mutex(client: &Client) -> InterProcessMutex {
 }
 
 fn set(path: &str) -> MultiOp {
-    wire::set_data(path, b"new")
+    zoolet_test_support::set_data(path, b"new")
 }
 
 fn delete(path: &str) -> MultiOp {

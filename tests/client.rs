@@ -2,12 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::stage::{connect, server};
-use wire::writes::CountedWrites;
 use zoolet::client::{
     Client, ConnectError, ConnectionState, CreateMode, Error, Parents, RetryPolicy,
 };
@@ -15,10 +11,12 @@ use zoolet::protocol::{
     Dial, Dialing, ErrorCode, EventType, MultiOp, MultiResult, SetData, WatchMode,
 };
 use zoolet::{Config, Server};
+use zoolet_test_support::stage::{connect, server};
+use zoolet_test_support::writes::CountedWrites;
 
 #[tokio::test]
 async fn what_is_written_is_read_in_process_and_over_tcp() {
-    let (server, address) = wire::listening_server(Config::default()).await;
+    let (server, address) = zoolet_test_support::listening_server(Config::default()).await;
     let local = connect(&server).await;
     let remote = Client::connect(address.to_string().as_str()).await.unwrap();
     for (client, path) in [(&local, "/local"), (&remote, "/remote")] {
@@ -40,7 +38,7 @@ async fn what_is_written_is_read_in_process_and_over_tcp() {
 #[tokio::test]
 async fn a_session_that_is_shorter_than_was_asked_for_is_kept_alive() {
     let config = Config { tick_time_ms: 50, ..Config::default() };
-    let (_server, address) = wire::listening_server(config).await;
+    let (_server, address) = zoolet_test_support::listening_server(config).await;
     let client = Client::connect(address.to_string().as_str()).await.unwrap();
     assert_eq!(client.session_timeout(), Duration::from_secs(1));
     let session = client.session_id();
@@ -311,7 +309,7 @@ async fn a_server_in_process_that_is_gone_fails_its_clients_at_once() {
 #[tokio::test]
 async fn a_frame_above_the_limit_costs_the_connection_in_process_as_over_tcp() {
     let config = Config { frame_bytes_max: 4_000, ..Config::default() };
-    let (server, address) = wire::listening_server(config).await;
+    let (server, address) = zoolet_test_support::listening_server(config).await;
     let remote = Client::connect(address.to_string().as_str()).await.unwrap();
     for (client, path) in [(connect(&server).await, "/local"), (remote, "/remote")] {
         client.create(path).data(vec![0; 3_000]).await.unwrap();
@@ -327,7 +325,7 @@ async fn a_frame_above_the_limit_costs_the_connection_in_process_as_over_tcp() {
 #[tokio::test]
 async fn a_client_is_told_when_its_server_goes_and_comes_back() {
     let config = Config { tick_time_ms: 100, ..Config::default() };
-    let (server, address) = wire::listening_server(config).await;
+    let (server, address) = zoolet_test_support::listening_server(config).await;
     let client = Client::builder()
         .retry_policy(RetryPolicy::forever(Duration::from_millis(10)))
         .session_timeout(Duration::from_millis(500))
@@ -392,7 +390,7 @@ async fn a_task_that_only_asks_lets_others_have_their_turn() {
 async fn what_is_asked_after_answers_that_came_together_is_written_together() {
     const DEPTH: usize = 16;
     const ROUNDS: usize = 100;
-    let (_server, address) = wire::listening_server(Config::default()).await;
+    let (_server, address) = zoolet_test_support::listening_server(Config::default()).await;
     let dialer = CountedWrites::new(address.to_string().parse().unwrap());
     let client = Client::connect(dialer.clone()).await.unwrap();
     dialer.take();
@@ -422,7 +420,8 @@ async fn what_is_asked_after_answers_that_came_together_is_written_together() {
 #[test]
 fn what_is_given_up_just_before_the_runtime_ends_leaves() {
     let servers = tokio::runtime::Runtime::new().unwrap();
-    let (server, address) = servers.block_on(wire::listening_server(Config::default()));
+    let (server, address) =
+        servers.block_on(zoolet_test_support::listening_server(Config::default()));
     // The task that drives the client has no second turn before all is given up.
     let mut clients = tokio::runtime::Builder::new_current_thread();
     let clients = clients.enable_all().event_interval(1).build().unwrap();

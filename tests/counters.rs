@@ -2,14 +2,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::counting::Counting;
-use wire::stage::{connect, server};
 use zoolet::client::{Client, Error, RetryPolicy};
 use zoolet::{Change, DistributedAtomicLong, InterProcessMutex, Server, ValueError};
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::stage::{connect, server};
 
 #[tokio::test(start_paused = true)]
 async fn no_change_of_many_is_lost() {

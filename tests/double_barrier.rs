@@ -3,8 +3,6 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-mod wire;
-
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,10 +11,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use wire::stage::{connect, counted, server};
 use zoolet::client::{Client, CreateMode, Parents};
 use zoolet::protocol::{ErrorCode, OpCode, SessionId};
 use zoolet::{DistributedDoubleBarrier, LockError, Membership, Server};
+use zoolet_test_support::stage::{connect, counted, server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);

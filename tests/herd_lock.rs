@@ -1,18 +1,16 @@
 //! The two locks with the herd effect: what they exclude and survive as any lock, and what they cost,
 //! counted beside the mutex.
 
-mod wire;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wire::stage::{connect, counted, poll_times, server};
 use zoolet::client::Client;
 use zoolet::protocol::{MultiOp, SetData, Zxid};
 use zoolet::{
     HerdLock, InterProcessLock, InterProcessMutex, LockError, LockState, Owner, Revoker, Server,
 };
+use zoolet_test_support::stage::{connect, counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PATH: &str = "/locks/a";

@@ -3,16 +3,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::counting::Counting;
-use wire::follower::{Follower, Quorum};
-use wire::stage::{connect, counted, server};
 use zoolet::client::{Client, ConnectionState};
 use zoolet::protocol::{ErrorCode, EventType, MultiOp};
 use zoolet::{LeaderLatch, LockError, Server, Term};
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::follower::{Follower, Quorum};
+use zoolet_test_support::stage::{connect, counted, server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);
@@ -309,7 +307,9 @@ async fn a_write_of_a_leader_is_refused_when_another_leads() {
     let admin = connect(&server).await;
     admin.create("/state").data("new").await.unwrap();
     let (a, b) = (latch(&server, "a").await, latch(&server, "b").await);
-    let write = |data: &'static [u8]| -> Vec<MultiOp> { vec![wire::set_data("/state", data)] };
+    let write = |data: &'static [u8]| -> Vec<MultiOp> {
+        vec![zoolet_test_support::set_data("/state", data)]
+    };
     let first = leads_soon(&a).await;
     first.transaction(write(b"by a")).await.unwrap();
     admin.delete(first.path()).await.unwrap();

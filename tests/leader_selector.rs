@@ -1,18 +1,16 @@
 //! The leader selector on a server in process: its function runs in one at a time, is stopped when
 //! the leadership is not certain any more, and hands over when it returns.
 
-mod wire;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use wire::counting::Counting;
-use wire::stage::{connect, server};
 use zoolet::client::Client;
 use zoolet::protocol::ErrorCode;
 use zoolet::{InterProcessMutex, LeaderSelector, LockError, Requeue, Server, Term};
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::stage::{connect, server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);

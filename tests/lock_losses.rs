@@ -1,8 +1,6 @@
 //! How a lock is lost, given up and had again, and that nobody is let in beside its holder or left
 //! waiting meanwhile. Each of these went wrong once.
 
-mod wire;
-
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,14 +8,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use wire::counting::Counting;
-use wire::stage::{connect, counted, server};
 use zoolet::client::{Client, RetryPolicy};
 use zoolet::protocol::{Acl, OpCode, Permissions};
 use zoolet::{
     Config, Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError, LockState, Server,
 };
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::stage::{connect, counted, server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);
@@ -289,7 +287,7 @@ async fn lines_are_told_apart_by_where_they_are() {
 
 #[tokio::test]
 async fn a_server_that_accepts_and_says_nothing_is_given_up() {
-    let (_server, address) = wire::listening_server(Config::default()).await;
+    let (_server, address) = zoolet_test_support::listening_server(Config::default()).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let hosts = format!("{},{address}", silent.local_addr().unwrap());
     // Whichever of the two comes first.

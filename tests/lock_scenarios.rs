@@ -1,13 +1,9 @@
 //! The scenarios of Curator's own tests of locks, by their names, for locks of all kinds.
 
-mod wire;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::time::Duration;
 
-use wire::counting::Counting;
-use wire::stage::{counted, server};
 use zoolet::client::{Client, CreateMode, Error, Parents};
 use zoolet::protocol::{Acl, ErrorCode, OpCode, Permissions};
 use zoolet::testing::{RequestFilter, TestServer};
@@ -15,6 +11,8 @@ use zoolet::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex, LockError, LockState, Owner, SequentialMultiLock, Server,
 };
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::stage::{counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);

@@ -1,12 +1,10 @@
 //! Several mutexes as one, on a server in process.
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::stage::{counted, server};
 use zoolet::protocol::OpCode;
 use zoolet::{InterProcessMultiLock, InterProcessMutex, LockError, Owner};
+use zoolet_test_support::stage::{counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 

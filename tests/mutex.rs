@@ -2,16 +2,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-mod wire;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wire::stage::{connect, counted, poll_times, server};
 use zoolet::client::{Client, CreateMode};
 use zoolet::protocol::{MultiOp, OpCode, SetData, Zxid};
 use zoolet::{InterProcessMutex, LockError, LockState, Owner, Server};
+use zoolet_test_support::stage::{connect, counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,8 +1,6 @@
 //! Who holds a lock: each acquire by itself, whatever task makes it; again by a guard or an owner; and
 //! what a task is told that waits for itself.
 
-mod wire;
-
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,13 +8,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use wire::stage::{connect, counted, server};
 use zoolet::client::Client;
 use zoolet::{
     Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockError, LockState, Owner,
     SequentialMultiLock, Server,
 };
+use zoolet_test_support::stage::{connect, counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.

@@ -1,8 +1,6 @@
 //! Until when a lock is held, as far as can be known: what proves it, what it costs, and that all that
 //! tells of it agrees.
 
-mod wire;
-
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,9 +8,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use wire::counting::Counting;
-use wire::follower::{Follower, Quorum};
-use wire::stage::{connect, server};
 use zoolet::client::{Client, ConnectionState, Watched};
 use zoolet::protocol::{Acl, OpCode, Permissions, SessionId};
 use zoolet::{
@@ -20,6 +15,9 @@ use zoolet::{
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,
     LeaderSelector, LockError, LockState, Requeue, Server,
 };
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::follower::{Follower, Quorum};
+use zoolet_test_support::stage::{connect, server};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,14 +1,10 @@
 //! What comes to be held is proved first: after a long wait, and after an answer was lost.
 
-mod wire;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use wire::follower::{Follower, Quorum};
-use wire::stage::{connect, server};
 use zoolet::client::{self, Client};
 use zoolet::protocol::OpCode;
 use zoolet::{
@@ -16,6 +12,8 @@ use zoolet::{
     InterProcessReadWriteLock, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector, LockError,
     LockState, Requeue, SequentialMultiLock, Server,
 };
+use zoolet_test_support::follower::{Follower, Quorum};
+use zoolet_test_support::stage::{connect, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The session timeout.

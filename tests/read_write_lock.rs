@@ -1,15 +1,13 @@
 //! The read-write lock on a server in process: the seventeen cases of who comes after whom, and what
 //! readers cost behind writers.
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::counting::Counting;
-use wire::stage::{counted, server};
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet::{Guard, InterProcessReadWriteLock, LockError, Owner, Server};
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::stage::{counted, server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);

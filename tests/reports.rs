@@ -1,15 +1,13 @@
 //! The four-letter words whose answers are longer than what is taken from the state at once.
 
-mod wire;
-
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use wire::{Tcp, create, exists_and_watch, listening_server};
 use zoolet::protocol::{ConnectRequest, CreateFlags};
 use zoolet::{Config, FourLetterWhitelist};
+use zoolet_test_support::{Tcp, create, exists_and_watch, listening_server};
 
 /// More than two slices.
 const MANY: usize = 2_500;

@@ -1,16 +1,14 @@
 //! Holders that are asked to give their locks up: who hears of it, what it costs, what is left.
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::stage::{counted, server};
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet::{
     Guard, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, LockError, LockGuard,
     LockState, Revoker,
 };
+use zoolet_test_support::stage::{counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);

@@ -1,18 +1,16 @@
 //! The semaphore on a server in process: what it lets in, what it costs, and what it survives.
 
-mod wire;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wire::counting::Counting;
-use wire::stage::{counted, poll_times, server};
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet::{
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, LockState, Server, SharedCount,
 };
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::stage::{counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,14 +1,12 @@
 //! The scenarios of Curator's own tests of the semaphore, by their names.
 
-mod wire;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wire::stage::{counted, server};
 use zoolet::client::Client;
 use zoolet::{InterProcessSemaphoreV2, LockError, LockState, Server};
+use zoolet_test_support::stage::{counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);

@@ -3,19 +3,17 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-mod wire;
-
 use std::time::Duration;
 
 use tokio::time::{Instant, advance};
-use wire::{
-    Local, Tcp, create, create_as, exists_and_watch, is_there, listening_server, ping, set_data,
-};
 use zoolet::protocol::{
     ConnectRequest, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, Lookup, MultiOp,
     Read, Request, SessionId, WatchedEvent, Write, Xid, Zxid, encode_request,
 };
 use zoolet::{Config, Server, WallTime};
+use zoolet_test_support::{
+    Local, Tcp, create, create_as, exists_and_watch, is_there, listening_server, ping, set_data,
+};
 
 fn deleted(path: &str) -> Option<WatchedEvent> {
     Some(WatchedEvent::new(EventType::NODE_DELETED, path))

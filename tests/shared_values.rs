@@ -1,15 +1,13 @@
 //! The shared value and the shared count on a server in process: that copies follow and never go
 //! back, whatever happens to connections, sessions and the znode.
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::counting::Counting;
-use wire::stage::{connect, server};
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet::{SharedCount, SharedValue, ValueError};
+use zoolet_test_support::counting::Counting;
+use zoolet_test_support::stage::{connect, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zoolet::client::{Client, ConnectionState};
 
-use super::command::{Running, run, within_limit};
+use crate::process::{Running, run, within_limit};
 
 /// A server with a test control, and where that is.
 async fn start() -> (Running, SocketAddr) {

@@ -1,7 +1,6 @@
 //! Runs that were recorded by the test kit, repeated as golden scripts: on the core, on our server over
 //! TCP and on Apache's, to the line.
 
-#[path = "recordings/runs.rs"]
 mod runs;
 
 use std::pin::Pin;

@@ -2,21 +2,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-#[path = "testing/connections.rs"]
 mod connections;
-#[path = "testing/freezes.rs"]
 mod freezes;
-#[path = "testing/lifecycle.rs"]
 mod lifecycle;
-#[path = "testing/messages.rs"]
 mod messages;
-#[path = "testing/recipes.rs"]
 mod recipes;
-#[path = "testing/scale.rs"]
 mod scale;
-#[path = "testing/storm.rs"]
 mod storm;
-#[path = "testing/time.rs"]
 mod time;
 
 use std::time::Duration;

@@ -1,14 +1,12 @@
 //! The command `zoolet data`, as an administrator runs it.
 
-mod command;
-
 use std::path::{Path, PathBuf};
 
 use zoolet::Server;
 use zoolet::client::{Client, CreateMode};
 use zoolet::protocol::{Acl, Id, Permissions};
 
-use self::command::{Ended, directory, run};
+use crate::process::{Ended, directory, run};
 
 async fn data(args: &[&str], directory: &Path) -> Ended {
     let directory = directory.to_str().expect("the name is text");
@@ -113,7 +111,7 @@ async fn a_bad_line_is_named() {
         ("{\"path\":\"/a\",\"kind\":{\"ttl_ms\":0}}", "line 1: ttl_ms must be more than 0"),
     ];
     for (text, expected) in cases {
-        let file = command::file("import-bad.jsonl", text);
+        let file = crate::process::file("import-bad.jsonl", text);
         let ended = data(&["import", file.to_str().expect("the name is text")], &to).await;
         assert_eq!(ended.code, Some(1), "{text}");
         assert!(ended.stderr.contains(expected), "{text}: {}", ended.stderr);
@@ -234,7 +232,7 @@ async fn what_is_no_file_of_a_server_is_told() {
     let ended = data(&["check"], &nothing).await;
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("has no directory version-2"), "{}", ended.stderr);
-    let file = command::file("no-log", "some notes");
+    let file = crate::process::file("no-log", "some notes");
     let ended = run(&["data", "dump-log", file.to_str().expect("the name is text")]).await;
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("not a transaction log"), "{}", ended.stderr);

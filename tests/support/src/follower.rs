@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use zoolet::Dialer;
-use zoolet::protocol::{
+use zoolet_protocol::{
     ConnectRequest, ConnectResponse, Dial, Dialing, Disconnected, Incoming, OpCode, Request,
     Searching, Transport, Xid, Zxid, decode_all, decode_incoming, decode_request, encode_event,
 };
+use zoolet_server::Dialer;
 
-use super::encoded;
+use crate::encoded;
 
 /// A server of an ensemble, as one client sees it. The transport does not say that the server is a
 /// single node.
 #[derive(Clone)]
-pub(crate) struct Follower {
+pub struct Follower {
     dialer: Dialer,
     state: Arc<Mutex<State>>,
 }
@@ -39,7 +39,7 @@ struct State {
 
 /// How a server stands with the others.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quorum {
+pub enum Quorum {
     /// What is written is committed.
     #[default]
     There,
@@ -52,62 +52,63 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Follower {
-    pub(crate) fn new(dialer: Dialer) -> Self {
+    /// Dials the server of this dialer.
+    pub fn new(dialer: Dialer) -> Self {
         Self { dialer, state: Arc::default() }
     }
 
     /// From now on no event has a zxid, as from a server before 3.9.
-    pub(crate) fn send_no_event_zxid(&self) {
+    pub fn send_no_event_zxid(&self) {
         lock(&self.state).sends_no_event_zxid = true;
     }
 
     /// Cuts the connection when the next request of an operation is sent, which does not arrive.
-    pub(crate) fn cut_at(&self, op: OpCode) {
+    pub fn cut_at(&self, op: OpCode) {
         lock(&self.state).cut_at = Some(op);
     }
 
     /// Cuts the connection behind the next request of an operation: it arrives, and its answer is lost.
-    pub(crate) fn cut_behind(&self, op: OpCode) {
+    pub fn cut_behind(&self, op: OpCode) {
         lock(&self.state).cut_behind = Some(op);
     }
 
     /// Cuts the connection after so many events more.
-    pub(crate) fn cut_after_events(&self, events: usize) {
+    pub fn cut_after_events(&self, events: usize) {
         lock(&self.state).cut_after_events = Some(events);
     }
 
     /// Cuts the next connection when the first of its `setWatches` was answered.
-    pub(crate) fn cut_after_set_watches(&self) {
+    pub fn cut_after_set_watches(&self) {
         lock(&self.state).cut_after_set_watches = true;
     }
 
     /// Whether new connections are refused.
-    pub(crate) fn refuse(&self, refuses: bool) {
+    pub fn refuse(&self, refuses: bool) {
         lock(&self.state).refuses = refuses;
     }
 
     /// Whether those who connect from now on find a server that serves reads only.
-    pub(crate) fn serve_reads_only(&self, reads_only: bool) {
+    pub fn serve_reads_only(&self, reads_only: bool) {
         lock(&self.state).serves_reads_only = reads_only;
     }
 
     /// From now on the server stands so with the others.
-    pub(crate) fn set_quorum(&self, quorum: Quorum) {
+    pub fn set_quorum(&self, quorum: Quorum) {
         lock(&self.state).quorum = quorum;
     }
 
     /// The handshakes so far.
-    pub(crate) fn handshakes(&self) -> Vec<ConnectRequest> {
+    pub fn handshakes(&self) -> Vec<ConnectRequest> {
         lock(&self.state).handshakes.clone()
     }
 
     /// The requests since the last call, in their order, handshakes apart.
-    pub(crate) fn take_requests(&self) -> Vec<OpCode> {
+    pub fn take_requests(&self) -> Vec<OpCode> {
         std::mem::take(&mut lock(&self.state).requests)
     }
 
     /// As [`Follower::take_requests`], without pings.
-    pub(crate) fn take_requests_but_pings(&self) -> Vec<OpCode> {
+    pub fn take_requests_but_pings(&self) -> Vec<OpCode> {
         let mut requests = self.take_requests();
         requests.retain(|op| *op != OpCode::PING);
         requests

@@ -2,8 +2,6 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod command;
-
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,7 +12,7 @@ use zoolet::client::Client;
 use zoolet::protocol::{Acl, Id, Permissions};
 use zoolet::{Config, Server};
 
-use self::command::{Ended, within_limit};
+use crate::process::{Ended, command, ended, send, within_limit};
 
 /// A server in this process, and a client of it.
 struct Stage {
@@ -106,28 +104,14 @@ impl Holder {
     }
 
     async fn send(&self, signal: &str) {
-        let pid = self.child.id().unwrap().to_string();
-        send(signal, &pid).await;
+        send(signal, self.child.id().unwrap()).await;
     }
 }
 
-async fn send(signal: &str, pid: &str) {
-    let status = Command::new("kill").args([&format!("-{signal}"), pid]).status();
-    assert!(within_limit(status).await.unwrap().success());
-}
-
 fn lock(server: &str, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zoolet"));
-    command.arg("lock").args(args).env("ZOOLET_SERVER", server).kill_on_drop(true);
-    command.env_remove("RUST_LOG");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = command(&[&["lock"], args].concat());
+    command.env("ZOOLET_SERVER", server);
     command
-}
-
-async fn ended(mut command: Command) -> Ended {
-    let output = within_limit(command.output()).await.unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 fn new_path(name: &str) -> PathBuf {
@@ -343,7 +327,7 @@ async fn what_does_not_stop_is_killed_with_all_that_it_started() {
     let mut holder = stage.start(&args).await;
     let started = holder.next_line().await.unwrap();
     let znode = holder.next_line().await.unwrap();
-    send("0", &started).await;
+    send("0", started.parse().unwrap()).await;
     stage.client.delete(&znode).await.unwrap();
     assert_eq!(holder.status().await, Some(75));
     // Both have had stdout.
@@ -430,7 +414,7 @@ async fn a_signal_ends_the_waiting_and_nothing_stays_in_line() {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let mut waiting = stage.command(&["/locks/a", "--", "true"]).spawn().unwrap();
         stage.line_of("/locks/a", 2).await;
-        send(signal, &waiting.id().unwrap().to_string()).await;
+        send(signal, waiting.id().unwrap()).await;
         let status = within_limit(waiting.wait()).await.unwrap();
         assert_eq!(status.code(), Some(code), "{signal}");
         assert_eq!(stage.names("/locks/a").await.len(), 1);

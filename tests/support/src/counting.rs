@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use zoolet::Dialer;
-use zoolet::protocol::{
+use zoolet_protocol::{
     Dial, Dialing, Disconnected, Incoming, OpCode, Transport, decode_incoming, decode_request,
 };
+use zoolet_server::Dialer;
 
 /// What is done before the next request of an operation arrives.
 type Interference = (OpCode, Box<dyn FnOnce() + Send>);
 
-/// Counts, and cuts connections when it is told to.
+/// Counts requests and events, and cuts connections when it is told to.
 #[derive(Debug, Clone)]
-pub(crate) struct Counting {
+pub struct Counting {
     dialer: Dialer,
     counts: Arc<Counts>,
 }
@@ -43,57 +43,59 @@ impl std::fmt::Debug for Counts {
 }
 
 impl Counting {
-    pub(crate) fn new(dialer: Dialer) -> Self {
+    /// Dials the server of this dialer.
+    pub fn new(dialer: Dialer) -> Self {
         let counts = Counts { answers_left: AtomicIsize::new(-1), ..Counts::default() };
         Self { dialer, counts: Arc::new(counts) }
     }
 
     /// The requests since the last call, by operation, pings and handshakes apart.
-    pub(crate) fn take_requests(&self) -> Vec<(OpCode, usize)> {
+    pub fn take_requests(&self) -> Vec<(OpCode, usize)> {
         std::mem::take(&mut *self.counts.requests.lock().expect("nobody panics while counting"))
             .into_iter()
             .collect()
     }
 
-    pub(crate) fn take_events(&self) -> usize {
+    /// The number of events since the last call.
+    pub fn take_events(&self) -> usize {
         self.counts.events.swap(0, Ordering::SeqCst)
     }
 
     /// What is sent from now on arrives, and its answers do not; the next look tells the client
     /// that the connection is gone.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.counts.is_cut.store(true, Ordering::SeqCst);
     }
 
     /// As [`Counting::cut`], after this many answers more.
-    pub(crate) fn cut_after(&self, answers: isize) {
+    pub fn cut_after(&self, answers: isize) {
         self.counts.answers_left.store(answers, Ordering::SeqCst);
     }
 
     /// As [`Counting::cut_after`], but the client knows of it as soon as it has the last answer.
-    pub(crate) fn cut_right_after(&self, answers: isize) {
+    pub fn cut_right_after(&self, answers: isize) {
         self.counts.cuts_with_the_last.store(true, Ordering::SeqCst);
         self.cut_after(answers);
     }
 
     /// The next so many multis do not arrive, and with each the connection is gone.
-    pub(crate) fn lose_multis(&self, count: usize) {
+    pub fn lose_multis(&self, count: usize) {
         self.counts.multis_to_lose.store(count, Ordering::SeqCst);
     }
 
     /// Does something when the next `setData` is sent, before it arrives.
-    pub(crate) fn before_next_write(&self, interfere: impl FnOnce() + Send + 'static) {
+    pub fn before_next_write(&self, interfere: impl FnOnce() + Send + 'static) {
         self.before_next(OpCode::SET_DATA, interfere);
     }
 
     /// Does something when the next request of this operation is sent, before it arrives.
-    pub(crate) fn before_next(&self, op: OpCode, interfere: impl FnOnce() + Send + 'static) {
+    pub fn before_next(&self, op: OpCode, interfere: impl FnOnce() + Send + 'static) {
         let mut before = self.counts.before.lock().expect("nobody panics while counting");
         *before = Some((op, Box::new(interfere)));
     }
 
     /// Whether new connections are refused.
-    pub(crate) fn refuse(&self, refuse: bool) {
+    pub fn refuse(&self, refuse: bool) {
         self.counts.is_refusing.store(refuse, Ordering::SeqCst);
     }
 }

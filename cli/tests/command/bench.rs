@@ -2,16 +2,13 @@
 //! leave nothing behind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod command;
-
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::process::Command;
 use zoolet::Client;
 
-use self::command::{Ended, Running, directory, file, run, within_limit};
+use crate::process::{Ended, Running, command, directory, file, run, send, within_limit};
 
 /// Runs a bench that is to succeed, and returns its JSON.
 async fn measured(args: &[&str]) -> Value {
@@ -115,10 +112,10 @@ async fn servers_take_turns_and_keep_their_names_and_nothing_stays() {
 #[tokio::test]
 async fn after_ctrl_c_nothing_stays() {
     let server = server().await;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zoolet"));
     let address = server.reachable().to_string();
-    command.args(["bench", "herd", "--server", &address, "--path", "/bench", "--waiters", "5"]);
-    command.args(["--hand-offs", "100000", "--time-limit", "1h"]).kill_on_drop(true);
+    let args = ["bench", "herd", "--server", &address, "--path", "/bench", "--waiters", "5"];
+    let args = [&args[..], &["--hand-offs", "100000", "--time-limit", "1h"]].concat();
+    let mut command = command(&args);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let client = Client::connect(address.as_str()).await.unwrap();
     within_limit(async {
@@ -127,8 +124,7 @@ async fn after_ctrl_c_nothing_stays() {
         }
     })
     .await;
-    let pid = child.id().unwrap().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
+    send("INT", child.id().unwrap()).await;
     assert_eq!(within_limit(child.wait()).await.unwrap().code(), Some(130));
     assert_eq!(znodes(&server).await, Vec::<String>::new());
 }
@@ -140,10 +136,8 @@ async fn an_interrupted_bench_tells_what_it_has_measured() {
     let server = server().await;
     let at = server.reachable().to_string();
     let args = ["bench", "herd", "--waiters", "1,5", "--hand-offs", "20", "--rounds", "100000"];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zoolet"));
-    command.args(args).args(["--server", &at, "--json", "--report", page]).kill_on_drop(true);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let pid = child.id().unwrap().to_string();
+    let args = [&args[..], &["--server", &at, "--json", "--report", page]].concat();
+    let child = command(&args).spawn().unwrap();
     // Far more requests than a round of a lock takes.
     within_limit(async {
         let received = |srvr: String| -> Option<u64> {
@@ -154,7 +148,7 @@ async fn an_interrupted_bench_tells_what_it_has_measured() {
         }
     })
     .await;
-    assert!(Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
+    send("INT", child.id().unwrap()).await;
     let output = within_limit(child.wait_with_output()).await.unwrap();
     assert_eq!(output.status.code(), Some(130));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,13 +1,11 @@
-//! Clients for tests that say exactly what goes over the wire: one over TCP, which can also send
-//! nonsense, and one in process.
+//! Clients for zoolet's own tests. [`Tcp`] and [`Local`] send and receive single frames, over TCP, where
+//! malformed bytes can be sent too, and in process. [`counting`], [`follower`] and [`writes`] are dialers for
+//! the ordinary client: they count what their connections carry, and make them fail.
 
-#![allow(dead_code, reason = "each test uses the part that it needs")]
-#![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
-
-pub(crate) mod counting;
-pub(crate) mod follower;
-pub(crate) mod stage;
-pub(crate) mod writes;
+pub mod counting;
+pub mod follower;
+pub mod stage;
+pub mod writes;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,59 +13,58 @@ use std::net::SocketAddr;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zoolet::protocol::{
+use zoolet_protocol::{
     Acl, ConnectRequest, ConnectResponse, Create, CreateFlags, CreateKind, Dial, Encode, ErrorCode,
     Expect, FrameCodec, Incoming, Lookup, MultiOp, Read, ReplyHeader, Request, Response, Session,
     SetData, Transport, Watch, WatchedEvent, Write, Xid, decode_all, decode_incoming,
     encode_request,
 };
-use zoolet::{Config, Server};
+use zoolet_server::{Config, Server};
 
-/// A server that listens on a free port of this machine.
-pub(crate) async fn listening_server(config: Config) -> (Server, SocketAddr) {
+/// Starts a server that listens on a free port of this machine.
+pub async fn listening_server(config: Config) -> (Server, SocketAddr) {
     let server = Server::builder().config(config).listen(([127, 0, 0, 1], 0).into());
     let server = server.start().await.expect("a free port can be had");
     let address = server.local_addr().expect("it listens");
     (server, address)
 }
 
-/// A connection that speaks bytes.
-pub(crate) struct Tcp {
+/// A TCP connection to a server, by the byte and by the frame.
+pub struct Tcp {
     stream: TcpStream,
     input: BytesMut,
     xid: i32,
 }
 
 impl Tcp {
-    pub(crate) async fn open(address: SocketAddr) -> Self {
+    /// Connects, without a handshake.
+    pub async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         Self { stream, input: BytesMut::new(), xid: 0 }
     }
 
-    /// A connection with a session.
-    pub(crate) async fn connect(
-        address: SocketAddr,
-        request: ConnectRequest,
-    ) -> (Self, ConnectResponse) {
+    /// Connects and opens a session.
+    pub async fn connect(address: SocketAddr, request: ConnectRequest) -> (Self, ConnectResponse) {
         let mut connection = Self::open(address).await;
         connection.send(&encoded(&request)).await;
         let response = connection.receive().await.expect("a handshake is answered");
         (connection, decode_all(&response).expect("the answer is a ConnectResponse"))
     }
 
-    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
+    /// Sends bytes as they are.
+    pub async fn send_bytes(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.expect("the connection takes bytes");
     }
 
     /// Sends a frame.
-    pub(crate) async fn send(&mut self, payload: &Bytes) {
+    pub async fn send(&mut self, payload: &Bytes) {
         let mut out = BytesMut::new();
         FrameCodec::put(payload, &mut out);
         self.send_bytes(&out).await;
     }
 
     /// The next frame, or `None` if the server closed the connection.
-    pub(crate) async fn receive(&mut self) -> Option<Bytes> {
+    pub async fn receive(&mut self) -> Option<Bytes> {
         let codec = FrameCodec::new(usize::MAX);
         loop {
             if let Some(frame) = codec.next_frame(&mut self.input).expect("a length is legal") {
@@ -81,13 +78,15 @@ impl Tcp {
     }
 
     /// Sends a request and returns its answer; events that come before it are dropped.
-    pub(crate) async fn call(&mut self, request: &Request) -> (ReplyHeader, Response) {
+    pub async fn call(&mut self, request: &Request) -> (ReplyHeader, Response) {
         self.xid += 1;
         self.send(&encode_request(Xid(self.xid), request)).await;
         self.reply(request).await.expect("the request is answered")
     }
 
-    pub(crate) async fn reply(&mut self, request: &Request) -> Option<(ReplyHeader, Response)> {
+    /// Receives the next reply, or `None` if the server closed the connection; events before it are
+    /// dropped.
+    pub async fn reply(&mut self, request: &Request) -> Option<(ReplyHeader, Response)> {
         loop {
             match decode_incoming(&self.receive().await?).expect("a frame from the server") {
                 Incoming::Event { .. } => {}
@@ -98,22 +97,21 @@ impl Tcp {
 }
 
 /// A client in the same process.
-pub(crate) struct Local {
+pub struct Local {
     transport: Box<dyn Transport>,
     xid: i32,
-    pub(crate) events: VecDeque<WatchedEvent>,
+    /// The events that came before replies.
+    pub events: VecDeque<WatchedEvent>,
 }
 
 impl Local {
-    /// A client with a new session.
-    pub(crate) async fn connect(server: &Server, timeout_ms: i32) -> (Self, ConnectResponse) {
+    /// Connects and opens a session.
+    pub async fn connect(server: &Server, timeout_ms: i32) -> (Self, ConnectResponse) {
         Self::connect_with(server, ConnectRequest::new(timeout_ms)).await
     }
 
-    pub(crate) async fn connect_with(
-        server: &Server,
-        request: ConnectRequest,
-    ) -> (Self, ConnectResponse) {
+    /// Connects with a handshake of one's own.
+    pub async fn connect_with(server: &Server, request: ConnectRequest) -> (Self, ConnectResponse) {
         let transport = server.dialer().dial().await.expect("the server is there");
         let client = Self { transport, xid: 0, events: VecDeque::new() };
         client.transport.send(encoded(&request)).expect("the connection is new");
@@ -121,18 +119,19 @@ impl Local {
         (client, decode_all(&response).expect("the answer is a ConnectResponse"))
     }
 
-    pub(crate) async fn receive(&self) -> Option<Bytes> {
+    /// The next frame, or `None` if the server closed the connection.
+    pub async fn receive(&self) -> Option<Bytes> {
         std::future::poll_fn(|context| self.transport.poll_receive(context)).await
     }
 
-    /// Sends a request without looking at what comes.
-    pub(crate) fn send(&mut self, request: &Request) -> bool {
+    /// Sends a request, and returns whether the connection was open.
+    pub fn send(&mut self, request: &Request) -> bool {
         self.xid += 1;
         self.transport.send(encode_request(Xid(self.xid), request)).is_ok()
     }
 
     /// Sends a request and returns its answer; events that come before it are kept.
-    pub(crate) async fn call(&mut self, request: &Request) -> (ReplyHeader, Response) {
+    pub async fn call(&mut self, request: &Request) -> (ReplyHeader, Response) {
         assert!(self.send(request), "the connection is open");
         loop {
             let frame = self.receive().await.expect("the request is answered");
@@ -144,7 +143,7 @@ impl Local {
     }
 
     /// The next event, waiting for it; `None` if the connection is closed.
-    pub(crate) async fn event(&mut self) -> Option<WatchedEvent> {
+    pub async fn event(&mut self) -> Option<WatchedEvent> {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
@@ -159,40 +158,47 @@ fn read(request: &Request, body: &Bytes) -> Response {
     Response::decode_error(request.op_code(), body).expect("the answer of the operation")
 }
 
-pub(crate) fn encoded(value: &impl Encode) -> Bytes {
+/// The bytes of a record.
+pub fn encoded(value: &impl Encode) -> Bytes {
     let mut out = BytesMut::new();
     value.encode(&mut out);
     out.freeze()
 }
 
-pub(crate) fn create(path: &str, flags: CreateFlags) -> Request {
+/// A create without data and with the open access control list.
+pub fn create(path: &str, flags: CreateFlags) -> Request {
     create_as(CreateKind::Create, path, flags)
 }
 
-pub(crate) fn create_as(kind: CreateKind, path: &str, flags: CreateFlags) -> Request {
+/// As [`create`], with one of the create operations.
+pub fn create_as(kind: CreateKind, path: &str, flags: CreateFlags) -> Request {
     let acl = Some(vec![Acl::open()]);
     let create = Create { kind, path: path.into(), data: Some(Bytes::new()), acl, flags };
     Request::Write(Write::Op(MultiOp::Create(create)))
 }
 
-pub(crate) fn set_data(path: &str, data: &'static [u8]) -> MultiOp {
+/// A `setData`, whatever the version.
+pub fn set_data(path: &str, data: &'static [u8]) -> MultiOp {
     let data = Some(Bytes::from_static(data));
     MultiOp::SetData(SetData { path: path.into(), data, version: Expect::Any })
 }
 
-pub(crate) fn exists(path: &str) -> Request {
+/// An `exists` that leaves no watch.
+pub fn exists(path: &str) -> Request {
     Request::Read(Read::Lookup(Lookup::Exists(path.into())))
 }
 
-pub(crate) fn exists_and_watch(path: &str) -> Request {
+/// An `exists` that leaves a watch.
+pub fn exists_and_watch(path: &str) -> Request {
     Request::Watch(Watch::Lookup(Lookup::Exists(path.into())))
 }
 
-pub(crate) fn ping() -> Request {
+/// A ping.
+pub fn ping() -> Request {
     Request::Session(Session::Ping)
 }
 
-/// Whether a znode is there.
-pub(crate) async fn is_there(client: &mut Local, path: &str) -> bool {
+/// Whether a znode exists.
+pub async fn is_there(client: &mut Local, path: &str) -> bool {
     client.call(&exists(path)).await.0.err == ErrorCode::OK
 }

@@ -2,8 +2,6 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod command;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -16,7 +14,7 @@ use tokio::sync::mpsc;
 use zoolet::Server;
 use zoolet::client::Client;
 
-use self::command::within_limit;
+use crate::process::within_limit;
 
 /// A shell at a terminal, and what stood there that was not read yet.
 struct Terminal {

@@ -1,10 +1,8 @@
 //! `zoolet serve --config FILE`: what a server makes of a `zoo.cfg`.
 
-mod command;
-
 use std::path::Path;
 
-use self::command::{Running, file, run};
+use crate::process::{Running, file, run};
 
 /// The server with this file as its configuration.
 async fn server(name: &str, text: &str, options: &[&str]) -> Running {
@@ -27,7 +25,7 @@ fn assert_conf(conf: &str, lines: &[&str]) {
 
 #[tokio::test]
 async fn a_file_like_the_one_that_comes_with_zookeeper() {
-    let data = command::directory("like-the-sample");
+    let data = crate::process::directory("like-the-sample");
     let text = &format!(
         "\
 # milliseconds

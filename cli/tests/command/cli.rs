@@ -1,8 +1,6 @@
 //! The command `zoolet cli`, with commands from its arguments and from a pipe.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod command;
-
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,7 +9,7 @@ use tokio::process::Command;
 use zoolet::client::{Client, CreateMode};
 use zoolet::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, Server};
 
-use self::command::{Ended, within_limit};
+use crate::process::{Ended, command, within_limit};
 
 /// A server in this process, and a client of it.
 struct Stage {
@@ -40,10 +38,8 @@ impl Stage {
 }
 
 fn cli(server: &str, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zoolet"));
-    command.arg("cli").args(args).env("ZOOLET_SERVER", server).kill_on_drop(true);
-    command.env_remove("RUST_LOG");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = command(&[&["cli"], args].concat());
+    command.env("ZOOLET_SERVER", server).stdin(Stdio::piped());
     command
 }
 
@@ -57,8 +53,7 @@ async fn run(server: &str, args: &[&str], input: &str) -> Ended {
         child.wait_with_output().await.unwrap()
     })
     .await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Ended::new(output)
 }
 
 /// A text without the times and sessions in it, which are others each time.

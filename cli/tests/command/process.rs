@@ -1,11 +1,8 @@
-//! Runs the command `zoolet` for tests. Whatever is waited for has a limit, and no process outlives
-//! its test.
-
-#![allow(dead_code, reason = "each test uses the part that it needs")]
+//! Runs the command `zoolet` for tests. Each wait has a limit, and no process outlives its test.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
@@ -19,7 +16,8 @@ pub(crate) async fn within_limit<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, what).await.expect("it does not take this long")
 }
 
-fn command(args: &[&str]) -> Command {
+/// The command with these arguments, without input, and with piped output. Dropping it kills it.
+pub(crate) fn command(args: &[&str]) -> Command {
     prepared(Command::new(env!("CARGO_BIN_EXE_zoolet")), args)
 }
 
@@ -48,9 +46,21 @@ pub(crate) struct Ended {
 
 /// Runs a command to its end.
 pub(crate) async fn run(args: &[&str]) -> Ended {
-    let output = within_limit(command(args).output()).await.expect("the command can be started");
-    let text = |bytes| String::from_utf8(bytes).expect("the command writes UTF-8");
-    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    ended(command(args)).await
+}
+
+/// As [`run`], for a command that a test has prepared further.
+pub(crate) async fn ended(mut command: Command) -> Ended {
+    let output = within_limit(command.output()).await.expect("the command can be started");
+    Ended::new(output)
+}
+
+impl Ended {
+    pub(crate) fn new(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the command writes UTF-8");
+        let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+        Self { code: output.status.code(), stdout, stderr }
+    }
 }
 
 /// A server that runs.
@@ -120,7 +130,7 @@ impl Running {
 
     /// Sends a signal, `TERM` say, waits for the end, and returns what it logged.
     pub(crate) async fn end(mut self, signal: &str) -> (ExitStatus, String) {
-        send(signal, &self.child).await;
+        send(signal, self.child.id().expect("it runs")).await;
         let mut stderr = String::new();
         within_limit(self.stderr.read_to_string(&mut stderr)).await.expect("stderr can be read");
         let status = within_limit(self.child.wait()).await.expect("it can be waited for");
@@ -137,13 +147,13 @@ pub(crate) struct Deaf {
 
 impl Deaf {
     pub(crate) async fn end(mut self, signal: &str) -> ExitStatus {
-        send(signal, &self.child).await;
+        send(signal, self.child.id().expect("it runs")).await;
         within_limit(self.child.wait()).await.expect("it can be waited for")
     }
 }
 
-async fn send(signal: &str, child: &Child) {
-    let pid = child.id().expect("it runs");
+/// Sends a signal, `TERM` say, to a process that runs.
+pub(crate) async fn send(signal: &str, pid: u32) {
     let status = Command::new("sh").arg("-c").arg(format!("kill -{signal} {pid}")).status();
     assert!(within_limit(status).await.expect("sh can be started").success());
 }

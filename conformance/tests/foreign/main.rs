@@ -5,7 +5,6 @@
 //! The checks are programs of their own below `conformance`, each of which can be run by hand
 //! against any server.
 
-#[path = "foreign/page.rs"]
 mod page;
 
 use std::process::{Command, ExitCode, Output};

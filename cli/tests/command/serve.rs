@@ -1,11 +1,5 @@
 //! The command `zoolet serve`, as a shell or a service manager runs it.
 
-mod command;
-#[path = "serve/control.rs"]
-mod control;
-#[path = "../../tests/wire/mod.rs"]
-mod wire;
-
 use std::net::TcpListener;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,8 +7,8 @@ use tokio::net::TcpStream;
 use zoolet::client::Client;
 use zoolet::protocol::ConnectRequest;
 
-use self::command::{Running, run, within_limit};
-use self::wire::Tcp;
+use crate::process::{Running, run, within_limit};
+use zoolet_test_support::Tcp;
 
 #[tokio::test]
 async fn says_where_it_listens_and_how_to_reach_it() {
@@ -60,7 +54,7 @@ async fn clients_are_let_go_when_it_ends() {
 
 #[tokio::test]
 async fn connections_leave_file_descriptors_for_logs_and_snapshots() {
-    let data_dir = command::directory("few-descriptors");
+    let data_dir = crate::process::directory("few-descriptors");
     let data_dir = data_dir.to_str().expect("the path is UTF-8");
     let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
     args.extend(["--snap-count", "5", "--max-client-cnxns", "0"]);

@@ -5,23 +5,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use zoolet::client::Hosts;
-use zoolet::protocol::{Dial, Dialing, Disconnected, Transport};
+use zoolet_protocol::{Dial, Dialing, Disconnected, Transport};
+use zoolet_recipes::client::Hosts;
 
 /// Dials over TCP, and counts.
 #[derive(Debug, Clone)]
-pub(crate) struct CountedWrites {
+pub struct CountedWrites {
     hosts: Hosts,
     writes: Arc<AtomicUsize>,
 }
 
 impl CountedWrites {
-    pub(crate) fn new(hosts: Hosts) -> Self {
+    /// Dials these hosts.
+    pub fn new(hosts: Hosts) -> Self {
         Self { hosts, writes: Arc::default() }
     }
 
     /// The writes since the last call.
-    pub(crate) fn take(&self) -> usize {
+    pub fn take(&self) -> usize {
         self.writes.swap(0, Ordering::SeqCst)
     }
 }

@@ -3,9 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
-#[path = "observation/graph.rs"]
 mod graph;
-#[path = "observation/stats.rs"]
 mod stats;
 
 use zoolet::testing::TestServer;
