@@ -20,7 +20,7 @@ async fn main() -> Result<()> {
 }
 
 /// The sum of all balances before and after.
-pub(crate) async fn run(arguments: Arguments) -> Result<(i64, i64)> {
+async fn run(arguments: Arguments) -> Result<(i64, i64)> {
     let stage = Stage::start(arguments).await?;
     let client = stage.connect().await?;
     for account in ACCOUNTS {
@@ -83,4 +83,14 @@ async fn balance(client: &Client, account: &str) -> Result<i64> {
 
 fn path(account: &str) -> String {
     format!("/bank-example-{account}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn transfers_keep_the_sum() {
+        assert_eq!(run(Arguments::default()).await.unwrap(), (4_000, 4_000));
+    }
 }

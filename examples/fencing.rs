@@ -40,7 +40,7 @@ async fn main() -> Result<()> {
 }
 
 /// What the store has in the end, and whether it took the late write.
-pub(crate) async fn run(arguments: Arguments) -> Result<(&'static str, bool)> {
+async fn run(arguments: Arguments) -> Result<(&'static str, bool)> {
     let stage = Stage::start(arguments).await?;
     let store = Arc::new(Mutex::new(Store { value: "nobody", token: Zxid::ZERO }));
     let (is_paused, paused) = oneshot::channel();
@@ -90,4 +90,14 @@ fn hold(
 
 fn write(store: &Mutex<Store>, value: &'static str, token: Zxid) -> bool {
     store.lock().unwrap_or_else(PoisonError::into_inner).write(value, token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_store_refuses_the_late_write_of_the_paused_holder() {
+        assert_eq!(run(Arguments::default()).await.unwrap(), ("the second", false));
+    }
 }

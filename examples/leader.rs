@@ -17,7 +17,7 @@ const LEADER: &str = "/leader-example";
 /// A znode with the number of who did it for each job that is done.
 const DONE: &str = "/leader-example-done";
 const CANDIDATES: usize = 3;
-pub(crate) const JOBS: usize = 30;
+const JOBS: usize = 30;
 /// Whoever has done so many in one term returns, and lets another lead.
 const JOBS_PER_TERM: usize = 8;
 const JOB_TIME: Duration = Duration::from_millis(10);
@@ -38,7 +38,7 @@ struct Candidate {
 }
 
 /// How often a job was written down as done, and how many candidates did some.
-pub(crate) async fn run(arguments: Arguments) -> Result<(i32, usize)> {
+async fn run(arguments: Arguments) -> Result<(i32, usize)> {
     let stage = Stage::start(arguments).await?;
     let client = stage.connect().await?;
     client.create(DONE).mode(CreateMode::Ephemeral).await?;
@@ -120,5 +120,17 @@ impl<'a> Alone<'a> {
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_leaders_do_each_job_once() {
+        let (written, workers) = run(Arguments::default()).await.unwrap();
+        assert_eq!(usize::try_from(written), Ok(JOBS));
+        assert!(workers > 1, "{workers}");
     }
 }

@@ -17,7 +17,7 @@ async fn main() -> Result<()> {
 }
 
 /// What was counted in the end, and how often it was counted.
-pub(crate) async fn run(arguments: Arguments) -> Result<(usize, usize)> {
+async fn run(arguments: Arguments) -> Result<(usize, usize)> {
     let stage = Stage::start(arguments).await?;
     let client = stage.connect().await?;
     client.create(COUNTER).data("0").mode(CreateMode::Ephemeral).await?;
@@ -48,4 +48,15 @@ async fn work(number: usize, client: Client) -> Result<()> {
 async fn read(client: &Client) -> Result<usize> {
     let (data, _) = client.get(COUNTER).await?;
     Ok(std::str::from_utf8(&data)?.parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_count_is_lost() {
+        let (count, counted) = run(Arguments::default()).await.unwrap();
+        assert_eq!(count, counted);
+    }
 }

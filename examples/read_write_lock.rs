@@ -20,7 +20,7 @@ async fn main() -> Result<()> {
 }
 
 /// How many readers met inside, and how many the writer found there.
-pub(crate) async fn run(arguments: Arguments) -> Result<(usize, usize)> {
+async fn run(arguments: Arguments) -> Result<(usize, usize)> {
     let stage = Stage::start(arguments).await?;
     let inside = Arc::new(AtomicUsize::new(0));
     // Readers leave when all are inside, and the writer comes when they are.
@@ -57,4 +57,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(usize, usize)> {
         reader??;
     }
     Ok((met, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn readers_are_inside_together_and_the_writer_alone() {
+        assert_eq!(run(Arguments::default()).await.unwrap(), (READERS, 0));
+    }
 }

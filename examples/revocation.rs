@@ -13,7 +13,7 @@ use zoolet::{Client, InterProcessMutex, Revoker};
 const LOCK: &str = "/locks/revocation-example";
 
 /// How many parts the long job would have if nobody came.
-pub(crate) const PARTS: usize = 1_000;
+const PARTS: usize = 1_000;
 const PART: Duration = Duration::from_millis(10);
 
 #[tokio::main]
@@ -22,7 +22,7 @@ async fn main() -> Result<()> {
 }
 
 /// How many parts of the long job were done, and whether the urgent one was.
-pub(crate) async fn run(arguments: Arguments) -> Result<(usize, bool)> {
+async fn run(arguments: Arguments) -> Result<(usize, bool)> {
     let stage = Stage::start(arguments).await?;
     let (begun, has_begun) = oneshot::channel();
     let long_job = tokio::spawn(work_in_parts(stage.connect().await?, begun));
@@ -64,4 +64,16 @@ async fn work_in_parts(client: Client, begun: oneshot::Sender<()>) -> Result<usi
     drop(requested);
     guard.release().await?;
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_holder_finishes_its_part_and_releases_the_lock() {
+        let (parts, is_urgent_done) = run(Arguments::default()).await.unwrap();
+        assert!((1..PARTS).contains(&parts), "{parts}");
+        assert!(is_urgent_done);
+    }
 }

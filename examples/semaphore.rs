@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use zoolet::InterProcessSemaphoreV2;
 
 const WORKERS: usize = 8;
-pub(crate) const PERMITS: usize = 3;
+const PERMITS: usize = 3;
 const WORK: Duration = Duration::from_millis(30);
 
 #[tokio::main]
@@ -21,7 +21,7 @@ async fn main() -> Result<()> {
 }
 
 /// The most workers that were inside at a time.
-pub(crate) async fn run(arguments: Arguments) -> Result<usize> {
+async fn run(arguments: Arguments) -> Result<usize> {
     let stage = Stage::start(arguments).await?;
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut workers = JoinSet::new();
@@ -47,4 +47,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<usize> {
     let most = most.load(Ordering::SeqCst);
     println!("{WORKERS} workers, {PERMITS} permits, never more than {most} inside");
     Ok(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_more_workers_are_inside_than_there_are_permits() {
+        let most = run(Arguments::default()).await.unwrap();
+        assert!((1..=PERMITS).contains(&most), "{most}");
+    }
 }

@@ -19,7 +19,7 @@ async fn main() -> Result<()> {
 }
 
 /// The fencing tokens of those who had the lock, one after the other.
-pub(crate) async fn run() -> Result<Vec<i64>> {
+async fn run() -> Result<Vec<i64>> {
     let server = TestServer::builder().sim_disk(SimDisk::default()).start().await?;
     let (one, other) = (server.connect().await?, server.connect().await?);
     let begun = tokio::time::Instant::now();
@@ -63,4 +63,15 @@ async fn after_a_power_failure(server: &TestServer, client: &Client) -> Result<i
     guard.transaction(Vec::new()).await?;
     println!("a minute later the lock is still held");
     Ok(guard.fencing_token().0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_owner_has_a_later_token_than_the_one_before() {
+        let tokens = run().await.unwrap();
+        assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{tokens:?}");
+    }
 }
