@@ -6,8 +6,6 @@ use crate::limits::FRAME_BYTES_MAX_DEFAULT;
 
 /// Cuts a stream of bytes into frames, and checks each length before anything is allocated for it.
 ///
-/// With the feature `tokio-util` it is a `Decoder` and an `Encoder<Bytes>`.
-///
 /// ```
 /// use bytes::{Bytes, BytesMut};
 /// use zoolet_protocol::FrameCodec;
@@ -102,38 +100,4 @@ pub struct FrameError {
     pub length: i32,
     /// The most that is taken.
     pub limit: usize,
-}
-
-#[cfg(feature = "tokio-util")]
-mod codec {
-    use std::io;
-
-    use bytes::{Bytes, BytesMut};
-    use tokio_util::codec::{Decoder, Encoder};
-
-    use super::{FrameCodec, FrameError};
-
-    impl From<FrameError> for io::Error {
-        fn from(error: FrameError) -> Self {
-            Self::new(io::ErrorKind::InvalidData, error)
-        }
-    }
-
-    impl Decoder for FrameCodec {
-        type Item = Bytes;
-        type Error = io::Error;
-
-        fn decode(&mut self, stream: &mut BytesMut) -> Result<Option<Bytes>, io::Error> {
-            Ok(self.next_frame(stream)?)
-        }
-    }
-
-    impl Encoder<Bytes> for FrameCodec {
-        type Error = io::Error;
-
-        fn encode(&mut self, payload: Bytes, stream: &mut BytesMut) -> Result<(), io::Error> {
-            Self::put(&payload, stream);
-            Ok(())
-        }
-    }
 }
