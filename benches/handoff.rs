@@ -28,7 +28,6 @@ use zoolet_benches::{Way, connect, floors, runtime, server, sizes};
 
 /// How many connections there are over TCP: two descriptors each.
 const CONNECTIONS_MAX: usize = 1_001;
-const DESCRIPTORS: u64 = 4 * CONNECTIONS_MAX as u64;
 
 fn mutex(client: &Client, _: usize) -> Arc<dyn InterProcessLock> {
     Arc::new(InterProcessMutex::new(client, PATH).expect("a path"))
@@ -99,7 +98,7 @@ fn hand_over(criterion: &mut Criterion) {
         ("semaphore", semaphore, false),
     ];
     // Else TCP with a thousand waiters may be more than is allowed at first.
-    let _ = rlimit::increase_nofile_limit(DESCRIPTORS);
+    let _ = zoolet_server::raise_descriptor_limit();
     for way in Way::BOTH {
         let mut group = criterion.benchmark_group(format!("handoff: to the next, {}", way.name()));
         group.sample_size(10).sampling_mode(SamplingMode::Flat);

@@ -71,7 +71,7 @@ fn herd(criterion: &mut Criterion) {
 }
 
 fn floor(criterion: &mut Criterion) {
-    let _ = rlimit::increase_nofile_limit(4_096);
+    let _ = zoolet_server::raise_descriptor_limit();
     floors::floors(criterion, "herd");
     floors::fan_out(criterion, "herd");
 }

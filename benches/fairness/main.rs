@@ -51,7 +51,7 @@ struct Options {
 
 fn main() -> io::Result<()> {
     // Many attackers have a socket each.
-    let _ = rlimit::increase_nofile_limit(4_096);
+    let _ = zoolet_server::raise_descriptor_limit();
     let options = options(std::env::args().skip(1))?;
     let runtime = Runtime::new()?;
     let server = match options.address {

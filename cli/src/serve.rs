@@ -182,11 +182,11 @@ fn announce(address: SocketAddr, control: Option<SocketAddr>, storage: Option<&S
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// Each client takes a descriptor, and the usual limit of 1,024 is kept low only for programs that
-/// use `select`. The Java machine raises it likewise.
+/// Raises the limit of open files, of which each client takes one, and logs it.
 pub(crate) fn raise_descriptor_limit() {
-    match rlimit::increase_nofile_limit(u64::MAX) {
-        Ok(limit) => tracing::debug!("up to {limit} files and connections may be open"),
+    match zoolet_server::raise_descriptor_limit() {
+        Ok(Some(limit)) => tracing::debug!("up to {limit} files and connections may be open"),
+        Ok(None) => tracing::debug!("the system has no limit of open files and connections"),
         Err(error) => tracing::warn!("cannot raise the limit of open connections: {error}"),
     }
 }

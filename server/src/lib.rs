@@ -38,4 +38,5 @@ pub use self::config::{Config, ConfigError, EnforceAuth, FourLetterWhitelist};
 pub use self::engine::clock::WallTime;
 pub use self::engine::hooks;
 pub use self::server::{Builder, Server, StartError};
+pub use self::transport::descriptors::raise_descriptor_limit;
 pub use self::transport::in_process::Dialer;

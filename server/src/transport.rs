@@ -6,9 +6,9 @@
 //! - `four_letter` answers the words that an administrator sends in place of a handshake.
 //! - `in_process` handles a request on the thread that sends it.
 
+pub(crate) mod descriptors;
 pub(crate) mod in_process;
 pub(crate) mod tcp;
 
-mod descriptors;
 mod four_letter;
 mod output;
