@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use zoolet::protocol::{CreateFlags, Lookup, Request, Watch};
-use zoolet_benches::frames::Frames;
 use zoolet_benches::requests::{create, delete, lookup, set_data};
 use zoolet_benches::{runtime, server, sizes};
+use zoolet_test_support::blocking::Frames;
 
 fn one_after_the_other(criterion: &mut Criterion) {
     let runtime = runtime();
     let server = runtime.block_on(server());
     let mut group = criterion.benchmark_group("engine: one request");
-    let client = Frames::connect(&runtime, &server);
+    let client = runtime.block_on(Frames::connect(server.dialer()));
     client.call(&Request::Write(create("/dir", CreateFlags::PERSISTENT)));
     for _ in 0..1_000 {
         client.call(&Request::Write(create("/dir/n-", CreateFlags::PERSISTENT_SEQUENTIAL)));
@@ -47,14 +47,15 @@ fn one_after_the_other(criterion: &mut Criterion) {
 fn watches(criterion: &mut Criterion) {
     let runtime = runtime();
     let server = runtime.block_on(server());
-    let writer = Frames::connect(&runtime, &server);
+    let writer = runtime.block_on(Frames::connect(server.dialer()));
     writer.call(&Request::Write(create("/dir", CreateFlags::PERSISTENT)));
     let (set, watch) =
         (set_data("/dir"), Request::Watch(Watch::Lookup(Lookup::GetData("/dir".into()))));
     let set = Request::Write(set);
     let mut group = criterion.benchmark_group("engine: watches");
     for watchers in sizes(&[1, 100, 10_000], 100) {
-        let clients: Vec<_> = (0..watchers).map(|_| Frames::connect(&runtime, &server)).collect();
+        let clients: Vec<_> =
+            (0..watchers).map(|_| runtime.block_on(Frames::connect(server.dialer()))).collect();
         group.throughput(Throughput::Elements(watchers as u64));
         group.bench_function(BenchmarkId::new("armed, and told", watchers), |b| {
             b.iter(|| {
@@ -103,14 +104,15 @@ fn time(clients: &[Frames], count: u64, write_percent: u64, [get, set]: [&Reques
 fn threads(criterion: &mut Criterion) {
     let runtime = runtime();
     let server = runtime.block_on(server());
-    let setup = Frames::connect(&runtime, &server);
+    let setup = runtime.block_on(Frames::connect(server.dialer()));
     setup.call(&Request::Write(create("/a", CreateFlags::PERSISTENT)));
     let get = Request::Read(lookup("/a", Lookup::GetData));
     let set = Request::Write(set_data("/a"));
     let mut group = criterion.benchmark_group("engine: requests by threads");
     group.throughput(Throughput::Elements(1));
     for threads in [1, 2, 4] {
-        let clients: Vec<_> = (0..threads).map(|_| Frames::connect(&runtime, &server)).collect();
+        let clients: Vec<_> =
+            (0..threads).map(|_| runtime.block_on(Frames::connect(server.dialer()))).collect();
         for write_percent in [0, 10, 50, 100] {
             let name = match threads {
                 1 => "1 thread".to_owned(),

@@ -6,7 +6,6 @@
 pub mod contest;
 pub mod filled;
 pub mod floors;
-pub mod frames;
 pub mod requests;
 
 use std::time::Duration;

@@ -3,13 +3,13 @@
 //! A target is bytes in and frames out, so that what is malformed can be sent, and so that the
 //! core in process, our server and a foreign one look the same.
 
-use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use zoolet_protocol::{FrameCodec, SessionId};
+use bytes::Bytes;
+use zoolet_protocol::SessionId;
+use zoolet_test_support::blocking::FrameStream;
 
 /// A server.
 pub trait Target {
@@ -55,9 +55,6 @@ pub enum Received {
 /// How long a server may take for anything that it does. No test waits this long unless it fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The most bytes that are read from a socket at once.
-const READ_BYTES: usize = 64 * 1024;
-
 /// A server behind an address.
 #[derive(Debug, Clone, Copy)]
 pub struct TcpTarget {
@@ -81,52 +78,25 @@ impl TcpTarget {
 
 impl Target for TcpTarget {
     fn dial(&self) -> io::Result<Box<dyn Link>> {
-        let socket = TcpStream::connect_timeout(&self.address, PATIENCE)?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(self.patience))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
-        Ok(Box::new(TcpLink { socket, stream: BytesMut::new(), buffer: vec![0; READ_BYTES] }))
+        Ok(Box::new(TcpLink(FrameStream::connect_within(self.address, self.patience)?)))
     }
 }
 
-struct TcpLink {
-    socket: TcpStream,
-    stream: BytesMut,
-    buffer: Vec<u8>,
-}
-
-impl fmt::Debug for TcpLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpLink").field("socket", &self.socket).finish_non_exhaustive()
-    }
-}
+struct TcpLink(FrameStream);
 
 impl Link for TcpLink {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.socket.write_all(bytes)
+        self.0.send_bytes(bytes)
     }
 
     fn receive(&mut self) -> Received {
-        // What a server sends has no limit but the length that it can write.
-        let codec = FrameCodec::new(i32::MAX as usize);
-        loop {
-            match codec.next_frame(&mut self.stream) {
-                Ok(Some(frame)) => return Received::Frame(frame),
-                Ok(None) => {}
-                Err(_) => return Received::Closed,
-            }
-            match self.socket.read(&mut self.buffer) {
-                Ok(0) => return Received::Closed,
-                Ok(count) => self.stream.extend_from_slice(&self.buffer[..count]),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::Interrupted => {}
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                        return Received::Silence;
-                    }
-                    // A reset is how some servers close when input is left unread.
-                    _ => return Received::Closed,
-                },
-            }
+        match self.0.receive() {
+            Ok(frame) => Received::Frame(frame),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Received::Silence,
+                // A reset is how some servers close when input is left unread.
+                _ => Received::Closed,
+            },
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Clients for zoolet's own tests. [`Tcp`] and [`Local`] send and receive single frames, over TCP, where
-//! malformed bytes can be sent too, and in process. [`counting`], [`follower`] and [`writes`] are dialers for
+//! malformed bytes can be sent too, and in process; [`blocking`] does so for threads. [`counting`], [`follower`] and [`writes`] are dialers for
 //! the ordinary client: they count what their connections carry, and make them fail.
 
+pub mod blocking;
 pub mod counting;
 pub mod follower;
 pub mod stage;
