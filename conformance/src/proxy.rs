@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use zoolet_protocol::{FrameCodec, Incoming, OpCode, Xid, decode_incoming, decode_request};
 
 /// A proxy in front of a server.
@@ -20,7 +20,7 @@ use zoolet_protocol::{FrameCodec, Incoming, OpCode, Xid, decode_incoming, decode
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
+    _accepting: AbortOnDropHandle<()>,
 }
 
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Proxy {
             counts: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Ok(Self { address, shared, accepting })
+        Ok(Self { address, shared, _accepting: AbortOnDropHandle::new(accepting) })
     }
 
     /// Where clients connect to.
@@ -155,7 +155,6 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.accepting.abort();
         self.shared.is_refusing.store(true, Ordering::SeqCst);
         self.cut();
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use zoolet_recipes::client::Client;
 use zoolet_recipes::{
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
@@ -139,16 +140,7 @@ impl Flag {
     }
 
     fn while_running(self, task: JoinHandle<()>) -> Holding {
-        let task = Aborted(task);
-        Box::new(move || !task.0.is_finished() && self.0.load(Ordering::SeqCst))
-    }
-}
-
-/// A task that ends with this.
-struct Aborted(JoinHandle<()>);
-
-impl Drop for Aborted {
-    fn drop(&mut self) {
-        self.0.abort();
+        let task = AbortOnDropHandle::new(task);
+        Box::new(move || !task.is_finished() && self.0.load(Ordering::SeqCst))
     }
 }
