@@ -26,10 +26,10 @@ use self::execute::{Flow, Shell};
 use self::failure::Failure;
 use self::input::{Input, Lines};
 use self::output::Output;
-use crate::choices::values;
 use crate::complain;
+use crate::connect_options::ConnectOptions;
 use crate::logging::{self, LogLevel};
-use crate::server_choice::ServerChoice;
+use crate::server_options::values;
 
 /// The options; what the command does is said where it is listed.
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub(crate) struct Cli {
     connect_timeout: Duration,
 
     #[command(flatten)]
-    server: ServerChoice,
+    server: ConnectOptions,
 
     /// How much to log [default: error, or what the variable RUST_LOG says]
     #[arg(long, value_name = "LEVEL")]

@@ -18,9 +18,9 @@ use zoolet_server::storage::{
 };
 
 use self::progress::bytes_text;
-use crate::choices::storage;
 use crate::complain;
 use crate::logging::{self, LogLevel};
+use crate::server_options::storage;
 
 /// The commands.
 #[derive(Debug, Args)]

@@ -13,13 +13,13 @@ use serde::Serialize;
 use self::sale::{Act, Sale, Sold};
 use crate::bench::common::Target;
 use crate::bench::failure::Failure;
-use crate::bench::stage::{Manner, Place, Stage};
+use crate::bench::server::{BenchServer, ClientOptions, Endpoint};
 use crate::bench::table::STYLE;
 use crate::bench::values::{Unit, grouped};
-use crate::choices::values;
 use crate::complain;
 use crate::logging::{self, LogLevel};
 use crate::serve::raise_descriptor_limit;
+use crate::server_options::values;
 use crate::signals::Signals;
 
 /// The options; what the command does is said where it is listed.
@@ -71,12 +71,12 @@ impl Demo {
     }
 
     fn sold(&self) -> Result<(), Failure> {
-        let place = Place::new(&self.server.clone().unwrap_or(Target::EMBEDDED), None)?;
+        let endpoint = Endpoint::new(&self.server.clone().unwrap_or(Target::EMBEDDED), None)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .map_err(Failure::System)?;
-        let sold = runtime.block_on(self.on_stage(place))?;
+        let sold = runtime.block_on(self.on_server(endpoint))?;
         self.tell(&sold);
         let is_wrong = |sold: &&Sold| sold.act.has_lock() && sold.oversold > 0;
         match sold.iter().find(is_wrong) {
@@ -85,18 +85,18 @@ impl Demo {
         }
     }
 
-    async fn on_stage(&self, place: Place) -> Result<Vec<Sold>, Failure> {
+    async fn on_server(&self, endpoint: Endpoint) -> Result<Vec<Sold>, Failure> {
         // Before anything is created, so that no signal leaves it.
         let mut signals = Signals::new().map_err(Failure::System)?;
-        let manner = Manner { session_timeout: SESSION_TIMEOUT, path: None };
-        let mut stage = None;
+        let options = ClientOptions { session_timeout: SESSION_TIMEOUT, path: None };
+        let mut server = None;
         let result = tokio::select! {
-            sold = self.all_sales(place, manner, &mut stage) => sold,
+            sold = self.all_sales(endpoint, options, &mut server) => sold,
             _ = signals.next() => Err(Failure::Interrupted),
         };
-        if let Some(stage) = stage {
+        if let Some(server) = server {
             tokio::select! {
-                cleaned = stage.clean_up() => cleaned?,
+                cleaned = server.clean_up() => cleaned?,
                 // Who asks twice does not want to wait.
                 _ = signals.next() => return Err(Failure::Interrupted),
             }
@@ -106,26 +106,26 @@ impl Demo {
 
     async fn all_sales(
         &self,
-        place: Place,
-        manner: Manner,
-        stage: &mut Option<Stage>,
+        endpoint: Endpoint,
+        options: ClientOptions,
+        server: &mut Option<BenchServer>,
     ) -> Result<Vec<Sold>, Failure> {
-        let stage = stage.insert(Stage::open(place, manner).await?);
+        let server = server.insert(BenchServer::open(endpoint, options).await?);
         if !self.json {
-            self.introduce(stage);
+            self.introduce(server);
         }
         let mut all = Vec::new();
         for act in Act::ALL {
             let sale =
                 Sale { act, buyers: self.buyers, items: self.items, time_limit: self.time_limit };
-            all.push(sale.hold(stage).await?);
+            all.push(sale.hold(server).await?);
         }
         Ok(all)
     }
 
     /// What is about to be seen.
-    fn introduce(&self, stage: &Stage) {
-        let version = stage.version.as_deref().unwrap_or("a server");
+    fn introduce(&self, server: &BenchServer) {
+        let version = server.version.as_deref().unwrap_or("a server");
         let (items, buyers) = (grouped(self.items as f64), grouped(self.buyers as f64));
         print(&format!(
             "A flash sale on {version}: {items} items, {buyers} buyers, each with a connection of \

@@ -1,7 +1,7 @@
 //! `zoolet lock`: a command that runs while a lock is held.
 
 mod failure;
-mod held;
+mod held_lock;
 mod job;
 mod signals;
 mod terminal;
@@ -14,13 +14,13 @@ use clap::{Args, value_parser};
 use zoolet_recipes::client::{Client, ConnectionState, Error};
 
 use self::failure::Failure;
-use self::held::{Held, Kind};
+use self::held_lock::{HeldLock, LockKind};
 use self::job::{Ending, Job};
 use self::signals::Signals;
-use crate::choices::values;
 use crate::complain;
+use crate::connect_options::ConnectOptions;
 use crate::logging::{self, LogLevel};
-use crate::server_choice::ServerChoice;
+use crate::server_options::values;
 
 /// The options; what the command does is said where it is listed.
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ pub(crate) struct Lock {
     kill_after: Option<Duration>,
 
     #[command(flatten)]
-    server: ServerChoice,
+    server: ConnectOptions,
 
     /// How much to log [default: warn, or what the variable RUST_LOG says]
     #[arg(long, value_name = "LEVEL")]
@@ -107,7 +107,7 @@ impl Lock {
             signal = signals.next() => return Err(Failure::Signal(signal)),
         };
         let is_patient = !self.nonblock && self.wait != Some(Duration::ZERO);
-        let held = Held::acquire(&client, self.kind(), is_patient, &self.path, &self.command);
+        let held = HeldLock::acquire(&client, self.kind(), is_patient, &self.path, &self.command);
         let acquired = tokio::select! {
             acquired = held => acquired,
             () = deadline => Err(self.waited_in_vain(&client)),
@@ -154,19 +154,19 @@ impl Lock {
         }
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> LockKind {
         match self.semaphore {
-            Some(permits) => Kind::Semaphore { permits: permits as usize },
-            None if self.shared => Kind::Shared,
-            None if self.mutex => Kind::Mutex,
-            None => Kind::Exclusive,
+            Some(permits) => LockKind::Semaphore { permits: permits as usize },
+            None if self.shared => LockKind::Shared,
+            None if self.mutex => LockKind::Mutex,
+            None => LockKind::Exclusive,
         }
     }
 
     /// Runs the command under a lock, and releases it.
     async fn run_under(
         &self,
-        held: Held,
+        held: HeldLock,
         client: &Client,
         signals: &mut Signals,
     ) -> Result<u8, Failure> {

@@ -1,8 +1,8 @@
 //! The `zoolet` command: one sub-command a file, and what they share.
 
 mod bench;
-mod choices;
 mod cli;
+mod connect_options;
 mod data;
 mod demo;
 #[cfg(unix)]
@@ -10,7 +10,7 @@ mod lock;
 mod lock_names;
 mod logging;
 mod serve;
-mod server_choice;
+mod server_options;
 mod signals;
 mod zoo_cfg;
 

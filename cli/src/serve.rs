@@ -18,8 +18,8 @@ use zoolet_server::{Config, Server};
 use zoolet_testkit::Faults;
 
 use self::listen::ListenError;
-use crate::choices::{Choices, Contradiction};
 use crate::logging::{self, LogLevel};
+use crate::server_options::{Contradiction, ServerOptions};
 use crate::signals::Signals;
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
 
@@ -40,7 +40,7 @@ pub(crate) struct Serve {
     test_control: Option<SocketAddr>,
 
     #[command(flatten)]
-    choices: Choices,
+    options: ServerOptions,
 }
 
 impl Serve {
@@ -51,22 +51,22 @@ impl Serve {
     /// [`ServeError`] if it cannot.
     pub(crate) fn run(self, matches: &ArgMatches) -> Result<(), ServeError> {
         logging::start(self.log_level, LogLevel::Info);
-        let choices = match &self.config {
+        let options = match &self.config {
             Some(path) => {
-                let ZooCfg { mut choices, remarks } = ZooCfg::read(path)?;
+                let ZooCfg { mut options, remarks } = ZooCfg::read(path)?;
                 for remark in remarks {
                     tracing::warn!("{remark}");
                 }
-                choices.update_from_arg_matches(matches)?;
-                choices
+                options.update_from_arg_matches(matches)?;
+                options
             }
-            None => self.choices,
+            None => self.options,
         };
-        if let Some(remark) = choices.remark() {
+        if let Some(remark) = options.remark() {
             tracing::warn!("{remark}");
         }
-        let config = choices.config()?;
-        let addresses = listen::resolve(&choices.listen()?)?;
+        let config = options.config()?;
+        let addresses = listen::resolve(&options.listen()?)?;
         raise_descriptor_limit();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

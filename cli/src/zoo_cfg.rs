@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 
 use self::inert::Reason;
 use self::properties::{BadEscape, Property};
-use crate::choices::Choices;
-use crate::choices::values::{self, BadValue, HostPort};
+use crate::server_options::ServerOptions;
+use crate::server_options::values::{self, BadValue, HostPort};
 
 /// What a file says.
 #[derive(Debug, Default)]
 pub(crate) struct ZooCfg {
-    pub(crate) choices: Choices,
+    pub(crate) options: ServerOptions,
     /// What the user should hear about it, a sentence each.
     pub(crate) remarks: Vec<String>,
 }
@@ -99,7 +99,7 @@ impl fmt::Display for Lines<'_> {
 /// What has been read so far.
 struct Reader<'a> {
     path: &'a Path,
-    choices: Choices,
+    options: ServerOptions,
     servers: BTreeMap<String, (PathBuf, Property)>,
     dynamic_config_file: Option<PathBuf>,
     /// The keys in all, and those that are nothing like ZooKeeper's.
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     fn new(path: &'a Path) -> Self {
         Self {
             path,
-            choices: Choices::default(),
+            options: ServerOptions::default(),
             servers: BTreeMap::new(),
             dynamic_config_file: None,
             keys: 0,
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
 
     fn set(&mut self, set: keys::Setter, property: &Property) {
         let Property { line, key, value } = property;
-        if let Err(expected) = set(&mut self.choices, value) {
+        if let Err(expected) = set(&mut self.options, value) {
             let (key, value) = (key.clone(), value.clone());
             let kind = match expected {
                 BadValue::NotASuperDigest => ProblemKind::Secret { key, expected },
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
             let keys = keys.join(", ");
             self.remarks.push(format!("{path}: {keys} {have} no effect: {reason}"));
         }
-        Ok(ZooCfg { choices: self.choices, remarks: self.remarks })
+        Ok(ZooCfg { options: self.options, remarks: self.remarks })
     }
 
     /// One server line is none too many, and may say where clients connect.
@@ -253,9 +253,9 @@ impl<'a> Reader<'a> {
             Err(_) => {
                 self.problems.push(Problem { path, line, kind: ProblemKind::ServerClientPort });
             }
-            Ok(client) if self.choices.client_port.is_none() => {
-                self.choices.client_port = Some(client.port);
-                self.choices.client_port_address.get_or_insert(client.host);
+            Ok(client) if self.options.client_port.is_none() => {
+                self.options.client_port = Some(client.port);
+                self.options.client_port_address.get_or_insert(client.host);
             }
             Ok(_) => {}
         }

@@ -8,8 +8,8 @@ use clap::{Args, value_parser};
 use zoolet_protocol::ZPath;
 use zoolet_recipes::client::Hosts;
 
-use crate::choices::values;
 use crate::logging::LogLevel;
+use crate::server_options::values;
 
 /// On what to measure, how often, and what to make of it.
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ impl Common {
     /// The servers that are to be measured.
     pub(super) fn targets(&self) -> Vec<Target> {
         match self.servers.as_slice() {
-            [] if self.in_process => vec![Target { name: None, way: Way::InProcess }],
+            [] if self.in_process => vec![Target { name: None, location: Location::InProcess }],
             [] => vec![Target::EMBEDDED],
             servers => servers.to_vec(),
         }
@@ -72,12 +72,12 @@ impl Common {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) name: Option<String>,
-    pub(crate) way: Way,
+    pub(crate) location: Location,
 }
 
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Location {
     /// A server of this process, by TCP.
     Embedded,
     /// A server of this process, by calls.
@@ -88,15 +88,15 @@ pub(crate) enum Way {
 
 impl Target {
     /// A server of this process, by TCP.
-    pub(crate) const EMBEDDED: Self = Self { name: None, way: Way::Embedded };
+    pub(crate) const EMBEDDED: Self = Self { name: None, location: Location::Embedded };
 
     /// What it is called.
     pub(crate) fn name(&self) -> &str {
-        match (&self.name, &self.way) {
+        match (&self.name, &self.location) {
             (Some(name), _) => name,
-            (None, Way::Embedded) => EMBEDDED,
-            (None, Way::InProcess) => IN_PROCESS,
-            (None, Way::Hosts(hosts)) => hosts,
+            (None, Location::Embedded) => EMBEDDED,
+            (None, Location::InProcess) => IN_PROCESS,
+            (None, Location::Hosts(hosts)) => hosts,
         }
     }
 }
@@ -109,15 +109,15 @@ impl FromStr for Target {
             Some((name, server)) => (Some(name.to_owned()), server),
             None => (None, text),
         };
-        let way = match server {
-            EMBEDDED => Way::Embedded,
-            IN_PROCESS => Way::InProcess,
+        let location = match server {
+            EMBEDDED => Location::Embedded,
+            IN_PROCESS => Location::InProcess,
             hosts => {
                 hosts.parse::<Hosts>()?;
-                Way::Hosts(hosts.to_owned())
+                Location::Hosts(hosts.to_owned())
             }
         };
-        Ok(Self { name: name.filter(|name| !name.is_empty()), way })
+        Ok(Self { name: name.filter(|name| !name.is_empty()), location })
     }
 }
 
@@ -147,16 +147,16 @@ mod tests {
 
     #[test]
     fn servers_may_have_names() {
-        for (text, name, way) in [
-            ("embedded", "embedded", Way::Embedded),
-            ("in-process", "in-process", Way::InProcess),
-            ("zk:1", "zk:1", Way::Hosts("zk:1".to_owned())),
-            ("apache=zk:1/a", "apache", Way::Hosts("zk:1/a".to_owned())),
-            ("ours=embedded", "ours", Way::Embedded),
-            ("=zk", "zk", Way::Hosts("zk".to_owned())),
+        for (text, name, location) in [
+            ("embedded", "embedded", Location::Embedded),
+            ("in-process", "in-process", Location::InProcess),
+            ("zk:1", "zk:1", Location::Hosts("zk:1".to_owned())),
+            ("apache=zk:1/a", "apache", Location::Hosts("zk:1/a".to_owned())),
+            ("ours=embedded", "ours", Location::Embedded),
+            ("=zk", "zk", Location::Hosts("zk".to_owned())),
         ] {
             let target: Target = text.parse().unwrap();
-            assert_eq!((target.name(), &target.way), (name, &way), "{text}");
+            assert_eq!((target.name(), &target.location), (name, &location), "{text}");
         }
         for text in ["", "zk:x", "a=", "a=zk:x"] {
             assert!(text.parse::<Target>().is_err(), "{text}");

@@ -14,9 +14,9 @@ use super::metrics::CPU;
 use super::outcome::Outcome;
 use super::report::{Plot, Story};
 use super::run::Workload;
-use super::stage::{Stage, unpanicked};
+use super::server::{BenchServer, unpanicked};
 use super::values::{Label, Metric, Part, Unit};
-use crate::choices::values;
+use crate::server_options::values;
 
 /// The options; what the command does is said where it is listed.
 #[derive(Debug, Args)]
@@ -68,23 +68,27 @@ impl Workload for FanOut {
         Story { plots: PLOTS.to_vec(), ..Story::of_servers(outcome, told) }
     }
 
-    async fn measure(&self, stage: &mut Stage, &watchers: &usize) -> Result<Vec<Part>, Failure> {
-        let clients = stage.clients(watchers + 1).await?;
-        let path = stage.new_path();
+    async fn measure(
+        &self,
+        server: &mut BenchServer,
+        &watchers: &usize,
+    ) -> Result<Vec<Part>, Failure> {
+        let clients = server.clients(watchers + 1).await?;
+        let path = server.new_path();
         let (setter, clients) = clients.split_first().expect("there is one more");
         setter.create(&path).await?;
         let (mut heard, mut last_times) = (Latencies::new(), Vec::new());
         let mut cpu = Some(Duration::ZERO);
         // The first change is not measured: by then everything has been done once.
         for change in 0..=self.changes {
-            let watches = watch(stage, clients, &path).await?;
-            stage.rest().await?;
-            let cpu_before = stage.process.cpu_time();
-            let (begin, times) = change_once(stage, setter, &path, watches).await?;
+            let watches = watch(server, clients, &path).await?;
+            server.rest().await?;
+            let cpu_before = server.process.cpu_time();
+            let (begin, times) = change_once(server, setter, &path, watches).await?;
             if change > 0 {
                 times.iter().for_each(|&at| heard.record(at.saturating_duration_since(begin)));
                 last_times.extend(times.iter().max().map(|&at| at - begin));
-                let used = stage.process.cpu_time_since(cpu_before);
+                let used = server.process.cpu_time_since(cpu_before);
                 cpu = cpu.zip(used).map(|(sum, used)| sum + used);
             }
         }
@@ -136,14 +140,18 @@ const PLOTS: [Plot; 4] = [
 ];
 
 /// Leaves a watch for each, all at once.
-async fn watch(stage: &Stage, clients: &[Client], path: &str) -> Result<Vec<Watcher>, Failure> {
+async fn watch(
+    server: &BenchServer,
+    clients: &[Client],
+    path: &str,
+) -> Result<Vec<Watcher>, Failure> {
     let mut looking = JoinSet::new();
     for client in clients {
         let look = client.get(path).and_watch();
         looking.spawn(async move { look.await.map(|watched| watched.watcher) });
     }
     let mut watches = Vec::with_capacity(clients.len());
-    while let Some(watched) = stage.in_time(looking.join_next()).await? {
+    while let Some(watched) = server.in_time(looking.join_next()).await? {
         watches.push(unpanicked(watched)?);
     }
     Ok(watches)
@@ -151,7 +159,7 @@ async fn watch(stage: &Stage, clients: &[Client], path: &str) -> Result<Vec<Watc
 
 /// Changes the znode; when that began, and when each heard of it.
 async fn change_once(
-    stage: &Stage,
+    server: &BenchServer,
     setter: &Client,
     path: &str,
     watches: Vec<Watcher>,
@@ -165,7 +173,7 @@ async fn change_once(
     let begin = now();
     setter.set(path, "changed").await?;
     let mut times = Vec::new();
-    while let Some(heard) = stage.in_time(listening.join_next()).await? {
+    while let Some(heard) = server.in_time(listening.join_next()).await? {
         times.push(unpanicked(heard)?);
     }
     Ok((begin, times))

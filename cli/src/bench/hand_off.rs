@@ -10,8 +10,8 @@ use zoolet_recipes::{InterProcessLock, LockGuard};
 use super::clock::{Instant, now};
 use super::exclusion::Exclusion;
 use super::failure::Failure;
-use super::kind::LockKind;
-use super::stage::Stage;
+use super::lock_algorithm::LockAlgorithm;
+use super::server::BenchServer;
 
 /// How many enter the line at once: the list that each reads is as long as the line.
 const ENTER_TOGETHER: usize = 32;
@@ -25,7 +25,7 @@ struct Held {
 
 /// All who hold the lock in turn.
 pub(super) struct Line<'a> {
-    stage: &'a Stage,
+    server: &'a BenchServer,
     exclusion: Exclusion,
     holders: mpsc::UnboundedReceiver<Result<Held, Failure>>,
     holder: Held,
@@ -37,8 +37,8 @@ pub(super) struct Line<'a> {
 impl<'a> Line<'a> {
     /// The first client holds the lock, and the others wait for it when this returns.
     pub(super) async fn start(
-        stage: &'a Stage,
-        kind: LockKind,
+        server: &'a BenchServer,
+        kind: LockAlgorithm,
         path: &str,
         clients: &[Client],
     ) -> Result<Self, Failure> {
@@ -55,14 +55,14 @@ impl<'a> Line<'a> {
         };
         let (first, others) = clients.split_first().expect("somebody holds the lock");
         enter(first)?;
-        let holder = stage.in_time(next(&mut holders)).await??;
+        let holder = server.in_time(next(&mut holders)).await??;
         for together in others.chunks(ENTER_TOGETHER) {
-            let before = stage.carried();
+            let before = server.carried();
             together.iter().try_for_each(&mut enter)?;
-            stage.asked_since(before).await?;
-            stage.rest().await?;
+            server.asked_since(before).await?;
+            server.rest().await?;
         }
-        Ok(Self { stage, exclusion, holders, holder, members, tasks })
+        Ok(Self { server, exclusion, holders, holder, members, tasks })
     }
 
     /// The holder releases, the next acquires, and who released stands in line again. The time is
@@ -72,16 +72,16 @@ impl<'a> Line<'a> {
         self.exclusion.leave();
         let start = now();
         let next = async { tokio::join!(guard.release(), next(&mut self.holders)) };
-        let (released, next) = self.stage.in_time(next).await?;
+        let (released, next) = self.server.in_time(next).await?;
         released?;
         self.holder = next?;
         let time = self.holder.at.saturating_duration_since(start);
-        self.stage.rest().await?;
-        let before = self.stage.carried();
+        self.server.rest().await?;
+        let before = self.server.carried();
         // It listens while it does not wait for the lock.
         let _ = self.members[member].send(());
-        self.stage.asked_since(before).await?;
-        self.stage.rest().await?;
+        self.server.asked_since(before).await?;
+        self.server.rest().await?;
         Ok((self, time))
     }
 
@@ -89,7 +89,7 @@ impl<'a> Line<'a> {
     pub(super) async fn end(mut self) -> Result<(), Failure> {
         self.tasks.shutdown().await;
         drop(self.holder);
-        self.stage.settle().await?;
+        self.server.settle().await?;
         self.exclusion.check()
     }
 }

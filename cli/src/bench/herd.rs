@@ -10,15 +10,15 @@ use super::clock::now;
 use super::common::Common;
 use super::failure::Failure;
 use super::hand_off::Line;
-use super::kind::LockKind;
 use super::latency::Latencies;
+use super::lock_algorithm::LockAlgorithm;
 use super::metrics::{BYTES, CPU, EVENTS, HAND_OFFS, REQUESTS, ROUND_TRIP};
 use super::outcome::Outcome;
 use super::report::Story;
 use super::run::Workload;
-use super::stage::Stage;
+use super::server::BenchServer;
 use super::values::{Label, Named, Part};
-use crate::choices::values;
+use crate::server_options::values;
 
 /// The options; what the command does is said where it is listed.
 #[derive(Debug, Args)]
@@ -30,8 +30,8 @@ pub(super) struct Herd {
 
     /// Which locks
     #[arg(long = "lock", value_name = "KIND,..", value_enum, value_delimiter = ',')]
-    #[arg(default_values_t = LockKind::ALL)]
-    locks: Vec<LockKind>,
+    #[arg(default_values_t = LockAlgorithm::ALL)]
+    locks: Vec<LockAlgorithm>,
 
     /// How often the lock goes from one to the next, each time it is measured
     #[arg(long, value_name = "COUNT", default_value = "100", value_parser = values::some)]
@@ -62,7 +62,7 @@ const ROUND_TRIPS: usize = 30;
 /// One lock, and how many wait for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
-    kind: LockKind,
+    kind: LockAlgorithm,
     waiters: usize,
 }
 
@@ -108,16 +108,16 @@ impl Workload for Herd {
         story::story(outcome)
     }
 
-    async fn measure(&self, stage: &mut Stage, point: &Point) -> Result<Vec<Part>, Failure> {
-        let clients = stage.clients(point.waiters + 1).await?;
-        let path = stage.new_path();
-        let stage = &*stage;
-        let mut line = Line::start(stage, point.kind, &path, &clients).await?;
+    async fn measure(&self, server: &mut BenchServer, point: &Point) -> Result<Vec<Part>, Failure> {
+        let clients = server.clients(point.waiters + 1).await?;
+        let path = server.new_path();
+        let server = &*server;
+        let mut line = Line::start(server, point.kind, &path, &clients).await?;
         for _ in 0..WARM_UP {
             line = line.hand_off().await?.0;
         }
-        stage.settle().await?;
-        let (before, cpu_before) = (stage.carried(), stage.process.cpu_time());
+        server.settle().await?;
+        let (before, cpu_before) = (server.carried(), server.process.cpu_time());
         let mut latencies = Latencies::new();
         let begin = now();
         for hand_off in 0..self.hand_offs {
@@ -128,10 +128,10 @@ impl Workload for Herd {
             (line, time) = line.hand_off().await?;
             latencies.record(time);
         }
-        stage.settle().await?;
-        let carried = stage.carried().since(before);
-        let cpu = stage.process.cpu_time_since(cpu_before);
-        let round_trips = round_trips(stage).await?;
+        server.settle().await?;
+        let carried = server.carried().since(before);
+        let cpu = server.process.cpu_time_since(cpu_before);
+        let round_trips = round_trips(server).await?;
         line.end().await?;
         let count = latencies.count() as f64;
         let each = |number: u64| Some(number as f64 / count);
@@ -149,13 +149,13 @@ impl Workload for Herd {
 }
 
 /// A request and its answer, asked when everything is at rest, as it is before each hand-off.
-async fn round_trips(stage: &Stage) -> Result<Latencies, Failure> {
+async fn round_trips(server: &BenchServer) -> Result<Latencies, Failure> {
     let mut latencies = Latencies::new();
     for _ in 0..ROUND_TRIPS {
-        stage.rest().await?;
+        server.rest().await?;
         let start = now();
-        let asked = stage.observer.exists(&stage.base).into_future();
-        stage.in_time(asked).await??;
+        let asked = server.observer.exists(&server.base).into_future();
+        server.in_time(asked).await??;
         latencies.record(start.elapsed());
     }
     Ok(latencies)
@@ -164,7 +164,7 @@ async fn round_trips(stage: &Stage) -> Result<Latencies, Failure> {
 fn labels(point: &Point) -> Vec<Named> {
     vec![
         (WAITERS, Label::Number(point.waiters)),
-        (super::kind::LOCK, Label::Text(point.kind.name())),
+        (super::lock_algorithm::LOCK, Label::Text(point.kind.name())),
     ]
 }
 

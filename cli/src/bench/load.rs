@@ -1,7 +1,7 @@
 //! `zoolet bench load`: operations in the mixture that one asks for.
 
-mod choices;
 mod mix;
+mod options;
 mod worker;
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use clap::Args;
 use tokio::task::JoinSet;
 
-use self::choices::LoadChoices;
 use self::mix::{Mix, Op};
+use self::options::LoadOptions;
 use self::worker::{Tally, Worker};
 use super::clock::now;
 use super::common::Common;
@@ -21,7 +21,7 @@ use super::metrics::{BYTES, CPU, MEMORY, PER_SECOND};
 use super::outcome::Outcome;
 use super::report::{Across, Bars, Plot, Story};
 use super::run::Workload;
-use super::stage::{Stage, unpanicked};
+use super::server::{BenchServer, unpanicked};
 use super::values::{Label, Metric, Part, Unit, Value, grouped};
 
 /// The options; what the command does is said where it is listed.
@@ -29,7 +29,7 @@ use super::values::{Label, Metric, Part, Unit, Value, grouped};
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Load {
     #[command(flatten)]
-    choices: LoadChoices,
+    options: LoadOptions,
 
     #[command(flatten)]
     pub(super) common: Common,
@@ -54,7 +54,7 @@ impl Load {
     ///
     /// [`Failure::Usage`] if the file cannot be read or says what nobody understands.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
-        self.choices.plan()
+        self.options.plan()
     }
 }
 
@@ -92,10 +92,10 @@ impl Workload for Plan {
         Story { bars, plots, legend, ..Story::of_servers(outcome, told) }
     }
 
-    async fn measure(&self, stage: &mut Stage, (): &()) -> Result<Vec<Part>, Failure> {
-        let clients = stage.clients(self.sessions).await?;
-        let path = stage.new_path();
-        self.populate(stage, &path).await?;
+    async fn measure(&self, server: &mut BenchServer, (): &()) -> Result<Vec<Part>, Failure> {
+        let clients = server.clients(self.sessions).await?;
+        let path = server.new_path();
+        self.populate(server, &path).await?;
         let phase = Arc::new(AtomicU8::new(WARM_UP));
         let mut tasks = JoinSet::new();
         for (session, client) in clients.iter().enumerate() {
@@ -106,15 +106,15 @@ impl Workload for Plan {
             }
         }
         tokio::time::sleep(self.warm_up).await;
-        let (before, cpu_before) = (stage.carried(), stage.process.cpu_time());
+        let (before, cpu_before) = (server.carried(), server.process.cpu_time());
         phase.store(MEASURED, Ordering::SeqCst);
         let begin = now();
         tokio::time::sleep(self.duration).await;
         phase.store(OVER, Ordering::SeqCst);
-        let (carried, seconds) = (stage.carried().since(before), begin.elapsed().as_secs_f64());
-        let cpu = stage.process.cpu_time_since(cpu_before);
+        let (carried, seconds) = (server.carried().since(before), begin.elapsed().as_secs_f64());
+        let cpu = server.process.cpu_time_since(cpu_before);
         let mut tally = Tally::default();
-        while let Some(joined) = stage.in_time(tasks.join_next()).await? {
+        while let Some(joined) = server.in_time(tasks.join_next()).await? {
             tally.add(&unpanicked(joined)?);
         }
         let mut all = Latencies::new();
@@ -125,7 +125,7 @@ impl Workload for Plan {
         parts[0].values.extend([
             (BYTES, each(carried.bytes as f64)),
             (CPU, cpu.and_then(|cpu| each(cpu.as_secs_f64() * MICROSECONDS))),
-            (MEMORY, stage.process.resident_bytes()),
+            (MEMORY, server.process.resident_bytes()),
         ]);
         let of_op = |(op, latencies): (&Op, &Latencies)| part(op.name(), latencies, seconds);
         parts.extend(tally.latencies.iter().map(of_op));
@@ -176,8 +176,8 @@ fn part(name: &'static str, latencies: &Latencies, seconds: f64) -> Part {
 
 impl Plan {
     /// Creates what is read and written.
-    async fn populate(&self, stage: &Stage, path: &str) -> Result<(), Failure> {
-        let observer = &stage.observer;
+    async fn populate(&self, server: &BenchServer, path: &str) -> Result<(), Failure> {
+        let observer = &server.observer;
         observer.create(path).await?;
         observer.create(&format!("{path}/{KEPT}")).await?;
         observer.create(&format!("{path}/{CREATED}")).await?;

@@ -12,15 +12,15 @@ use super::clock::now;
 use super::common::Common;
 use super::exclusion::Exclusion;
 use super::failure::Failure;
-use super::kind::{LOCK, LockKind};
 use super::latency::{Latencies, P50, P99};
+use super::lock_algorithm::{LOCK, LockAlgorithm};
 use super::metrics::{BYTES, CPU, EVENTS, PER_SECOND, REQUESTS};
 use super::outcome::{Outcome, Row};
 use super::report::{Plot, Story};
 use super::run::Workload;
-use super::stage::{Stage, unpanicked};
+use super::server::{BenchServer, unpanicked};
 use super::values::{Label, Part, grouped};
-use crate::choices::values;
+use crate::server_options::values;
 
 /// The options; what the command does is said where it is listed.
 #[derive(Debug, Args)]
@@ -37,8 +37,8 @@ pub(super) struct Locks {
 
     /// Which locks
     #[arg(long = "lock", value_name = "KIND,..", value_enum, value_delimiter = ',')]
-    #[arg(default_values_t = LockKind::ALL)]
-    locks: Vec<LockKind>,
+    #[arg(default_values_t = LockAlgorithm::ALL)]
+    locks: Vec<LockAlgorithm>,
 
     /// For how long, each time it is measured
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::some_time)]
@@ -76,7 +76,7 @@ impl Paths {
 /// One lock, how many want it, and whether it is the same.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
-    kind: LockKind,
+    kind: LockAlgorithm,
     clients: usize,
     paths: Paths,
 }
@@ -122,7 +122,7 @@ impl Workload for Locks {
                  {clients} {who}, {whose}."
             ))
         };
-        let legend = LockKind::ALL.map(|kind| (kind.name(), kind.meaning())).to_vec();
+        let legend = LockAlgorithm::ALL.map(|kind| (kind.name(), kind.meaning())).to_vec();
         // Those of which nothing was measured would be empty.
         let has_rows = |plot: &&Plot| {
             let paths = plot.only.map(|(_, paths)| paths);
@@ -134,33 +134,33 @@ impl Workload for Locks {
         Story { plots, legend, ..Story::of_servers(outcome, told) }
     }
 
-    async fn measure(&self, stage: &mut Stage, point: &Point) -> Result<Vec<Part>, Failure> {
-        let clients = stage.clients(point.clients).await?;
-        let shared = (stage.new_path(), Exclusion::default());
+    async fn measure(&self, server: &mut BenchServer, point: &Point) -> Result<Vec<Part>, Failure> {
+        let clients = server.clients(point.clients).await?;
+        let shared = (server.new_path(), Exclusion::default());
         let phase = Arc::new(Phase::default());
         let mut tasks = JoinSet::new();
         for client in &clients {
             let (path, exclusion) = match point.paths {
                 Paths::One => shared.clone(),
-                Paths::Own => (stage.new_path(), Exclusion::default()),
+                Paths::Own => (server.new_path(), Exclusion::default()),
             };
             let lock = point.kind.lock(client, &path)?;
             tasks.spawn(in_turns(lock, exclusion, Arc::clone(&phase)));
         }
         tokio::time::sleep(self.warm_up).await;
-        let (before, cpu_before) = (stage.carried(), stage.process.cpu_time());
+        let (before, cpu_before) = (server.carried(), server.process.cpu_time());
         phase.is_measured.store(true, Ordering::SeqCst);
         let begin = now();
         tokio::time::sleep(self.duration).await;
         phase.is_measured.store(false, Ordering::SeqCst);
-        let (carried, seconds) = (stage.carried().since(before), begin.elapsed().as_secs_f64());
-        let cpu = stage.process.cpu_time_since(cpu_before);
+        let (carried, seconds) = (server.carried().since(before), begin.elapsed().as_secs_f64());
+        let cpu = server.process.cpu_time_since(cpu_before);
         phase.is_over.store(true, Ordering::SeqCst);
         let mut latencies = Latencies::new();
-        while let Some(joined) = stage.in_time(tasks.join_next()).await? {
+        while let Some(joined) = server.in_time(tasks.join_next()).await? {
             latencies.add(&unpanicked(joined)?);
         }
-        stage.rest().await?;
+        server.rest().await?;
         let count = latencies.count() as f64;
         let each = |number: u64| (count > 0.0).then(|| number as f64 / count);
         let mut values = vec![(PER_SECOND, Some(count / seconds))];

@@ -4,7 +4,7 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use super::environment::{Machine, ZOOLET};
-use super::stage::Stage;
+use super::server::BenchServer;
 use super::values::{Label, Metric, Named, Part, Value, median};
 
 /// A run with all that must be known of it.
@@ -29,8 +29,8 @@ pub(crate) struct ServerFacts {
 }
 
 impl ServerFacts {
-    pub(crate) fn of(stage: &Stage) -> Self {
-        let Stage { name, address, version, .. } = stage;
+    pub(crate) fn of(server: &BenchServer) -> Self {
+        let BenchServer { name, address, version, .. } = server;
         Self { name: name.clone(), address: address.clone(), version: version.clone() }
     }
 }

@@ -7,7 +7,7 @@ use super::environment::{Machine, command_line, date};
 use super::failure::Failure;
 use super::outcome::{Outcome, Row, ServerFacts};
 use super::report::{self, Story};
-use super::stage::{Manner, Place, Stage};
+use super::server::{BenchServer, ClientOptions, Endpoint};
 use super::table;
 use super::values::Part;
 use crate::logging::{self, LogLevel};
@@ -37,7 +37,11 @@ pub(super) trait Workload {
     fn story(&self, outcome: &Outcome) -> Story;
 
     /// Measures it once on a server. Each time the same parts come, in the same order.
-    async fn measure(&self, stage: &mut Stage, point: &Self::Point) -> Result<Vec<Part>, Failure>;
+    async fn measure(
+        &self,
+        server: &mut BenchServer,
+        point: &Self::Point,
+    ) -> Result<Vec<Part>, Failure>;
 }
 
 /// Measures everything, tells the results, and leaves nothing behind on the servers. When the run ends
@@ -53,12 +57,12 @@ pub(super) fn run<W: Workload>(workload: &W, common: &Common) -> Result<(), Fail
         // A run may take an hour, and its page is written last.
         report::check(path)?;
     }
-    let places = Place::all(common)?;
+    let endpoints = Endpoint::all(common)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(Failure::System)?;
-    let (outcome, result) = runtime.block_on(measured(workload, common, places));
+    let (outcome, result) = runtime.block_on(measured(workload, common, endpoints));
     let Some(outcome) = outcome else { return result };
     table::tell(&outcome, common.json);
     let reported = match &common.report {
@@ -73,7 +77,7 @@ pub(super) fn run<W: Workload>(workload: &W, common: &Common) -> Result<(), Fail
 async fn measured<W: Workload>(
     workload: &W,
     common: &Common,
-    places: Vec<Place>,
+    endpoints: Vec<Endpoint>,
 ) -> (Option<Outcome>, Result<(), Failure>) {
     // Before anything is created, so that no signal leaves it.
     let mut signals = match Signals::new() {
@@ -81,10 +85,10 @@ async fn measured<W: Workload>(
         Err(error) => return (None, Err(Failure::System(error))),
     };
     let (machine, date) = (Machine::look(), date());
-    let mut stages = Vec::new();
+    let mut servers = Vec::new();
     let mut measured = Measured::default();
     let mut result = tokio::select! {
-        result = on_stages(workload, common, places, &mut stages, &mut measured) => result,
+        result = on_servers(workload, common, endpoints, &mut servers, &mut measured) => result,
         _ = signals.next() => Err(Failure::Interrupted),
     };
     let mut notes = workload.notes();
@@ -99,13 +103,13 @@ async fn measured<W: Workload>(
         date,
         machine,
         rounds: common.rounds,
-        servers: stages.iter().map(ServerFacts::of).collect(),
+        servers: servers.iter().map(ServerFacts::of).collect(),
         notes,
         rows,
     });
-    for stage in stages {
+    for server in servers {
         let cleaned = tokio::select! {
-            cleaned = stage.clean_up() => cleaned,
+            cleaned = server.clean_up() => cleaned,
             // Who asks twice does not want to wait.
             _ = signals.next() => Err(Failure::Interrupted),
         };
@@ -114,19 +118,19 @@ async fn measured<W: Workload>(
     (outcome, result)
 }
 
-async fn on_stages<W: Workload>(
+async fn on_servers<W: Workload>(
     workload: &W,
     common: &Common,
-    places: Vec<Place>,
-    stages: &mut Vec<Stage>,
+    endpoints: Vec<Endpoint>,
+    servers: &mut Vec<BenchServer>,
     measured: &mut Measured,
 ) -> Result<(), Failure> {
     let Common { session_timeout, path, .. } = common;
-    for place in places {
-        let manner = Manner { session_timeout: *session_timeout, path: path.clone() };
-        stages.push(Stage::open(place, manner).await?);
+    for endpoint in endpoints {
+        let options = ClientOptions { session_timeout: *session_timeout, path: path.clone() };
+        servers.push(BenchServer::open(endpoint, options).await?);
     }
-    measure(workload, common.rounds, stages, measured).await
+    measure(workload, common.rounds, servers, measured).await
 }
 
 /// What was measured by now.
@@ -158,20 +162,20 @@ impl Measured {
 async fn measure<W: Workload>(
     workload: &W,
     rounds: u32,
-    stages: &mut [Stage],
+    servers: &mut [BenchServer],
     measured: &mut Measured,
 ) -> Result<(), Failure> {
     let points = workload.points();
-    measured.planned = points.len() * rounds as usize * stages.len();
+    measured.planned = points.len() * rounds as usize * servers.len();
     let bar = bar(measured.planned);
     for point in &points {
-        measured.rounds.resize_with(stages.len(), Vec::new);
+        measured.rounds.resize_with(servers.len(), Vec::new);
         for round in 1..=rounds {
-            for (server, stage) in stages.iter_mut().enumerate() {
+            for (index, server) in servers.iter_mut().enumerate() {
                 let what = workload.describe(point);
-                bar.set_message(format!("{what}, {}, round {round}", stage.name));
-                let parts = workload.measure(stage, point).await?;
-                measured.rounds[server].push(parts);
+                bar.set_message(format!("{what}, {}, round {round}", server.name));
+                let parts = workload.measure(server, point).await?;
+                measured.rounds[index].push(parts);
                 measured.done += 1;
                 bar.inc(1);
             }

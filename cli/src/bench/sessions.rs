@@ -13,9 +13,9 @@ use super::metrics::{MEMORY, PER_SECOND};
 use super::outcome::Outcome;
 use super::report::{Plot, Story};
 use super::run::Workload;
-use super::stage::{Stage, close, unpanicked};
+use super::server::{BenchServer, close, unpanicked};
 use super::values::{Label, Metric, Part, Unit, grouped};
-use crate::choices::values;
+use crate::server_options::values;
 
 /// The options; what the command does is said where it is listed.
 #[derive(Debug, Args)]
@@ -108,34 +108,38 @@ impl Workload for Sessions {
         Story { plots: PLOTS.to_vec(), ..Story::of_servers(outcome, told) }
     }
 
-    async fn measure(&self, stage: &mut Stage, &sessions: &usize) -> Result<Vec<Part>, Failure> {
+    async fn measure(
+        &self,
+        server: &mut BenchServer,
+        &sessions: &usize,
+    ) -> Result<Vec<Part>, Failure> {
         let mut latencies = Latencies::new();
         let (mut clients, mut connecting) = (Vec::new(), JoinSet::new());
         let begin = now();
         let mut left = sessions;
         while clients.len() < sessions {
             while left > 0 && connecting.len() < self.together {
-                let (begin, connect) = (now(), stage.connect());
+                let (begin, connect) = (now(), server.connect());
                 connecting
                     .spawn(async move { connect.await.map(|client| (client, now() - begin)) });
                 left -= 1;
             }
-            let connected = stage.in_time(connecting.join_next()).await?.expect("some connect");
+            let connected = server.in_time(connecting.join_next()).await?.expect("some connect");
             let (client, time) = unpanicked(connected)?;
             latencies.record(time);
             clients.push(client);
         }
         let connecting_seconds = begin.elapsed().as_secs_f64();
-        let (before, cpu_before) = (stage.carried(), stage.process.cpu_time());
+        let (before, cpu_before) = (server.carried(), server.process.cpu_time());
         let begin = now();
         tokio::time::sleep(self.idle).await;
-        let pings = stage.carried().since(before).pings as f64;
-        let used = stage.process.cpu_time_since(cpu_before);
+        let pings = server.carried().since(before).pings as f64;
+        let used = server.process.cpu_time_since(cpu_before);
         let seconds = begin.elapsed().as_secs_f64();
-        let memory = stage.process.resident_bytes();
+        let memory = server.process.resident_bytes();
         close(clients).await;
         let grown =
-            memory.zip(stage.memory_at_first).map(|(after, before)| (after - before).max(0.0));
+            memory.zip(server.memory_at_first).map(|(after, before)| (after - before).max(0.0));
         let mut values = vec![(PER_SECOND, Some(sessions as f64 / connecting_seconds))];
         values.extend(latencies.values());
         values.extend([

@@ -8,7 +8,7 @@ use zoolet_protocol::{CreateMode, Expect, PathError, ZPath};
 
 use super::acl::AclList;
 use super::failure::Failure;
-use crate::choices::values::{self, BadValue};
+use crate::server_options::values::{self, BadValue};
 
 #[derive(Debug, Parser)]
 #[command(multicall = true, help_template = "{subcommands}{after-help}", after_help = AFTER_HELP)]

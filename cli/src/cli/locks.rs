@@ -9,7 +9,7 @@ use crate::lock_names::{Marker, PERMITS, WAITING_FOR_PERMITS};
 
 /// A znode of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct Contender {
     marker: Marker,
     number: i64,
     name: String,
@@ -23,7 +23,7 @@ struct Place {
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
     recipe: &'static str,
-    rows: Vec<(&'static str, Place)>,
+    rows: Vec<(&'static str, Contender)>,
 }
 
 /// The most of a znode's data that is shown.
@@ -32,9 +32,9 @@ const DATA_CHARS_MAX: usize = 100;
 /// Tells who holds the lock of a path, and who waits for it.
 pub(super) async fn report(client: &Client, path: &str) -> Result<String, Error> {
     let groups = groups(
-        places(client, path).await?,
-        places_or_none(client, &child(path, PERMITS)).await?,
-        places_or_none(client, &child(path, WAITING_FOR_PERMITS)).await?,
+        contenders(client, path).await?,
+        contenders_or_none(client, &child(path, PERMITS)).await?,
+        contenders_or_none(client, &child(path, WAITING_FOR_PERMITS)).await?,
     );
     if groups.is_empty() {
         return Ok(format!("nobody holds {path} or waits for it\n"));
@@ -42,8 +42,8 @@ pub(super) async fn report(client: &Client, path: &str) -> Result<String, Error>
     Ok(groups.iter().map(|group| table(path, group)).collect())
 }
 
-/// The places in a directory.
-async fn places(client: &Client, directory: &str) -> Result<Vec<Place>, Error> {
+/// The contenders of a directory.
+async fn contenders(client: &Client, directory: &str) -> Result<Vec<Contender>, Error> {
     let names = client.children(directory).await?;
     // All are asked for before the first answer is waited for.
     let asked: Vec<_> = names
@@ -51,45 +51,50 @@ async fn places(client: &Client, directory: &str) -> Result<Vec<Place>, Error> {
         .filter_map(|name| Some((Marker::read(name)?, name)))
         .map(|(read, name)| (read, name, client.get(&child(directory, name)).send()))
         .collect();
-    let mut places = Vec::with_capacity(asked.len());
+    let mut contenders = Vec::with_capacity(asked.len());
     for ((marker, number), name, answer) in asked {
         match answer.await {
-            Ok((data, stat)) => places.push(place(marker, number, name, &data, &stat)),
+            Ok((data, stat)) => contenders.push(contender(marker, number, name, &data, &stat)),
             // It left meanwhile.
             Err(error) if error.is(ErrorCode::NO_NODE) => {}
             Err(error) => return Err(error),
         }
     }
-    places.sort_by(|a, b| (a.number, a.marker, &a.name).cmp(&(b.number, b.marker, &b.name)));
-    Ok(places)
+    contenders.sort_by(|a, b| (a.number, a.marker, &a.name).cmp(&(b.number, b.marker, &b.name)));
+    Ok(contenders)
 }
 
-async fn places_or_none(client: &Client, directory: &str) -> Result<Vec<Place>, Error> {
-    match places(client, directory).await {
+async fn contenders_or_none(client: &Client, directory: &str) -> Result<Vec<Contender>, Error> {
+    match contenders(client, directory).await {
         Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
-        places => places,
+        contenders => contenders,
     }
 }
 
-fn place(marker: Marker, number: i64, name: &str, data: &[u8], stat: &Stat) -> Place {
+fn contender(marker: Marker, number: i64, name: &str, data: &[u8], stat: &Stat) -> Contender {
     let data = visible(&String::from_utf8_lossy(data)).chars().take(DATA_CHARS_MAX).collect();
     let (session, ctime) = (stat.ephemeral_owner, stat.ctime);
-    Place { marker, number, name: name.to_owned(), session, ctime, data }
+    Contender { marker, number, name: name.to_owned(), session, ctime, data }
 }
 
 /// Who stands how, of each recipe that uses the path.
-fn groups(line: Vec<Place>, permits: Vec<Place>, waiting: Vec<Place>) -> Vec<Group> {
-    let of = |markers: &[Marker]| -> Vec<Place> {
-        line.iter().filter(|place| markers.contains(&place.marker)).cloned().collect()
+fn groups(line: Vec<Contender>, permits: Vec<Contender>, waiting: Vec<Contender>) -> Vec<Group> {
+    let of = |markers: &[Marker]| -> Vec<Contender> {
+        line.iter().filter(|contender| markers.contains(&contender.marker)).cloned().collect()
     };
-    let first_holds = |places: Vec<Place>, holds: &'static str| -> Vec<(&'static str, Place)> {
-        let stands = |index| if index == 0 { holds } else { "waits" };
-        places.into_iter().enumerate().map(|(index, place)| (stands(index), place)).collect()
-    };
-    let has = permits.into_iter().filter(|place| place.marker == Marker::Permit);
-    let waits = waiting.into_iter().filter(|place| place.marker == Marker::Mutex);
-    let permits = has.map(|place| ("has a permit", place));
-    let semaphore = permits.chain(waits.map(|place| ("waits", place))).collect();
+    let first_holds =
+        |contenders: Vec<Contender>, holds: &'static str| -> Vec<(&'static str, Contender)> {
+            let stands = |index| if index == 0 { holds } else { "waits" };
+            contenders
+                .into_iter()
+                .enumerate()
+                .map(|(index, contender)| (stands(index), contender))
+                .collect()
+        };
+    let has = permits.into_iter().filter(|contender| contender.marker == Marker::Permit);
+    let waits = waiting.into_iter().filter(|contender| contender.marker == Marker::Mutex);
+    let permits = has.map(|contender| ("has a permit", contender));
+    let semaphore = permits.chain(waits.map(|contender| ("waits", contender))).collect();
     let groups = [
         Group { recipe: "mutex", rows: first_holds(of(&[Marker::Mutex]), "holds") },
         Group {
@@ -103,26 +108,27 @@ fn groups(line: Vec<Place>, permits: Vec<Place>, waiting: Vec<Place>) -> Vec<Gro
 }
 
 /// A writer waits for all before it, a reader for the writers among them, but for itself.
-fn readers_and_writers(places: Vec<Place>) -> Vec<(&'static str, Place)> {
-    let stands = |place: &Place| {
-        let mut before = places.iter().filter(|other| other.number < place.number);
-        match place.marker {
+fn readers_and_writers(contenders: Vec<Contender>) -> Vec<(&'static str, Contender)> {
+    let stands = |contender: &Contender| {
+        let mut before = contenders.iter().filter(|other| other.number < contender.number);
+        match contender.marker {
             Marker::Write if before.next().is_none() => "writes",
             Marker::Write => "waits to write",
             _ => {
-                let is_ahead =
-                    |other: &Place| other.marker == Marker::Write && other.session != place.session;
+                let is_ahead = |other: &Contender| {
+                    other.marker == Marker::Write && other.session != contender.session
+                };
                 if before.any(is_ahead) { "waits to read" } else { "reads" }
             }
         }
     };
-    places.iter().map(|place| (stands(place), place.clone())).collect()
+    contenders.iter().map(|contender| (stands(contender), contender.clone())).collect()
 }
 
 fn table(path: &str, group: &Group) -> String {
     let header = ["WHO", "CAME", "SESSION", "ZNODE", "DATA"].map(str::to_owned);
-    let rows = group.rows.iter().map(|(stands, place)| {
-        let Place { name, session, ctime, data, .. } = place;
+    let rows = group.rows.iter().map(|(stands, contender)| {
+        let Contender { name, session, ctime, data, .. } = contender;
         [(*stands).to_owned(), time(*ctime), session.to_string(), visible(name), data.clone()]
     });
     let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
@@ -142,15 +148,15 @@ fn table(path: &str, group: &Group) -> String {
 mod tests {
     use super::*;
 
-    /// Places by names, each of the session that its first letter numbers.
-    fn line(names: &[&str]) -> Vec<Place> {
-        let place = |name: &&str| {
+    /// Contenders by names, each of the session that its first letter numbers.
+    fn line(names: &[&str]) -> Vec<Contender> {
+        let contender = |name: &&str| {
             let (marker, number) = Marker::read(name).unwrap();
             let session = SessionId(i64::from(name.as_bytes()[0]));
             let stat = Stat { ephemeral_owner: session, ..Stat::default() };
-            place(marker, number, name, b"", &stat)
+            contender(marker, number, name, b"", &stat)
         };
-        names.iter().map(place).collect()
+        names.iter().map(contender).collect()
     }
 
     fn stands(groups: &[Group]) -> Vec<(&str, Vec<&str>)> {
@@ -160,13 +166,13 @@ mod tests {
 
     #[test]
     fn the_first_holds_a_mutex_and_leads() {
-        let places = line(&[
+        let contenders = line(&[
             "a-lock-0000000001",
             "b-latch-0000000002",
             "c-lock-0000000003",
             "d-latch-0000000004",
         ]);
-        let groups = groups(places, Vec::new(), Vec::new());
+        let groups = groups(contenders, Vec::new(), Vec::new());
         let expected =
             [("mutex", vec!["holds", "waits"]), ("leader latch", vec!["leads", "waits"])];
         assert_eq!(stands(&groups), expected);
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn readers_read_together_until_a_writer_stands_between() {
-        let places = line(&[
+        let contenders = line(&[
             "a-__READ__0000000001",
             "b-__READ__0000000002",
             "c-__WRIT__0000000003",
@@ -183,7 +189,7 @@ mod tests {
         ]);
         let expected = ["reads", "reads", "waits to write", "waits to read", "waits to write"];
         assert_eq!(
-            stands(&groups(places, vec![], vec![])),
+            stands(&groups(contenders, vec![], vec![])),
             [("read-write lock", expected.to_vec())]
         );
     }
@@ -191,9 +197,12 @@ mod tests {
     #[test]
     fn who_writes_may_read_too() {
         for reading in ["a-__READ__0000000001", "a-__READ__0000000002"] {
-            let places = line(&["a-__WRIT__0000000001", reading, "b-__READ__0000000003"]);
+            let contenders = line(&["a-__WRIT__0000000001", reading, "b-__READ__0000000003"]);
             let expected = vec!["writes", "reads", "waits to read"];
-            assert_eq!(stands(&groups(places, vec![], vec![])), [("read-write lock", expected)]);
+            assert_eq!(
+                stands(&groups(contenders, vec![], vec![])),
+                [("read-write lock", expected)]
+            );
         }
     }
 

@@ -12,11 +12,11 @@ use super::line;
 #[command(multicall = true, disable_help_subcommand = true)]
 struct Operation {
     #[command(subcommand)]
-    kind: Kind,
+    kind: OperationKind,
 }
 
 #[derive(Debug, Subcommand)]
-enum Kind {
+enum OperationKind {
     Create(Create),
     Set(Set),
     Delete(Delete),
@@ -55,17 +55,17 @@ fn read(text: &str) -> Result<MultiOp, Failure> {
         failure => failure,
     })?;
     Ok(match operation.kind {
-        Kind::Create(create) => create_op(create),
-        Kind::Set(set) => {
+        OperationKind::Create(create) => create_op(create),
+        OperationKind::Set(set) => {
             let version = set.version();
             let data = Some(set.data.into());
             MultiOp::SetData(SetData { path: set.path.into(), data, version })
         }
-        Kind::Delete(delete) => {
+        OperationKind::Delete(delete) => {
             let version = delete.version();
             MultiOp::Delete(zoolet_protocol::Delete { path: delete.path.into(), version })
         }
-        Kind::Check(Checked { version, path }) => {
+        OperationKind::Check(Checked { version, path }) => {
             let version: Expect = expected(version);
             MultiOp::Check(Check { path: path.into(), version })
         }

@@ -14,8 +14,8 @@ use zoolet_recipes::client::Client;
 use crate::bench::clock::{Instant, now};
 use crate::bench::exclusion::Exclusion;
 use crate::bench::failure::Failure;
-use crate::bench::kind::LockKind;
-use crate::bench::stage::{Stage, unpanicked};
+use crate::bench::lock_algorithm::LockAlgorithm;
+use crate::bench::server::{BenchServer, unpanicked};
 use crate::bench::values::grouped;
 
 /// What keeps buyers apart.
@@ -52,8 +52,8 @@ impl Act {
     ) -> Result<Option<Box<dyn InterProcessLock>>, Failure> {
         let kind = match self {
             Self::NoLock => return Ok(None),
-            Self::Herd => LockKind::ExistsHerd,
-            Self::Predecessor => LockKind::Predecessor,
+            Self::Herd => LockAlgorithm::ExistsHerd,
+            Self::Predecessor => LockAlgorithm::Predecessor,
         };
         Ok(Some(kind.lock(client, path)?))
     }
@@ -100,12 +100,12 @@ struct Shop {
 
 impl Sale {
     /// Holds the sale.
-    pub(super) async fn hold(self, stage: &mut Stage) -> Result<Sold, Failure> {
+    pub(super) async fn hold(self, server: &mut BenchServer) -> Result<Sold, Failure> {
         let bar = bar(self.buyers, self.act.title());
-        let clients = stage.clients(self.buyers).await?;
-        let (stock, lock) = (stage.new_path(), stage.new_path());
-        stage.observer.create(&stock).data(self.items.to_string()).await?;
-        stage.settle().await?;
+        let clients = server.clients(self.buyers).await?;
+        let (stock, lock) = (server.new_path(), server.new_path());
+        server.observer.create(&stock).data(self.items.to_string()).await?;
+        server.settle().await?;
         let (shop, exclusion) = (Arc::new(Shop::default()), Exclusion::default());
         let (open, opened) = watch::channel(false);
         let mut buyers = JoinSet::new();
@@ -124,14 +124,14 @@ impl Sale {
                 buyer.buy().await
             });
         }
-        let before = stage.carried();
+        let before = server.carried();
         let begin = now();
         open.send_replace(true);
-        let is_complete = self.serve(stage, &shop, &mut buyers, &bar).await?;
-        let (seconds, carried) = (begin.elapsed().as_secs_f64(), stage.carried().since(before));
+        let is_complete = self.serve(server, &shop, &mut buyers, &bar).await?;
+        let (seconds, carried) = (begin.elapsed().as_secs_f64(), server.carried().since(before));
         let (sold, served) = (shop.sold.load(Ordering::SeqCst), shop.served.load(Ordering::SeqCst));
         buyers.shutdown().await;
-        stage.settle().await?;
+        server.settle().await?;
         exclusion.check()?;
         bar.finish_and_clear();
         Ok(Sold {
@@ -150,12 +150,12 @@ impl Sale {
     /// Waits until all had their turn; whether they had before time was over.
     async fn serve(
         self,
-        stage: &Stage,
+        server: &BenchServer,
         shop: &Shop,
         buyers: &mut JoinSet<Result<(), Failure>>,
         bar: &ProgressBar,
     ) -> Result<bool, Failure> {
-        let before = stage.carried();
+        let before = server.carried();
         let mut tell = tokio::time::interval(TELL_INTERVAL);
         let mut over = std::pin::pin!(tokio::time::sleep(self.time_limit));
         loop {
@@ -167,7 +167,7 @@ impl Sale {
                 _ = tell.tick() => {
                     bar.set_position(shop.served.load(Ordering::Relaxed) as u64);
                     let sold = grouped(shop.sold.load(Ordering::Relaxed) as f64);
-                    let events = grouped(stage.carried().since(before).events as f64);
+                    let events = grouped(server.carried().since(before).events as f64);
                     let title = self.act.title();
                     let items = grouped(self.items as f64);
                     bar.set_message(format!("{title}: {sold} sold of {items}, {events} events"));

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
 use super::failure::{Failure, signalled};
-use super::held::Held;
+use super::held_lock::HeldLock;
 use super::signals::Signals;
 use super::terminal::Terminal;
 
@@ -39,7 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Job {
     /// Starts a command.
-    pub(super) fn start(command: &[OsString], held: &Held) -> Result<Self, Failure> {
+    pub(super) fn start(command: &[OsString], held: &HeldLock) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             unreachable!("a command is required");
         };

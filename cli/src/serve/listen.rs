@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use zoolet_server::{Config, Server, StartError};
 use zoolet_testkit::{Faults, Observer, TestHooks};
 
-use crate::choices::values::HostPort;
+use crate::server_options::values::HostPort;
 
 /// The addresses of a name, at least one.
 ///

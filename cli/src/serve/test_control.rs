@@ -4,7 +4,7 @@
 //! On this machine only, and only for programs: a page in a browser cannot send what is asked for here.
 
 mod control;
-mod wish;
+mod request;
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,11 +1,11 @@
 //! The keys that have an effect.
 
-use crate::choices::Choices;
-use crate::choices::storage;
-use crate::choices::values::{self, BadValue};
+use crate::server_options::ServerOptions;
+use crate::server_options::storage;
+use crate::server_options::values::{self, BadValue};
 
 /// Chooses what a value says.
-pub(super) type Setter = fn(&mut Choices, &str) -> Result<(), BadValue>;
+pub(super) type Setter = fn(&mut ServerOptions, &str) -> Result<(), BadValue>;
 
 /// What a key, without the prefix `zookeeper.`, sets.
 pub(super) fn setter(key: &str) -> Option<Setter> {
@@ -22,8 +22,8 @@ fn put<T>(slot: &mut Option<T>, value: Result<T, BadValue>) -> Result<(), BadVal
 }
 
 /// Unlike the flag, the file may name words that ZooKeeper does not have, as it may in ZooKeeper.
-fn four_letter_words(choices: &mut Choices, value: &str) -> Result<(), BadValue> {
-    put(&mut choices.four_letter_words, Ok(value.to_owned()))
+fn four_letter_words(options: &mut ServerOptions, value: &str) -> Result<(), BadValue> {
+    put(&mut options.four_letter_words, Ok(value.to_owned()))
 }
 
 pub(super) const FOUR_LETTER_WORDS: &str = "4lw.commands.whitelist";

@@ -1,4 +1,4 @@
-//! Files in, choices, remarks and problems out.
+//! Files in, options, remarks and problems out.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use zoolet_server::DigestAlgorithm;
 use zoolet_server::storage::Compression;
 
 use super::*;
-use crate::choices::storage::{self, Purge, StorageChoices};
+use crate::server_options::storage::{self, Purge, StorageOptions};
 
 fn read(text: &str) -> Result<ZooCfg, String> {
     let mut reader = Reader::new(Path::new("zoo.cfg"));
@@ -15,10 +15,10 @@ fn read(text: &str) -> Result<ZooCfg, String> {
     reader.finish().map_err(|error| error.to_string())
 }
 
-fn choices(text: &str) -> Choices {
-    let ZooCfg { choices, remarks } = read(text).unwrap();
+fn options(text: &str) -> ServerOptions {
+    let ZooCfg { options, remarks } = read(text).unwrap();
     assert_eq!(remarks, [""; 0], "{text}");
-    choices
+    options
 }
 
 fn remarks(text: &str) -> Vec<String> {
@@ -29,11 +29,11 @@ const DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
 
 #[test]
 fn every_key_has_its_effect() {
-    let set = Choices::default;
-    let kept = |choose: fn(&mut StorageChoices)| {
-        let mut choices = Choices::default();
-        choose(&mut choices.storage);
-        choices
+    let set = ServerOptions::default;
+    let kept = |choose: fn(&mut StorageOptions)| {
+        let mut options = ServerOptions::default();
+        choose(&mut options.storage);
+        options
     };
     let cases = [
         ("dataDir=/var/zk", kept(|c| c.data_dir = Some("/var/zk".into()))),
@@ -63,73 +63,82 @@ fn every_key_has_its_effect() {
         ),
         ("autopurge.purgeInterval=0", kept(|c| c.autopurge_purge_interval = Some(Purge::Never))),
         ("snapshot.trust.empty=true", kept(|c| c.snapshot_trust_empty = Some(true))),
-        ("clientPort=2182", Choices { client_port: Some(2182), ..set() }),
-        ("clientPort=0", Choices { client_port: Some(0), ..set() }),
+        ("clientPort=2182", ServerOptions { client_port: Some(2182), ..set() }),
+        ("clientPort=0", ServerOptions { client_port: Some(0), ..set() }),
         (
             "clientPortAddress=localhost",
-            Choices { client_port_address: Some("localhost".to_owned()), ..set() },
+            ServerOptions { client_port_address: Some("localhost".to_owned()), ..set() },
         ),
         (
             "clientPortAddress=[::1]",
-            Choices { client_port_address: Some("::1".to_owned()), ..set() },
+            ServerOptions { client_port_address: Some("::1".to_owned()), ..set() },
         ),
-        ("clientPortListenBacklog=128", Choices { client_port_listen_backlog: Some(128), ..set() }),
-        ("clientPortListenBacklog=-1", Choices { client_port_listen_backlog: Some(0), ..set() }),
-        ("clientTcpKeepAlive=true", Choices { client_tcp_keep_alive: Some(true), ..set() }),
-        ("tickTime=2000", Choices { tick_time: Some(2000), ..set() }),
-        ("minSessionTimeout=1000", Choices { min_session_timeout: Some(1000), ..set() }),
-        ("minSessionTimeout=-1", Choices { min_session_timeout: Some(-1), ..set() }),
-        ("maxSessionTimeout=90000", Choices { max_session_timeout: Some(90000), ..set() }),
-        ("maxClientCnxns=0", Choices { max_client_cnxns: Some(0), ..set() }),
-        ("maxClientCnxns=-1", Choices { max_client_cnxns: Some(0), ..set() }),
-        ("maxCnxns=0x10", Choices { max_cnxns: Some(16), ..set() }),
-        ("maxCnxns=-1", Choices { max_cnxns: Some(0), ..set() }),
-        ("jute.maxbuffer=0xfffff", Choices { jute_maxbuffer: Some(0xf_ffff), ..set() }),
-        ("jute.maxbuffer=4194304", Choices { jute_maxbuffer: Some(4 << 20), ..set() }),
-        ("enforceQuota=TRUE", Choices { enforce_quota: Some(true), ..set() }),
-        ("skipACL=yes", Choices { skip_acl: Some(true), ..set() }),
-        ("skipACL=no", Choices { skip_acl: Some(false), ..set() }),
+        (
+            "clientPortListenBacklog=128",
+            ServerOptions { client_port_listen_backlog: Some(128), ..set() },
+        ),
+        (
+            "clientPortListenBacklog=-1",
+            ServerOptions { client_port_listen_backlog: Some(0), ..set() },
+        ),
+        ("clientTcpKeepAlive=true", ServerOptions { client_tcp_keep_alive: Some(true), ..set() }),
+        ("tickTime=2000", ServerOptions { tick_time: Some(2000), ..set() }),
+        ("minSessionTimeout=1000", ServerOptions { min_session_timeout: Some(1000), ..set() }),
+        ("minSessionTimeout=-1", ServerOptions { min_session_timeout: Some(-1), ..set() }),
+        ("maxSessionTimeout=90000", ServerOptions { max_session_timeout: Some(90000), ..set() }),
+        ("maxClientCnxns=0", ServerOptions { max_client_cnxns: Some(0), ..set() }),
+        ("maxClientCnxns=-1", ServerOptions { max_client_cnxns: Some(0), ..set() }),
+        ("maxCnxns=0x10", ServerOptions { max_cnxns: Some(16), ..set() }),
+        ("maxCnxns=-1", ServerOptions { max_cnxns: Some(0), ..set() }),
+        ("jute.maxbuffer=0xfffff", ServerOptions { jute_maxbuffer: Some(0xf_ffff), ..set() }),
+        ("jute.maxbuffer=4194304", ServerOptions { jute_maxbuffer: Some(4 << 20), ..set() }),
+        ("enforceQuota=TRUE", ServerOptions { enforce_quota: Some(true), ..set() }),
+        ("skipACL=yes", ServerOptions { skip_acl: Some(true), ..set() }),
+        ("skipACL=no", ServerOptions { skip_acl: Some(false), ..set() }),
         (
             "DigestAuthenticationProvider.digestAlg=SHA3-256",
-            Choices { digest_alg: Some(DigestAlgorithm::Sha3_256), ..set() },
+            ServerOptions { digest_alg: Some(DigestAlgorithm::Sha3_256), ..set() },
         ),
         (
             "DigestAuthenticationProvider.enabled=false",
-            Choices { digest_authentication_provider_enabled: Some(false), ..set() },
+            ServerOptions { digest_authentication_provider_enabled: Some(false), ..set() },
         ),
-        ("enforce.auth.enabled=true", Choices { enforce_auth_enabled: Some(true), ..set() }),
+        ("enforce.auth.enabled=true", ServerOptions { enforce_auth_enabled: Some(true), ..set() }),
         (
             "enforce.auth.schemes=digest, ip",
-            Choices { enforce_auth_schemes: Some("digest, ip".to_owned()), ..set() },
+            ServerOptions { enforce_auth_schemes: Some("digest, ip".to_owned()), ..set() },
         ),
-        ("sessionRequireClientSASLAuth=true", Choices { require_sasl: Some(true), ..set() }),
-        ("extendedTypesEnabled=false", Choices { extended_types_enabled: Some(false), ..set() }),
+        ("sessionRequireClientSASLAuth=true", ServerOptions { require_sasl: Some(true), ..set() }),
+        (
+            "extendedTypesEnabled=false",
+            ServerOptions { extended_types_enabled: Some(false), ..set() },
+        ),
         (
             "znode.container.checkIntervalMs=100",
-            Choices {
+            ServerOptions {
                 znode_container_check_interval_ms: Some(Duration::from_millis(100)),
                 ..set()
             },
         ),
         (
             "znode.container.maxPerMinute=1",
-            Choices { znode_container_max_per_minute: Some(1), ..set() },
+            ServerOptions { znode_container_max_per_minute: Some(1), ..set() },
         ),
         (
             "znode.container.maxNeverUsedIntervalMs=0",
-            Choices { znode_container_max_never_used_interval_ms: Some(0), ..set() },
+            ServerOptions { znode_container_max_never_used_interval_ms: Some(0), ..set() },
         ),
         (
             "4lw.commands.whitelist=stat, ruok, *",
-            Choices { four_letter_words: Some("stat, ruok, *".to_owned()), ..set() },
+            ServerOptions { four_letter_words: Some("stat, ruok, *".to_owned()), ..set() },
         ),
-        ("readonlymode.enabled=true", Choices { readonly_mode: Some(true), ..set() }),
-        ("reconfigEnabled=true", Choices { reconfig_enabled: Some(true), ..set() }),
+        ("readonlymode.enabled=true", ServerOptions { readonly_mode: Some(true), ..set() }),
+        ("reconfigEnabled=true", ServerOptions { reconfig_enabled: Some(true), ..set() }),
     ];
     let mut keys = vec!["DigestAuthenticationProvider.superDigest"];
     for (line, expected) in cases {
-        assert_eq!(choices(line), expected, "{line}");
-        assert_eq!(choices(&format!("zookeeper.{line}")), expected, "zookeeper.{line}");
+        assert_eq!(options(line), expected, "{line}");
+        assert_eq!(options(&format!("zookeeper.{line}")), expected, "zookeeper.{line}");
         keys.push(line.split('=').next().unwrap());
     }
     for name in keys::names() {
@@ -137,8 +146,8 @@ fn every_key_has_its_effect() {
     }
 
     let line = format!("zookeeper.DigestAuthenticationProvider.superDigest={DIGEST}");
-    let expected = Choices { super_digest: Some(DIGEST.to_owned()), ..set() };
-    assert_eq!(choices(&line), expected);
+    let expected = ServerOptions { super_digest: Some(DIGEST.to_owned()), ..set() };
+    assert_eq!(options(&line), expected);
 }
 
 #[test]
@@ -217,9 +226,9 @@ fn all_problems_are_told_in_their_order() {
 
 #[test]
 fn the_last_of_several_lines_counts() {
-    let ZooCfg { choices, remarks } =
+    let ZooCfg { options, remarks } =
         read("tickTime=nonsense\nclientPort=1\ntickTime=10\nzookeeper.tickTime=20\n").unwrap();
-    assert_eq!(choices.tick_time, Some(20));
+    assert_eq!(options.tick_time, Some(20));
     assert_eq!(
         remarks,
         [
@@ -288,7 +297,7 @@ fn keys_without_effect_are_gathered_by_reason() {
 fn every_key_has_a_flag() {
     use clap::Args;
 
-    let command = Choices::augment_args(clap::Command::new("zoolet"));
+    let command = ServerOptions::augment_args(clap::Command::new("zoolet"));
     let flags: Vec<_> = command.get_arguments().filter_map(|flag| flag.get_long()).collect();
     let in_files_only = ["sessionRequireClientSASLAuth", "readonlymode.enabled", "forceSync"];
     for key in keys::names().filter(|key| !in_files_only.contains(key)) {
@@ -357,15 +366,15 @@ fn a_file_of_another_kind_is_refused() {
 
 #[test]
 fn unknown_four_letter_words_are_told_of() {
-    let ZooCfg { choices, remarks } = read("4lw.commands.whitelist=ruok,kill").unwrap();
-    assert_eq!(choices.four_letter_words.as_deref(), Some("ruok,kill"));
+    let ZooCfg { options, remarks } = read("4lw.commands.whitelist=ruok,kill").unwrap();
+    assert_eq!(options.four_letter_words.as_deref(), Some("ruok,kill"));
     assert_eq!(remarks, ["zoo.cfg:1: \"kill\" is no four-letter word"]);
 }
 
 #[test]
 fn one_server_may_say_where_clients_connect() {
     let at = |text| {
-        let HostPort { host, port } = choices(text).listen().unwrap();
+        let HostPort { host, port } = options(text).listen().unwrap();
         format!("{host} {port}")
     };
     let cases = [
@@ -381,8 +390,8 @@ fn one_server_may_say_where_clients_connect() {
         ("server.1=zk1:1:2;2183\nserver.1=zk1:1:2;2184", "0.0.0.0 2184"),
     ];
     for (text, expected) in cases {
-        let ZooCfg { choices, .. } = read(text).unwrap();
-        let HostPort { host, port } = choices.listen().unwrap();
+        let ZooCfg { options, .. } = read(text).unwrap();
+        let HostPort { host, port } = options.listen().unwrap();
         assert_eq!(format!("{host} {port}"), expected, "{text}");
     }
     assert_eq!(at("clientPort=1"), "0.0.0.0 1");

@@ -1,8 +1,8 @@
 //! What a run tells about the herd, in sentences and plots.
 
 use super::WAITERS;
-use crate::bench::kind::{LOCK, LockKind};
 use crate::bench::latency::{P50, P99};
+use crate::bench::lock_algorithm::{LOCK, LockAlgorithm};
 use crate::bench::metrics::{BYTES, CPU, EVENTS, REQUESTS};
 use crate::bench::outcome::{Outcome, Row};
 use crate::bench::report::{Plot, Story};
@@ -15,12 +15,12 @@ pub(super) fn story(outcome: &Outcome) -> Story {
     sentences.extend((0..outcome.servers.len()).filter_map(|server| growth(outcome, server)));
     Story {
         plots: PLOTS.to_vec(),
-        legend: LockKind::ALL.map(|kind| (kind.name(), kind.meaning())).to_vec(),
+        legend: LockAlgorithm::ALL.map(|kind| (kind.name(), kind.meaning())).to_vec(),
         ..Story::of_sentences(sentences)
     }
 }
 
-fn rows(outcome: &Outcome, server: usize, kind: LockKind) -> impl Iterator<Item = &Row> {
+fn rows(outcome: &Outcome, server: usize, kind: LockAlgorithm) -> impl Iterator<Item = &Row> {
     let is_of = move |row: &&Row| {
         row.server == server && row.label(LOCK) == Some(&Label::Text(kind.name()))
     };
@@ -37,8 +37,8 @@ fn waiters(row: &Row) -> usize {
 /// How the mutex stands against a herd, with as many as both were measured with.
 fn against_the_herd(outcome: &Outcome, server: usize) -> Option<String> {
     let herd = |kind| rows(outcome, server, kind).last();
-    let herd = herd(LockKind::ExistsHerd).or_else(|| herd(LockKind::ChildrenHerd))?;
-    let mut mutex = rows(outcome, server, LockKind::Predecessor);
+    let herd = herd(LockAlgorithm::ExistsHerd).or_else(|| herd(LockAlgorithm::ChildrenHerd))?;
+    let mut mutex = rows(outcome, server, LockAlgorithm::Predecessor);
     let mutex = mutex.find(|row| waiters(row) == waiters(herd))?;
     let (slow, fast) = (herd.value(P50)?, mutex.value(P50)?);
     let (many, few) = (herd.value(EVENTS)?, mutex.value(EVENTS)?);
@@ -57,7 +57,7 @@ fn against_the_herd(outcome: &Outcome, server: usize) -> Option<String> {
 
 /// What becomes of the mutex as the line grows.
 fn growth(outcome: &Outcome, server: usize) -> Option<String> {
-    let all: Vec<&Row> = rows(outcome, server, LockKind::Predecessor).collect();
+    let all: Vec<&Row> = rows(outcome, server, LockAlgorithm::Predecessor).collect();
     let (first, last) = (all.first()?, all.last()?);
     let text = |row: &Row, metric: Metric| row.value(metric).map(|value| metric.unit.text(value));
     Some(format!(

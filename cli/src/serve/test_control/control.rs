@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use zoolet_testkit::{Fault, FaultError, Faults};
 
-use super::wish::{Target, Wish, WishError};
+use super::request::{BadRequest, FaultRequest, Target};
 
 /// What all requests share.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(super) struct Control {
 
 #[derive(Debug)]
 struct Set {
-    wish: Wish,
+    request: FaultRequest,
     fault: Fault,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum Refusal {
     #[error("{0}")]
     Query(#[from] QueryRejection),
     #[error(transparent)]
-    Wish(#[from] WishError),
+    FaultRequest(#[from] BadRequest),
     #[error(transparent)]
     Fault(#[from] FaultError),
     #[error("fault {id} has hit {hits} times within {within_ms} ms")]
@@ -76,7 +76,7 @@ impl IntoResponse for Refusal {
             Self::Query(rejection) => rejection.status(),
             Self::NoHit { .. } | Self::Slow(_) => StatusCode::REQUEST_TIMEOUT,
             Self::Body(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Wish(_)
+            Self::FaultRequest(_)
             | Self::Fault(FaultError::TooLong(_) | FaultError::Path { .. } | FaultError::NoError) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
@@ -104,7 +104,7 @@ impl Control {
 
 impl Set {
     fn shown(&self, id: u64) -> Value {
-        json!({ "id": id, "hits": self.fault.hits(), "wish": self.wish })
+        json!({ "id": id, "hits": self.fault.hits(), "request": self.request })
     }
 }
 
@@ -158,12 +158,12 @@ pub(super) async fn cut(State(control): State<Control>, target: Given<Target>) -
     Ok(Json(json!({ "cut": cut })))
 }
 
-pub(super) async fn set(State(control): State<Control>, wish: Given<Wish>) -> Answer {
-    let Json(wish) = wish?;
-    wish.check()?;
-    let fault = wish.set(&control.faults)?;
+pub(super) async fn set(State(control): State<Control>, request: Given<FaultRequest>) -> Answer {
+    let Json(request) = request?;
+    request.check()?;
+    let fault = request.set(&control.faults)?;
     let id = control.last.fetch_add(1, Ordering::Relaxed) + 1;
-    control.set.lock().insert(id, Set { wish, fault });
+    control.set.lock().insert(id, Set { request, fault });
     control.shown(id)
 }
 
@@ -215,31 +215,34 @@ pub(super) async fn heal(State(control): State<Control>) -> Json<Value> {
 /// How time is moved.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct TimeWish {
+pub(super) struct TimeRequest {
     advance_ms: u64,
     wall_skew_ms: Option<i64>,
 }
 
-pub(super) async fn time(State(control): State<Control>, wish: Given<TimeWish>) -> Answer {
-    let Json(wish) = wish?;
-    if let Some(ms) = wish.wall_skew_ms {
+pub(super) async fn time(State(control): State<Control>, request: Given<TimeRequest>) -> Answer {
+    let Json(request) = request?;
+    if let Some(ms) = request.wall_skew_ms {
         control.faults.skew_wall_time(ms)?;
     }
-    control.faults.advance(Duration::from_millis(wish.advance_ms))?;
-    Ok(Json(json!(wish)))
+    control.faults.advance(Duration::from_millis(request.advance_ms))?;
+    Ok(Json(json!(request)))
 }
 
 /// How long the server is to be away.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RestartWish {
+pub(super) struct RestartRequest {
     down_ms: u64,
 }
 
-pub(super) async fn restart(State(control): State<Control>, wish: Given<RestartWish>) -> Answer {
-    let Json(wish) = wish?;
+pub(super) async fn restart(
+    State(control): State<Control>,
+    request: Given<RestartRequest>,
+) -> Answer {
+    let Json(request) = request?;
     let (done, is_done) = oneshot::channel();
-    let restart = Restart { down: Duration::from_millis(wish.down_ms), done };
+    let restart = Restart { down: Duration::from_millis(request.down_ms), done };
     control.restarts.send(restart).await.map_err(|_| Refusal::Ending)?;
     is_done.await.map_err(|_| Refusal::Ending)?;
     Ok(Json(json!({ "restarted": true })))

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use zoolet_protocol::{Dial, ErrorCode};
 use zoolet_recipes::client::{Client, Error, Hosts};
 
-use super::common::{Common, Target, Way};
+use super::common::{Common, Location, Target};
 use super::counted::{Carried, Counted, Counts};
 use super::embedded::Embedded;
 use super::environment::{self, ZOOLET};
@@ -37,23 +37,28 @@ const CLEAN_UP_TRIES: u32 = 5;
 
 /// A server, started if it is ours.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Endpoint {
     pub(crate) name: String,
-    way: Way,
+    location: Location,
     embedded: Option<Embedded>,
     process: Process,
 }
 
-impl Place {
+impl Endpoint {
     /// Finds a server of this process, or starts it. Not to be called within async code.
     pub(crate) fn new(target: &Target, pid: Option<u32>) -> Result<Self, Failure> {
-        let (embedded, process) = match (&target.way, pid) {
-            (Way::Embedded, _) => (Some(Embedded::start(true)?), Process::Embedded),
-            (Way::InProcess, _) => (Some(Embedded::start(false)?), Process::Unknown),
-            (Way::Hosts(_), Some(pid)) => (None, Process::Of(pid)),
-            (Way::Hosts(_), None) => (None, Process::Unknown),
+        let (embedded, process) = match (&target.location, pid) {
+            (Location::Embedded, _) => (Some(Embedded::start(true)?), Process::Embedded),
+            (Location::InProcess, _) => (Some(Embedded::start(false)?), Process::Unknown),
+            (Location::Hosts(_), Some(pid)) => (None, Process::Of(pid)),
+            (Location::Hosts(_), None) => (None, Process::Unknown),
         };
-        Ok(Self { name: target.name().to_owned(), way: target.way.clone(), embedded, process })
+        Ok(Self {
+            name: target.name().to_owned(),
+            location: target.location.clone(),
+            embedded,
+            process,
+        })
     }
 
     /// The servers of the options.
@@ -71,26 +76,26 @@ impl Place {
     }
 
     /// How it is dialled.
-    fn dialing(&self) -> Result<Dialled, Failure> {
+    fn dialing(&self) -> Result<Resolved, Failure> {
         let gone = || Failure::NoServer(self.name.clone(), String::new());
         let embedded = || self.embedded.as_ref().ok_or_else(gone);
-        let text = match &self.way {
-            Way::InProcess => {
+        let text = match &self.location {
+            Location::InProcess => {
                 let dialer = embedded()?.dialer().ok_or_else(gone)?;
                 let (dialer, chroot) = (Arc::new(dialer), String::new());
-                return Ok(Dialled { address: None, dialer, chroot });
+                return Ok(Resolved { address: None, dialer, chroot });
             }
-            Way::Embedded => embedded()?.address().ok_or_else(gone)?.to_string(),
-            Way::Hosts(hosts) => hosts.clone(),
+            Location::Embedded => embedded()?.address().ok_or_else(gone)?.to_string(),
+            Location::Hosts(hosts) => hosts.clone(),
         };
         let hosts: Hosts = text.parse()?;
         let chroot = hosts.chroot().to_owned();
         let address = hosts.addresses().first().cloned();
-        Ok(Dialled { address, dialer: Arc::new(hosts), chroot })
+        Ok(Resolved { address, dialer: Arc::new(hosts), chroot })
     }
 }
 
-struct Dialled {
+struct Resolved {
     address: Option<String>,
     dialer: Arc<dyn Dial>,
     /// What stands before every path.
@@ -99,13 +104,13 @@ struct Dialled {
 
 /// How clients are to be.
 #[derive(Debug, Clone)]
-pub(crate) struct Manner {
+pub(crate) struct ClientOptions {
     pub(crate) session_timeout: Duration,
     pub(crate) path: Option<String>,
 }
 
 /// A server that is measured.
-pub(crate) struct Stage {
+pub(crate) struct BenchServer {
     pub(crate) name: String,
     pub(crate) address: Option<String>,
     pub(crate) version: Option<String>,
@@ -119,47 +124,47 @@ pub(crate) struct Stage {
     pub(crate) observer: Client,
     dialer: Arc<dyn Dial>,
     chroot: String,
-    manner: Manner,
+    options: ClientOptions,
     clients: Vec<Client>,
     paths: usize,
     // The last to go.
-    _place: Place,
+    _endpoint: Endpoint,
 }
 
-impl Stage {
+impl BenchServer {
     /// Connects, and creates the znode that everything is to be below.
-    pub(crate) async fn open(place: Place, manner: Manner) -> Result<Self, Failure> {
-        let Dialled { address, dialer, chroot } = place.dialing()?;
-        let memory_at_first = place.process.resident_bytes();
+    pub(crate) async fn open(endpoint: Endpoint, options: ClientOptions) -> Result<Self, Failure> {
+        let Resolved { address, dialer, chroot } = endpoint.dialing()?;
+        let memory_at_first = endpoint.process.resident_bytes();
         let counts = Arc::new(Counts::default());
         let uncounted = Arc::new(Counts::default());
-        let observer = connect(Counted::new(&dialer, &uncounted), &manner, &chroot)
+        let observer = connect(Counted::new(&dialer, &uncounted), &options, &chroot)
             .await
-            .map_err(|error| no_server(error, &place.name))?;
-        let version = match (&address, &place.way) {
+            .map_err(|error| no_server(error, &endpoint.name))?;
+        let version = match (&address, &endpoint.location) {
             (Some(address), _) => {
                 tokio::time::timeout(CONNECT_WITHIN, environment::version(address)).await
             }
             (None, _) => Ok(Some(ZOOLET.to_owned())),
         };
         let own = format!("/zoolet-bench-{:x}", observer.session_id().0);
-        let base = manner.path.clone().unwrap_or(own);
+        let base = options.path.clone().unwrap_or(own);
         observer.create(&base).await.map_err(|error| not_created(error, &base))?;
         Ok(Self {
-            name: place.name.clone(),
+            name: endpoint.name.clone(),
             address,
             version: version.ok().flatten(),
             counts,
-            process: place.process.clone(),
+            process: endpoint.process.clone(),
             memory_at_first,
             base,
             observer,
             dialer,
             chroot,
-            manner,
+            options,
             clients: Vec::new(),
             paths: 0,
-            _place: place,
+            _endpoint: endpoint,
         })
     }
 
@@ -189,9 +194,10 @@ impl Stage {
         &self,
     ) -> impl Future<Output = Result<Client, Failure>> + Send + use<> + 'static {
         let dialer = Counted::new(&self.dialer, &self.counts);
-        let (manner, chroot, name) = (self.manner.clone(), self.chroot.clone(), self.name.clone());
+        let (options, chroot, name) =
+            (self.options.clone(), self.chroot.clone(), self.name.clone());
         async move {
-            let connected = connect(dialer, &manner, &chroot).await;
+            let connected = connect(dialer, &options, &chroot).await;
             connected.map_err(|error| no_server(error, &name))
         }
     }
@@ -205,7 +211,7 @@ impl Stage {
         self.rest_for(LOOKS).await
     }
 
-    /// As [`Stage::rest`], for longer: nothing that was sent may be counted later.
+    /// As [`BenchServer::rest`], for longer: nothing that was sent may be counted later.
     pub(crate) async fn settle(&self) -> Result<(), Failure> {
         self.rest_for(LOOKS_AT_THE_END).await
     }
@@ -274,9 +280,9 @@ pub(crate) fn unpanicked<T>(joined: Result<T, tokio::task::JoinError>) -> T {
     }
 }
 
-async fn connect(dialer: Counted, manner: &Manner, chroot: &str) -> Result<Client, Error> {
+async fn connect(dialer: Counted, options: &ClientOptions, chroot: &str) -> Result<Client, Error> {
     let builder = Client::builder()
-        .session_timeout(manner.session_timeout)
+        .session_timeout(options.session_timeout)
         .connection_timeout(CONNECT_WITHIN);
     let client = builder.connect(dialer).await?;
     if chroot.is_empty() { Ok(client) } else { client.namespace(chroot) }

@@ -9,7 +9,7 @@ pub(crate) const LOCK: &str = "lock";
 
 /// A lock, by what those who wait watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum LockKind {
+pub(crate) enum LockAlgorithm {
     /// Everybody watches the one znode of the holder, and all are woken when it goes
     ExistsHerd,
     /// Everybody watches the list of those who wait, and all are woken when it changes
@@ -18,7 +18,7 @@ pub(crate) enum LockKind {
     Predecessor,
 }
 
-impl LockKind {
+impl LockAlgorithm {
     pub(crate) const ALL: [Self; 3] = [Self::ExistsHerd, Self::ChildrenHerd, Self::Predecessor];
 
     pub(crate) fn name(self) -> &'static str {

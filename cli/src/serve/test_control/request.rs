@@ -20,14 +20,14 @@ pub(super) struct Target {
 /// A fault that lasts, or that concerns some of what comes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wish {
-    fault: Kind,
+pub(super) struct FaultRequest {
+    fault: FaultKind,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "session")]
     session: Option<SessionId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connection: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    requests: Option<Which>,
+    requests: Option<Selection>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "error_code")]
     error: Option<ErrorCode>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub(super) struct Wish {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum FaultKind {
     Freeze,
     Refuse,
     Hold,
@@ -50,10 +50,10 @@ enum Kind {
     Corrupt,
 }
 
-/// Which requests a fault concerns: all from now on, if nothing is said.
+/// Selection requests a fault concerns: all from now on, if nothing is said.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Which {
+struct Selection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,9 +77,9 @@ enum RequestKind {
     Reads,
 }
 
-/// What of a wish contradicts the rest, or is missing.
+/// What is missing in a request, or contradicts the rest of it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum WishError {
+pub(super) enum BadRequest {
     #[error("give a session or a connection, not both")]
     TwoTargets,
     #[error("give kind or operations, not both")]
@@ -94,45 +94,46 @@ pub(super) enum WishError {
 
 impl Target {
     /// The faults for whom it names.
-    pub(super) fn aim(self, faults: &Faults) -> Result<Aim, WishError> {
+    pub(super) fn aim(self, faults: &Faults) -> Result<Aim, BadRequest> {
         let scope = match (self.session, self.connection) {
             (None, None) => Scope::Server,
             (Some(session), None) => Scope::Session(session),
             (None, Some(connection)) => Scope::Connection(ConnectionId(connection)),
-            (Some(_), Some(_)) => return Err(WishError::TwoTargets),
+            (Some(_), Some(_)) => return Err(BadRequest::TwoTargets),
         };
         Ok(faults.at(scope))
     }
 }
 
-impl Wish {
-    /// Sees to it that the wish makes sense.
-    pub(super) fn check(&self) -> Result<(), WishError> {
-        let is_about_requests =
-            !matches!(self.fault, Kind::Freeze | Kind::Refuse | Kind::Hold | Kind::Delay)
-                && self.fault != Kind::Corrupt;
+impl FaultRequest {
+    /// Checks what the types do not: which fields a fault needs, and which exclude each other.
+    pub(super) fn check(&self) -> Result<(), BadRequest> {
+        let is_about_requests = !matches!(
+            self.fault,
+            FaultKind::Freeze | FaultKind::Refuse | FaultKind::Hold | FaultKind::Delay
+        ) && self.fault != FaultKind::Corrupt;
         let forbidden = [
             (self.requests.is_some() && !is_about_requests, "requests", "faults of requests"),
-            (self.error.is_some() && self.fault != Kind::Fail, "error", "fail"),
-            (self.delay_ms.is_some() && self.fault != Kind::Delay, "delay_ms", "delay"),
-            (self.frames.is_some() && self.fault != Kind::Corrupt, "frames", "corrupt"),
+            (self.error.is_some() && self.fault != FaultKind::Fail, "error", "fail"),
+            (self.delay_ms.is_some() && self.fault != FaultKind::Delay, "delay_ms", "delay"),
+            (self.frames.is_some() && self.fault != FaultKind::Corrupt, "frames", "corrupt"),
         ];
         if let Some((_, field, of)) = forbidden.into_iter().find(|(is_wrong, ..)| *is_wrong) {
-            return Err(WishError::Inapplicable(field, of));
+            return Err(BadRequest::Inapplicable(field, of));
         }
         if self.session.is_some() && self.connection.is_some() {
-            return Err(WishError::TwoTargets);
+            return Err(BadRequest::TwoTargets);
         }
         match self.fault {
-            Kind::Fail if self.error.is_none() => {
-                return Err(WishError::Missing("error", "a name as \"NoNode\", or its code"));
+            FaultKind::Fail if self.error.is_none() => {
+                return Err(BadRequest::Missing("error", "a name as \"NoNode\", or its code"));
             }
-            Kind::Delay if self.delay_ms.is_none() => {
-                return Err(WishError::Missing("delay_ms", "in milliseconds"));
+            FaultKind::Delay if self.delay_ms.is_none() => {
+                return Err(BadRequest::Missing("delay_ms", "in milliseconds"));
             }
             _ => {}
         }
-        self.requests.as_ref().map_or(Ok(()), Which::check)
+        self.requests.as_ref().map_or(Ok(()), Selection::check)
     }
 
     /// Sets the fault.
@@ -142,29 +143,31 @@ impl Wish {
     /// [`FaultError`] if there is no one whom it concerns.
     pub(super) fn set(&self, faults: &Faults) -> Result<Fault, FaultError> {
         let target = Target { session: self.session, connection: self.connection };
-        let aim = target.aim(faults).expect("the wish was checked");
+        let aim = target.aim(faults).expect("the request was checked");
         let requests = || self.requests.clone().unwrap_or_default().into_filter();
         match self.fault {
-            Kind::Freeze => aim.freeze(),
-            Kind::Refuse => aim.refuse(),
-            Kind::Hold => aim.hold(),
-            Kind::Delay => aim.delay(Duration::from_millis(self.delay_ms.unwrap_or_default())),
-            Kind::DropRequests => aim.drop_requests(requests()),
-            Kind::DropReplies => aim.drop_replies(requests()),
-            Kind::CutBeforeReply => aim.cut_before_reply(requests()),
-            Kind::Fail => aim.fail(requests(), self.error.unwrap_or(ErrorCode::CONNECTION_LOSS)),
-            Kind::Corrupt => aim.corrupt(self.frames.unwrap_or(1)),
+            FaultKind::Freeze => aim.freeze(),
+            FaultKind::Refuse => aim.refuse(),
+            FaultKind::Hold => aim.hold(),
+            FaultKind::Delay => aim.delay(Duration::from_millis(self.delay_ms.unwrap_or_default())),
+            FaultKind::DropRequests => aim.drop_requests(requests()),
+            FaultKind::DropReplies => aim.drop_replies(requests()),
+            FaultKind::CutBeforeReply => aim.cut_before_reply(requests()),
+            FaultKind::Fail => {
+                aim.fail(requests(), self.error.unwrap_or(ErrorCode::CONNECTION_LOSS))
+            }
+            FaultKind::Corrupt => aim.corrupt(self.frames.unwrap_or(1)),
         }
     }
 }
 
-impl Which {
-    fn check(&self) -> Result<(), WishError> {
+impl Selection {
+    fn check(&self) -> Result<(), BadRequest> {
         if self.kind.is_some() && self.operations.is_some() {
-            return Err(WishError::TwoKinds);
+            return Err(BadRequest::TwoKinds);
         }
         if self.at.is_some() && self.below.is_some() {
-            return Err(WishError::TwoPlaces);
+            return Err(BadRequest::TwoPlaces);
         }
         Ok(())
     }
@@ -312,8 +315,8 @@ mod tests {
     use super::*;
 
     fn refusal(json: &str) -> String {
-        match serde_json::from_str::<Wish>(json) {
-            Ok(wish) => wish.check().unwrap_err().to_string(),
+        match serde_json::from_str::<FaultRequest>(json) {
+            Ok(request) => request.check().unwrap_err().to_string(),
             Err(error) => error.to_string(),
         }
     }
@@ -346,11 +349,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_shown_as_it_was_given() {
+    fn a_request_is_shown_as_it_was_given() {
         let json = r#"{"fault":"fail","session":"0x7","requests":{"next":1,"kind":"creates","below":"/locks"},"error":"NoAuth"}"#;
-        let wish: Wish = serde_json::from_str(json).unwrap();
-        assert_eq!(wish.check(), Ok(()));
-        assert_eq!(serde_json::to_string(&wish).unwrap(), json);
+        let request: FaultRequest = serde_json::from_str(json).unwrap();
+        assert_eq!(request.check(), Ok(()));
+        assert_eq!(serde_json::to_string(&request).unwrap(), json);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use zoolet_recipes::client::{Builder, Client, Hosts};
 
-use crate::choices::values;
+use crate::server_options::values;
 
 /// The options of every command that is a client.
 #[derive(Debug, Args)]
-pub(crate) struct ServerChoice {
+pub(crate) struct ConnectOptions {
     /// The servers, each HOST or HOST:PORT, and the znode under which all paths are
     #[arg(short, long, value_name = "HOST:PORT,..[/CHROOT]", env = "ZOOLET_SERVER")]
     #[arg(default_value = "localhost:2181", value_parser = hosts)]
@@ -20,7 +20,7 @@ pub(crate) struct ServerChoice {
     session_timeout: Duration,
 }
 
-impl ServerChoice {
+impl ConnectOptions {
     /// A client to be, which waits this long for a connection.
     pub(crate) fn builder(&self, connection_timeout: Duration) -> Builder {
         Client::builder()

@@ -6,18 +6,18 @@ use super::*;
 use zoolet_server::storage::{Compression, Durability, StorageConfig};
 
 fn command() -> Command {
-    Choices::augment_args(Command::new("zoolet").no_binary_name(true))
+    ServerOptions::augment_args(Command::new("zoolet").no_binary_name(true))
 }
 
 /// What these flags choose, laid over `file`.
-fn over(mut file: Choices, flags: &[&str]) -> Choices {
+fn over(mut file: ServerOptions, flags: &[&str]) -> ServerOptions {
     let matches = command().try_get_matches_from(flags).unwrap();
     file.update_from_arg_matches(&matches).unwrap();
     file
 }
 
-fn flags(flags: &[&str]) -> Choices {
-    over(Choices::default(), flags)
+fn flags(flags: &[&str]) -> ServerOptions {
+    over(ServerOptions::default(), flags)
 }
 
 const SHA1_DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
@@ -88,16 +88,16 @@ fn flags_reach_the_configuration() {
 
 #[test]
 fn flags_override_a_file_and_leave_the_rest() {
-    let file = Choices {
+    let file = ServerOptions {
         tick_time: Some(1),
         max_client_cnxns: Some(2),
         enforce_quota: Some(true),
         skip_acl: Some(true),
         readonly_mode: Some(true),
         require_sasl: Some(false),
-        ..Choices::default()
+        ..ServerOptions::default()
     };
-    let expected = Choices { tick_time: Some(3), enforce_quota: Some(false), ..file.clone() };
+    let expected = ServerOptions { tick_time: Some(3), enforce_quota: Some(false), ..file.clone() };
     assert_eq!(over(file, &["--tick-time", "3", "--enforce-quota", "false"]), expected);
 }
 
@@ -132,16 +132,20 @@ fn defaults_can_be_asked_for_by_number() {
 
 #[test]
 fn where_to_listen() {
-    let file = Choices {
+    let file = ServerOptions {
         client_port: Some(1),
         client_port_address: Some("::1".to_owned()),
-        ..Choices::default()
+        ..ServerOptions::default()
     };
     let cases = [
-        (Choices::default(), [].as_slice(), Ok("127.0.0.1 2181")),
-        (Choices::default(), &["--listen", "localhost:0"], Ok("localhost 0")),
-        (Choices::default(), &["--client-port", "5"], Ok("0.0.0.0 5")),
-        (Choices::default(), &["--client-port-address", "a"], Err(Contradiction::NoClientPort)),
+        (ServerOptions::default(), [].as_slice(), Ok("127.0.0.1 2181")),
+        (ServerOptions::default(), &["--listen", "localhost:0"], Ok("localhost 0")),
+        (ServerOptions::default(), &["--client-port", "5"], Ok("0.0.0.0 5")),
+        (
+            ServerOptions::default(),
+            &["--client-port-address", "a"],
+            Err(Contradiction::NoClientPort),
+        ),
         (file.clone(), &[], Ok("::1 1")),
         (file.clone(), &["--client-port", "5"], Ok("::1 5")),
         (file.clone(), &["--client-port-address", "a"], Ok("a 1")),
@@ -156,8 +160,11 @@ fn where_to_listen() {
 
 #[test]
 fn contradictions() {
-    let choices = [
-        (Choices { require_sasl: Some(true), ..Choices::default() }, Contradiction::SaslRequired),
+    let options = [
+        (
+            ServerOptions { require_sasl: Some(true), ..ServerOptions::default() },
+            Contradiction::SaslRequired,
+        ),
         (
             flags(&["--super-digest", SHA1_DIGEST, "--digest-alg", "SHA3-256"]),
             Contradiction::SuperDigestOfOtherAlgorithm,
@@ -173,8 +180,8 @@ fn contradictions() {
             ConfigError::SessionTimeouts { min: 20, max: 1 }.into(),
         ),
     ];
-    for (choices, expected) in choices {
-        assert_eq!(choices.config().unwrap_err(), expected, "{choices:?}");
+    for (options, expected) in options {
+        assert_eq!(options.config().unwrap_err(), expected, "{options:?}");
     }
 }
 
@@ -190,10 +197,10 @@ fn schemes_without_enforcement_are_remarked_on() {
 
 #[test]
 fn read_only_mode_allows_isro() {
-    let mut choices = flags(&["--4lw-commands-whitelist=ruok"]);
-    assert!(!choices.config().unwrap().four_letter_words.contains("isro"));
-    choices.readonly_mode = Some(true);
-    let words = choices.config().unwrap().four_letter_words;
+    let mut options = flags(&["--4lw-commands-whitelist=ruok"]);
+    assert!(!options.config().unwrap().four_letter_words.contains("isro"));
+    options.readonly_mode = Some(true);
+    let words = options.config().unwrap().four_letter_words;
     assert!(words.contains("isro") && words.contains("ruok") && !words.contains("mntr"));
 }
 

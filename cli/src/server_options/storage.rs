@@ -10,7 +10,7 @@ use super::{Contradiction, put};
 
 /// Every field is `None` until a file or a flag chooses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
-pub(crate) struct StorageChoices {
+pub(crate) struct StorageOptions {
     /// Keep the data here, in ZooKeeper's format [default: in memory only]
     #[arg(long, value_name = "DIR", value_parser = directory, help_heading = STORAGE)]
     pub(crate) data_dir: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub(crate) struct StorageChoices {
 
     /// What an acknowledged write survives [default: synced, with a data directory]
     #[arg(long, value_name = "MODE", help_heading = STORAGE)]
-    pub(crate) durability: Option<DurabilityChoice>,
+    pub(crate) durability: Option<DurabilityOption>,
 
     /// Take a snapshot after as many writes [default: 100000]
     #[arg(long, value_name = "COUNT", value_parser = snap_count, help_heading = STORAGE)]
@@ -66,7 +66,7 @@ pub(crate) struct StorageChoices {
 
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DurabilityChoice {
+pub(crate) enum DurabilityOption {
     /// Nothing: it is in memory
     Memory,
     /// The end of the process, not of the machine
@@ -86,7 +86,7 @@ pub(crate) enum Purge {
     AfterSnapshots,
 }
 
-impl StorageChoices {
+impl StorageOptions {
     /// Where data is kept; nowhere without a directory.
     ///
     /// # Errors
@@ -94,9 +94,9 @@ impl StorageChoices {
     /// [`Contradiction::NoDataDir`] if it is to survive and there is none.
     pub(super) fn config(&self) -> Result<Option<StorageConfig>, Contradiction> {
         let durability = match (self.durability, self.force_sync) {
-            (Some(DurabilityChoice::Memory), _) => return Ok(None),
-            (Some(DurabilityChoice::Synced), _) | (None, None | Some(true)) => Durability::Synced,
-            (Some(DurabilityChoice::Buffered), _) | (None, Some(false)) => Durability::Buffered,
+            (Some(DurabilityOption::Memory), _) => return Ok(None),
+            (Some(DurabilityOption::Synced), _) | (None, None | Some(true)) => Durability::Synced,
+            (Some(DurabilityOption::Buffered), _) | (None, Some(false)) => Durability::Buffered,
         };
         let Some(data_dir) = &self.data_dir else {
             return match self.durability {

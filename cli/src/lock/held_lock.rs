@@ -15,7 +15,7 @@ use crate::lock_names::{Marker, PERMITS};
 
 /// Which lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LockKind {
     Exclusive,
     Shared,
     Mutex,
@@ -24,12 +24,12 @@ pub(super) enum Kind {
 
 /// A lock that is held.
 #[derive(Debug)]
-pub(super) struct Held {
-    lock: Either,
+pub(super) struct HeldLock {
+    lock: Grant,
 }
 
 #[derive(Debug)]
-enum Either {
+enum Grant {
     Guard(Guard),
     Permits(Permits),
 }
@@ -48,12 +48,12 @@ const PERMIT_WITHIN: Duration = Duration::from_secs(1);
 /// The most of a command that its lock's znode tells.
 const COMMAND_CHARS_MAX: usize = 1000;
 
-impl Held {
+impl HeldLock {
     /// Waits for the lock, whatever happens to the connection; without patience, only until it is
     /// known to be held by another.
     pub(super) async fn acquire(
         client: &Client,
-        kind: Kind,
+        kind: LockKind,
         is_patient: bool,
         path: &str,
         command: &[OsString],
@@ -82,16 +82,16 @@ impl Held {
     /// The fencing token.
     pub(super) fn token(&self) -> Zxid {
         match &self.lock {
-            Either::Guard(guard) => guard.fencing_token(),
-            Either::Permits(permits) => permits.fencing_token(),
+            Grant::Guard(guard) => guard.fencing_token(),
+            Grant::Permits(permits) => permits.fencing_token(),
         }
     }
 
     /// The znode by which it is held.
     pub(super) fn path(&self) -> &str {
         match &self.lock {
-            Either::Guard(guard) => guard.path(),
-            Either::Permits(permits) => permits.paths().first().map_or("", String::as_str),
+            Grant::Guard(guard) => guard.path(),
+            Grant::Permits(permits) => permits.paths().first().map_or("", String::as_str),
         }
     }
 
@@ -99,8 +99,8 @@ impl Held {
     pub(super) async fn lost(&self, client: &Client, time_to_end: Duration) {
         let lost = async {
             match &self.lock {
-                Either::Guard(guard) => guard.lost().await,
-                Either::Permits(permits) => permits.lost().await,
+                Grant::Guard(guard) => guard.lost().await,
+                Grant::Permits(permits) => permits.lost().await,
             }
         };
         tokio::select! {
@@ -112,8 +112,8 @@ impl Held {
     /// Releases it.
     pub(super) async fn release(self, client: &Client) -> Result<(), Failure> {
         let released = match self.lock {
-            Either::Guard(guard) => guard.release_within(RELEASE_WITHIN).await,
-            Either::Permits(permits) => permits.release_within(RELEASE_WITHIN).await,
+            Grant::Guard(guard) => guard.release_within(RELEASE_WITHIN).await,
+            Grant::Permits(permits) => permits.release_within(RELEASE_WITHIN).await,
         };
         match released {
             Err(LockError::Lost) => Err(Failure::Lost { ended: None }),
@@ -141,7 +141,7 @@ async fn too_near_the_end(client: &Client, time_to_end: Duration) {
     }
 }
 
-impl Kind {
+impl LockKind {
     /// The lock; `None` if it is held and is not to be waited for.
     async fn acquire(
         self,
@@ -149,7 +149,7 @@ impl Kind {
         path: &str,
         data: String,
         is_patient: bool,
-    ) -> Result<Option<Either>, LockError> {
+    ) -> Result<Option<Grant>, LockError> {
         let both =
             |data| InterProcessReadWriteLock::new(client, path).map(|lock| lock.with_data(data));
         let guard = match self {
@@ -169,10 +169,10 @@ impl Kind {
                 } else {
                     try_permit(&semaphore).await?
                 };
-                return Ok(permits.map(Either::Permits));
+                return Ok(permits.map(Grant::Permits));
             }
         };
-        Ok(guard.map(Either::Guard))
+        Ok(guard.map(Grant::Guard))
     }
 
     /// What else the path is used for, of what does not exclude this.

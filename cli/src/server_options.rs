@@ -13,12 +13,12 @@ use zoolet_server::{
     Config, ConfigError, DigestAlgorithm, EnforceAuth, FourLetterWhitelist, Settings,
 };
 
-use self::storage::StorageChoices;
+use self::storage::StorageOptions;
 use self::values::HostPort;
 
 /// Every field is `None` until a file or a flag chooses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
-pub(crate) struct Choices {
+pub(crate) struct ServerOptions {
     /// Where clients connect; port 0 picks a free port [default: 127.0.0.1:2181]
     #[arg(short, long, value_name = "HOST:PORT", help_heading = LISTENING)]
     #[arg(conflicts_with_all = ["client_port", "client_port_address"])]
@@ -134,7 +134,7 @@ pub(crate) struct Choices {
 
     /// Where data is kept.
     #[command(flatten)]
-    pub(crate) storage: StorageChoices,
+    pub(crate) storage: StorageOptions,
 
     /// `readonlymode.enabled`, which on one node only allows the word `isro`.
     #[arg(skip)]
@@ -145,7 +145,7 @@ pub(crate) struct Choices {
     pub(crate) require_sasl: Option<bool>,
 }
 
-impl Choices {
+impl ServerOptions {
     /// Where to listen.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ impl Choices {
         }
     }
 
-    /// What the user should hear about choices that are in order.
+    /// What the user should hear about options that are in order.
     pub(crate) fn remark(&self) -> Option<&'static str> {
         let is_idle =
             self.enforce_auth_schemes.is_some() && self.enforce_auth_enabled != Some(true);
@@ -241,7 +241,7 @@ impl Choices {
     }
 }
 
-/// Choices that exclude one another.
+/// ServerOptions that exclude one another.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Contradiction {
     #[error("clientPortAddress is set but clientPort is not; set both, or --listen HOST:PORT")]
@@ -262,9 +262,9 @@ pub(crate) enum Contradiction {
     Config(#[from] ConfigError),
 }
 
-fn put<T>(slot: &mut T, choice: Option<T>) {
-    if let Some(choice) = choice {
-        *slot = choice;
+fn put<T>(slot: &mut T, option: Option<T>) {
+    if let Some(option) = option {
+        *slot = option;
     }
 }
 

@@ -11,12 +11,12 @@ use serde::{Deserialize, Deserializer};
 use super::Plan;
 use super::mix::Mix;
 use crate::bench::failure::Failure;
-use crate::choices::values;
+use crate::server_options::values;
 
 /// Every field is `None` until a file or an option chooses it.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct LoadChoices {
+pub(super) struct LoadOptions {
     /// Read the options of this group from a TOML file; those on the command line override it
     #[arg(long, value_name = "FILE", help_heading = LOAD)]
     #[serde(skip)]
@@ -71,7 +71,7 @@ fn data_size(text: &str) -> Result<usize, String> {
     }
 }
 
-impl LoadChoices {
+impl LoadOptions {
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
         let file = match &self.config {
             Some(path) => Self::read(path)?,
