@@ -1,4 +1,4 @@
-//! `zoolet bench`: what servers and locks cost.
+//! `zoolet bench`: measures what servers and locks cost.
 
 pub(crate) mod clock;
 pub(crate) mod common;
@@ -31,7 +31,7 @@ use clap::{Args, Subcommand};
 use self::failure::Failure;
 use crate::complain;
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Bench {
@@ -61,15 +61,15 @@ enum Workload {
     /// znodes in the mixture that is asked for.
     Load(load::Load),
 
-    /// How long it takes until all who watch a znode have heard of a change
+    /// How long it takes until all watchers of a znode have received an event
     WatchFanout(fan_out::FanOut),
 
-    /// How fast sessions open, and what many of them cost that do nothing
+    /// How fast sessions open, and what many idle sessions cost
     Sessions(sessions::Sessions),
 }
 
 impl Bench {
-    /// Measures; returns when everything is reported and cleaned up.
+    /// Runs the bench, reports and cleans up, and returns the exit status.
     pub(crate) fn run(self) -> ExitCode {
         let result = match self.workload {
             Workload::Herd(herd) => run::run(&herd, &herd.common),

@@ -1,4 +1,4 @@
-//! `zoolet cli`: a shell for what is on a server.
+//! `zoolet cli`: a shell for the znodes of a server.
 
 pub(crate) mod acl;
 mod commands;
@@ -31,7 +31,7 @@ use crate::connect_options::ConnectOptions;
 use crate::logging::{self, LogLevel};
 use crate::server_options::values;
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Cli {
@@ -55,10 +55,10 @@ pub(crate) struct Cli {
     log_level: Option<LogLevel>,
 }
 
-/// How long to wait before a read is asked again whose answer was lost with the connection.
+/// How long to wait before a read is sent again whose answer was lost with the connection.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// How long to wait for the server to have ended the session.
+/// How long to wait for the server to end the session.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The exit statuses.
@@ -69,7 +69,7 @@ const NO_SYSTEM: u8 = 71;
 const INTERRUPTED: u8 = 130;
 
 impl Cli {
-    /// Runs commands; returns when there are no more.
+    /// Runs commands until the input ends, and returns the exit status.
     pub(crate) fn run(self) -> ExitCode {
         logging::start(self.log_level, LogLevel::Error);
         let command = match self.command.as_slice() {
@@ -143,7 +143,7 @@ async fn run_one(mut shell: Shell, command: Command) -> u8 {
     code_of(&mut shell, result.map(drop), None)
 }
 
-/// Runs what comes by a pipe or from a file.
+/// Runs commands from a pipe or a file.
 async fn run_script(mut shell: Shell, mut lines: Lines, stop_on_error: bool) -> u8 {
     let mut code = 0;
     let mut number = 0;
@@ -180,7 +180,7 @@ async fn run_script(mut shell: Shell, mut lines: Lines, stop_on_error: bool) -> 
     }
 }
 
-/// Runs what a person types, and tells of events and of the connection meanwhile.
+/// Runs the commands that a person types, and prints events and connection changes meanwhile.
 async fn converse(mut shell: Shell, mut lines: Lines) -> u8 {
     shell.output.print_by(lines.printer().await);
     let mut state = shell.client.state();
@@ -221,7 +221,7 @@ async fn converse(mut shell: Shell, mut lines: Lines) -> u8 {
     }
 }
 
-/// Does what was typed, or pasted: then it may be several lines, of which each is done.
+/// Runs an input, which has several lines if it was pasted.
 async fn execute_lines(shell: &mut Shell, lines: &str) -> Result<Flow, Failure> {
     for line in lines.lines() {
         match shell.execute_line(line).await {
@@ -233,7 +233,7 @@ async fn execute_lines(shell: &mut Shell, lines: &str) -> Result<Flow, Failure> 
     Ok(Flow::Continue)
 }
 
-/// Tells of a failure; the exit status for it.
+/// Prints a failure and returns its exit status.
 fn code_of(shell: &mut Shell, result: Result<(), Failure>, line: Option<usize>) -> u8 {
     let Err(failure) = result else { return 0 };
     shell.output.tell(&failure, line);

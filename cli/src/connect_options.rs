@@ -1,4 +1,4 @@
-//! Which server a command talks to, and how it connects.
+//! The options by which a command connects to a server.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use zoolet_recipes::client::{Builder, Client, Hosts};
 
 use crate::server_options::values;
 
-/// The options of every command that is a client.
+/// The options of every command that is a client of a server.
 #[derive(Debug, Args)]
 pub(crate) struct ConnectOptions {
     /// The servers, each HOST or HOST:PORT, and the znode under which all paths are
@@ -21,7 +21,7 @@ pub(crate) struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// A client to be, which waits this long for a connection.
+    /// The builder of a client that waits this long for a connection.
     pub(crate) fn builder(&self, connection_timeout: Duration) -> Builder {
         Client::builder()
             .session_timeout(self.session_timeout)

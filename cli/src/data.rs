@@ -1,4 +1,4 @@
-//! `zoolet data`: looks into the files of a server that does not run, and changes them.
+//! `zoolet data`: checks, dumps and converts the data directory of a server that does not run.
 
 mod check;
 mod dump;
@@ -43,7 +43,7 @@ enum Command {
     /// Print the sessions and znodes of a snapshot, a line each
     DumpSnapshot(dump::DumpSnapshot),
 
-    /// Print a znode and all below it as lines of JSON, as a server would start with them
+    /// Print a znode and all its descendants as lines of JSON, as a server would start with them
     Export(transfer::Export),
 
     /// Create the znodes that `export` has printed
@@ -56,7 +56,7 @@ enum Command {
     Compact(Compact),
 }
 
-/// Where the files are.
+/// The directories of a server.
 #[derive(Debug, Args)]
 struct Directories {
     /// The data directory, the one that has version-2 in it
@@ -87,7 +87,7 @@ struct Compact {
 }
 
 impl Data {
-    /// Does what the command says.
+    /// Runs the command.
     pub(crate) fn run(self) -> ExitCode {
         logging::start(None, LogLevel::Error);
         let done = match self.command {
@@ -100,7 +100,7 @@ impl Data {
         };
         match done {
             Ok(code) => code,
-            // Whoever reads only the beginning wants no more.
+            // A reader that closed the pipe wants no more.
             Err(DataError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::SUCCESS
             }
@@ -128,7 +128,7 @@ impl Compact {
     }
 }
 
-/// A misspelled directory is not taken for an empty one.
+/// Refuses a directory that is not there, which would look like an empty one.
 fn require_files(config: &StorageConfig) -> Result<(), DataError> {
     let version = config.data_dir.join("version-2");
     if version.is_dir() { Ok(()) } else { Err(DataError::NoDataDirectory(config.data_dir.clone())) }

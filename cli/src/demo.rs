@@ -22,23 +22,23 @@ use crate::serve::raise_descriptor_limit;
 use crate::server_options::values;
 use crate::signals::Signals;
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Demo {
-    /// How many want one, each with a session of its own
+    /// How many buyers there are, each with a session of its own
     #[arg(long, value_name = "COUNT", default_value = "1500", value_parser = values::some)]
     buyers: usize,
 
-    /// How many there are to sell
+    /// How many items there are to sell
     #[arg(long, value_name = "COUNT", default_value = "100", value_parser = values::some)]
     items: usize,
 
-    /// After this time a sale is broken off
+    /// After this time a sale is stopped
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::some_time)]
     time_limit: Duration,
 
-    /// The server [default: one in this process, for the time of the demo]
+    /// The server [default: one in this process]
     #[arg(short, long, value_name = "HOST:PORT")]
     server: Option<Target>,
 
@@ -51,11 +51,11 @@ pub(crate) struct Demo {
     log_level: Option<LogLevel>,
 }
 
-/// Long enough for all buyers of a slow server to be told in time.
+/// Long enough for all buyers to ping a slow server in time.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Demo {
-    /// Sells three times; returns when everything is cleaned up.
+    /// Holds three sales, cleans up, and returns the exit status.
     pub(crate) fn run(self) -> ExitCode {
         logging::start(self.log_level, LogLevel::Error);
         raise_descriptor_limit();
@@ -86,7 +86,7 @@ impl Demo {
     }
 
     async fn on_server(&self, endpoint: Endpoint) -> Result<Vec<Sold>, Failure> {
-        // Before anything is created, so that no signal leaves it.
+        // Before anything is created, so that a signal cannot leave it behind.
         let mut signals = Signals::new().map_err(Failure::System)?;
         let options = ClientOptions { session_timeout: SESSION_TIMEOUT, path: None };
         let mut server = None;
@@ -97,7 +97,7 @@ impl Demo {
         if let Some(server) = server {
             tokio::select! {
                 cleaned = server.clean_up() => cleaned?,
-                // Who asks twice does not want to wait.
+                // A second signal ends the command without waiting.
                 _ = signals.next() => return Err(Failure::Interrupted),
             }
         }
@@ -123,7 +123,7 @@ impl Demo {
         Ok(all)
     }
 
-    /// What is about to be seen.
+    /// Prints what the demo is about to show.
     fn introduce(&self, server: &BenchServer) {
         let version = server.version.as_deref().unwrap_or("a server");
         let (items, buyers) = (grouped(self.items as f64), grouped(self.buyers as f64));
@@ -195,7 +195,7 @@ fn right(text: &str) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// What is to be learned from it, in one sentence or two.
+/// The conclusion, in a sentence or two.
 fn moral(all: &[Sold], items: usize, buyers: usize) -> String {
     let of = |act| all.iter().find(|sold: &&Sold| sold.act == act);
     let (Some(none), Some(herd), Some(mutex)) =
@@ -235,7 +235,7 @@ fn moral(all: &[Sold], items: usize, buyers: usize) -> String {
 }
 
 fn print(text: &str) {
-    // Whoever closed stdout does not want to read it.
+    // A reader that closed stdout does not want the rest.
     let _ = write!(io::stdout(), "{text}");
 }
 

@@ -22,7 +22,7 @@ use crate::connect_options::ConnectOptions;
 use crate::logging::{self, LogLevel};
 use crate::server_options::values;
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Lock {
@@ -78,7 +78,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Runs the command; returns when it has ended, or cannot run.
+    /// Runs the command under the lock, and returns the exit status.
     pub(crate) fn run(self) -> ExitCode {
         logging::start(self.log_level, LogLevel::Warn);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -98,7 +98,7 @@ impl Lock {
     }
 
     async fn run_locked(&self) -> Result<u8, Failure> {
-        // Before anything is held, so that no signal ends this without a release.
+        // Before the lock is acquired, so that no signal ends this process without a release.
         let mut signals = Signals::new().map_err(Failure::System)?;
         let mut deadline = std::pin::pin!(self.deadline());
         let client = tokio::select! {
@@ -117,12 +117,12 @@ impl Lock {
             Ok(held) => self.run_under(held, &client, &mut signals).await,
             Err(failure) => Err(failure),
         };
-        // What is left of a place in line goes with the session.
+        // The server deletes a znode that is left in line when the session ends.
         let _ = tokio::time::timeout(GOODBYE_WITHIN, client.close()).await;
         result
     }
 
-    /// Until when to wait for the lock.
+    /// The deadline for the lock.
     async fn deadline(&self) {
         match self.wait {
             Some(wait) if !wait.is_zero() => tokio::time::sleep(wait).await,
@@ -131,7 +131,7 @@ impl Lock {
     }
 
     async fn connect(&self) -> Result<Client, Failure> {
-        // A little later than the deadline, which is what is to end this.
+        // A little later than the deadline, so that the deadline ends the wait.
         let limit = self.wait.unwrap_or_default() + Duration::from_secs(1);
         let builder = self.server.builder(limit.max(CONNECT_WITHIN));
         let builder = builder.proven_ahead(self.kill_after.unwrap_or(KILL_AFTER));
@@ -198,18 +198,18 @@ fn znode(path: &str) -> Result<String, zoolet_protocol::PathError> {
     zoolet_protocol::ZPath::check(path).map(|()| path.to_owned())
 }
 
-/// The part of the session timeout that a command has at most to end before its lock may be another's:
-/// [`Builder::proven_ahead`](zoolet_recipes::client::Builder::proven_ahead) keeps as much.
+/// The largest part of the session timeout that a command may take to end after the lock was lost. The
+/// client keeps the lock proved that far ahead
+/// ([`Builder::proven_ahead`](zoolet_recipes::client::Builder::proven_ahead)).
 const NOTICE_MAX: u32 = 6;
 
-/// How long a command has to end if nothing else is said and the session timeout allows it.
+/// How long a command may take to end by default, if the session timeout allows it.
 const KILL_AFTER: Duration = Duration::from_secs(5);
 
-/// How long to look for a server when no deadline says so, as the client does by itself.
+/// How long to look for a server without a deadline: the client's own default.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long to wait for the server to have ended the session. If it does not hear of it, it ends
-/// the session by itself.
+/// How long to wait for the server to end the session. If the request is lost, the session expires.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
 
 const KIND: &str = "Kind of lock";

@@ -1,17 +1,17 @@
-//! The names that locks give their znodes: what tells the recipes apart that use a path.
+//! The names of lock znodes, by which the recipes that use a path are told apart.
 
-/// What a znode in a lock's directory is.
+/// The kind of a znode in a lock's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Marker {
-    /// A place in the line of a mutex, or in that before a semaphore.
+    /// The znode of an `InterProcessMutex`, or of the lock in front of a semaphore.
     Mutex,
-    /// A place of one who reads.
+    /// The znode of a read lock.
     Read,
-    /// A place of one who writes.
+    /// The znode of a write lock.
     Write,
     /// A permit of a semaphore.
     Permit,
-    /// A place in the line of those who would lead.
+    /// The znode of a candidate of a `LeaderLatch`.
     Latch,
 }
 
@@ -24,7 +24,7 @@ impl Marker {
         (Self::Latch, "latch-"),
     ];
 
-    /// What a name is, and its number: a marker and a number behind it, whatever stands before.
+    /// Parses a name: a marker and a sequence number behind it, whatever precedes them.
     pub(crate) fn read(name: &str) -> Option<(Self, i64)> {
         Self::ALL.iter().find_map(|(marker, text)| {
             let (_, number) = name.rsplit_once(text)?;
@@ -39,10 +39,10 @@ impl Marker {
 /// The digits of a sequence number.
 const NUMBER_DIGITS: usize = 10;
 
-/// The child of a semaphore's path that has its permits.
+/// The child of a semaphore's path whose children are its permits.
 pub(crate) const PERMITS: &str = "leases";
 
-/// The child of a semaphore's path that has the line of those who wait.
+/// The child of a semaphore's path whose children wait for permits.
 pub(crate) const WAITING_FOR_PERMITS: &str = "locks";
 
 #[cfg(test)]

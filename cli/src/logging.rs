@@ -1,4 +1,4 @@
-//! Logs go to stderr, so that stdout has nothing but what a command was asked for.
+//! Logs go to stderr, so that stdout has only the output of the command.
 
 use std::io::{self, IsTerminal};
 
@@ -31,7 +31,7 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Starts logging: as `level` says, else as the variable `RUST_LOG` does, else from `default` up.
+/// Starts logging from `level` up, or as the variable `RUST_LOG` says, or from `default` up.
 pub(crate) fn start(level: Option<LogLevel>, default: LogLevel) {
     let variable = std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty());
     let (targets, bad) = match (level, variable.as_deref().map(str::parse::<Targets>)) {
@@ -45,7 +45,7 @@ pub(crate) fn start(level: Option<LogLevel>, default: LogLevel) {
         .compact()
         .with_writer(io::stderr)
         .with_ansi(wants_colour && io::stderr().is_terminal())
-        // Its complaint about a stderr that is gone would go to stderr, and panic.
+        // Without this, a closed stderr would make the subscriber print an error to it, and panic.
         .log_internal_errors(false);
     tracing_subscriber::registry().with(layer).with(targets).init();
     if let Some(error) = bad {

@@ -1,4 +1,4 @@
-//! The `zoolet` command: one sub-command a file, and what they share.
+//! The `zoolet` command: a module for each sub-command, and the modules that they share.
 
 mod bench;
 mod cli;
@@ -48,12 +48,12 @@ enum Command {
     #[cfg(unix)]
     Lock(lock::Lock),
 
-    /// Look at what is on a server, and change it
+    /// Read and change the znodes of a server
     ///
     /// A shell: it reads commands from a terminal or a pipe, or runs the one that is given.
     Cli(cli::Cli),
 
-    /// Look into the data directory of a server that does not run, or change it
+    /// Check, dump or convert the data directory of a server that does not run
     ///
     /// It may be that of an Apache ZooKeeper server: the files are the same.
     Data(data::Data),
@@ -95,13 +95,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells on stderr what went wrong.
+/// Prints an error to stderr.
 fn complain(error: &impl Display) {
-    // Whoever closed stderr does not want to hear of it.
+    // A reader that closed stderr does not want the message.
     let _ = writeln!(io::stderr(), "error: {error}");
 }
 
-/// The arguments, with `serve` for the command if there are only options, or none.
+/// The arguments, with `serve` inserted where they name no command.
 fn with_command(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<_> = args.collect();
     let first = args.get(1).map(|first| first.to_string_lossy());

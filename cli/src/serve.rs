@@ -1,4 +1,4 @@
-//! `zoolet serve`: a server until a signal ends it.
+//! `zoolet serve`: runs a server until a signal ends it.
 
 mod listen;
 mod test_control;
@@ -23,7 +23,7 @@ use crate::server_options::{Contradiction, ServerOptions};
 use crate::signals::Signals;
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Serve {
@@ -44,11 +44,11 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Serves; returns when a signal has ended it.
+    /// Runs the server, and returns when a signal has ended it.
     ///
     /// # Errors
     ///
-    /// [`ServeError`] if it cannot.
+    /// [`ServeError`] if it cannot start or fails.
     pub(crate) fn run(self, matches: &ArgMatches) -> Result<(), ServeError> {
         logging::start(self.log_level, LogLevel::Info);
         let options = match &self.config {
@@ -81,7 +81,7 @@ async fn serve(
     addresses: &[SocketAddr],
     test_control: Option<SocketAddr>,
 ) -> Result<(), ServeError> {
-    // Before anyone can know that the server is up, so that no signal is missed.
+    // Before the server announces itself, so that no signal is missed.
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     let faults = test_control.map(|_| Faults::default());
     let mut server = listen::start(&config, addresses, faults.as_ref()).await?;
@@ -107,7 +107,7 @@ async fn serve(
                     return Ok(());
                 }
                 server = listen::start(&config, &again, faults.as_ref()).await?;
-                // Who asked for it may have gone.
+                // The requester may be gone.
                 let _ = restart.done.send(());
             }
         }
@@ -116,7 +116,7 @@ async fn serve(
     stop(server, &mut signals).await
 }
 
-/// Shuts a server down and waits for some time; returns the signal that ends the restart, if one came.
+/// Shuts a server down and waits for `down`. Returns the signal that ended the wait, if one arrived.
 async fn stop_for(
     down: Duration,
     server: Server,
@@ -138,7 +138,7 @@ async fn stop_for(
     }
 }
 
-/// Shuts a server down, unless a signal says that there is no time for that.
+/// Shuts a server down, unless a second signal cuts it short.
 async fn stop(server: Server, signals: &mut Signals) -> Result<(), ServeError> {
     tokio::select! {
         () = server.shutdown() => Ok(()),
@@ -146,9 +146,9 @@ async fn stop(server: Server, signals: &mut Signals) -> Result<(), ServeError> {
     }
 }
 
-/// The first line is for programs to wait for, the others are for people.
+/// Prints where the server listens. Programs wait for the first line; the others are for people.
 fn announce(address: SocketAddr, control: Option<SocketAddr>, storage: Option<&StorageConfig>) {
-    // All interfaces are no address to connect to.
+    // Clients cannot connect to the address of all interfaces.
     let host = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
@@ -177,7 +177,7 @@ fn announce(address: SocketAddr, control: Option<SocketAddr>, storage: Option<&S
          Stop with Ctrl-C or `kill {pid}`.\n",
         pid = std::process::id(),
     );
-    // Whoever does not read this can be served none the less.
+    // The server runs even if nobody reads this.
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
@@ -213,7 +213,7 @@ pub(crate) enum ServeError {
 }
 
 impl ServeError {
-    /// As ZooKeeper's: 2 for what the user wrote, 1 for the rest.
+    /// ZooKeeper's exit statuses: 2 for bad arguments or configuration, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) => 2,

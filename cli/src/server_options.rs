@@ -1,7 +1,7 @@
-//! What may be chosen about a server that is started from a command line.
+//! The options of a server that is started from a command line.
 //!
 //! The flags are the keys of `zoo.cfg` in kebab case. A [`ZooCfg`](crate::zoo_cfg::ZooCfg) fills
-//! the same struct from a file, and flags are laid over it.
+//! the same struct from a file, and flags override it.
 
 pub(crate) mod storage;
 pub(crate) mod values;
@@ -16,7 +16,7 @@ use zoolet_server::{
 use self::storage::StorageOptions;
 use self::values::HostPort;
 
-/// Every field is `None` until a file or a flag chooses it.
+/// A field is `None` unless a file or a flag sets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct ServerOptions {
     /// Where clients connect; port 0 picks a free port [default: 127.0.0.1:2181]
@@ -132,7 +132,7 @@ pub(crate) struct ServerOptions {
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) reconfig_enabled: Option<bool>,
 
-    /// Where data is kept.
+    /// The options of the data directory.
     #[command(flatten)]
     pub(crate) storage: StorageOptions,
 
@@ -163,11 +163,11 @@ impl ServerOptions {
         }
     }
 
-    /// The server that was chosen; where it listens is left open.
+    /// The configuration of the server. Its address is not in it: see [`ServerOptions::listen`].
     ///
     /// # Errors
     ///
-    /// [`Contradiction`] names the first.
+    /// The first [`Contradiction`].
     pub(crate) fn config(&self) -> Result<Config, Contradiction> {
         let mut config = Config {
             min_session_timeout_ms: self.min_session_timeout.filter(|&ms| ms >= 0),
@@ -197,7 +197,7 @@ impl ServerOptions {
         }
     }
 
-    /// What the user should hear about options that are in order.
+    /// A remark about options that are valid but have no effect.
     pub(crate) fn remark(&self) -> Option<&'static str> {
         let is_idle =
             self.enforce_auth_schemes.is_some() && self.enforce_auth_enabled != Some(true);

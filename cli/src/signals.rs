@@ -1,8 +1,8 @@
-//! The signals by which a command is told to end.
+//! The signals that ask a command to end.
 
 use std::io;
 
-/// What came of them so far is kept.
+/// Signals that arrived before they are awaited are kept.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,

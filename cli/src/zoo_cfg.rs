@@ -1,9 +1,9 @@
 //! Reads a `zoo.cfg`, ZooKeeper's configuration file.
 //!
 //! The keys are those of `QuorumPeerConfig` and, with or without the prefix `zookeeper.`, the Java
-//! properties of the server, which ZooKeeper takes from the same file. A bad value of a key that
-//! has an effect is an error; a key that has none is told of, with the reason; so is a key that
-//! no ZooKeeper knows. The last of several lines with one key counts, as in Java.
+//! properties of the server, which ZooKeeper reads from the same file. A bad value of a key that has an
+//! effect is an error. A key without effect, and a key that ZooKeeper does not have, is reported with the
+//! reason. The last of several lines with one key counts, as in Java.
 
 mod inert;
 mod keys;
@@ -19,11 +19,11 @@ use self::properties::{BadEscape, Property};
 use crate::server_options::ServerOptions;
 use crate::server_options::values::{self, BadValue, HostPort};
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(crate) struct ZooCfg {
     pub(crate) options: ServerOptions,
-    /// What the user should hear about it, a sentence each.
+    /// Remarks for the user, a sentence each.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -96,16 +96,16 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-/// What has been read so far.
+/// The state of reading.
 struct Reader<'a> {
     path: &'a Path,
     options: ServerOptions,
     servers: BTreeMap<String, (PathBuf, Property)>,
     dynamic_config_file: Option<PathBuf>,
-    /// The keys in all, and those that are nothing like ZooKeeper's.
+    /// How many keys there are, and how many of them resemble no key of ZooKeeper.
     keys: usize,
     strange_keys: usize,
-    /// The keys without effect: as written, with their lines.
+    /// The keys without effect, as written, with their lines.
     inert: BTreeMap<Reason, Vec<(String, usize)>>,
     remarks: Vec<String>,
     problems: Vec<Problem>,
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// The file that reconfigurable ensembles keep their servers in.
+    /// The file in which reconfigurable ensembles list their servers.
     fn read_dynamic(&mut self, path: &Path, text: &str) {
         for property in properties::parse(text) {
             match property {
@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
         Ok(ZooCfg { options: self.options, remarks: self.remarks })
     }
 
-    /// One server line is none too many, and may say where clients connect.
+    /// One server line is accepted; it may tell where clients connect.
     fn servers(&mut self) {
         let count = self.servers.len();
         let Some((path, server)) = self.servers.values().max_by_key(|(_, server)| server.line)
@@ -271,7 +271,7 @@ fn bare(key: &str) -> &str {
     key.strip_prefix("zookeeper.").unwrap_or(key)
 }
 
-/// Not so `server.principal`, which is a Java property.
+/// `server.principal` is a Java property, and no server line.
 fn is_server(key: &str) -> bool {
     key.strip_prefix("server.").is_some_and(|id| id.parse::<i64>().is_ok())
 }
@@ -284,7 +284,7 @@ fn server_client_address(text: &str) -> Result<HostPort, BadValue> {
     }
 }
 
-/// The known key that was most likely meant.
+/// The known key that is most similar.
 fn similar(key: &str) -> Option<&'static str> {
     let plain = |key: &str| key.replace(['.', '-', '_'], "").to_lowercase();
     let written = plain(key);
@@ -301,8 +301,8 @@ fn similar(key: &str) -> Option<&'static str> {
     (likeness >= SIMILAR).then_some(best)
 }
 
-/// By Jaro and Winkler, who value a common beginning: `maxClientConnections` has 0.92 of
-/// `maxClientCnxns`, `heapSize` 0.77 of `preAllocSize`.
+/// The least Jaro-Winkler similarity, which favours a common beginning: `maxClientConnections` and
+/// `maxClientCnxns` have 0.92, `heapSize` and `preAllocSize` 0.77.
 const SIMILAR: f64 = 0.89;
 
 #[cfg(test)]

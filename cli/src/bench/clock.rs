@@ -2,7 +2,7 @@
 
 pub(crate) use std::time::Instant;
 
-/// The present moment.
+/// The present instant.
 #[expect(clippy::disallowed_methods, reason = "a bench measures time")]
 pub(crate) fn now() -> Instant {
     Instant::now()

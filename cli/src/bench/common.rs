@@ -11,7 +11,7 @@ use zoolet_recipes::client::Hosts;
 use crate::logging::LogLevel;
 use crate::server_options::values;
 
-/// On what to measure, how often, and what to make of it.
+/// Which servers to measure, how often, and how to report.
 #[derive(Debug, Args)]
 pub(super) struct Common {
     /// A server to measure; given several times, they take turns. `embedded` is one in this process
@@ -58,7 +58,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// The servers that are to be measured.
+    /// The servers to measure.
     pub(super) fn targets(&self) -> Vec<Target> {
         match self.servers.as_slice() {
             [] if self.in_process => vec![Target { name: None, location: Location::InProcess }],
@@ -68,29 +68,29 @@ impl Common {
     }
 }
 
-/// A server, and what it is called in tables.
+/// A server, and its name in tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) name: Option<String>,
     pub(crate) location: Location,
 }
 
-/// How a server is reached.
+/// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// A server of this process, by TCP.
+    /// In this process, over TCP.
     Embedded,
-    /// A server of this process, by calls.
+    /// In this process, by calls.
     InProcess,
-    /// A server that somebody else runs.
+    /// At these hosts.
     Hosts(String),
 }
 
 impl Target {
-    /// A server of this process, by TCP.
+    /// In this process, over TCP.
     pub(crate) const EMBEDDED: Self = Self { name: None, location: Location::Embedded };
 
-    /// What it is called.
+    /// Its name in tables.
     pub(crate) fn name(&self) -> &str {
         match (&self.name, &self.location) {
             (Some(name), _) => name,
@@ -126,7 +126,7 @@ fn znode(path: &str) -> Result<String, BadPath> {
     if path == "/" { Err(BadPath::Root) } else { Ok(path.to_owned()) }
 }
 
-/// A path that nothing can be done below.
+/// Why a path cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum BadPath {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Connections that count what they carry.
+//! Connections that count requests, answers, events and bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use zoolet_protocol::{Dial, Dialing, Disconnected, OpCode, Transport, Xid};
 
-/// What the connections to one server have carried so far, handshakes and pings apart.
+/// What the connections to one server have carried so far, without handshakes and pings.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     requests: AtomicU64,
@@ -17,20 +17,20 @@ pub(crate) struct Counts {
     pings: AtomicU64,
 }
 
-/// What was carried in a time.
+/// What connections carried in some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Carried {
     pub(crate) requests: u64,
     pub(crate) answers: u64,
     pub(crate) events: u64,
-    /// Both ways, lengths of frames included.
+    /// In both directions, with the lengths of the frames.
     pub(crate) bytes: u64,
     pub(crate) pings: u64,
 }
 
 impl Counts {
     pub(crate) fn carried(&self) -> Carried {
-        // Answers first: what is answered was asked before.
+        // Answers are read first, so that there are never more answers than requests.
         let answers = self.answers.load(Ordering::SeqCst);
         Carried {
             requests: self.requests.load(Ordering::SeqCst),
@@ -48,7 +48,7 @@ impl Counts {
 }
 
 impl Carried {
-    /// What was carried since then.
+    /// What was carried since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,
@@ -65,7 +65,7 @@ impl Carried {
     }
 }
 
-/// Before each frame stands its length.
+/// The bytes of the length before each frame.
 const LENGTH_BYTES: usize = 4;
 
 /// Dials connections that count.
@@ -149,7 +149,7 @@ impl Transport for Connection {
     }
 }
 
-/// The number at an offset of a header.
+/// The number at this offset of a header.
 fn number(frame: &Bytes, at: usize) -> Option<i32> {
     frame.get(at..)?.first_chunk().copied().map(i32::from_be_bytes)
 }

@@ -1,4 +1,4 @@
-//! A server in this process, with threads of its own.
+//! A server in this process, on threads of its own.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use zoolet_server::{Config, Dialer, Server};
 
 use super::failure::Failure;
 
-/// By this name of its threads its CPU time is told from that of the clients.
+/// The name of its threads, by which its CPU time is told from that of the clients.
 pub(crate) const THREAD_NAME: &str = "zoolet-server";
 
 /// A server, and the runtime that drives it.
@@ -19,7 +19,7 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// A server in memory that listens at a free port of this machine if it is to.
+    /// Starts a server in memory, which listens on a free port of this machine if `listens` is set.
     pub(crate) fn start(listens: bool) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name(THREAD_NAME)
@@ -50,7 +50,7 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         drop(self.server.take());
         if let Some(runtime) = self.runtime.take() {
-            // Within async code nothing may be waited for.
+            // Async code must not block.
             runtime.shutdown_background();
         }
     }

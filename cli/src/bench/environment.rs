@@ -1,4 +1,4 @@
-//! Where and when something was measured, and of which versions.
+//! Where and when a run was made, and with which versions.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// What stands behind a name in a file of names and values.
+/// The value of a name in a file of names and values.
 fn line(path: &str, name: &str) -> Option<String> {
     let text = read(path)?;
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -62,7 +62,7 @@ pub(crate) fn command_line() -> String {
 /// This program, and how it was compiled.
 pub(crate) const ZOOLET: &str = concat!("zoolet ", env!("CARGO_PKG_VERSION"));
 
-/// What a server says of itself in answer to `srvr`; nothing if it does not answer.
+/// The version in a server's answer to `srvr`; `None` if it does not answer.
 pub(crate) async fn version(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     stream.write_all(b"srvr").await.ok()?;
@@ -72,7 +72,7 @@ pub(crate) async fn version(address: &str) -> Option<String> {
     Some(short_version(text))
 }
 
-/// The name and the number of a version, without hashes and dates.
+/// The name and the number of a version, without hash and date.
 fn short_version(text: &str) -> String {
     let version = text.split(',').next().unwrap_or(text);
     match version.split_once("-zoolet-") {

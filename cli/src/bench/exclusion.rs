@@ -1,4 +1,4 @@
-//! Whether a lock is held by one at a time.
+//! Checks that at most one client holds a lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use zoolet_recipes::LockGuard;
 
 use super::failure::Failure;
 
-/// Told by all who hold a lock when they do, and when they do not any more.
+/// Each holder reports here when it has acquired and before it releases.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Exclusion {
     shared: Arc<Shared>,
@@ -21,7 +21,7 @@ struct Shared {
 }
 
 impl Exclusion {
-    /// To be called when the lock is held.
+    /// Call this after the lock was acquired.
     pub(crate) fn enter(&self, guard: &dyn LockGuard) {
         let is_alone = self.shared.inside.fetch_add(1, Ordering::SeqCst) == 0;
         let token = guard.fencing_token().0;
@@ -31,16 +31,16 @@ impl Exclusion {
         }
     }
 
-    /// To be called before the lock is released.
+    /// Call this before the lock is released.
     pub(crate) fn leave(&self) {
         self.shared.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether it was held by one at a time.
+    /// Checks that at most one client held the lock at a time.
     ///
     /// # Errors
     ///
-    /// [`Failure::Violated`] if not.
+    /// [`Failure::Violated`] if two held it.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.shared.violations.load(Ordering::SeqCst) {
             0 => Ok(()),

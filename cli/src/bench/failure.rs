@@ -1,4 +1,4 @@
-//! Why nothing was measured, and the exit status for it.
+//! Why a bench failed, and the exit status of each case.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use zoolet_protocol::ErrorCode;
 use zoolet_recipes::LockError;
 use zoolet_recipes::client::Error;
 
-/// Why not.
+/// Why a bench failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
@@ -39,7 +39,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// As `sysexits.h` has them.
+    /// The statuses of `sysexits.h`.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Violated { .. } | Self::Oversold { .. } | Self::Report { .. } => 1,

@@ -1,4 +1,4 @@
-//! `zoolet bench watch-fanout`: how long until all who watch a znode have heard of a change.
+//! `zoolet bench watch-fanout`: how long until all watchers of a znode have received an event.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::server::{BenchServer, unpanicked};
 use super::values::{Label, Metric, Part, Unit};
 use crate::server_options::values;
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 pub(super) struct FanOut {
     /// How many watch, each a client with a session of its own
@@ -26,7 +26,7 @@ pub(super) struct FanOut {
     #[arg(value_parser = values::some)]
     watchers: Vec<usize>,
 
-    /// How often the znode changes, each time it is measured
+    /// How often the znode changes in each round
     #[arg(long, value_name = "COUNT", default_value = "20", value_parser = values::some)]
     changes: usize,
 
@@ -79,7 +79,7 @@ impl Workload for FanOut {
         setter.create(&path).await?;
         let (mut heard, mut last_times) = (Latencies::new(), Vec::new());
         let mut cpu = Some(Duration::ZERO);
-        // The first change is not measured: by then everything has been done once.
+        // The first change is a warm-up and is not measured.
         for change in 0..=self.changes {
             let watches = watch(server, clients, &path).await?;
             server.rest().await?;
@@ -139,7 +139,7 @@ const PLOTS: [Plot; 4] = [
     plot("CPU time of the server", "For each event, where it is known.", CPU),
 ];
 
-/// Leaves a watch for each, all at once.
+/// Sets a watch with each client, all at once.
 async fn watch(
     server: &BenchServer,
     clients: &[Client],
@@ -157,7 +157,7 @@ async fn watch(
     Ok(watches)
 }
 
-/// Changes the znode; when that began, and when each heard of it.
+/// Changes the znode, and returns when that began and when each client received the event.
 async fn change_once(
     server: &BenchServer,
     setter: &Client,
@@ -168,7 +168,7 @@ async fn change_once(
     for watch in watches {
         listening.spawn(async move { watch.await.map(|_event| now()) });
     }
-    // Each listens before there is something to hear.
+    // All tasks wait before the znode changes.
     tokio::task::yield_now().await;
     let begin = now();
     setter.set(path, "changed").await?;

@@ -1,4 +1,4 @@
-//! A line of those who wait for a lock, and how it goes from one to the next.
+//! A line of clients that wait for a lock, and the hand-off from one to the next.
 
 use std::time::Duration;
 
@@ -13,29 +13,29 @@ use super::failure::Failure;
 use super::lock_algorithm::LockAlgorithm;
 use super::server::BenchServer;
 
-/// How many enter the line at once: the list that each reads is as long as the line.
+/// How many clients enter the line at once: each of them lists the whole line.
 const ENTER_TOGETHER: usize = 32;
 
-/// One who holds the lock.
+/// The client that holds the lock.
 struct Held {
     member: usize,
     guard: Box<dyn LockGuard>,
     at: Instant,
 }
 
-/// All who hold the lock in turn.
+/// The clients that hold the lock in turn.
 pub(super) struct Line<'a> {
     server: &'a BenchServer,
     exclusion: Exclusion,
     holders: mpsc::UnboundedReceiver<Result<Held, Failure>>,
     holder: Held,
-    /// Tells each to stand in line again.
+    /// Tells each member to acquire again.
     members: Vec<mpsc::UnboundedSender<()>>,
     tasks: JoinSet<()>,
 }
 
 impl<'a> Line<'a> {
-    /// The first client holds the lock, and the others wait for it when this returns.
+    /// Starts the line. On return the first client holds the lock and the others wait for it.
     pub(super) async fn start(
         server: &'a BenchServer,
         kind: LockAlgorithm,
@@ -65,8 +65,8 @@ impl<'a> Line<'a> {
         Ok(Self { server, exclusion, holders, holder, members, tasks })
     }
 
-    /// The holder releases, the next acquires, and who released stands in line again. The time is
-    /// that from the call to release to the next one's knowledge that it has the lock.
+    /// Hands the lock over: the holder releases, the next client acquires, and the last holder enters the line
+    /// again. Returns the time from the call to release until the next client knows that it holds the lock.
     pub(super) async fn hand_off(mut self) -> Result<(Self, Duration), Failure> {
         let Held { member, guard, .. } = self.holder;
         self.exclusion.leave();
@@ -78,14 +78,14 @@ impl<'a> Line<'a> {
         let time = self.holder.at.saturating_duration_since(start);
         self.server.rest().await?;
         let before = self.server.carried();
-        // It listens while it does not wait for the lock.
+        // A member receives messages while it does not wait for the lock.
         let _ = self.members[member].send(());
         self.server.asked_since(before).await?;
         self.server.rest().await?;
         Ok((self, time))
     }
 
-    /// All leave.
+    /// Ends the line.
     pub(super) async fn end(mut self) -> Result<(), Failure> {
         self.tasks.shutdown().await;
         drop(self.holder);
@@ -100,7 +100,7 @@ async fn next(
     holders.recv().await.expect("those who wait can tell of it")
 }
 
-/// Holds the lock, tells of it, and begins anew when it is told to.
+/// Acquires the lock, reports it, and starts again when it is told to.
 async fn take_turns(
     lock: Box<dyn InterProcessLock>,
     member: usize,

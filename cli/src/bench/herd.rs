@@ -1,4 +1,4 @@
-//! `zoolet bench herd`: what a hand-off costs, by how many wait.
+//! `zoolet bench herd`: what a hand-off costs, by the number of waiters.
 
 mod story;
 
@@ -20,7 +20,7 @@ use super::server::BenchServer;
 use super::values::{Label, Named, Part};
 use crate::server_options::values;
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 pub(super) struct Herd {
     /// How many wait for the lock
@@ -33,11 +33,11 @@ pub(super) struct Herd {
     #[arg(default_values_t = LockAlgorithm::ALL)]
     locks: Vec<LockAlgorithm>,
 
-    /// How often the lock goes from one to the next, each time it is measured
+    /// How many hand-offs each round measures
     #[arg(long, value_name = "COUNT", default_value = "100", value_parser = values::some)]
     hand_offs: usize,
 
-    /// For how long that may go on; ten hand-offs are made in any case
+    /// How long a round may take; it makes at least ten hand-offs
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::some_time)]
     time_limit: Duration,
 
@@ -50,16 +50,16 @@ pub(super) struct Herd {
     pub(super) common: Common,
 }
 
-/// Hand-offs that are made before any is measured: by then all who hold the lock have waited.
+/// Hand-offs before the first that is measured: by then every holder has waited.
 const WARM_UP: usize = 3;
 
-/// So many hand-offs are measured in any case.
+/// The least number of hand-offs in a round.
 const HAND_OFFS_MIN: usize = 10;
 
-/// So many requests tell what the machine takes for one.
+/// How many requests measure what one request takes.
 const ROUND_TRIPS: usize = 30;
 
-/// One lock, and how many wait for it.
+/// A lock, and the number of waiters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     kind: LockAlgorithm,
@@ -148,7 +148,7 @@ impl Workload for Herd {
     }
 }
 
-/// A request and its answer, asked when everything is at rest, as it is before each hand-off.
+/// Measures requests that are sent when nothing is under way, as before each hand-off.
 async fn round_trips(server: &BenchServer) -> Result<Latencies, Failure> {
     let mut latencies = Latencies::new();
     for _ in 0..ROUND_TRIPS {

@@ -1,4 +1,4 @@
-//! How long something took, over many times.
+//! Distributions of times.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use super::values::{Metric, Unit, Value};
 
-/// Three digits of each time are kept.
+/// Three significant digits of each time are kept.
 const DIGITS: u8 = 3;
 
 /// A histogram of times.
@@ -22,7 +22,7 @@ impl Latencies {
 
     pub(crate) fn record(&mut self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        // It grows by itself, up to times that nobody lives to see.
+        // It grows by itself, so no time is too long.
         self.nanoseconds.record(nanoseconds).expect("a time that has passed can be kept");
     }
 
@@ -34,24 +34,24 @@ impl Latencies {
         self.nanoseconds.len()
     }
 
-    /// The time within which this share of all came to its end, in microseconds.
+    /// A quantile in microseconds.
     fn quantile(&self, share: f64) -> Option<f64> {
         let is_known = !self.nanoseconds.is_empty();
         is_known.then(|| self.nanoseconds.value_at_quantile(share) as f64 / NANOSECONDS_EACH)
     }
 
-    /// The time within which half of all came to their end, in microseconds.
+    /// The median in microseconds.
     pub(crate) fn median(&self) -> Option<f64> {
         self.quantile(0.5)
     }
 
-    /// The quantiles that are told.
+    /// The quantiles that are reported.
     pub(crate) fn values(&self) -> Vec<Value> {
         QUANTILES.iter().map(|&(metric, share)| (metric, self.quantile(share))).collect()
     }
 }
 
-/// In a microsecond.
+/// Nanoseconds in a microsecond.
 const NANOSECONDS_EACH: f64 = 1000.0;
 
 const fn time(key: &'static str, heading: &'static str) -> Metric {
@@ -61,7 +61,7 @@ const fn time(key: &'static str, heading: &'static str) -> Metric {
 pub(crate) const P50: Metric = time("latency_p50_us", "p50");
 pub(crate) const P99: Metric = time("latency_p99_us", "p99");
 
-/// What is told, and the share of all times that are not longer.
+/// The reported quantiles.
 pub(crate) const QUANTILES: [(Metric, f64); 5] = [
     (P50, 0.5),
     (time("latency_p90_us", "p90"), 0.9),

@@ -1,4 +1,4 @@
-//! `zoolet bench load`: operations in the mixture that one asks for.
+//! `zoolet bench load`: a mixture of operations.
 
 mod mix;
 mod options;
@@ -24,7 +24,7 @@ use super::run::Workload;
 use super::server::{BenchServer, unpanicked};
 use super::values::{Label, Metric, Part, Unit, Value, grouped};
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Load {
@@ -35,7 +35,7 @@ pub(super) struct Load {
     pub(super) common: Common,
 }
 
-/// What is to be done.
+/// The plan of a run.
 #[derive(Debug)]
 pub(super) struct Plan {
     mix: Mix,
@@ -48,11 +48,11 @@ pub(super) struct Plan {
 }
 
 impl Load {
-    /// What the options and the file say.
+    /// Makes the plan from the options and the file.
     ///
     /// # Errors
     ///
-    /// [`Failure::Usage`] if the file cannot be read or says what nobody understands.
+    /// [`Failure::Usage`] if the file cannot be read or parsed.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
         self.options.plan()
     }
@@ -142,7 +142,7 @@ pub(super) const OVER: u8 = 2;
 
 const OPERATION: &str = "operation";
 
-/// What all operations together are called.
+/// The name of the row of all operations together.
 const ALL: &str = "all";
 
 const THROUGHPUT: Bars = Bars {
@@ -161,7 +161,7 @@ const LATENCY: Plot = Plot {
     metric: P50,
     dashed: None,
     only: None,
-    // The operations are what it is made of.
+    // This row is the sum of the others.
     without: Some((OPERATION, ALL)),
 };
 
@@ -175,7 +175,7 @@ fn part(name: &'static str, latencies: &Latencies, seconds: f64) -> Part {
 }
 
 impl Plan {
-    /// Creates what is read and written.
+    /// Creates the znodes that are read and written.
     async fn populate(&self, server: &BenchServer, path: &str) -> Result<(), Failure> {
         let observer = &server.observer;
         observer.create(path).await?;
@@ -188,7 +188,7 @@ impl Plan {
                 let path = format!("{path}/{KEPT}/{number}");
                 observer.create(&path).data(data.clone()).send()
             };
-            // Sent together, and then waited for.
+            // All are sent before the first answer is awaited.
             let sent: Vec<_> = together.iter().map(create).collect();
             for created in sent {
                 created.await?;
@@ -206,8 +206,8 @@ A file for --config has the names of the options, and a table for the mixture:
   get = 80
   set = 20";
 
-/// Below it are the znodes that are read and written.
+/// The parent of the znodes that are read and written.
 const KEPT: &str = "kept";
 
-/// Below it are those that are created and deleted.
+/// The parent of the znodes that are created and deleted.
 const CREATED: &str = "created";

@@ -7,7 +7,7 @@ use zoolet_recipes::{HerdLock, InterProcessLock, InterProcessMutex, LockError};
 /// The name of the label.
 pub(crate) const LOCK: &str = "lock";
 
-/// A lock, by what those who wait watch.
+/// A lock, by what its waiters watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum LockAlgorithm {
     /// Everybody watches the one znode of the holder, and all are woken when it goes
@@ -29,7 +29,7 @@ impl LockAlgorithm {
         }
     }
 
-    /// What tells it from the others.
+    /// What the algorithm does, in a clause.
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::ExistsHerd => "everybody watches the one znode of the holder, and all are woken",
@@ -40,12 +40,12 @@ impl LockAlgorithm {
         }
     }
 
-    /// Whether all who wait are woken by each release.
+    /// Whether each release wakes all waiters.
     pub(crate) fn is_herd(self) -> bool {
         self != Self::Predecessor
     }
 
-    /// The lock of a path.
+    /// A lock on a path.
     pub(crate) fn lock(
         self,
         client: &Client,

@@ -22,7 +22,7 @@ use super::server::{BenchServer, unpanicked};
 use super::values::{Label, Part, grouped};
 use crate::server_options::values;
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 pub(super) struct Locks {
     /// How many clients acquire and release without a pause, each with a session of its own
@@ -40,11 +40,11 @@ pub(super) struct Locks {
     #[arg(default_values_t = LockAlgorithm::ALL)]
     locks: Vec<LockAlgorithm>,
 
-    /// For how long, each time it is measured
+    /// How long each round measures
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::some_time)]
     duration: Duration,
 
-    /// For how long before that nothing is measured
+    /// How long each round runs before it measures
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = values::time)]
     warm_up: Duration,
 
@@ -55,7 +55,7 @@ pub(super) struct Locks {
 /// The name of [`Paths::Own`].
 const OWN: &str = "own";
 
-/// For what clients contend.
+/// Which paths the clients lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Paths {
     /// Each client has a path of its own: nobody waits
@@ -73,7 +73,7 @@ impl Paths {
     }
 }
 
-/// One lock, how many want it, and whether it is the same.
+/// A lock, the number of clients, and whether they lock one path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     kind: LockAlgorithm,
@@ -89,7 +89,7 @@ impl Workload for Locks {
         let mut points = Vec::new();
         for &paths in &self.paths {
             for &clients in &self.clients {
-                // Who is alone has nobody to contend with.
+                // A single client cannot contend.
                 if clients == 1 && paths == Paths::One && self.paths.contains(&Paths::Own) {
                     continue;
                 }
@@ -123,7 +123,7 @@ impl Workload for Locks {
             ))
         };
         let legend = LockAlgorithm::ALL.map(|kind| (kind.name(), kind.meaning())).to_vec();
-        // Those of which nothing was measured would be empty.
+        // Plots without measurements would be empty.
         let has_rows = |plot: &&Plot| {
             let paths = plot.only.map(|(_, paths)| paths);
             let is_of =
@@ -185,7 +185,7 @@ const fn plot(title: &'static str, about: &'static str, paths: Paths) -> Plot {
     Plot { lines: Some(LOCK), only, ..Plot::of(title, about, CLIENTS, PER_SECOND) }
 }
 
-/// The same of how long an acquisition takes.
+/// The plot of how long an acquisition takes.
 const fn times(title: &'static str, about: &'static str, paths: Paths) -> Plot {
     Plot { metric: P50, dashed: Some(P99), ..plot(title, about, paths) }
 }
@@ -219,14 +219,14 @@ const PLOTS: [Plot; 4] = [
 const PATH: &str = "path";
 const CLIENTS: &str = "clients";
 
-/// What is done with what is done.
+/// The phases of a run.
 #[derive(Debug, Default)]
 struct Phase {
     is_measured: AtomicBool,
     is_over: AtomicBool,
 }
 
-/// Acquires and releases until it is over; how long each acquisition took.
+/// Acquires and releases until the run ends, and returns the times of the acquisitions.
 async fn in_turns(
     lock: Box<dyn InterProcessLock>,
     exclusion: Exclusion,

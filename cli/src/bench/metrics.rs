@@ -1,4 +1,4 @@
-//! What several benches measure.
+//! The metrics that several benches share.
 
 use super::values::{Metric, Unit};
 

@@ -1,4 +1,4 @@
-//! What was measured, and its JSON.
+//! The results of a run, and their JSON.
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -7,7 +7,7 @@ use super::environment::{Machine, ZOOLET};
 use super::server::BenchServer;
 use super::values::{Label, Metric, Named, Part, Value, median};
 
-/// A run with all that must be known of it.
+/// The results of a run, and what is needed to read them.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) bench: &'static str,
@@ -35,20 +35,19 @@ impl ServerFacts {
     }
 }
 
-/// What was measured of one thing on one server.
+/// The measurements of one point on one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
-    /// Its place among the servers.
+    /// Its index among the servers.
     pub(crate) server: usize,
     pub(crate) labels: Vec<Named>,
-    /// Of each metric the median over the rounds.
+    /// The median over the rounds, for each metric.
     pub(crate) values: Vec<Value>,
     rounds: Vec<Vec<Value>>,
 }
 
 impl Outcome {
-    /// What a server says that it is, with what it is called if another says the same; or what it
-    /// is called.
+    /// The version of a server, with its name if another server has the same version; or its name.
     pub(crate) fn server_name(&self, server: usize) -> String {
         let ServerFacts { name, version, .. } = &self.servers[server];
         let Some(text) = version else { return name.clone() };
@@ -58,7 +57,7 @@ impl Outcome {
 }
 
 impl Row {
-    /// The same thing, measured in several rounds.
+    /// Makes a row from several rounds.
     pub(crate) fn of_rounds(server: usize, parts: Vec<Part>) -> Self {
         let labels = parts.first().map(|part| part.labels.clone()).unwrap_or_default();
         let rounds: Vec<Vec<Value>> = parts.into_iter().map(|part| part.values).collect();

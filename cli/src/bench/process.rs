@@ -1,4 +1,4 @@
-//! What a server's process has used, as Linux tells it.
+//! The CPU time and the memory of a server's process, as Linux reports them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::embedded::THREAD_NAME;
 
-/// Where the numbers of a server are.
+/// Where the numbers of a server come from.
 #[derive(Debug, Clone)]
 pub(crate) enum Process {
-    /// The server is elsewhere, or on nobody's thread.
+    /// Not known: the server is on another machine, or runs on the threads of its clients.
     Unknown,
-    /// It is a process of its own.
+    /// The server is a process of its own.
     Of(u32),
-    /// It has threads of this process.
+    /// The server has threads of its own in this process.
     Embedded,
 }
 
@@ -29,13 +29,13 @@ impl Process {
         }
     }
 
-    /// What it has used since it had used so much.
+    /// The CPU time since it was `before`.
     pub(crate) fn cpu_time_since(&self, before: Option<Duration>) -> Option<Duration> {
-        // What a thread has used that ended is not told of an embedded server.
+        // The time of ended threads is missing in that of an embedded server.
         Some(self.cpu_time()?.saturating_sub(before?))
     }
 
-    /// The memory that the process has; that of an embedded server has the clients in it.
+    /// The resident memory of the process; with an embedded server it includes the clients.
     pub(crate) fn resident_bytes(&self) -> Option<f64> {
         let folder = match self {
             Self::Unknown => return None,
@@ -53,7 +53,7 @@ fn proc(process: &str) -> PathBuf {
     Path::new("/proc").join(process)
 }
 
-/// By the clock that the kernel has for each process, in which are the threads that ended.
+/// From the kernel's clock of the process, which includes ended threads.
 #[cfg(target_os = "linux")]
 fn process_time(pid: u32) -> Option<Duration> {
     let pid = nix::unistd::Pid::from_raw(pid.try_into().ok()?);
@@ -65,7 +65,7 @@ fn process_time(_pid: u32) -> Option<Duration> {
     None
 }
 
-/// Of the threads of this process that have the server's name: the first number of `schedstat`, in
+/// From the threads of this process that have the server's name: the first number of `schedstat`, in
 /// nanoseconds.
 fn threads_time() -> Option<Duration> {
     let threads = fs::read_dir(proc("self").join("task")).ok()?;

@@ -1,4 +1,4 @@
-//! Results as a page for a browser: one file without scripts, that needs no network.
+//! The results as a page for a browser: one file without scripts, which needs no network.
 
 mod bars;
 mod plot;
@@ -19,19 +19,19 @@ use super::values::{Label, Metric, Unit};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plot {
     pub(super) title: &'static str,
-    /// What is said below the title.
+    /// The text below the title.
     pub(super) about: &'static str,
-    /// What is across.
+    /// The horizontal axis.
     pub(super) across: Across,
-    /// The label that has a line for each of its texts, if there is one.
+    /// The label whose texts have a line each, if there is one.
     pub(super) lines: Option<&'static str>,
-    /// What is upwards, as a line; of quantiles, the one whose unit all have.
+    /// The vertical axis, drawn as a line; for quantiles, the metric whose unit they have.
     pub(super) metric: Metric,
-    /// What is upwards as a dashed line of the same colour.
+    /// A metric that is drawn as a dashed line of the same colour.
     pub(super) dashed: Option<Metric>,
-    /// Only rows that have this label are in it.
+    /// Only rows with this label are drawn.
     pub(super) only: Option<(&'static str, &'static str)>,
-    /// Rows that have this label are not in it.
+    /// Rows with this label are not drawn.
     pub(super) without: Option<(&'static str, &'static str)>,
 }
 
@@ -48,12 +48,12 @@ impl Plot {
     }
 }
 
-/// What is across in a plot.
+/// The horizontal axis of a plot.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Across {
     /// The numbers of a label.
     Label(&'static str),
-    /// The quantiles of the times, each at the share of all that took longer.
+    /// The quantiles of the times, each at the share of times that are longer.
     Quantiles,
 }
 
@@ -61,20 +61,20 @@ pub(super) enum Across {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bars {
     pub(super) title: &'static str,
-    /// What is said below the title.
+    /// The text below the title.
     pub(super) about: &'static str,
     pub(super) label: &'static str,
     pub(super) metric: Metric,
 }
 
-/// What a bench has to say beside its table.
+/// What a bench concludes, beside its table.
 #[derive(Debug, Default)]
 pub(super) struct Story {
     /// The sentence that comes first.
     pub(super) first: String,
-    /// What is said of each server.
+    /// The sentences about each server.
     pub(super) more: Vec<String>,
-    /// They come before the plots.
+    /// Bars, which are drawn before the plots.
     pub(super) bars: Vec<Bars>,
     pub(super) plots: Vec<Plot>,
     /// The texts of lines, and what each means.
@@ -82,14 +82,14 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// The first sentence leads.
+    /// Adds the first sentence.
     pub(super) fn of_sentences(mut sentences: Vec<String>) -> Self {
         let more = sentences.split_off(sentences.len().min(1));
         let first = sentences.pop().unwrap_or_else(|| "Nothing was measured.".to_owned());
         Self { first, more, ..Self::default() }
     }
 
-    /// A sentence about each server of which there is something to say.
+    /// Adds a sentence about each server, where there is one.
     pub(super) fn of_servers(
         outcome: &Outcome,
         sentence: impl Fn(usize) -> Option<String>,
@@ -98,7 +98,7 @@ impl Story {
     }
 }
 
-/// Finds out whether the page can be written, and changes nothing.
+/// Checks that the page can be written, without changing a file.
 ///
 /// # Errors
 ///
@@ -162,7 +162,7 @@ fn page(outcome: &Outcome, story: &Story) -> Markup {
 }
 
 fn legend(story: &Story) -> Markup {
-    // What needs no word has its colour beside its name in each picture.
+    // Lines without a meaning have their colour beside their name in each picture.
     let is_told = |(_, (_, meaning)): &(usize, &(&str, &str))| !meaning.is_empty();
     let told: Vec<_> = story.legend.iter().enumerate().filter(is_told).collect();
     html! {
@@ -208,7 +208,7 @@ fn plots(outcome: &Outcome, story: &Story, plot: &Plot) -> Markup {
     }
 }
 
-/// Which server a picture is of.
+/// The caption of a picture: its server.
 fn caption(server: &ServerFacts) -> Markup {
     html! {
         figcaption {

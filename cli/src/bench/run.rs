@@ -1,4 +1,4 @@
-//! One bench from begin to end: servers, rounds, results.
+//! Runs a bench: servers, rounds and results.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -16,27 +16,27 @@ use crate::signals::Signals;
 
 /// Something that can be measured on a server.
 pub(super) trait Workload {
-    /// As on the command line.
+    /// Its name on the command line.
     const NAME: &'static str;
 
-    /// One thing among those that are measured.
+    /// A point that is measured: a combination of the options.
     type Point;
 
-    /// All that is to be measured, in order.
+    /// All points, in order.
     fn points(&self) -> Vec<Self::Point>;
 
-    /// What is being measured, for who looks on.
+    /// The point as text, for the progress bar.
     fn describe(&self, point: &Self::Point) -> String;
 
-    /// What must be known of the results.
+    /// Notes for the reader of the results.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What the results tell, and how it is drawn.
+    /// The conclusions and plots of the results.
     fn story(&self, outcome: &Outcome) -> Story;
 
-    /// Measures it once on a server. Each time the same parts come, in the same order.
+    /// Measures a point once on a server. Each round returns the same parts in the same order.
     async fn measure(
         &self,
         server: &mut BenchServer,
@@ -44,8 +44,8 @@ pub(super) trait Workload {
     ) -> Result<Vec<Part>, Failure>;
 }
 
-/// Measures everything, tells the results, and leaves nothing behind on the servers. When the run ends
-/// early, as by Ctrl-C, it tells what was measured by then.
+/// Measures all points, prints the results, and deletes what it created on the servers. A run that ends
+/// early, by Ctrl-C say, prints what it has measured by then.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub(super) fn run<W: Workload>(workload: &W, common: &Common) -> Result<(), Fail
     logging::start(common.log_level, LogLevel::Error);
     raise_descriptor_limit();
     if let Some(path) = &common.report {
-        // A run may take an hour, and its page is written last.
+        // Checked first: a run may take an hour, and the page is written last.
         report::check(path)?;
     }
     let endpoints = Endpoint::all(common)?;
@@ -69,17 +69,17 @@ pub(super) fn run<W: Workload>(workload: &W, common: &Common) -> Result<(), Fail
         Some(path) => report::write(path, &outcome, &workload.story(&outcome)),
         None => Ok(()),
     };
-    // What went wrong first is what matters.
+    // The first failure is the one that matters.
     result.and(reported)
 }
 
-/// What was measured, if anything was, and how it ended.
+/// The results, if there are any, and how the run ended.
 async fn measured<W: Workload>(
     workload: &W,
     common: &Common,
     endpoints: Vec<Endpoint>,
 ) -> (Option<Outcome>, Result<(), Failure>) {
-    // Before anything is created, so that no signal leaves it.
+    // Before anything is created, so that a signal cannot leave it behind.
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return (None, Err(Failure::System(error))),
@@ -110,7 +110,7 @@ async fn measured<W: Workload>(
     for server in servers {
         let cleaned = tokio::select! {
             cleaned = server.clean_up() => cleaned,
-            // Who asks twice does not want to wait.
+            // A second signal ends the command without waiting.
             _ = signals.next() => Err(Failure::Interrupted),
         };
         result = result.and(cleaned);
@@ -133,12 +133,12 @@ async fn on_servers<W: Workload>(
     measure(workload, common.rounds, servers, measured).await
 }
 
-/// What was measured by now.
+/// The measurements so far.
 #[derive(Debug, Default)]
 struct Measured {
-    /// Of the points that are done.
+    /// The rows of the finished points.
     rows: Vec<Row>,
-    /// Of the point under way: for each server, for each round that is done.
+    /// The finished rounds of the current point, for each server.
     rounds: Vec<Vec<Vec<Part>>>,
     done: usize,
     planned: usize,
@@ -158,7 +158,7 @@ impl Measured {
     }
 }
 
-/// Each point is measured on all servers by turns: what else the machine does meets all alike.
+/// Measures each point on all servers by turns, so that other load of the machine affects all alike.
 async fn measure<W: Workload>(
     workload: &W,
     rounds: u32,
@@ -186,7 +186,7 @@ async fn measure<W: Workload>(
     Ok(())
 }
 
-/// Of each part what it was in each round.
+/// For each part, its values in all rounds.
 fn transposed(rounds: Vec<Vec<Part>>) -> Vec<Vec<Part>> {
     let mut parts = Vec::new();
     for round in rounds {
@@ -196,7 +196,7 @@ fn transposed(rounds: Vec<Vec<Part>>) -> Vec<Vec<Part>> {
     parts
 }
 
-/// On stderr, if that is a terminal.
+/// A progress bar on stderr, if that is a terminal.
 fn bar(count: usize) -> ProgressBar {
     let style = "{spinner} {wide_bar} {pos}/{len} {elapsed} {msg}";
     let style = ProgressStyle::with_template(style).expect("the template is right");

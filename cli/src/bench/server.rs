@@ -1,4 +1,4 @@
-//! A server that is measured, the clients of it, and what is left there at the end: nothing.
+//! A server that is measured, and its clients. At the end it deletes everything that it created.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use super::failure::Failure;
 use super::process::Process;
 use crate::cli::tree;
 
-/// How many clients connect at once: no more than any server lets wait to be accepted.
+/// How many clients connect at once: fewer than the backlog of any server.
 const CONNECT_TOGETHER: usize = 32;
 
 /// How long to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long to wait for the server to have ended a session.
+/// How long to wait for the server to end a session.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often to look whether the wire is at rest, and how often in a row it must be.
+/// How often to look whether requests are under way, and how often in a row none may be.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 const LOOKS: u32 = 2;
 const LOOKS_AT_THE_END: u32 = 20;
@@ -32,10 +32,10 @@ const LOOKS_AT_THE_END: u32 = 20;
 /// How long a server may leave something unanswered.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// What is deleted at the end fails so often because somebody is still at work there.
+/// How often the final deletion is tried while other clients still create znodes there.
 const CLEAN_UP_TRIES: u32 = 5;
 
-/// A server, started if it is ours.
+/// Where the server is; it is started here if it is embedded.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) name: String,
@@ -45,7 +45,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Finds a server of this process, or starts it. Not to be called within async code.
+    /// Starts the server if it is embedded. Panics within async code.
     pub(crate) fn new(target: &Target, pid: Option<u32>) -> Result<Self, Failure> {
         let (embedded, process) = match (&target.location, pid) {
             (Location::Embedded, _) => (Some(Embedded::start(true)?), Process::Embedded),
@@ -61,7 +61,7 @@ impl Endpoint {
         })
     }
 
-    /// The servers of the options.
+    /// The endpoints that the options name.
     pub(in crate::bench) fn all(common: &Common) -> Result<Vec<Self>, Failure> {
         let targets = common.targets();
         if common.pids.len() > targets.len() {
@@ -75,7 +75,7 @@ impl Endpoint {
         targets.iter().zip(pids).map(|(target, pid)| Self::new(target, pid)).collect()
     }
 
-    /// How it is dialled.
+    /// Resolves the address and the dialer.
     fn dialing(&self) -> Result<Resolved, Failure> {
         let gone = || Failure::NoServer(self.name.clone(), String::new());
         let embedded = || self.embedded.as_ref().ok_or_else(gone);
@@ -98,11 +98,11 @@ impl Endpoint {
 struct Resolved {
     address: Option<String>,
     dialer: Arc<dyn Dial>,
-    /// What stands before every path.
+    /// The prefix of every path.
     chroot: String,
 }
 
-/// How clients are to be.
+/// The options of all clients of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientOptions {
     pub(crate) session_timeout: Duration,
@@ -116,23 +116,23 @@ pub(crate) struct BenchServer {
     pub(crate) version: Option<String>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) process: Process,
-    /// What the process had before there was a client.
+    /// The memory of the process before the first client.
     pub(crate) memory_at_first: Option<f64>,
-    /// What it is all below.
+    /// The znode below which the run creates everything.
     pub(crate) base: String,
-    /// Its requests are not counted.
+    /// A client whose requests are not counted.
     pub(crate) observer: Client,
     dialer: Arc<dyn Dial>,
     chroot: String,
     options: ClientOptions,
     clients: Vec<Client>,
     paths: usize,
-    // The last to go.
+    // Dropped last.
     _endpoint: Endpoint,
 }
 
 impl BenchServer {
-    /// Connects, and creates the znode that everything is to be below.
+    /// Connects, and creates the znode below which everything is created.
     pub(crate) async fn open(endpoint: Endpoint, options: ClientOptions) -> Result<Self, Failure> {
         let Resolved { address, dialer, chroot } = endpoint.dialing()?;
         let memory_at_first = endpoint.process.resident_bytes();
@@ -168,13 +168,13 @@ impl BenchServer {
         })
     }
 
-    /// A path that nobody has used.
+    /// A new path.
     pub(crate) fn new_path(&mut self) -> String {
         self.paths += 1;
         format!("{}/{}", self.base, self.paths)
     }
 
-    /// The first of its clients, as many as are asked for; those that are not there yet connect.
+    /// The first `count` clients. Missing ones connect.
     pub(crate) async fn clients(&mut self, count: usize) -> Result<Vec<Client>, Failure> {
         while self.clients.len() < count {
             let missing = (count - self.clients.len()).min(CONNECT_TOGETHER);
@@ -189,7 +189,7 @@ impl BenchServer {
         Ok(self.clients[..count].to_vec())
     }
 
-    /// A client more, that is counted and not kept.
+    /// Connects another client, which is counted but not kept.
     pub(crate) fn connect(
         &self,
     ) -> impl Future<Output = Result<Client, Failure>> + Send + use<> + 'static {
@@ -206,12 +206,12 @@ impl BenchServer {
         self.counts.carried()
     }
 
-    /// Waits until everything is answered and nothing happens any more.
+    /// Waits until every request is answered and no event arrives any more.
     pub(crate) async fn rest(&self) -> Result<(), Failure> {
         self.rest_for(LOOKS).await
     }
 
-    /// As [`BenchServer::rest`], for longer: nothing that was sent may be counted later.
+    /// As [`BenchServer::rest`], but longer, so that nothing is counted later.
     pub(crate) async fn settle(&self) -> Result<(), Failure> {
         self.rest_for(LOOKS_AT_THE_END).await
     }
@@ -229,7 +229,7 @@ impl BenchServer {
         self.in_time(resting).await
     }
 
-    /// Waits until something was asked since then.
+    /// Waits for the first request since `before`.
     pub(crate) async fn asked_since(&self, before: Carried) -> Result<(), Failure> {
         let asked = async {
             while self.carried().requests == before.requests {
@@ -239,7 +239,7 @@ impl BenchServer {
         self.in_time(asked).await
     }
 
-    /// Does not wait for ever.
+    /// Limits how long a future may take.
     pub(crate) async fn in_time<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
         let silent =
             |_| Failure::Silent { server: self.name.clone(), seconds: SILENCE_MAX.as_secs() };
@@ -263,7 +263,7 @@ impl BenchServer {
     }
 }
 
-/// Ends sessions, all at once.
+/// Closes clients, all at once.
 pub(crate) async fn close(clients: Vec<Client>) {
     let mut closing = JoinSet::new();
     for client in clients {
@@ -272,7 +272,7 @@ pub(crate) async fn close(clients: Vec<Client>) {
     while closing.join_next().await.is_some() {}
 }
 
-/// What a task came to; its panic goes on.
+/// The result of a task. Its panic is resumed.
 pub(crate) fn unpanicked<T>(joined: Result<T, tokio::task::JoinError>) -> T {
     match joined {
         Ok(result) => result,

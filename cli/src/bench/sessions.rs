@@ -1,4 +1,4 @@
-//! `zoolet bench sessions`: how fast sessions open, and what many of them cost that do nothing.
+//! `zoolet bench sessions`: how fast sessions open, and what many idle sessions cost.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::server::{BenchServer, close, unpanicked};
 use super::values::{Label, Metric, Part, Unit, grouped};
 use crate::server_options::values;
 
-/// The options; what the command does is said where it is listed.
+/// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 pub(super) struct Sessions {
     /// How many sessions
@@ -29,7 +29,7 @@ pub(super) struct Sessions {
     #[arg(long, value_name = "COUNT", default_value = "16", value_parser = values::some)]
     together: usize,
 
-    /// For how long they do nothing but ping, as often as --session-timeout makes them
+    /// For how long they only ping, as often as --session-timeout makes them
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::some_time)]
     idle: Duration,
 

@@ -1,4 +1,4 @@
-//! Results for people: a table.
+//! The results as a table.
 
 use std::io::{self, Write};
 
@@ -7,14 +7,14 @@ use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use super::outcome::{Outcome, Row};
 use super::values::Label;
 
-/// A line below the headings, and no others.
+/// The style of tables: a line below the headings.
 pub(crate) const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
 /// Prints the results.
 pub(super) fn tell(outcome: &Outcome, json: bool) {
     let mut stdout = io::stdout().lock();
-    // Whoever closed stdout does not want to read it.
+    // A reader that closed stdout does not want the rest.
     let _ = if json {
         let text = serde_json::to_string_pretty(outcome).expect("it has only names for keys");
         writeln!(stdout, "{text}")
@@ -23,7 +23,7 @@ pub(super) fn tell(outcome: &Outcome, json: bool) {
     };
 }
 
-/// The table, and what must be known to read it.
+/// The table and its notes.
 fn text(outcome: &Outcome) -> String {
     let mut text = String::new();
     for server in &outcome.servers {

@@ -1,16 +1,16 @@
-//! Numbers with their names, as tables, JSON and reports have them.
+//! Numbers and their names, for tables, JSON and reports.
 
 /// Something that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Metric {
     /// Its name in JSON, which does not change.
     pub(crate) key: &'static str,
-    /// What stands above its column.
+    /// The heading of its column.
     pub(crate) heading: &'static str,
     pub(crate) unit: Unit,
 }
 
-/// In what something is measured.
+/// A unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Microseconds,
@@ -19,10 +19,10 @@ pub(crate) enum Unit {
     Bytes,
 }
 
-/// A number; `None` where it cannot be known.
+/// A number; `None` where it is not known.
 pub(crate) type Value = (Metric, Option<f64>);
 
-/// What tells one line of a table from the others.
+/// The label of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Label {
     Text(&'static str),
@@ -32,7 +32,7 @@ pub(crate) enum Label {
 /// The name of a label in JSON and above its column, and the label.
 pub(crate) type Named = (&'static str, Label);
 
-/// What was measured of one thing.
+/// The measurements of one row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Part {
     pub(crate) labels: Vec<Named>,
@@ -40,7 +40,7 @@ pub(crate) struct Part {
 }
 
 impl Unit {
-    /// A number as people read it.
+    /// The number with a unit, for people.
     pub(crate) fn text(self, value: f64) -> String {
         match self {
             Self::Microseconds => time_text(value),
@@ -52,7 +52,7 @@ impl Unit {
     }
 }
 
-/// A number with one place, if that says something.
+/// The number with one decimal place where that is significant.
 fn rounded(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
@@ -98,7 +98,7 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// The value in the middle of several, or between the two in the middle; of those that are known.
+/// The median of the known values.
 pub(crate) fn median(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut known: Vec<f64> = values.flatten().collect();
     known.sort_by(f64::total_cmp);

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use zoolet_protocol::{Acl, Id, Permissions};
 
-/// A list of who may do what.
+/// An access control list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AclList(pub(crate) Vec<Acl>);
 
-/// Why a text is no list.
+/// Why a text is no access control list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not SCHEME:ID:PERMISSIONS, such as world:anyone:cdrwa, with commas between several; \
@@ -26,7 +26,7 @@ impl FromStr for AclList {
     }
 }
 
-/// The id may have colons, as that of a digest has.
+/// The id may contain colons, as that of the digest scheme does.
 fn entry(text: &str) -> Option<Acl> {
     let (scheme, rest) = text.trim().split_once(':')?;
     let (id, letters) = rest.rsplit_once(':')?;
@@ -48,7 +48,7 @@ fn entry(text: &str) -> Option<Acl> {
 }
 
 impl fmt::Display for AclList {
-    /// One entry a line, each as it can be read again.
+    /// One entry a line, each in the form in which it is parsed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|acl| writeln!(f, "{acl}"))
     }

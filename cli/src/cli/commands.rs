@@ -24,10 +24,10 @@ pub(super) enum Command {
         /// With the znode's Stat
         #[arg(short, long)]
         stat: bool,
-        /// All that is below, each with its path
+        /// All descendants, each with its path
         #[arg(short = 'R', long, conflicts_with_all = ["stat", "watch"])]
         recursive: bool,
-        /// Tell when a child comes or goes, once
+        /// Watch for the next child that is created or deleted
         #[arg(short, long)]
         watch: bool,
         #[arg(value_parser = znode, default_value = "/")]
@@ -38,7 +38,7 @@ pub(super) enum Command {
         /// With its Stat
         #[arg(short, long)]
         stat: bool,
-        /// Tell when it changes, once
+        /// Watch for the next change
         #[arg(short, long)]
         watch: bool,
         #[arg(value_parser = znode)]
@@ -46,7 +46,7 @@ pub(super) enum Command {
     },
     /// Print a znode's Stat
     Stat {
-        /// Tell when it changes, once
+        /// Watch for the next change
         #[arg(short, long)]
         watch: bool,
         #[arg(value_parser = znode)]
@@ -54,7 +54,7 @@ pub(super) enum Command {
     },
     /// Create a znode
     Create {
-        /// With the znodes above that are missing
+        /// Create missing parents too
         #[arg(short, long)]
         parents: bool,
         #[command(flatten)]
@@ -62,7 +62,7 @@ pub(super) enum Command {
     },
     /// Replace a znode's data
     Set {
-        /// Print its Stat then
+        /// Print its Stat afterwards
         #[arg(short, long)]
         stat: bool,
         #[command(flatten)]
@@ -70,13 +70,13 @@ pub(super) enum Command {
     },
     /// Delete a znode without children
     Delete(Delete),
-    /// Delete a znode and all that is below
+    /// Delete a znode and all its descendants
     #[command(alias = "rmr")]
     Deleteall {
         #[arg(value_parser = znode)]
         path: String,
     },
-    /// Print who may do what to a znode
+    /// Print the access control list of a znode
     #[command(name = "getAcl", visible_alias = "acl")]
     GetAcl {
         /// With its Stat
@@ -85,7 +85,7 @@ pub(super) enum Command {
         #[arg(value_parser = znode)]
         path: String,
     },
-    /// Replace who may do what to a znode
+    /// Replace the access control list of a znode
     #[command(name = "setAcl")]
     SetAcl {
         /// Only if the list has this version
@@ -108,21 +108,21 @@ pub(super) enum Command {
     },
     /// Print changes as they come, until Ctrl-C
     Watch {
-        /// Of all that is below too
+        /// Of all descendants too
         #[arg(short = 'R', long)]
         recursive: bool,
-        /// End after so many
+        /// End after this many changes
         #[arg(short = 'n', long, value_name = "COUNT")]
         count: Option<u64>,
         #[arg(value_parser = znode)]
         path: String,
     },
-    /// Wait until the server has seen all that happened before
+    /// Wait until the server has applied every write that was committed before
     Sync {
         #[arg(value_parser = znode, default_value = "/")]
         path: String,
     },
-    /// Print who the server takes this session for
+    /// Print the identities that this connection has
     Whoami,
     /// Add an identity, such as digest user:password
     Addauth { scheme: String, credentials: Option<String> },
@@ -146,21 +146,21 @@ pub(super) struct Create {
     /// With a number after its name
     #[arg(short, long)]
     pub(super) sequential: bool,
-    /// To go with this session
+    /// Ephemeral: deleted when this session ends
     #[arg(short, long)]
     pub(super) ephemeral: bool,
-    /// To go some time after its last child
+    /// A container: deleted some time after its last child
     #[arg(short, long, conflicts_with_all = ["sequential", "ephemeral"])]
     pub(super) container: bool,
-    /// To go when unchanged for this long: milliseconds, or a time such as 10m
+    /// Deleted when unchanged and without children for this long: milliseconds, or a time such as 10m
     #[arg(short, long, value_name = "TIME", value_parser = time_to_live)]
     #[arg(conflicts_with_all = ["ephemeral", "container"])]
     pub(super) ttl: Option<Duration>,
-    /// With -s it may end with a slash
+    /// May end with a slash with -s
     pub(super) path: String,
     #[arg(default_value = "")]
     pub(super) data: String,
-    /// Who may do what, such as world:anyone:r
+    /// The access control list, such as world:anyone:r
     #[arg(default_value = "world:anyone:cdrwa")]
     pub(super) acl: AclList,
 }
@@ -187,7 +187,7 @@ pub(super) struct Delete {
 }
 
 impl Create {
-    /// What the options say together; those that contradict each other were refused.
+    /// The mode that the options describe together. Contradictory options were refused.
     pub(super) fn mode(&self) -> CreateMode {
         match (self.ttl, self.container, self.sequential, self.ephemeral) {
             (Some(ttl), _, true, _) => CreateMode::PersistentSequentialWithTtl(ttl),
@@ -213,7 +213,7 @@ impl Delete {
     }
 }
 
-/// What is asked of a version; -1 is any, as everywhere in ZooKeeper.
+/// The version that a request expects; -1 is any, as in ZooKeeper.
 pub(super) fn expected(version: Option<i32>) -> Expect {
     version.map_or(Expect::Any, Expect::from)
 }
@@ -225,7 +225,7 @@ impl Command {
         Line::try_parse_from(words).map(|line| line.command).map_err(wrong)
     }
 
-    /// The definition of all commands.
+    /// The definition of all commands, for completion and help.
     pub(super) fn all() -> clap::Command {
         let mut all = Line::command();
         all.build();
@@ -233,7 +233,7 @@ impl Command {
     }
 }
 
-/// Checks that the first word is the name of something, and says which it may have meant to be.
+/// Checks that the first word is the name of a command, and suggests the nearest name if it is not.
 pub(super) fn known(words: &[String], all: &clap::Command, what: &str) -> Result<(), Failure> {
     let word = words.first().map_or("", String::as_str);
     let names = all.get_subcommands().flat_map(|command| command.get_name_and_visible_aliases());
@@ -250,10 +250,10 @@ pub(super) fn known(words: &[String], all: &clap::Command, what: &str) -> Result
     }))
 }
 
-/// How many letters may be wrong in a word whose meaning is guessed.
+/// How many letters of a mistyped name may be wrong for a suggestion.
 const NEAR: usize = 2;
 
-/// What is wrong about words, or the help that they ask for.
+/// What is wrong with the words, or the help text that they ask for.
 pub(super) fn wrong(error: clap::Error) -> Failure {
     let text = error.render().to_string();
     match error.kind() {
@@ -268,7 +268,7 @@ pub(super) fn wrong(error: clap::Error) -> Failure {
     }
 }
 
-/// A path, with a slash too many forgiven.
+/// A path. A slash at the end is ignored.
 pub(super) fn znode(text: &str) -> Result<String, PathError> {
     let path = match text.trim_end_matches('/') {
         "" => text.get(..1).unwrap_or(text),
@@ -277,7 +277,7 @@ pub(super) fn znode(text: &str) -> Result<String, PathError> {
     ZPath::check(path).map(|()| path.to_owned())
 }
 
-/// A number is of milliseconds, as in `zkCli.sh`.
+/// A plain number is milliseconds, as in `zkCli.sh`.
 fn time_to_live(text: &str) -> Result<Duration, BadValue> {
     match text.parse() {
         Ok(ms) => Ok(Duration::from_millis(ms)),

@@ -4,8 +4,8 @@ use super::commands::{Command, znode};
 use super::line::Typed;
 use super::tree::child;
 
-/// What the last word of a line may become, and where that word starts. `children` lists those of a
-/// znode.
+/// Completes the last word of a line: its candidates, and where the word starts. `children` lists the
+/// children of a znode.
 pub(super) fn complete(line: &str, children: impl Fn(&str) -> Vec<String>) -> (usize, Vec<String>) {
     let Typed { before, start, word } = Typed::read(line);
     let mut found = match before.as_slice() {

@@ -1,4 +1,4 @@
-//! Lines that a person types: with a history that outlives the shell, and completion.
+//! Lines from a terminal, with completion and a history that is kept in a file.
 
 use std::io;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ fn editor() -> rustyline::Result<Editor<Tab, FileHistory>> {
     Editor::with_config(config)
 }
 
-/// Where the history is: with the state of programs, as freedesktop.org has it.
+/// The file of the history, in the state directory of freedesktop.org's specification.
 fn history_file() -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).and_then(absolute);
@@ -90,29 +90,29 @@ fn history_file() -> Option<PathBuf> {
 fn remember(editor: &mut Editor<Tab, FileHistory>, line: &str, file: Option<&PathBuf>) {
     let added = editor.add_history_entry(line);
     if let (Ok(true), Some(file)) = (added, file)
-        // Each line at once, so that a shell that is killed has lost none.
+        // Written after each line, so that a killed shell loses none.
         && let Err(error) = editor.append_history(file)
     {
         tracing::debug!("the history is not kept: {error}");
     }
 }
 
-/// Whether a line has no secrets.
+/// Whether a line contains no password.
 fn is_for_history(line: &str) -> bool {
     !line.trim().is_empty() && !line.contains("addauth")
 }
 
-/// Completes what stands before the cursor.
+/// Completes the text before the cursor.
 struct Tab {
     client: Client,
     runtime: Handle,
 }
 
 impl Tab {
-    /// The children of a znode; none if they cannot be had soon.
+    /// The children of a znode; none if the server does not answer soon.
     fn children(&self, path: &str) -> Vec<String> {
         let names = self.client.children(path).into_future();
-        // Only within the runtime is there a clock.
+        // The timeout needs the clock of the runtime.
         let names = async { tokio::time::timeout(COMPLETE_WITHIN, names).await };
         match self.runtime.block_on(names) {
             Ok(Ok(names)) => names.to_vec(),

@@ -1,4 +1,4 @@
-//! What the commands do.
+//! Runs the commands of the shell.
 
 use bytes::Bytes;
 use zoolet_protocol::{OpCode, WatchMode};
@@ -11,14 +11,14 @@ use super::output::{self, Output};
 use super::watches::Watches;
 use super::{line, locks, multi, tree};
 
-/// A client, and what it prints and waits for.
+/// A client, where it prints, and the watches that it waits for.
 pub(super) struct Shell {
     pub(super) client: Client,
     pub(super) output: Output,
     pub(super) watches: Watches,
 }
 
-/// Whether there is more to do.
+/// Whether the shell goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Continue,
@@ -30,7 +30,7 @@ impl Shell {
         Self { client, output: Output::new(), watches: Watches::default() }
     }
 
-    /// Does what a line says.
+    /// Runs the command of a line.
     pub(super) async fn execute_line(&mut self, line: &str) -> Result<Flow, Failure> {
         match line::words(line)?.as_slice() {
             [] => Ok(Flow::Continue),
@@ -38,18 +38,18 @@ impl Shell {
         }
     }
 
-    /// Does what a command says.
+    /// Runs a command.
     pub(super) async fn execute(&mut self, command: Command) -> Result<Flow, Failure> {
         if let Command::Quit = command {
             return Ok(Flow::Quit);
         }
         let result = self.answer(command).await;
-        // What was found before a failure is printed before it.
+        // The output before a failure is printed before the failure.
         self.output.flush()?;
         result.map(|()| Flow::Continue)
     }
 
-    /// Prints what the watches have told so far.
+    /// Prints the events that have arrived so far.
     pub(super) fn drain_events(&mut self) {
         while let Some(event) = self.watches.take() {
             self.output.event(&event);
@@ -125,7 +125,7 @@ impl Shell {
         let operation = self.client.exists(&path);
         let found = if watch {
             let Watched { found, watcher } = operation.and_watch().await?;
-            // Of a znode that is to come, too.
+            // The znode need not exist.
             self.watches.add(path.clone(), watcher);
             found
         } else {
@@ -194,7 +194,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Prints changes until there were enough of them.
+    /// Prints changes up to the number that was asked for.
     async fn follow(
         &mut self,
         path: &str,

@@ -1,17 +1,17 @@
-//! What goes wrong, in words that say what to do about it.
+//! Failures of commands, with messages that tell the cure.
 
 use std::io;
 
 use zoolet_protocol::{ErrorCode, OpCode};
 use zoolet_recipes::client::Error;
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The words are no command.
+    /// The words are not a command.
     #[error("{0}")]
     Usage(String),
-    /// A help text was asked for, which is no failure.
+    /// A help text, which is not a failure.
     #[error("{0}")]
     Help(String),
     #[error("a quote is not closed: ' and \" come in pairs, and \\' stands for one by itself")]
@@ -26,13 +26,13 @@ pub(super) enum Failure {
     Interrupted,
     #[error("the input cannot be read: {0}")]
     Input(io::Error),
-    /// Nobody reads what is printed.
+    /// The reader of stdout is gone.
     #[error("the output cannot be written: {0}")]
     Output(#[from] io::Error),
 }
 
 impl Failure {
-    /// Whether nothing can come after it.
+    /// Whether no later command can succeed either.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Self::Interrupted | Self::Input(_) | Self::Output(_))
     }

@@ -1,4 +1,4 @@
-//! Where lines come from: a thread of its own, since reading them cannot be awaited.
+//! Reads lines on a thread of its own, since a read of stdin cannot be awaited.
 
 use std::io;
 use std::sync::mpsc as blocking;
@@ -9,7 +9,7 @@ use zoolet_recipes::client::Client;
 use super::editor;
 use super::output::Printer;
 
-/// What came.
+/// What was read.
 #[derive(Debug)]
 pub(super) enum Input {
     Line(String),
@@ -17,23 +17,23 @@ pub(super) enum Input {
     Failed(io::Error),
 }
 
-/// Lines, each read only when it is asked for.
+/// Lines. Each is read when it is asked for, and not before.
 pub(super) struct Lines {
-    /// Asks for one, with what the prompt says about the connection.
+    /// Asks for a line; the prompt shows the state of the connection.
     wanted: blocking::Sender<&'static str>,
     came: mpsc::Receiver<Input>,
     printer: Option<oneshot::Receiver<Option<Printer>>>,
     is_asked: bool,
 }
 
-/// What a thread that reads lines has.
+/// What the reading thread works with.
 pub(super) struct Reader {
     pub(super) wanted: blocking::Receiver<&'static str>,
     pub(super) came: mpsc::Sender<Input>,
 }
 
 impl Reader {
-    /// Reads lines as they are asked for, until there are none or nobody asks any more.
+    /// Reads a line for each request, until the input ends or the requests do.
     pub(super) fn run(&self, mut read: impl FnMut(&str) -> Input) {
         while let Ok(about) = self.wanted.recv() {
             let input = read(about);
@@ -53,10 +53,10 @@ impl Lines {
         (lines, Reader { wanted: asked, came: sender })
     }
 
-    /// Those of stdin, as they are.
+    /// The lines of stdin, unedited.
     pub(super) fn piped() -> Self {
         let (lines, reader) = Self::new();
-        // It may wait for a line for ever, and ends with the process.
+        // The thread may wait for a line for ever; it ends with the process.
         std::thread::spawn(move || {
             let mut stdin = io::stdin().lines();
             reader.run(|_| match stdin.next() {
@@ -68,7 +68,7 @@ impl Lines {
         lines
     }
 
-    /// Those that a person types.
+    /// Lines that a person types.
     pub(super) fn edited(client: &Client, prompt: String) -> Self {
         let (mut lines, reader) = Self::new();
         let (sender, printer) = oneshot::channel();
@@ -79,12 +79,12 @@ impl Lines {
         lines
     }
 
-    /// What prints beside a line that is typed, if there is such a thing.
+    /// Prints without disturbing the line that is being typed, where that is possible.
     pub(super) async fn printer(&mut self) -> Option<Printer> {
         self.printer.take()?.await.ok()?
     }
 
-    /// The next line. Dropped, the future loses nothing.
+    /// The next line. Dropping the future loses no line.
     pub(super) async fn next(&mut self, about: &'static str) -> Input {
         if !self.is_asked {
             if self.wanted.send(about).is_err() {

@@ -1,4 +1,4 @@
-//! A line as words, with the quotes and escapes of a shell.
+//! Splits a line into words, with the quotes and escapes of a shell.
 
 use super::failure::Failure;
 
@@ -23,7 +23,7 @@ impl Typed {
     pub(super) fn read(line: &str) -> Self {
         let start = last_word(line);
         let (before, word) = line.split_at(start);
-        // A quote that is not closed yet is closed by one of its kind, an escape by anything.
+        // An open quote is closed with the same quote, an open escape with any character.
         let close = |end: &str| shell_words::split(&format!("{word}{end}")).ok();
         let word = close("").or_else(|| close("'")).or_else(|| close("\""));
         Self {

@@ -1,4 +1,4 @@
-//! `locks`: who holds a lock, and who waits for it, by the znodes of the recipes.
+//! `locks`: shows who holds a lock and who waits for it, by the znodes of the recipes.
 
 use zoolet_protocol::{ErrorCode, SessionId, Stat};
 use zoolet_recipes::client::{Client, Error};
@@ -14,22 +14,22 @@ struct Contender {
     number: i64,
     name: String,
     session: SessionId,
-    /// When it was made, in milliseconds.
+    /// When it was created, in milliseconds since 1970.
     ctime: i64,
     data: String,
 }
 
-/// The users of one recipe, in their order, each with how it stands.
+/// The contenders of one recipe in their order, each with its state.
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
     recipe: &'static str,
     rows: Vec<(&'static str, Contender)>,
 }
 
-/// The most of a znode's data that is shown.
+/// How many characters of a znode's data are shown.
 const DATA_CHARS_MAX: usize = 100;
 
-/// Tells who holds the lock of a path, and who waits for it.
+/// Reports who holds the lock of a path and who waits for it.
 pub(super) async fn report(client: &Client, path: &str) -> Result<String, Error> {
     let groups = groups(
         contenders(client, path).await?,
@@ -45,7 +45,7 @@ pub(super) async fn report(client: &Client, path: &str) -> Result<String, Error>
 /// The contenders of a directory.
 async fn contenders(client: &Client, directory: &str) -> Result<Vec<Contender>, Error> {
     let names = client.children(directory).await?;
-    // All are asked for before the first answer is waited for.
+    // All are sent before the first answer is awaited.
     let asked: Vec<_> = names
         .iter()
         .filter_map(|name| Some((Marker::read(name)?, name)))
@@ -55,7 +55,7 @@ async fn contenders(client: &Client, directory: &str) -> Result<Vec<Contender>, 
     for ((marker, number), name, answer) in asked {
         match answer.await {
             Ok((data, stat)) => contenders.push(contender(marker, number, name, &data, &stat)),
-            // It left meanwhile.
+            // It was deleted in between.
             Err(error) if error.is(ErrorCode::NO_NODE) => {}
             Err(error) => return Err(error),
         }
@@ -77,7 +77,7 @@ fn contender(marker: Marker, number: i64, name: &str, data: &[u8], stat: &Stat) 
     Contender { marker, number, name: name.to_owned(), session, ctime, data }
 }
 
-/// Who stands how, of each recipe that uses the path.
+/// The state of each contender, for each recipe that uses the path.
 fn groups(line: Vec<Contender>, permits: Vec<Contender>, waiting: Vec<Contender>) -> Vec<Group> {
     let of = |markers: &[Marker]| -> Vec<Contender> {
         line.iter().filter(|contender| markers.contains(&contender.marker)).cloned().collect()
@@ -107,7 +107,7 @@ fn groups(line: Vec<Contender>, permits: Vec<Contender>, waiting: Vec<Contender>
     groups.into_iter().filter(|group| !group.rows.is_empty()).collect()
 }
 
-/// A writer waits for all before it, a reader for the writers among them, but for itself.
+/// A writer waits for every contender before it, a reader for the writers before it of other sessions.
 fn readers_and_writers(contenders: Vec<Contender>) -> Vec<(&'static str, Contender)> {
     let stands = |contender: &Contender| {
         let mut before = contenders.iter().filter(|other| other.number < contender.number);
@@ -148,7 +148,7 @@ fn table(path: &str, group: &Group) -> String {
 mod tests {
     use super::*;
 
-    /// Contenders by names, each of the session that its first letter numbers.
+    /// Contenders with these names. The first letter of a name numbers its session.
     fn line(names: &[&str]) -> Vec<Contender> {
         let contender = |name: &&str| {
             let (marker, number) = Marker::read(name).unwrap();

@@ -1,4 +1,4 @@
-//! `multi`: operations as words, all or none.
+//! `multi`: one transaction of several operations, each given as a word.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use zoolet_protocol::{Check, Expect, MultiOp, MultiResult, SetData};
@@ -31,7 +31,7 @@ struct Checked {
     path: String,
 }
 
-/// Carries operations out; the paths of what they created.
+/// Runs the operations as one transaction, and returns the paths of the znodes that they created.
 pub(super) async fn run(client: &Client, operations: &[String]) -> Result<Vec<String>, Failure> {
     let ops = operations.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
     match client.multi_or_refusals(ops).await? {

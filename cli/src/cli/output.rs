@@ -1,4 +1,4 @@
-//! What is printed.
+//! Prints answers, events and failures.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
@@ -9,13 +9,13 @@ use zoolet_recipes::client::ConnectionState;
 
 use super::failure::Failure;
 
-/// Prints beside a line that is being typed.
+/// Prints above the line that is being typed.
 pub(super) type Printer = Box<dyn ExternalPrinter + Send>;
 
-/// Where answers and events go.
+/// Where answers and events are printed.
 pub(super) struct Output {
     stdout: BufWriter<Stdout>,
-    /// Whether a terminal would take what is in data for commands.
+    /// Whether the output is a terminal, which would obey control characters in data.
     is_terminal: bool,
     printer: Option<Printer>,
 }
@@ -26,7 +26,7 @@ impl Output {
         Self { is_terminal: stdout.is_terminal(), stdout: BufWriter::new(stdout), printer: None }
     }
 
-    /// Has what comes by itself printed so that a line that is being typed stays whole.
+    /// Prints events through `printer`, so that the line that is being typed stays intact.
     pub(super) fn print_by(&mut self, printer: Option<Printer>) {
         self.printer = printer;
     }
@@ -44,7 +44,7 @@ impl Output {
         writeln!(self.stdout, "{line}")
     }
 
-    /// Data: as it is, but for a terminal.
+    /// Data: unchanged, unless the output is a terminal.
     pub(super) fn data(&mut self, data: &[u8]) -> io::Result<()> {
         if self.is_terminal {
             let lines = String::from_utf8_lossy(data);
@@ -58,14 +58,14 @@ impl Output {
         self.stdout.flush()
     }
 
-    /// Something that came by itself.
+    /// An event or a change of the connection.
     pub(super) fn event(&mut self, event: &str) {
         if let Some(printer) = &mut self.printer {
-            // Without a terminal there is nobody to tell.
+            // Without a terminal nobody watches.
             let _ = printer.print(format!("event: {event}\n"));
             return;
         }
-        // A reader that has gone is noticed by the next command.
+        // The next command notices that the reader is gone.
         let _ = writeln!(self.stdout, "event: {event}").and_then(|()| self.stdout.flush());
     }
 
@@ -84,11 +84,11 @@ impl Output {
         }
     }
 
-    /// What went wrong, and in which line; or the help that was asked for.
+    /// A failure with the number of its line, or the help text that was asked for.
     pub(super) fn tell(&mut self, failure: &Failure, line: Option<usize>) {
         let _ = self.flush();
         let mut stderr = io::stderr().lock();
-        // Whoever closed one of the two does not want to hear of it.
+        // A reader that closed one of the two does not want the message.
         let _ = match (failure, line) {
             (Failure::Help(text), _) => write!(io::stdout().lock(), "{text}"),
             (Failure::Output(error), _) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -98,7 +98,7 @@ impl Output {
     }
 }
 
-/// A text with what moves a cursor made visible.
+/// The text with its control characters made visible.
 pub(super) fn visible(text: &str) -> String {
     let is_plain = |c: char| !c.is_control() || c == '\t';
     let plain =

@@ -1,4 +1,4 @@
-//! What is below a znode.
+//! Walks and deletes the tree below a znode.
 
 use zoolet_protocol::ErrorCode;
 use zoolet_recipes::client::{Client, Error, Sent};
@@ -8,14 +8,14 @@ pub(super) fn child(path: &str, name: &str) -> String {
     format!("{}/{name}", path.trim_end_matches('/'))
 }
 
-/// The names of children, in their order.
+/// The names of the children, sorted.
 async fn children(client: &Client, path: &str) -> Result<Vec<String>, Error> {
     let mut names = client.children(path).await?.to_vec();
     names.sort_unstable();
     Ok(names)
 }
 
-/// A znode and all that is below, each before what is below it. What goes away meanwhile is left
+/// A znode and all its descendants, parents before children. Znodes that are deleted meanwhile are left
 /// out.
 pub(super) struct Walk<'a> {
     client: &'a Client,
@@ -48,21 +48,20 @@ impl<'a> Walk<'a> {
 /// How many requests are under way at a time.
 const TOGETHER_MAX: usize = 256;
 
-/// Deletes a znode and all that is below: all is found before anything is deleted, and what is
-/// deepest goes first. What goes away meanwhile is what was wanted.
+/// Deletes a znode and all its descendants. It lists all of them before it deletes the first, and deletes
+/// the deepest first. A znode that another client deletes meanwhile is no error.
 ///
 /// # Errors
 ///
-/// What may go wrong with any request; `NO_NODE` if there is no such znode, `NOT_EMPTY` if
-/// somebody creates a child meanwhile: it stays with all above it, and what else was found is gone
-/// in part.
+/// Those of any request; `NO_NODE` if there is no such znode; `NOT_EMPTY` if another client creates a
+/// child meanwhile: the child and its ancestors stay, and some of the other descendants are deleted.
 ///
 /// # Cancellation
 ///
-/// What was sent is carried out, at most [`TOGETHER_MAX`] deletes more.
+/// Requests that were sent are carried out: at most [`TOGETHER_MAX`] deletes.
 pub(crate) async fn delete_all(client: &Client, path: &str) -> Result<(), Error> {
     let names = client.children(path).await?;
-    // Who may not delete the znode itself does not lose what is below it.
+    // A client that may not delete the znode itself deletes nothing below it.
     match client.delete(path).await {
         Err(error) if error.is(ErrorCode::NOT_EMPTY) || error.is_retryable() => {}
         Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
@@ -84,7 +83,7 @@ pub(crate) async fn delete_all(client: &Client, path: &str) -> Result<(), Error>
     Ok(())
 }
 
-/// The paths of the children of all these.
+/// The paths of the children of all these znodes.
 async fn below_each(client: &Client, level: &[String]) -> Result<Vec<String>, Error> {
     let mut below = Vec::new();
     for together in level.chunks(TOGETHER_MAX) {
@@ -98,14 +97,14 @@ async fn below_each(client: &Client, level: &[String]) -> Result<Vec<String>, Er
     Ok(below)
 }
 
-/// Asks for all at once, and again for each whose answer the connection lost; `None` where there
-/// is no znode any more.
+/// Sends all requests at once, and sends those again whose answers a lost connection took along; `None`
+/// where the znode is gone.
 async fn answers<T>(
     paths: &[String],
     send: impl Fn(&str) -> Sent<T>,
     again: impl AsyncFn(&str) -> Result<T, Error>,
 ) -> Result<Vec<Option<T>>, Error> {
-    // Sent together, and then waited for.
+    // All are sent before the first answer is awaited.
     let sent: Vec<_> = paths.iter().map(|path| send(path)).collect();
     let mut answers = Vec::with_capacity(paths.len());
     for (path, sent) in paths.iter().zip(sent) {

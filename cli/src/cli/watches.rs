@@ -1,4 +1,4 @@
-//! The watches that commands have left.
+//! The watches that commands have set.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use zoolet_recipes::client::{Error, Event, Watcher};
 
-/// Watches that tell once, each with its path.
+/// One-shot watches, each with its path.
 #[derive(Debug, Default)]
 pub(super) struct Watches(Vec<(String, Watcher)>);
 
@@ -15,12 +15,12 @@ impl Watches {
         self.0.push((path, watcher));
     }
 
-    /// What is told next; for ever pending without watches. Dropped, the future loses nothing.
+    /// The next event; pending for ever without watches. Dropping the future loses no event.
     pub(super) async fn next(&mut self) -> String {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// What was told already, if something was.
+    /// An event that has arrived already.
     pub(super) fn take(&mut self) -> Option<String> {
         match self.poll(&mut Context::from_waker(std::task::Waker::noop())) {
             Poll::Ready(event) => Some(event),

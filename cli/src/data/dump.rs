@@ -57,7 +57,7 @@ impl DumpLog {
             writeln!(out, "{name}:")?;
         }
         while let Some(record) = reader.next_record().map_err(log).inspect_err(|_| {
-            // What stands before the damage is seen before it is told of.
+            // The records before the damage are printed before the error.
             let _ = out.flush();
         })? {
             let line = if self.json { record_json(&record, name) } else { record_text(&record) };
@@ -72,7 +72,7 @@ impl DumpLog {
     }
 }
 
-/// The files of a server.
+/// The files of the directories.
 fn inspect(data_dir: &Path) -> Result<Inspection, DataError> {
     let config = StorageConfig::at(data_dir);
     require_files(&config)?;
@@ -88,7 +88,7 @@ fn record_json(record: &LogRecord, name: Option<&str>) -> String {
     line.to_string()
 }
 
-/// A record as a line: where, which, when, whose, what.
+/// A record as a line: offset, zxid, time, session and operation.
 fn record_text(record: &LogRecord) -> String {
     let txn = &record.txn;
     let (time, session) = (json::time(txn.time_ms), txn.session);
@@ -166,7 +166,7 @@ impl DumpSnapshot {
             counter.inc(1);
         }
         out.flush()?;
-        // The root counts twice, as in a server.
+        // The root counts twice, as in the server's own count.
         let znodes = counter.position() + 1;
         counter.finish_and_clear();
         let sessions = snapshot.sessions().len();
@@ -177,7 +177,7 @@ impl DumpSnapshot {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The snapshot that is asked for.
+    /// The snapshot file to dump.
     fn newest(&self) -> Result<PathBuf, DataError> {
         if !self.path.is_dir() {
             return Ok(self.path.clone());

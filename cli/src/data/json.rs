@@ -24,7 +24,7 @@ pub(super) fn acl(acl: &[Acl]) -> Vec<String> {
 }
 
 pub(super) fn time(ms: i64) -> String {
-    // Three digits always: a column of times is as wide in each line.
+    // Always three digits, so that times align.
     Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| format!("{time:.3}"))
 }
 
@@ -33,24 +33,24 @@ pub(super) fn time(ms: i64) -> String {
 #[serde(deny_unknown_fields)]
 pub(super) struct ZnodeLine {
     pub(super) path: String,
-    /// Missing if it is null, or no text.
+    /// Missing if the data is null or not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<String>,
-    /// What is no text.
+    /// The data in base64, if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) data_base64: Option<String>,
-    /// Missing if everyone may do everything.
+    /// Missing if the list is the open one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) acl: Option<Vec<String>>,
-    /// Missing if it is persistent.
+    /// Missing if the znode is persistent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<KindLine>,
-    /// What a new znode gets anew, for who reads this.
+    /// For readers only: an import assigns new values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) stat: Option<Value>,
 }
 
-/// What the life of a znode depends on.
+/// What deletes the znode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum KindLine {
@@ -72,7 +72,7 @@ impl ZnodeLine {
         Self { path, data, data_base64, acl: entries.map(acl), kind, stat }
     }
 
-    /// The data, or why it is none.
+    /// The data, or why it cannot be decoded.
     pub(super) fn bytes(&self) -> Result<Option<Bytes>, String> {
         match (&self.data, &self.data_base64) {
             (Some(_), Some(_)) => {

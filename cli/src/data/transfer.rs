@@ -99,7 +99,7 @@ pub(super) struct Import {
     file: PathBuf,
 }
 
-/// The superuser of the server that imports, which nobody else can reach.
+/// The superuser of the importing server, which only this process can reach.
 const SUPER: (&str, &str) = ("digest", "super:import");
 const SUPER_DIGEST: &str = "super:Nri5ra7bYC5W6mNXFH5YiRlnXQQ=";
 
@@ -116,7 +116,7 @@ impl Import {
         runtime.block_on(self.import(input))
     }
 
-    /// The znodes go in as those of a client, so that what is written is what a server writes.
+    /// Creates the znodes through a client of a server, so that the files are those of a server.
     async fn import(&self, input: Box<dyn BufRead>) -> Result<ExitCode, DataError> {
         let settings =
             Settings { super_digest: Some(SUPER_DIGEST.to_owned()), ..Settings::default() };
@@ -152,7 +152,7 @@ impl Import {
     }
 }
 
-/// Creates a znode, or sets its data and its list if it is there.
+/// Creates a znode, or sets the data and the access control list of an existing one.
 async fn put(client: &Client, line: ZnodeLine) -> Result<(), String> {
     let data = line.bytes()?.unwrap_or_default();
     let acl = match &line.acl {

@@ -1,4 +1,4 @@
-//! One sale: everybody wants one at the same moment.
+//! One sale: all buyers want an item at the same moment.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,15 +18,15 @@ use crate::bench::lock_algorithm::LockAlgorithm;
 use crate::bench::server::{BenchServer, unpanicked};
 use crate::bench::values::grouped;
 
-/// What keeps buyers apart.
+/// How the buyers exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Act {
-    /// Nothing.
+    /// Not at all.
     NoLock,
-    /// A lock that wakes all who wait.
+    /// With a lock that wakes every waiter.
     Herd,
-    /// A lock that wakes the next.
+    /// With a lock that wakes the next waiter.
     Predecessor,
 }
 
@@ -59,7 +59,7 @@ impl Act {
     }
 }
 
-/// What is offered, to how many.
+/// The parameters of a sale.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sale {
     pub(super) act: Act,
@@ -68,29 +68,29 @@ pub(super) struct Sale {
     pub(super) time_limit: Duration,
 }
 
-/// What came of it.
+/// The outcome of a sale.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Sold {
     #[serde(rename = "lock")]
     pub(super) act: Act,
     pub(super) sold: usize,
-    /// How many more than there were.
+    /// How many more were sold than there were.
     pub(super) oversold: usize,
-    /// How many buyers had their turn.
+    /// How many buyers were served.
     pub(super) served: usize,
-    /// Whether all had, before the time was over.
+    /// Whether all buyers were served within the time limit.
     pub(super) is_complete: bool,
-    /// After how long nothing was left.
+    /// After how long the stock was empty.
     pub(super) sold_out_seconds: Option<f64>,
     pub(super) seconds: f64,
     pub(super) requests: u64,
     pub(super) events: u64,
 }
 
-/// How often the bar tells how far it is.
+/// How often the progress bar is updated.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What buyers tell of.
+/// The counters that the buyers update.
 #[derive(Debug, Default)]
 struct Shop {
     sold: AtomicUsize,
@@ -119,7 +119,7 @@ impl Sale {
             };
             let mut opened = opened.clone();
             buyers.spawn(async move {
-                // It fails if there is no sale any more.
+                // It fails if the sale has ended.
                 let _ = opened.wait_for(|&is_open| is_open).await;
                 buyer.buy().await
             });
@@ -147,7 +147,7 @@ impl Sale {
         })
     }
 
-    /// Waits until all had their turn; whether they had before time was over.
+    /// Waits until all buyers are served, and returns whether that was within the time limit.
     async fn serve(
         self,
         server: &BenchServer,
@@ -207,7 +207,7 @@ impl Buyer {
         Ok(())
     }
 
-    /// Reads the stock, and writes what is left of it: right only for who is alone.
+    /// Reads the stock and writes what is left of it. Only correct without another buyer in between.
     async fn take_one(&self) -> Result<bool, Failure> {
         let (data, _) = self.client.get(&self.stock).await?;
         let left: Option<usize> =
@@ -224,7 +224,7 @@ impl Buyer {
     }
 }
 
-/// On stderr, if that is a terminal.
+/// A progress bar on stderr, if that is a terminal.
 fn bar(buyers: usize, title: &'static str) -> ProgressBar {
     let style = "{spinner} {bar:30} {human_pos}/{human_len} served {elapsed} {wide_msg}";
     let style = ProgressStyle::with_template(style).expect("the template is right");

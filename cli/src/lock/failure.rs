@@ -1,4 +1,4 @@
-//! Why a command was not run under a lock, or not to its end, and the exit status for it.
+//! Why a command did not run under a lock, or did not run to its end, and the exit status of each case.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use zoolet_protocol::ErrorCode;
 use zoolet_recipes::{LockError, client};
 
-/// Why not.
+/// Why the command did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("{0} is held by another; `zoolet cli locks {0}` shows by whom")]
@@ -18,7 +18,7 @@ pub(super) enum Failure {
     NoServer { server: String, why: String },
     #[error("{}", lost(*ended))]
     Lost {
-        /// The exit status of a command that had ended by then.
+        /// The exit status of the command, if it had ended.
         ended: Option<u8>,
     },
     #[error(
@@ -49,12 +49,12 @@ fn lost(ended: Option<u8>) -> String {
 }
 
 impl Failure {
-    /// Whether it is said: who sent a signal knows.
+    /// Whether a message is printed: not after a signal, whose sender knows.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self, Self::Signal(_))
     }
 
-    /// As `sysexits.h` has them, but for those that shells and `flock` have.
+    /// The statuses of `sysexits.h`, except where shells and `flock` have their own.
     pub(super) fn exit_code(&self, conflict: u8) -> u8 {
         match self {
             Self::Conflict(_) => conflict,
@@ -86,7 +86,7 @@ impl From<client::Error> for Failure {
     }
 }
 
-/// The exit status by which shells tell of a signal.
+/// The exit status that shells use for a command that a signal ended.
 pub(super) fn signalled(number: i32) -> u8 {
     u8::try_from(128 + number).unwrap_or(u8::MAX)
 }

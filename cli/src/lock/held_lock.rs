@@ -34,23 +34,23 @@ enum Grant {
     Permits(Permits),
 }
 
-/// How long to wait before the server is asked again after a connection was lost.
+/// How long to wait before a request is sent again after the connection was lost.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// How long to wait for an answer to a release. Without one the lock is free when the session ends.
+/// How long to wait for the answer to a release. Without it the lock is free when the session ends.
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often, and for how long each time, a permit that is free is tried for without waiting: as
-/// often somebody else must have been quicker.
+/// How often, and for how long each time, a free permit is tried for without patience. Each failure means
+/// that another client was quicker.
 const PERMIT_TRIES: u32 = 5;
 const PERMIT_WITHIN: Duration = Duration::from_secs(1);
 
-/// The most of a command that its lock's znode tells.
+/// How many characters of the command are in the data of the lock's znode.
 const COMMAND_CHARS_MAX: usize = 1000;
 
 impl HeldLock {
-    /// Waits for the lock, whatever happens to the connection; without patience, only until it is
-    /// known to be held by another.
+    /// Waits for the lock, and reconnects as often as needed. Without patience it waits only until another
+    /// client is known to hold the lock.
     pub(super) async fn acquire(
         client: &Client,
         kind: LockKind,
@@ -72,7 +72,7 @@ impl HeldLock {
             }
         };
         let held = Self { lock };
-        // Whoever comes second sees the first, since both look when they are in.
+        // The second of two contenders sees the first, since both look after they acquired.
         match kind.mixed_with(&client, path).await? {
             Some(other) => Err(Failure::Mixed { path: path.to_owned(), other }),
             None => Ok(held),
@@ -87,7 +87,7 @@ impl HeldLock {
         }
     }
 
-    /// The znode by which it is held.
+    /// The path of the lock's znode.
     pub(super) fn path(&self) -> &str {
         match &self.lock {
             Grant::Guard(guard) => guard.path(),
@@ -95,7 +95,7 @@ impl HeldLock {
         }
     }
 
-    /// Waits until the lock is lost, or cannot be vouched for as long as the command may take to end.
+    /// Waits until the lock is lost, or is not proved for as long as the command may take to end.
     pub(super) async fn lost(&self, client: &Client, time_to_end: Duration) {
         let lost = async {
             match &self.lock {
@@ -118,7 +118,7 @@ impl HeldLock {
         match released {
             Err(LockError::Lost) => Err(Failure::Lost { ended: None }),
             Ok(()) => Ok(()),
-            // The command had the lock all the time, which is what counts.
+            // The command ran under the lock from begin to end, so it succeeded.
             Err(_) => {
                 let timeout = client.session_timeout();
                 tracing::error!("the release is not answered: the lock is free in {timeout:?}");
@@ -128,7 +128,7 @@ impl HeldLock {
     }
 }
 
-/// Waits until less than this is left of the time in which the session surely lives.
+/// Waits until the session is proved to live for less than this time.
 async fn too_near_the_end(client: &Client, time_to_end: Duration) {
     loop {
         let until = client.session_valid_until();
@@ -142,7 +142,7 @@ async fn too_near_the_end(client: &Client, time_to_end: Duration) {
 }
 
 impl LockKind {
-    /// The lock; `None` if it is held and is not to be waited for.
+    /// Acquires the lock; `None` without patience, if another client holds it.
     async fn acquire(
         self,
         client: &Client,
@@ -175,7 +175,7 @@ impl LockKind {
         Ok(guard.map(Grant::Guard))
     }
 
-    /// What else the path is used for, of what does not exclude this.
+    /// Another kind of lock that uses the path, and that this kind does not exclude.
     async fn mixed_with(
         self,
         client: &Client,
@@ -206,7 +206,7 @@ impl LockKind {
     }
 }
 
-/// A permit if one is free. One that is taken by somebody else in between is tried for again.
+/// Acquires a permit if one is free. It tries again when another client took that permit in between.
 async fn try_permit(semaphore: &InterProcessSemaphoreV2) -> Result<Option<Permits>, LockError> {
     for _ in 0..PERMIT_TRIES {
         if semaphore.permits_left().await? == 0 {
@@ -220,7 +220,7 @@ async fn try_permit(semaphore: &InterProcessSemaphoreV2) -> Result<Option<Permit
     Ok(None)
 }
 
-/// By what others see who has the lock.
+/// The data of the lock's znode, which tells others who holds the lock.
 fn data(command: &[OsString]) -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
     let words = command.iter().map(|word| word.to_string_lossy());

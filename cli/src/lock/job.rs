@@ -1,5 +1,5 @@
-//! The command: a process group of its own, which is told of signals and stopped when it must not
-//! go on.
+//! The command: a process group of its own, to which signals are passed on, and which is stopped when the
+//! lock is lost.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,7 +17,7 @@ use super::held_lock::HeldLock;
 use super::signals::Signals;
 use super::terminal::Terminal;
 
-/// A command that runs.
+/// A running command.
 #[derive(Debug)]
 pub(super) struct Job {
     child: Child,
@@ -25,16 +25,16 @@ pub(super) struct Job {
     terminal: Terminal,
 }
 
-/// How a command came to its end.
+/// How a command ended.
 #[derive(Debug)]
 pub(super) enum Ending {
     /// By itself, with this exit status.
     Ended(u8),
-    /// It was stopped, since the lock is lost.
+    /// It was stopped, because the lock was lost.
     Stopped,
 }
 
-/// How often to look whether anything is left of the process group.
+/// How often to look whether the process group still has a process.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Job {
@@ -61,7 +61,7 @@ impl Job {
         Ok(Self { child, group, terminal: Terminal::hand_to(group) })
     }
 
-    /// Runs it to its end, or until `lost`. Signals are passed on to it.
+    /// Waits for the end of the command, and stops it when `lost` is ready. Passes signals on to it.
     pub(super) async fn run(
         mut self,
         lost: impl Future<Output = ()>,
@@ -71,7 +71,7 @@ impl Job {
         let mut lost = std::pin::pin!(lost);
         let ending = loop {
             tokio::select! {
-                // What has ended need not be stopped.
+                // A command that has ended need not be stopped.
                 biased;
                 status = self.child.wait() => break Ending::Ended(code(status)?),
                 () = &mut lost => {
@@ -88,10 +88,10 @@ impl Job {
         Ok(ending)
     }
 
-    /// Stops all processes of the group: those that do not go when asked, after a time, by force.
+    /// Stops all processes of the group: with SIGTERM, and after a time with SIGKILL.
     async fn stop(&mut self, kill_after: Duration) -> Result<(), Failure> {
         self.tell(Signal::SIGTERM);
-        // Whoever sleeps by a signal hears the other only when awake.
+        // A process that was stopped by SIGSTOP handles SIGTERM only after SIGCONT.
         self.tell(Signal::SIGCONT);
         let group = self.group;
         let gone = async {

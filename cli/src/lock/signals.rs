@@ -1,17 +1,17 @@
-//! The signals that are passed on to the command.
+//! The signals that this process passes on to the command.
 
 use std::io;
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
-/// What came of them so far is kept.
+/// Signals that arrived before they are awaited are kept.
 #[derive(Debug)]
 pub(super) struct Signals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     hangup: unix::Signal,
-    /// Something happened to a process that this one has started.
+    /// A child process changed its state.
     child: unix::Signal,
 }
 
@@ -25,7 +25,7 @@ impl Signals {
         })
     }
 
-    /// The next that is to be passed on.
+    /// The next signal to pass on.
     pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::SIGINT,
@@ -34,7 +34,7 @@ impl Signals {
         }
     }
 
-    /// The next that is to be passed on; `None` when something happened to the command.
+    /// The next signal to pass on; `None` when a child process changed its state.
     pub(super) async fn next_or_child(&mut self) -> Option<Signal> {
         tokio::select! {
             _ = self.child.recv() => None,

@@ -1,44 +1,44 @@
-//! The terminal: a command that runs in a process group of its own may read it only while that
-//! group is in front.
+//! The terminal: a command in a process group of its own may read it only while that group is in the
+//! foreground.
 
 use std::io::{self, IsTerminal};
 
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
-/// The terminal that stdin is, if it is one and was ours to give.
+/// The terminal of stdin, if this process was in its foreground.
 #[derive(Debug)]
 pub(super) struct Terminal {
     is_given: bool,
 }
 
 impl Terminal {
-    /// Gives the terminal to a process group, if it is ours.
+    /// Puts a process group into the foreground, if this process is there.
     pub(super) fn hand_to(group: Pid) -> Self {
         let is_given = is_ours();
         if is_given {
             put_in_front(group);
-            // It may have been stopped for having asked the terminal too early.
+            // The command may have read the terminal too early, and have been stopped for it.
             let _ = killpg(group, Signal::SIGCONT);
         }
         Self { is_given }
     }
 
-    /// Takes the terminal back for this process.
+    /// Puts this process into the foreground again.
     pub(super) fn take_back(&self) {
         if self.is_given {
             put_in_front(getpgrp());
         }
     }
 
-    /// Stops this process when the command was stopped by Ctrl-Z, so that the shell notices, and
-    /// has the command go on when this process does.
+    /// Stops this process when Ctrl-Z stopped the command, so that the shell notices, and continues the command
+    /// when this process continues.
     pub(super) fn follow(&mut self, group: Pid) {
         if !is_stopped(group) {
             return;
         }
         self.take_back();
-        // Here this process stands still until the shell wants it to go on.
+        // This process stands still here until the shell continues it.
         let _ = kill(Pid::this(), Signal::SIGSTOP);
         self.is_given = is_ours();
         if self.is_given {
@@ -48,7 +48,7 @@ impl Terminal {
     }
 }
 
-/// Whether stdin is a terminal, and this process is in front there.
+/// Whether stdin is a terminal, and this process is in its foreground.
 fn is_ours() -> bool {
     io::stdin().is_terminal() && tcgetpgrp(io::stdin()) == Ok(getpgrp())
 }
@@ -56,7 +56,7 @@ fn is_ours() -> bool {
 fn put_in_front(group: Pid) {
     let mut set = SigSet::empty();
     set.add(Signal::SIGTTOU);
-    // A process that is not in front is stopped for this, unless it does not hear of it.
+    // The system stops a process in the background for this, unless it blocks the signal.
     let is_blocked = set.thread_block().is_ok();
     if let Err(error) = tcsetpgrp(io::stdin(), group) {
         tracing::debug!("the terminal cannot be given to {group}: {error}");
@@ -75,7 +75,7 @@ fn is_stopped(leader: Pid) -> bool {
     matches!(waitid(Id::Pid(leader), flags), Ok(WaitStatus::Stopped(..)))
 }
 
-/// Elsewhere nobody can tell without taking the command's exit status from who waits for it.
+/// Other systems cannot tell without consuming the exit status of the command.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 fn is_stopped(_leader: Pid) -> bool {
     false

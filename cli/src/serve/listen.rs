@@ -1,4 +1,4 @@
-//! From the name that was given to the address that is listened at.
+//! Resolves the host to listen on, and binds its first usable address.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -9,7 +9,7 @@ use zoolet_testkit::{Faults, Observer, TestHooks};
 
 use crate::server_options::values::HostPort;
 
-/// The addresses of a name, at least one.
+/// The addresses of a host, at least one.
 ///
 /// # Errors
 ///
@@ -24,11 +24,11 @@ pub(super) fn resolve(name: &HostPort) -> Result<Vec<SocketAddr>, ListenError> {
     Ok(addresses)
 }
 
-/// Starts a server at the first address that can be had.
+/// Starts a server on the first address that can be bound.
 ///
 /// # Errors
 ///
-/// [`ListenError`] if there is none.
+/// [`ListenError`] if none can be bound.
 pub(super) async fn start(
     config: &Config,
     addresses: &[SocketAddr],
@@ -63,13 +63,13 @@ pub(crate) enum ListenError {
 }
 
 impl ListenError {
-    /// Whether another name would do.
+    /// Whether the host name is at fault.
     pub(super) fn is_about_the_name(&self) -> bool {
         matches!(self, Self::Unresolved { .. })
     }
 }
 
-/// What the system said of each address.
+/// The error of each address.
 #[derive(Debug)]
 pub(crate) struct Refusals(Vec<Refusal>);
 
@@ -128,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn every_refusal_is_told_with_the_last_ones_cure() {
         let (_listener, taken) = taken();
-        // From the block that is reserved for documentation.
+        // From the block of addresses for documentation.
         let elsewhere = ([192, 0, 2, 1], 0).into();
         let started = start(&Config::default(), &[elsewhere, taken], None).await;
         let error = started.unwrap_err().to_string();

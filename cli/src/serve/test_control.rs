@@ -25,7 +25,7 @@ use zoolet_testkit::Faults;
 pub(super) use self::control::Restart;
 use self::control::{Control, Refusal};
 
-/// An address for the control, if it is one of this machine alone.
+/// Parses the address of the control, which must be a loopback address.
 pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text.parse().map_err(|_| {
         "it must be an address and a port, as 127.0.0.1:8080, or port 0 for any free one".to_owned()
@@ -39,11 +39,11 @@ pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Serves the control in a task of its own, and returns where.
+/// Serves the control in a task of its own, and returns its address.
 ///
 /// # Errors
 ///
-/// If the address cannot be had.
+/// If the address cannot be bound.
 pub(super) async fn start(
     address: SocketAddr,
     faults: Faults,
@@ -56,14 +56,14 @@ pub(super) async fn start(
     Ok(address)
 }
 
-/// How long a client has for the head of a request, and again for its body. Whoever sends half of one
-/// and nothing more is disconnected.
+/// How long a client may take for the head of a request, and again for its body. A client that sends only
+/// half of one is disconnected.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// The bytes of a body: what is asked for here has some hundred.
+/// The most bytes of a body. Requests have some hundred.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 async fn accept(listener: TcpListener, router: Router) {
@@ -105,7 +105,7 @@ fn routes(control: Control) -> Router {
         .with_state(control)
 }
 
-/// Refuses what a page in a browser could have sent under a name of its own for this machine.
+/// Refuses requests for other host names, which a page in a browser could have sent (DNS rebinding).
 async fn for_programs(request: Request, next: Next) -> Result<Response, Refusal> {
     let host = request.headers().get("host").and_then(|host| host.to_str().ok()).unwrap_or("");
     if is_of_this_machine(host) {
@@ -115,7 +115,7 @@ async fn for_programs(request: Request, next: Next) -> Result<Response, Refusal>
     }
 }
 
-/// Refuses a request whose body does not come, or has no end.
+/// Refuses a request whose body does not arrive or is too long.
 async fn whole(request: Request, next: Next) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
     let body = axum::body::to_bytes(body, BODY_BYTES_MAX);
@@ -127,11 +127,11 @@ async fn whole(request: Request, next: Next) -> Result<Response, Refusal> {
     Ok(next.run(Request::from_parts(head, body.into())).await)
 }
 
-/// The characters of a strange name that the answer repeats.
+/// How many characters of an unknown host name the answer repeats.
 const HOST_CHARS_SHOWN_MAX: usize = 100;
 
-/// Whether a `Host` names this machine, with or without a port. Names of hosts have no case, and an
-/// address of IPv6 has colons of its own between its brackets.
+/// Whether a `Host` header names this machine, with or without a port. Host names are compared without
+/// case, and an IPv6 address has colons between its brackets.
 fn is_of_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => name,
@@ -157,7 +157,7 @@ mod tests {
         let mut stream = TcpStream::connect(address).await.expect("it listens");
         stream.write_all(sent.as_bytes()).await.expect("it reads");
         let mut answer = String::new();
-        // The answer and the end may meet a socket that is closed with bytes unread.
+        // The server may close the socket while bytes are unread, which resets the connection.
         let _ = stream.read_to_string(&mut answer).await;
         answer
     }

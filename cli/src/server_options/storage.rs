@@ -1,4 +1,4 @@
-//! What may be chosen about where data is kept.
+//! The options of the data directory.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use zoolet_server::storage::{Compression, Durability, StorageConfig};
 use super::values::{self, BadValue};
 use super::{Contradiction, put};
 
-/// Every field is `None` until a file or a flag chooses it.
+/// A field is `None` unless a file or a flag sets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct StorageOptions {
     /// Keep the data here, in ZooKeeper's format [default: in memory only]
@@ -87,11 +87,11 @@ pub(crate) enum Purge {
 }
 
 impl StorageOptions {
-    /// Where data is kept; nowhere without a directory.
+    /// The configuration of the storage; `None` without a directory.
     ///
     /// # Errors
     ///
-    /// [`Contradiction::NoDataDir`] if it is to survive and there is none.
+    /// [`Contradiction::NoDataDir`] if data is to be durable and there is no directory.
     pub(super) fn config(&self) -> Result<Option<StorageConfig>, Contradiction> {
         let durability = match (self.durability, self.force_sync) {
             (Some(DurabilityOption::Memory), _) => return Ok(None),
@@ -120,7 +120,7 @@ impl StorageOptions {
         Ok(Some(config))
     }
 
-    /// Whether something is chosen that has no effect since nothing is kept.
+    /// Whether an option is set that has no effect without a data directory.
     pub(super) fn is_idle(&self) -> bool {
         let chosen = Self { durability: None, ..self.clone() };
         self.data_dir.is_none() && chosen != Self::default()

@@ -1,4 +1,4 @@
-//! From flags and files to a server's configuration.
+//! Flags and files, and the configuration that they make.
 
 use clap::{Args, Command, FromArgMatches};
 
@@ -9,7 +9,7 @@ fn command() -> Command {
     ServerOptions::augment_args(Command::new("zoolet").no_binary_name(true))
 }
 
-/// What these flags choose, laid over `file`.
+/// The options of these flags, which override those of `file`.
 fn over(mut file: ServerOptions, flags: &[&str]) -> ServerOptions {
     let matches = command().try_get_matches_from(flags).unwrap();
     file.update_from_arg_matches(&matches).unwrap();

@@ -1,7 +1,7 @@
-//! What the values of settings must look like, in a file and in a flag alike.
+//! Parses the values of settings, for files and flags alike.
 //!
-//! Numbers and truths are read as the classes of ZooKeeper read them, but where those fall back
-//! on a default without a word, these refuse.
+//! Numbers and booleans are parsed as ZooKeeper's classes parse them. Where those silently use a default
+//! for a bad value, these return an error.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use zoolet_server::DigestAlgorithm;
 
-/// What a value should have been.
+/// What a value must be, for the message about a bad one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadValue {
     #[error("must be a whole number from {} to {}", .0.start(), .0.end())]
@@ -56,7 +56,7 @@ impl FromStr for HostPort {
         let (host, port) = text.rsplit_once(':').ok_or(BadValue::NotAnAddress)?;
         let bare = match host.strip_prefix('[') {
             Some(rest) => rest.strip_suffix(']').ok_or(BadValue::NotAnAddress)?,
-            // The colons of an IPv6 address would be taken for that before the port.
+            // The last colon of an unbracketed IPv6 address would be taken for the one before the port.
             None if host.contains(':') => return Err(BadValue::NotAnAddress),
             None => host,
         };
@@ -210,14 +210,14 @@ pub(crate) fn host(text: &str) -> Result<String, BadValue> {
     if host.is_empty() { Err(BadValue::Empty) } else { Ok(host.to_owned()) }
 }
 
-/// A time with its units, or a number of seconds.
+/// A time with a unit, or a number of seconds.
 pub(crate) fn time(text: &str) -> Result<Duration, BadValue> {
     let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
     let friendly = || Duration::try_from(text.parse::<jiff::SignedDuration>().ok()?).ok();
     seconds().or_else(friendly).ok_or(BadValue::NotATime)
 }
 
-/// As [`time`], and more than none.
+/// As [`time`], but not zero.
 pub(crate) fn some_time(text: &str) -> Result<Duration, BadValue> {
     match time(text)? {
         Duration::ZERO => Err(BadValue::NoTime),
@@ -225,7 +225,7 @@ pub(crate) fn some_time(text: &str) -> Result<Duration, BadValue> {
     }
 }
 
-/// How many, and not none.
+/// A number that is not zero.
 pub(crate) fn some(text: &str) -> Result<usize, BadValue> {
     Ok(whole(text, 1..=INT_MAX)? as usize)
 }

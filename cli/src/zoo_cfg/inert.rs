@@ -21,12 +21,12 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// The reason of a key without the prefix `zookeeper.`; `None` if ZooKeeper does not know it.
+    /// The reason for a key without the prefix `zookeeper.`; `None` if ZooKeeper does not have it.
     pub(super) fn of(key: &str) -> Option<Self> {
         let is_named = |name: &&str| {
             if name.ends_with('.') { key.starts_with(name) } else { key == *name }
         };
-        // The longest name is the most exact: `nio.` has exceptions.
+        // The longest matching name decides: `nio.` has exceptions.
         let named = KEYS.iter().flat_map(|(reason, names)| {
             names.split_whitespace().filter(is_named).map(|name| (name.len(), *reason))
         });

@@ -4,10 +4,10 @@ use crate::server_options::ServerOptions;
 use crate::server_options::storage;
 use crate::server_options::values::{self, BadValue};
 
-/// Chooses what a value says.
+/// Sets an option from a value.
 pub(super) type Setter = fn(&mut ServerOptions, &str) -> Result<(), BadValue>;
 
-/// What a key, without the prefix `zookeeper.`, sets.
+/// The setter of a key without the prefix `zookeeper.`.
 pub(super) fn setter(key: &str) -> Option<Setter> {
     KEYS.iter().find(|(name, _)| *name == key).map(|(_, set)| *set)
 }

@@ -9,34 +9,33 @@ use std::char::REPLACEMENT_CHARACTER;
 /// One logical line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Property {
-    /// Where it begins, counted from 1.
+    /// The number of its first line, from 1.
     pub(crate) line: usize,
-    /// As ZooKeeper trims it (`QuorumPeerConfig.parseProperties`).
+    /// Trimmed as in `QuorumPeerConfig.parseProperties`.
     pub(crate) key: String,
-    /// Trimmed likewise.
+    /// Trimmed in the same way.
     pub(crate) value: String,
 }
 
-/// The one thing that Java refuses.
+/// A malformed escape: the only error of Java's parser.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"\\u\" must be followed by four hexadecimal digits; for a plain backslash, as in a Windows \
      path, write two"
 )]
 pub(crate) struct BadEscape {
-    /// The line that it stands in, or that continues into the one it stands in.
+    /// The logical line that contains it.
     pub(crate) line: usize,
 }
 
-/// The text of a file: UTF-8 or, where it is none, ISO-8859-1, which is all that Java takes it
-/// for.
+/// The text of a file: UTF-8 or, if it is not valid UTF-8, ISO-8859-1, which Java always assumes.
 pub(crate) fn decode(bytes: Vec<u8>) -> String {
     let text = String::from_utf8(bytes)
         .unwrap_or_else(|error| error.as_bytes().iter().copied().map(char::from).collect());
     text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)
 }
 
-/// The properties of a file, in its order; a malformed one does not hide the others.
+/// The properties of a file in their order. A malformed one does not hide the others.
 pub(crate) fn parse(text: &str) -> impl Iterator<Item = Result<Property, BadEscape>> {
     logical_lines(text).map(|(line, text)| property(line, &text))
 }
@@ -46,14 +45,14 @@ fn logical_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     std::iter::from_fn(move || {
         loop {
             let (mut piece, line) = lines.next()?;
-            // A backslash alone continues nothing: the next line may be a comment.
+            // A line of one backslash continues nothing: the next line may be a comment.
             if piece.is_empty() || piece == "\\" || piece.starts_with(['#', '!']) {
                 continue;
             }
             let mut logical = String::new();
             while let Some(continued) = continued(piece) {
                 logical.push_str(continued);
-                // What continues is no comment, whatever it begins with.
+                // A continuation line is no comment, whatever it begins with.
                 piece = lines.next().map_or("", |(next, _)| next);
             }
             logical.push_str(piece);
@@ -67,7 +66,7 @@ fn natural_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
 }
 
-/// A line without the backslash that continues it, if one does: not one that is escaped itself.
+/// The line without its continuation backslash, if it has one. An escaped backslash is not one.
 fn continued(line: &str) -> Option<&str> {
     let backslashes = line.len() - line.trim_end_matches('\\').len();
     if backslashes % 2 == 1 { line.strip_suffix('\\') } else { None }
@@ -129,7 +128,7 @@ fn unit(chars: &mut std::str::Chars<'_>) -> Option<u16> {
     })
 }
 
-/// As Java's `String.trim`: everything up to the space, control characters included.
+/// Trims as Java's `String.trim`: spaces and control characters.
 fn trim(text: &str) -> String {
     text.trim_matches(|c| c <= ' ').to_owned()
 }

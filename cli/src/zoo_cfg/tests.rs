@@ -1,4 +1,4 @@
-//! Files in, options, remarks and problems out.
+//! Files, and the options, remarks and problems that they make.
 
 use std::path::Path;
 use std::time::Duration;

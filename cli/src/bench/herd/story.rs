@@ -1,4 +1,4 @@
-//! What a run tells about the herd, in sentences and plots.
+//! The conclusions from a run about the herd, in sentences and plots.
 
 use super::WAITERS;
 use crate::bench::latency::{P50, P99};
@@ -34,7 +34,7 @@ fn waiters(row: &Row) -> usize {
     }
 }
 
-/// How the mutex stands against a herd, with as many as both were measured with.
+/// Compares the mutex with a herd at the greatest number of waiters that both were measured with.
 fn against_the_herd(outcome: &Outcome, server: usize) -> Option<String> {
     let herd = |kind| rows(outcome, server, kind).last();
     let herd = herd(LockAlgorithm::ExistsHerd).or_else(|| herd(LockAlgorithm::ChildrenHerd))?;
@@ -55,7 +55,7 @@ fn against_the_herd(outcome: &Outcome, server: usize) -> Option<String> {
     ))
 }
 
-/// What becomes of the mutex as the line grows.
+/// How the mutex behaves as the line grows.
 fn growth(outcome: &Outcome, server: usize) -> Option<String> {
     let all: Vec<&Row> = rows(outcome, server, LockAlgorithm::Predecessor).collect();
     let (first, last) = (all.first()?, all.last()?);
@@ -77,7 +77,7 @@ fn times_less(slow: f64, fast: f64) -> String {
     if times < TIMES_MIN { String::new() } else { format!(", {times:.0} times less") }
 }
 
-/// A difference that is worth a word.
+/// The least ratio that is worth a sentence.
 const TIMES_MIN: f64 = 1.5;
 
 const fn plot(title: &'static str, about: &'static str, metric: Metric) -> Plot {

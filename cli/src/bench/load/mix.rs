@@ -1,4 +1,4 @@
-//! Which operations, and how many of each.
+//! The mixture of operations.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -30,14 +30,14 @@ impl Op {
     }
 }
 
-/// How often each operation is drawn, in relation to the others.
+/// How often each operation is drawn, relative to the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mix {
     weights: Vec<(Op, u32)>,
     total: u32,
 }
 
-/// The greatest weight: what is finer than that nobody measures.
+/// The greatest weight: finer mixtures are not measurable.
 const WEIGHT_MAX: u32 = 1_000_000;
 
 impl Mix {
@@ -45,7 +45,7 @@ impl Mix {
     ///
     /// # Errors
     ///
-    /// A sentence that says what is wrong.
+    /// A sentence that tells what is wrong.
     pub(super) fn new<'a>(
         weights: impl IntoIterator<Item = (&'a str, u32)>,
     ) -> Result<Self, String> {
@@ -67,7 +67,7 @@ impl Mix {
         }
     }
 
-    /// An operation by chance.
+    /// A random operation.
     pub(super) fn draw(&self) -> Op {
         let mut number = fastrand::u32(..self.total);
         for &(op, weight) in &self.weights {
@@ -97,7 +97,7 @@ impl FromStr for Mix {
     }
 }
 
-/// Names the operation that was meant, if one is near.
+/// Suggests the operation with the most similar name, if one is similar enough.
 fn unknown(name: &str) -> String {
     let names = Op::ALL.map(Op::name);
     let nearest = names.iter().max_by(|one, other| {
@@ -110,7 +110,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// How similar a name must be to be meant.
+/// The least similarity of a suggestion.
 const SIMILARITY_MIN: f64 = 0.7;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What may be chosen about a load, by options and in a file.
+//! The options of a load, from the command line and a file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use super::mix::Mix;
 use crate::bench::failure::Failure;
 use crate::server_options::values;
 
-/// Every field is `None` until a file or an option chooses it.
+/// A field is `None` unless a file or an option sets it.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LoadOptions {
@@ -61,7 +61,7 @@ pub(super) struct LoadOptions {
 
 const LOAD: &str = "Load";
 
-/// What fits into a request, with the path.
+/// The most data that fits into a request beside the path.
 const DATA_SIZE_MAX: usize = 1_000_000;
 
 fn data_size(text: &str) -> Result<usize, String> {
@@ -100,7 +100,7 @@ impl LoadOptions {
     }
 }
 
-/// A number as a number, or as it would be written in an option.
+/// A value of the file: a number, or a text as in an option.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -109,7 +109,7 @@ enum Written {
     Text(String),
 }
 
-/// Reads a value of the file as the option of its name is read.
+/// Parses a value of the file as the option of the same name.
 fn written<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
     deserializer: D,
     read: impl Fn(&str) -> Result<T, E>,
@@ -138,7 +138,7 @@ fn some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Durati
     written(deserializer, values::some_time)
 }
 
-/// A table: `[mix]`, and a line for each operation.
+/// The table `[mix]`, with a line for each operation.
 fn mix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mix>, D::Error> {
     let weights = BTreeMap::<String, u32>::deserialize(deserializer)?;
     let weights = weights.iter().map(|(name, &weight)| (name.as_str(), weight));

@@ -1,4 +1,4 @@
-//! One of those who work: one request at a time.
+//! A worker, which has one request under way at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::bench::clock::now;
 use crate::bench::failure::Failure;
 use crate::bench::latency::Latencies;
 
-/// How long operations took.
+/// The times of the operations.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) latencies: BTreeMap<Op, Latencies>,
@@ -32,7 +32,7 @@ impl Tally {
     }
 }
 
-/// One who works. Several share a client, whose requests are under way together.
+/// A worker. Several share a client, so that the client has several requests under way.
 pub(super) struct Worker {
     client: Client,
     path: String,
@@ -40,7 +40,7 @@ pub(super) struct Worker {
     mix: Mix,
     data: Bytes,
     znodes: usize,
-    /// What this one has created and not deleted, and the number of the next.
+    /// The znodes that this worker created and did not delete, and the number of the next.
     created: Vec<String>,
     next: usize,
 }
@@ -52,7 +52,7 @@ impl Worker {
         Self { client, path, name, mix, data, znodes, created: Vec::new(), next: 0 }
     }
 
-    /// Works until it is over.
+    /// Sends requests until the run ends.
     pub(super) async fn run(mut self, phase: Arc<AtomicU8>) -> Result<Tally, Failure> {
         let mut tally = Tally::default();
         loop {
@@ -66,11 +66,11 @@ impl Worker {
         }
     }
 
-    /// Does something, and says what.
+    /// Runs one operation, and returns which.
     async fn work(&mut self) -> Result<Op, Failure> {
         let kept = format!("{}/{KEPT}/{}", self.path, fastrand::usize(..self.znodes));
         let op = match self.mix.draw() {
-            // Where nothing is left to delete, something is created.
+            // Without a znode to delete it creates one.
             Op::Delete if self.created.is_empty() => Op::Create,
             op => op,
         };

@@ -1,4 +1,4 @@
-//! Bars, each as long as its number.
+//! Bar charts.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use super::{Bars, Story, caption};
 use crate::bench::outcome::{Outcome, Row};
 use crate::bench::values::Label;
 
-/// The bars of all servers, by one scale.
+/// The bars of all servers, on one scale.
 pub(super) fn draw(outcome: &Outcome, story: &Story, bars: &Bars) -> Markup {
     let values = outcome.rows.iter().filter_map(|row| row.value(bars.metric));
     let greatest = values.fold(0.0, f64::max);

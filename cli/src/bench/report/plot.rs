@@ -1,4 +1,4 @@
-//! Lines over logarithmic axes, as SVG whose colours are the page's.
+//! Line plots with logarithmic axes, as SVG in the colours of the page.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::bench::latency::QUANTILES;
 use crate::bench::outcome::Row;
 use crate::bench::values::{Label, Metric, grouped};
 
-/// The size of a panel, and what is kept free around its lines for numbers and names.
+/// The size of a panel, and the margins for numbers and names.
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 310.0;
 const LEFT_MIN: f64 = 62.0;
@@ -16,13 +16,13 @@ const RIGHT: f64 = 112.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
 
-/// What one character of a number takes at most.
+/// The greatest width of a character of a number.
 const CHARACTER_WIDTH: f64 = 7.5;
 
-/// How near to one another names of lines may stand.
+/// The least distance between the names of lines.
 const NAME_HEIGHT: f64 = 30.0;
 
-/// How near to one another numbers may stand below the axis.
+/// The least distance between numbers below the axis.
 const NUMBER_GAP: f64 = 8.0;
 
 /// The lines of one server.
@@ -41,7 +41,7 @@ struct Line {
     points: Vec<Point>,
 }
 
-/// A value, and what is written below the axis for it.
+/// A value, and its text below the axis.
 #[derive(Debug, Clone)]
 struct Point {
     across: f64,
@@ -50,7 +50,7 @@ struct Point {
 }
 
 impl Point {
-    /// The values of a row; for each whether it is on the dashed line.
+    /// The values of a row, each with whether it is on the dashed line.
     fn of_row(plot: &Plot, row: &Row) -> Vec<(Self, Metric, bool)> {
         let point = |across, below, metric: Metric, is_dashed| {
             let up = row.value(metric).filter(|&up| up > 0.0)?;
@@ -68,7 +68,7 @@ impl Point {
             }
             Across::Quantiles => {
                 let of = |&(metric, share): &(Metric, f64)| {
-                    // One of so many took longer.
+                    // One of this many took longer.
                     let one_of = (1.0 / (1.0 - share)).min(ONE_OF_MAX);
                     point(one_of, metric.heading.to_owned(), metric, false)
                 };
@@ -78,7 +78,7 @@ impl Point {
     }
 }
 
-/// Where the longest time stands among quantiles.
+/// The position of the longest time among the quantiles.
 const ONE_OF_MAX: f64 = 10_000.0;
 
 /// The scales that fit all panels.
@@ -143,7 +143,7 @@ impl Panel {
     fn across_axis(&self, plot: &Plot, left: f64, across: &Scale) -> Markup {
         let mut points: Vec<&Point> = self.lines.iter().flat_map(|line| &line.points).collect();
         points.sort_by(|one, other| one.across.total_cmp(&other.across));
-        // The greatest matters most.
+        // The greatest value matters most.
         let mut shown: Vec<&Point> = Vec::new();
         for point in points.into_iter().rev() {
             let place = across.at(point.across);
@@ -169,7 +169,7 @@ impl Panel {
         }
     }
 
-    /// Each line's name and last number, beside its end and apart from one another.
+    /// The name and the last number of each line, beside its end, without overlap.
     fn names(&self, across: &Scale, up: &Scale) -> Markup {
         let mut names: Vec<(f64, f64, &Line, f64)> = self
             .lines
@@ -181,7 +181,7 @@ impl Panel {
             })
             .collect();
         names.sort_by(|one, other| one.1.total_cmp(&other.1));
-        // From the lowest up, and what does not fit there down again.
+        // Placed from the lowest upwards, and pushed down again where they do not fit.
         let lowest = HEIGHT - BOTTOM - NAME_HEIGHT / 2.0;
         let mut below = lowest + NAME_HEIGHT;
         for (_, y, ..) in names.iter_mut().rev() {
@@ -197,7 +197,7 @@ impl Panel {
             @for (x, y, line, value) in names {
                 text class={ "name line-" (line.colour) } x=(round(x)) y=(round(y)) {
                     (line.name)
-                    // Alone, it stands where a name would.
+                    // A single line has its number where a name would be.
                     @let down = if line.name.is_empty() { 4 } else { 14 };
                     tspan.value x=(round(x)) dy=(down) { (line.metric.unit.text(value)) }
                 }
@@ -206,7 +206,7 @@ impl Panel {
     }
 }
 
-/// Where the lines begin: right of the longest number at the axis.
+/// Where the lines begin: to the right of the longest number at the axis.
 fn left_of_lines(metric: Metric, up: &Scale) -> f64 {
     let widths = up.powers().into_iter().map(|power| text_width(&power_text(metric, power)));
     widths.fold(LEFT_MIN, |left, width| left.max(width + 12.0))
@@ -228,7 +228,7 @@ fn upward_axis(metric: Metric, left: f64, up: &Scale) -> Markup {
     }
 }
 
-/// A power of ten without digits that say nothing.
+/// A power of ten without insignificant digits.
 fn power_text(metric: Metric, power: f64) -> String {
     let text = metric.unit.text(power);
     match text.split_once(' ') {
@@ -257,16 +257,16 @@ impl Line {
         }
     }
 
-    /// What is told of a point when it is pointed at.
+    /// The text of a point under the mouse.
     fn told(&self, Point { up, below, .. }: &Point) -> String {
         let Metric { heading, unit, .. } = self.metric;
-        // A quantile is named by its place.
+        // A quantile is named by its position.
         let heading = if self.is_of_quantiles { String::new() } else { format!("{heading} ") };
         format!("{} {below}: {heading}{}", self.name, unit.text(*up)).trim_start().to_owned()
     }
 }
 
-/// To tenths of a pixel.
+/// Rounded to tenths of a pixel.
 fn round(place: f64) -> f64 {
     (place * 10.0).round() / 10.0
 }

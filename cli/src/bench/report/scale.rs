@@ -1,17 +1,17 @@
 //! Logarithmic scales.
 
-/// Numbers along a line, each tenfold as far on as the last.
+/// A logarithmic scale: each power of ten takes the same length.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scale {
     least: f64,
     greatest: f64,
-    /// Where the two are drawn.
+    /// Where the ends are drawn.
     from: f64,
     to: f64,
 }
 
 impl Scale {
-    /// From the least to the greatest of what is to be shown; `None` if nothing is.
+    /// A scale from the least to the greatest number; `None` without numbers.
     pub(super) fn tight(values: impl Iterator<Item = f64>) -> Option<Self> {
         let values = values.filter(|&value| value > 0.0 && value.is_finite());
         let (least, greatest) =
@@ -19,14 +19,14 @@ impl Scale {
                 Some((least, greatest)) => Some((least.min(value), greatest.max(value))),
                 None => Some((value, value)),
             })?;
-        // One number alone stands in the middle.
+        // A single number is drawn in the middle.
         let is_one = least == greatest;
         let (least, greatest) =
             if is_one { (least / STEP, greatest * STEP) } else { (least, greatest) };
         Some(Self { least, greatest, from: 0.0, to: 1.0 })
     }
 
-    /// As [`Scale::tight`], from a power of ten to a power of ten.
+    /// As [`Scale::tight`], but extended to powers of ten.
     pub(super) fn wide(values: impl Iterator<Item = f64>) -> Option<Self> {
         let Self { least, greatest, from, to } = Self::tight(values)?;
         let least = STEP.powf((least.log10() + ROUNDING).floor());
@@ -34,7 +34,7 @@ impl Scale {
         Some(Self { least, greatest, from, to })
     }
 
-    /// The same numbers between two places.
+    /// The same numbers between two positions.
     pub(super) fn between(&self, from: f64, to: f64) -> Self {
         Self { from, to, ..self.clone() }
     }
@@ -57,7 +57,7 @@ impl Scale {
 
 const STEP: f64 = 10.0;
 
-/// What logarithms may be off.
+/// The rounding error of logarithms.
 const ROUNDING: f64 = 1e-9;
 
 #[cfg(test)]

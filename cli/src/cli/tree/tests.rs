@@ -1,4 +1,4 @@
-//! Trees that are deleted, and how often that waits for the server.
+//! Deletion of trees, and how many flights it takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use zoolet_server::{Dialer, Server};
 
 use super::*;
 
-/// Counts flights: requests that are sent while no other is under way, and all that follow before
-/// each is answered.
+/// Counts flights. A flight begins with a request that is sent while none is unanswered, and ends when
+/// all are answered.
 #[derive(Clone)]
 struct Counting {
     dialer: Dialer,
@@ -23,14 +23,14 @@ struct Counting {
 struct Counts {
     under_way: AtomicUsize,
     flights: AtomicUsize,
-    /// Whether the connection is lost, with the answers that have not come.
+    /// Whether the connection is lost, with the answers that have not arrived.
     is_cut: AtomicBool,
     interference: Mutex<Option<Interference>>,
 }
 
-/// What is done before a delete is sent.
+/// An action before a delete is sent.
 struct Interference {
-    /// How many deletes are sent before that one.
+    /// How many deletes are sent before it.
     deletes_left: usize,
     act: Box<dyn FnOnce(&Counts) + Send>,
 }
@@ -54,7 +54,7 @@ impl Counting {
         self.counts.flights.swap(0, Ordering::SeqCst)
     }
 
-    /// Does something before a delete is sent, after so many others.
+    /// Runs `act` before the delete that follows this many others.
     fn after_deletes(&self, deletes_left: usize, act: impl FnOnce(&Counts) + Send + 'static) {
         *self.counts.interference.lock() = Some(Interference { deletes_left, act: Box::new(act) });
     }

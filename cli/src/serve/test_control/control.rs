@@ -1,4 +1,4 @@
-//! What the control does.
+//! The handlers of the test control.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use zoolet_testkit::{Fault, FaultError, Faults};
 
 use super::request::{BadRequest, FaultRequest, Target};
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Debug, Clone)]
 pub(super) struct Control {
     faults: Faults,
-    /// The faults that were set here and not lifted, by their numbers.
+    /// The faults that were set here and not lifted, by their ids.
     set: Arc<Mutex<BTreeMap<u64, Set>>>,
     last: Arc<AtomicU64>,
     restarts: mpsc::Sender<Restart>,
@@ -34,15 +34,15 @@ struct Set {
     fault: Fault,
 }
 
-/// The server is to be stopped, and started again after some time.
+/// A request to stop the server and to start it again after some time.
 #[derive(Debug)]
 pub(in super::super) struct Restart {
     pub(in super::super) down: Duration,
-    /// Told when it serves again.
+    /// Completed when the server listens again.
     pub(in super::super) done: oneshot::Sender<()>,
 }
 
-/// Why something is not done.
+/// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("{0}")]
@@ -108,7 +108,7 @@ impl Set {
     }
 }
 
-/// What there is.
+/// Lists the routes.
 pub(super) async fn help() -> Json<Value> {
     Json(json!({
         "zoolet": env!("CARGO_PKG_VERSION"),
@@ -171,11 +171,11 @@ pub(super) async fn faults(State(control): State<Control>) -> Json<Value> {
     Json(control.set.lock().iter().map(|(id, set)| set.shown(*id)).collect())
 }
 
-/// Until when an answer about a fault is waited for.
+/// How long an answer about a fault is delayed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Wait {
-    /// How often it is to have hit.
+    /// How often the fault must have hit.
     hits: u64,
     within_ms: u64,
 }
@@ -212,7 +212,7 @@ pub(super) async fn heal(State(control): State<Control>) -> Json<Value> {
     Json(json!({ "lifted": lifted }))
 }
 
-/// How time is moved.
+/// A request to move the server's clocks.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TimeRequest {
@@ -229,7 +229,7 @@ pub(super) async fn time(State(control): State<Control>, request: Given<TimeRequ
     Ok(Json(json!(request)))
 }
 
-/// How long the server is to be away.
+/// A request to restart the server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RestartRequest {

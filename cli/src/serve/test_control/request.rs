@@ -1,4 +1,4 @@
-//! What a test asks for, as JSON.
+//! The requests of tests, as JSON.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use zoolet_core::ConnectionId;
 use zoolet_protocol::{ErrorCode, OpCode, SessionId};
 use zoolet_testkit::{Aim, Fault, FaultError, Faults, RequestFilter, Scope};
 
-/// Whom a fault concerns: everyone, if it names nobody.
+/// Whom a fault concerns: every connection, if neither is given.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Target {
@@ -17,7 +17,7 @@ pub(super) struct Target {
     connection: Option<u64>,
 }
 
-/// A fault that lasts, or that concerns some of what comes.
+/// A fault to set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultRequest {
@@ -50,7 +50,7 @@ enum FaultKind {
     Corrupt,
 }
 
-/// Selection requests a fault concerns: all from now on, if nothing is said.
+/// Which requests a fault concerns: all from now on, if no field is given.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Selection {
@@ -93,7 +93,7 @@ pub(super) enum BadRequest {
 }
 
 impl Target {
-    /// The faults for whom it names.
+    /// The aim of faults for this target.
     pub(super) fn aim(self, faults: &Faults) -> Result<Aim, BadRequest> {
         let scope = match (self.session, self.connection) {
             (None, None) => Scope::Server,
@@ -140,7 +140,7 @@ impl FaultRequest {
     ///
     /// # Errors
     ///
-    /// [`FaultError`] if there is no one whom it concerns.
+    /// [`FaultError`] if the session or the connection is not there.
     pub(super) fn set(&self, faults: &Faults) -> Result<Fault, FaultError> {
         let target = Target { session: self.session, connection: self.connection };
         let aim = target.aim(faults).expect("the request was checked");
@@ -197,7 +197,7 @@ impl Selection {
     }
 }
 
-/// A session id, as ZooKeeper's tools print it, or as a number: Java and Python have it as one.
+/// A session id: in hexadecimal, as ZooKeeper's tools print it, or as a number, as in Java and Python.
 pub(super) mod session {
     use serde::{Deserialize, Deserializer, Serializer, de};
     use zoolet_protocol::SessionId;
@@ -237,7 +237,7 @@ pub(super) mod session {
     }
 }
 
-/// An error code, by its name or its number.
+/// An error code, as its name or its number.
 mod error_code {
     use serde::{Deserialize, Deserializer, Serializer, de};
     use zoolet_protocol::ErrorCode;
