@@ -1,5 +1,4 @@
-//! What it takes to read and write what goes over the wire: requests, replies, multis, long lists of
-//! children.
+//! How long it takes to decode and encode messages: requests, replies, multis and long lists of children.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench codec
@@ -63,7 +62,7 @@ fn reply(response: &Response) -> Bytes {
     frame.freeze()
 }
 
-/// As a client reads a reply whose request it has found.
+/// Decodes as a client that has found the request of a reply.
 fn read(op: OpCode, frame: &Bytes) -> Response {
     match decode_incoming(frame) {
         Ok(Incoming::Reply { body, .. }) => Response::decode(op, &body).expect("it was encoded"),
@@ -91,7 +90,7 @@ fn replies(criterion: &mut Criterion) {
             b.iter(|| read(op, black_box(&frame)));
         });
         group.bench_function(BenchmarkId::new(&name, "encode"), |b| {
-            // As the server does, into a buffer that has the room.
+            // As the server does, into a buffer with enough capacity.
             let mut out = BytesMut::with_capacity(frame.len());
             b.iter(|| {
                 out.clear();

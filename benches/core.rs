@@ -1,5 +1,5 @@
-//! What the state machine takes, without lock, session and encoding: to look, to decide, to carry out,
-//! to watch and to tell.
+//! How long the state machine takes, without lock, session and encoding: reads, `prepare`, `apply` and
+//! watches.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench core
@@ -25,7 +25,7 @@ fn requester(connection: u64) -> Requester {
     Requester::new(SESSION, ConnectionId(connection), Xid(1))
 }
 
-/// A state machine with `/dir` and `children` znodes in it.
+/// A state machine with the znode `/dir`, which has this many children.
 fn core_with(children: usize) -> Core {
     let mut core = Core::new(Settings::default());
     core.apply(&core.prepare_create_session(SESSION, 30_000, 0));

@@ -1,12 +1,12 @@
-//! What durability costs: synced writes of 1, 8 and 64 clients beside what the disk does with batches
-//! of the same size; and how long a write takes while a large tree is written to a snapshot.
+//! What durability costs: synced writes of 1, 8 and 64 clients beside the bare disk with batches of the
+//! same size; and how long a write takes while a snapshot of a large tree is written.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench durable
 //! ```
 //!
-//! Under `cargo test` everything runs once and small. The files are below `target`, so it is that disk
-//! which is measured.
+//! Under `cargo test` everything runs once and small. The files are below `target`, so the disk of that
+//! directory is measured.
 
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
@@ -27,7 +27,7 @@ use zoolet_benches::filled::{count_snapshots, directory, fill, start};
 use zoolet_benches::requests::DATA;
 use zoolet_benches::tell;
 
-/// How much is done.
+/// The size of a run.
 struct Sizes {
     znodes: usize,
     clients: &'static [usize],
@@ -53,7 +53,7 @@ fn main() {
     runtime.block_on(large_tree(&sizes));
 }
 
-/// Writes a second, and a share of what the disk can do, in turn with the disk alone.
+/// Measures writes per second by turns with the bare disk, and prints their ratio.
 async fn synced_writes(sizes: &Sizes) {
     println!(
         "synced writes of 100 bytes, beside batches of the same size that are written and synced"
@@ -91,7 +91,7 @@ fn median(values: &mut [f64]) -> f64 {
 
 struct Written {
     per_second: f64,
-    /// The writes that shared a sync.
+    /// How many writes shared a sync.
     batch: f64,
     record_bytes: usize,
 }
@@ -138,7 +138,7 @@ async fn writes_per_second(clients: usize, time: Duration) -> Written {
     }
 }
 
-/// How many records a disk takes in a second, in batches that are synced.
+/// Measures how many records per second the disk writes in synced batches.
 fn disk_per_second(batch: f64, record_bytes: usize, time: Duration) -> f64 {
     let directory = directory(env!("CARGO_TARGET_TMPDIR"));
     let mut file = File::create(directory.path().join("floor")).expect("it can be made");
@@ -154,11 +154,11 @@ fn disk_per_second(batch: f64, record_bytes: usize, time: Duration) -> f64 {
     batches as f64 * batch / begin.elapsed().as_secs_f64()
 }
 
-/// Writes beside a snapshot of a large tree.
+/// Measures writes while a snapshot of a large tree is written.
 async fn large_tree(sizes: &Sizes) {
     let directory = directory(env!("CARGO_TARGET_TMPDIR"));
     let znodes = sizes.znodes;
-    // The snapshot comes in the midst of the writes that are measured.
+    // The snapshot is taken in the middle of the measured writes.
     let snap_count = (znodes + 10 + 2 * sizes.writes) as u64;
     let storage = StorageConfig { snap_count, ..StorageConfig::at(directory.path()) };
     let filling = StorageConfig { durability: Durability::Buffered, ..storage.clone() };
@@ -173,7 +173,7 @@ async fn large_tree(sizes: &Sizes) {
     let snapshots = || count_snapshots(directory.path());
     let quiet = latencies(&client, |done| done < sizes.writes).await;
     assert_eq!(snapshots(), 1, "no snapshot was taken meanwhile");
-    // As far as the one that begins it.
+    // Up to the write that starts the snapshot.
     let _ = latencies(&client, |done| done < sizes.writes).await;
     let busy = latencies(&client, |_| snapshots() < 2).await;
     let (quiet_p99, busy_p99) = (percentile(&quiet, 99), percentile(&busy, 99));
@@ -191,7 +191,7 @@ async fn large_tree(sizes: &Sizes) {
     server.shutdown().await;
 }
 
-/// How long writes take, one after the other, while a condition holds; one at least.
+/// The times of writes, one after the other, while a condition holds; at least one.
 async fn latencies(client: &Client, mut goes_on: impl FnMut(usize) -> bool) -> Vec<Duration> {
     let mut latencies = Vec::new();
     loop {

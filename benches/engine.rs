@@ -1,11 +1,11 @@
-//! What a request costs in process without a client, frames in and frames out: one after the other,
-//! and by several threads at once with more or fewer writes among the reads.
+//! What a request costs in process, from frame to frame, without a client: one after the other, and from
+//! several threads at once with different shares of writes.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench engine
 //! ```
 //!
-//! Threads beyond the cores of the machine tell what contention costs, not how it scales.
+//! More threads than cores show what contention costs, not how the server scales.
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
@@ -72,7 +72,7 @@ fn watches(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The time in which all threads together do `count` requests, a share of them writes.
+/// The time that all threads together take for `count` requests, of which a share are writes.
 fn time(clients: &[Frames], count: u64, write_percent: u64, [get, set]: [&Request; 2]) -> Duration {
     let barrier = Barrier::new(clients.len() + 1);
     let each = count.div_ceil(clients.len() as u64);
@@ -83,7 +83,7 @@ fn time(clients: &[Frames], count: u64, write_percent: u64, [get, set]: [&Reques
                 scope.spawn(|| {
                     barrier.wait();
                     for number in 0..each {
-                        // Spread evenly: as many as there must be by now.
+                        // Spread evenly: a write is due when there are too few so far.
                         let before = number * write_percent / 100;
                         let is_write = (number + 1) * write_percent / 100 > before;
                         black_box(client.call(if is_write { set } else { get }));

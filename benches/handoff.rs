@@ -1,15 +1,15 @@
-//! What a lock costs: to acquire and release it while nobody wants it, and to hand it to the next of
-//! 2 to 10,000 who wait, in process and over TCP, beside the floors of the machine.
+//! What a lock costs: to acquire and release it without contention, and to hand it to the next of 2 to
+//! 10,000 waiters, in process and over TCP, beside the floors of the machine.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench handoff
 //! ```
 //!
-//! A hand-over takes from the beginning of the release until the next one knows that it holds the lock.
-//! Who has held it goes to the end of the line, which is not part of that. Each who waits has a client
-//! of its own, but for 10,000 over TCP, of whom ten share one. Server and clients are on one thread.
+//! A hand-over takes from the beginning of the release until the next waiter knows that it holds the lock.
+//! Then the last holder enters the line again, which is not measured. Each waiter has a client of its own,
+//! except for 10,000 over TCP, of which ten share one. Server and clients run on one thread.
 //!
-//! In the line of the read-write lock writers and readers alternate. The semaphore has one permit.
+//! In the line of the read-write lock, writers and readers alternate. The semaphore has one permit.
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
@@ -26,7 +26,7 @@ use zoolet::{
 use zoolet_benches::contest::{Contest, Make, PATH, Setting};
 use zoolet_benches::{Way, connect, floors, runtime, server, sizes};
 
-/// How many connections there are over TCP: two descriptors each.
+/// The most connections over TCP, of two descriptors each.
 const CONNECTIONS_MAX: usize = 1_001;
 
 fn mutex(client: &Client, _: usize) -> Arc<dyn InterProcessLock> {
@@ -56,7 +56,7 @@ fn uncontended(criterion: &mut Criterion) {
             let server = runtime.block_on(server());
             let client = runtime.block_on(connect(&server, way));
             let lock = make(&client, number);
-            // The directories stay between two times.
+            // The directories stay between two acquisitions.
             let stays = ["/stays", "/locks/stays", "/leases/stays"];
             for name in stays {
                 let path = format!("{PATH}{name}");
@@ -80,8 +80,8 @@ fn uncontended(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// How many hand-overs are measured where more are asked for: between two, somebody goes to the end
-/// of a line, which takes the longer the longer that is.
+/// The most hand-overs that are measured. After each the last holder enters the line again, which takes the
+/// longer the longer the line is.
 fn turns_max(waiters: usize) -> u64 {
     match waiters {
         ..=100 => 2_000,
@@ -91,13 +91,13 @@ fn turns_max(waiters: usize) -> u64 {
 }
 
 fn hand_over(criterion: &mut Criterion) {
-    // Two readers side by side would hold the lock at once.
+    // Two readers in succession would hold the lock together.
     const KINDS: [(&str, Make, bool); 3] = [
         ("mutex", mutex, false),
         ("read-write", read_or_write, true),
         ("semaphore", semaphore, false),
     ];
-    // Else TCP with a thousand waiters may be more than is allowed at first.
+    // A thousand waiters over TCP need more descriptors than the usual limit.
     let _ = zoolet_server::raise_descriptor_limit();
     for way in Way::BOTH {
         let mut group = criterion.benchmark_group(format!("handoff: to the next, {}", way.name()));

@@ -1,13 +1,13 @@
-//! What it costs that a release wakes everybody: a hand-over while 10, 100 and 1,000 wait, by the two
-//! locks with the herd effect and by the mutex, whose waiters each watch the one ahead.
+//! What the herd effect costs: a hand-over with 10, 100 and 1,000 waiters, by the two locks whose release
+//! wakes every waiter, and by the mutex, whose waiters each watch the one ahead.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench herd
 //! ```
 //!
-//! *To the next* is the time from the beginning of a release until the next one knows that it holds the
-//! lock. *A full turn* is the time until all others wait again, who has released it among them: what
-//! the machine pays. Each who waits has a client of its own, but for the last row.
+//! *To the next* is the time from the beginning of a release until the next waiter knows that it holds the
+//! lock. *A full turn* is the time until all others wait again, the last holder among them: the whole work
+//! of the machine. Each waiter has a client of its own, except in the last row.
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 
@@ -38,13 +38,13 @@ const KINDS: [(&str, usize, Make); 4] = [
     ("the same, all with one client", 1, mutex),
 ];
 
-/// What is measured of a turn.
+/// The part of a turn that is measured.
 type Part = fn(Turn) -> Duration;
 
 const PARTS: [(&str, Part); 2] =
     [("to the next", |turn| turn.next), ("a full turn", |turn| turn.all)];
 
-/// How many turns are measured where more are asked for: most of a turn is not "to the next".
+/// The most turns that are measured. Most of the time of a turn is not "to the next".
 fn turns_max(waiters: usize) -> u64 {
     (3_000 / waiters as u64).clamp(3, 300)
 }

@@ -1,12 +1,12 @@
-//! How long a server takes to be there again: with a log of many creates, with a snapshot of the same
-//! znodes, and with a snapshot that is compressed; and how much memory each of them takes.
+//! How long a server takes to start again: from a log of many creates, from a snapshot of the same znodes,
+//! and from a compressed snapshot; and how much memory each znode takes.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench recover
 //! ```
 //!
-//! The files are below `target`, and in the system's cache: what is measured is the reading, not the
-//! disk.
+//! The files are below `target` and in the system's cache, so the suite measures the work of the server,
+//! not the disk.
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
@@ -25,11 +25,11 @@ fn znodes() -> usize {
     if zoolet_benches::is_measured() { 200_000 } else { 1_000 }
 }
 
-/// A data directory with so many znodes, in a log or in a snapshot.
+/// A data directory with this many znodes, in a log or in a snapshot.
 fn filled(runtime: &Runtime, znodes: usize, snapshot: Option<Compression>) -> TempDir {
     let directory = directory(env!("CARGO_TARGET_TMPDIR"));
     runtime.block_on(async {
-        // With a snapshot when all znodes are there, or never.
+        // A snapshot is taken after the last znode, or never.
         let snap_count = if snapshot.is_some() { znodes as u64 } else { u64::MAX };
         let storage = StorageConfig {
             durability: Durability::Buffered,
@@ -48,7 +48,7 @@ fn filled(runtime: &Runtime, znodes: usize, snapshot: Option<Compression>) -> Te
     directory
 }
 
-/// The same directory, in which nothing is written again.
+/// The configuration of a server that starts from the directory and writes no snapshot.
 fn as_it_is(directory: &TempDir) -> StorageConfig {
     StorageConfig { snap_count: u64::MAX, ..StorageConfig::at(directory.path()) }
 }
@@ -87,7 +87,7 @@ fn recover(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// How much more memory is in use with the znodes than without.
+/// Measures how much memory the znodes take.
 fn memory(_: &mut Criterion) {
     let (runtime, znodes) = (runtime(), znodes());
     let directory = filled(&runtime, znodes, None);

@@ -1,11 +1,11 @@
-//! What a request costs by a client with a session: in process and over TCP, one after the other and
-//! 64 at a time, beside the floors of the machine.
+//! What a request of a client costs: in process and over TCP, one after the other and 64 at a time, beside
+//! the floors of the machine.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench session
 //! ```
 //!
-//! Client and server are on one thread, as is the floor over TCP.
+//! Client and server run on one thread, as do both ends of the floor over TCP.
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
@@ -17,7 +17,7 @@ use zoolet::Client;
 use zoolet_benches::requests::DATA;
 use zoolet_benches::{Way, connect, floors, runtime, server};
 
-/// What is asked.
+/// The operation of the requests.
 #[derive(Debug, Clone, Copy)]
 enum Request {
     Get,
@@ -36,7 +36,7 @@ impl Request {
         }
     }
 
-    /// Asks so often, `depth` at a time.
+    /// Sends `count` requests, `depth` at a time.
     async fn ask(self, client: &Client, count: u64, depth: u64) {
         let mut left = count;
         while left > 0 {

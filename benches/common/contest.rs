@@ -1,5 +1,5 @@
-//! Those who contend for one lock. Each goes to the end of the line when it has had it, so that
-//! their number stays.
+//! Members that contend for one lock. Each enters the line again after it held the lock, so that their
+//! number stays the same.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,36 +10,36 @@ use zoolet::{Client, InterProcessLock, LockGuard, Server};
 
 use crate::{Way, connect, runtime, server};
 
-/// The directory of the lock.
+/// The path of the lock.
 pub const PATH: &str = "/locks/a";
 
-/// How long everybody may take to wait again.
+/// How long the members may take until all wait again.
 const TURN_MAX: Duration = Duration::from_secs(30);
 
-/// The lock of one who contends, by its number.
+/// Makes the lock of a member, by the member's number.
 pub type Make = fn(&Client, usize) -> Arc<dyn InterProcessLock>;
 
-/// Who contends, and how.
+/// The parameters of a contest.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
     /// How the clients reach the server.
     pub way: Way,
-    /// How many wait beside the one who holds the lock.
+    /// How many members wait beside the holder.
     pub waiters: usize,
-    /// How many clients they have at most; beyond that they share them.
+    /// The most clients. More members share them.
     pub clients_max: usize,
-    /// Makes the lock of one who contends.
+    /// Makes the lock of each member.
     pub make: Make,
-    /// Whether they stand in the line in the order of their numbers, whoever shares a client.
+    /// Whether the members enter the line in the order of their numbers.
     pub is_in_order: bool,
 }
 
-/// How long a turn took, from the beginning of the release.
+/// The times of a turn, from the beginning of the release.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
-    /// Until the next one knew that it holds the lock.
+    /// Until the next member knew that it holds the lock.
     pub next: Duration,
-    /// Until all others, the last holder among them, waited again.
+    /// Until all other members, the last holder among them, waited again.
     pub all: Duration,
 }
 
@@ -49,21 +49,21 @@ struct Held {
     guard: Box<dyn LockGuard>,
 }
 
-/// A lock with all who contend for it, on a runtime of its own.
+/// A contest on a runtime of its own.
 pub struct Contest {
     runtime: Option<Runtime>,
     line: Option<Line>,
 }
 
 impl Contest {
-    /// Lets all come.
+    /// Starts the contest: on return one member holds the lock, and the others wait.
     #[must_use]
     pub fn new(setting: Setting) -> Self {
         let runtime = runtime();
         let line = runtime.block_on(async {
             let mut line = Line::new(setting).await;
             line.settle().await;
-            // Who came first has not waited, and leaves fewer watches.
+            // The first holder has not waited, so its turn leaves fewer watches than the others.
             line.turn().await;
             line.settle().await;
             line
@@ -71,7 +71,7 @@ impl Contest {
         Self { runtime: Some(runtime), line: Some(line) }
     }
 
-    /// The time of `count` turns, from no more than `most` of them.
+    /// The time of `count` turns, extrapolated from at most `most` of them.
     pub fn time(&mut self, count: u64, most: u64, part: impl Fn(Turn) -> Duration) -> Duration {
         let (Some(runtime), Some(line)) = (&self.runtime, &mut self.line) else {
             unreachable!("both are there until it is dropped")
@@ -83,7 +83,7 @@ impl Contest {
 impl Drop for Contest {
     fn drop(&mut self) {
         let (Some(runtime), Some(line)) = (self.runtime.take(), self.line.take()) else { return };
-        // Without a server nobody hears of those who go, one after the other.
+        // The server ends first, so that it sends no events about the members that end one by one.
         let Line { server, .. } = line;
         runtime.block_on(server.shutdown());
         runtime.shutdown_background();
@@ -92,12 +92,12 @@ impl Drop for Contest {
 
 struct Line {
     server: Server,
-    /// Those that several share.
+    /// The clients, if several members share each.
     shared: Vec<Client>,
     members: Vec<mpsc::UnboundedSender<()>>,
     holders: mpsc::UnboundedReceiver<Held>,
     held: Option<Held>,
-    /// How many watches there are when all wait.
+    /// The number of watches when all members wait.
     watches: usize,
 }
 
@@ -111,7 +111,7 @@ impl Line {
         }
         let (held, mut holders) = mpsc::unbounded_channel();
         let mut members = Vec::new();
-        // All at once: one after the other, a herd would be woken by each who comes.
+        // All enter at once: each entry would wake a herd.
         for member in 0..=waiters {
             let (go_on, mut may_go_on) = mpsc::unbounded_channel();
             members.push(go_on);
@@ -124,7 +124,7 @@ impl Line {
                     }
                 }
             });
-            // Each has an ephemeral znode once it stands in the line.
+            // A member in the line has an ephemeral znode.
             while is_in_order && server.totals().ephemerals <= member {
                 tokio::task::yield_now().await;
             }
@@ -134,8 +134,8 @@ impl Line {
         Self { server, shared, members, holders, held: first, watches: 0 }
     }
 
-    /// How many watches those who wait have: as the server knows, or, where they share clients, for
-    /// whom the server may take several for one, as these know.
+    /// The number of watches: by the server's count, or by the clients' count where members share clients,
+    /// since the server may count the watches of one client on a znode as one.
     fn watches(&self) -> usize {
         match &self.shared[..] {
             [] => self.server.totals().watches,
@@ -143,7 +143,7 @@ impl Line {
         }
     }
 
-    /// Waits until nothing more happens, and takes that for the state in which all wait.
+    /// Waits until the number of watches is stable, and takes it for the number when all wait.
     async fn settle(&mut self) {
         const LOOKS: u32 = 3;
         let mut same = 0;
@@ -176,7 +176,7 @@ impl Line {
         }
         let all = start.elapsed();
         if let Some(client) = self.shared.get(member % self.shared.len().max(1)) {
-            // What a client knows may be under way to the server.
+            // The requests of the client may still be under way to the server.
             client.sync("/").await.expect("the server is there");
         }
         Turn { next, all }

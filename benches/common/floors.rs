@@ -1,5 +1,5 @@
-//! What the machine and tokio take for the least that can be done: measured in each run, so that what
-//! is built on it can be told as a multiple.
+//! The floors: the least that tokio and the machine take. Each run measures them, so that results can be
+//! told as multiples of them.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub fn floors(criterion: &mut Criterion, suite: &str) {
     group.finish();
 }
 
-/// Adds what it takes to write the bytes of an event to many sockets, one system call each: no server
-/// that tells each client over a connection of its own can take less.
+/// Adds the floor of a watch fan-out: one write of an event's bytes to each of many sockets. A server with
+/// a connection for each client cannot take less.
 pub fn fan_out(criterion: &mut Criterion, suite: &str) {
     let mut group = criterion.benchmark_group(format!("{suite}: writes to many sockets"));
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
@@ -61,7 +61,7 @@ impl Sockets {
         Self((0..count).map(pair).collect())
     }
 
-    /// Measures the writes; that all is read is no part of it.
+    /// Measures the writes, and not the reads that follow.
     fn write_to_each(&mut self) -> Duration {
         let start = Instant::now();
         for (writer, _) in &mut self.0 {
@@ -89,7 +89,7 @@ async fn wake_ups(count: u64) -> Duration {
     start.elapsed().mul_f64(count as f64 / (2 * rounds) as f64)
 }
 
-/// There and back.
+/// Two tasks that notify each other in turn.
 async fn notifications(count: u64) -> Duration {
     let (ping, pong) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (theirs, answers) = (Arc::clone(&ping), Arc::clone(&pong));
@@ -109,7 +109,7 @@ async fn notifications(count: u64) -> Duration {
     elapsed
 }
 
-/// A byte there and back, both ends on this thread.
+/// A byte to the other end and back, both ends on this thread.
 async fn ping_pong(count: u64) -> Duration {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it listens");

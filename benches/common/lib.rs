@@ -91,8 +91,8 @@ pub async fn connect(server: &Server, way: Way) -> Client {
     connected.expect("the server is there")
 }
 
-/// The time of `count` rounds, from no more than `most` of them: for rounds whose preparation takes
-/// longer than what is measured.
+/// The time of `count` rounds, extrapolated from at most `most` of them: for rounds whose preparation takes
+/// longer than the measured part.
 pub async fn extrapolated(
     count: u64,
     most: u64,

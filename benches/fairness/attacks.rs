@@ -1,4 +1,4 @@
-//! What unprivileged clients can ask for that is dear.
+//! Expensive requests that any client can send.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -20,25 +20,25 @@ pub(crate) struct Attack {
     pub(crate) kind: Kind,
 }
 
-/// What each client does, again and again.
+/// What each client does in a loop.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    /// Sends one request, so many under way, and as so many users.
+    /// Sends one request, with this many under way, and with this many identities.
     Ask { request: fn(&Sizes) -> Request, depth: usize, users: usize },
-    /// Asks with four letters.
+    /// Sends a four-letter word.
     Word { word: &'static str, is_watched: bool },
-    /// Sends requests in turn and waits for all, after others that are sent once in each round.
+    /// Sends the requests of a round and waits for all replies.
     Rounds { once: fn(&Sizes) -> Vec<Request>, then: fn(&Sizes) -> Vec<Request> },
-    /// Watches a guarded znode that the first of them changes, as so many users.
+    /// Watches a znode with an access control list, which the first client changes, with this many identities.
     Watched { users: usize },
-    /// The same, with a connection of its own for each round, which is dropped without a word.
+    /// Sends requests over a new connection in each round, and drops it.
     Drops { once: fn(&Sizes) -> Vec<Request> },
 }
 
-/// The users that a client proves to be.
+/// How many identities a client has.
 const USERS: usize = 98;
 
-/// All attacks: the first ones are those that were measured when servers starved.
+/// All attacks. The first ones are those that once starved other clients.
 pub(crate) const ATTACKS: [Attack; 18] = [
     Attack {
         name: "8 KB multiReads, 1,000 ACL entries, 98 users",
@@ -136,7 +136,7 @@ pub(crate) const ATTACKS: [Attack; 18] = [
 ];
 
 impl Attack {
-    /// Attacks over one connection until that ends.
+    /// Attacks over one connection until it ends.
     pub(crate) fn run(
         &self,
         address: SocketAddr,
@@ -184,7 +184,7 @@ impl Attack {
                 let watch = AddWatch { path: "/told".into(), mode: WatchMode::PERSISTENT };
                 wire.call_all(&[Request::Watch(Watch::Add(watch))], 1)?;
                 loop {
-                    // The events come before the answer.
+                    // The events arrive before the answer.
                     if client == 0 {
                         wire.send(&change)?;
                         wire.skip_until(Xid(1))?;
@@ -202,7 +202,8 @@ impl Attack {
     }
 }
 
-/// What all attacks need, by a client that stays: wide directories, a guarded znode, watches.
+/// Creates what the attacks need, wide directories and znodes with access control lists, and returns the
+/// client that must stay connected.
 pub(crate) fn prepare(address: SocketAddr, sizes: &Sizes) -> io::Result<Wire> {
     let mut wire = Wire::connect(address)?;
     wire.set_patience(std::time::Duration::from_secs(60))?;
@@ -230,7 +231,7 @@ pub(crate) fn prepare(address: SocketAddr, sizes: &Sizes) -> io::Result<Wire> {
     Ok(wire)
 }
 
-/// The watches of those who ask what is watched, and the ephemerals of those who ask who is there.
+/// Sets the watches and creates the ephemerals that the four-letter words report.
 pub(crate) fn occupy(address: SocketAddr, sizes: &Sizes) -> io::Result<Vec<Wire>> {
     const WATCHERS: usize = 4;
     let mut wires = Vec::new();
@@ -244,7 +245,7 @@ pub(crate) fn occupy(address: SocketAddr, sizes: &Sizes) -> io::Result<Vec<Wire>
     Ok(wires)
 }
 
-/// Requests whose paths are each client's own: `%` stands for its number.
+/// The requests with `%` in their paths replaced by the number of the client.
 fn prefixed(mut requests: Vec<Request>, client: usize) -> Vec<Request> {
     let own = |path: &mut zoolet::protocol::RawPath| {
         if let Some(text) = path.text().filter(|text| text.contains('%')) {
@@ -325,7 +326,7 @@ fn watches(count: usize) -> Vec<Request> {
     (0..count).map(watch).collect()
 }
 
-/// Makes the counters of a quota anew.
+/// Deletes and creates the counters of a quota, which makes the server count again.
 fn count_quota() -> Vec<Request> {
     const STATS: &str = "/zookeeper/quota/wide/zookeeper_stats";
     let delete = Request::Write(Write::Op(delete_op(STATS)));
@@ -344,7 +345,7 @@ fn checks(path: &str, count: usize) -> Request {
     Request::Write(Write::Multi(vec![check; count]))
 }
 
-/// As many changes as fit a request.
+/// Creates and deletes as many znodes as fit into a request.
 fn churn() -> Vec<Request> {
     let path = |number: usize| format!("/churn/%-{number:05}");
     let creates = (0..15_000).map(|number| create_op(&path(number), CreateFlags::PERSISTENT));
@@ -357,7 +358,7 @@ fn churn() -> Vec<Request> {
     ]
 }
 
-/// Changes of a znode that others watch.
+/// Changes a znode that others watch.
 fn changes(count: usize) -> Request {
     let set = SetData { path: "/told".into(), data: None, version: Expect::Any };
     Request::Write(Write::Multi(vec![MultiOp::SetData(set); count]))

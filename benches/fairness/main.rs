@@ -1,5 +1,5 @@
-//! How long a client that does nothing but ping waits while others ask for what is dear, and whether
-//! its session survives.
+//! How long a client that only pings waits while other clients send expensive requests, and whether its
+//! session survives.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench fairness                              # each attack for some seconds
@@ -32,7 +32,7 @@ use zoolet_benches::tell;
 /// The clients that ping as the Java client does.
 const LIKE_JAVA: usize = 4;
 
-/// How much there is, and how long each attack lasts.
+/// The sizes of what is prepared, and how long each attack lasts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) znodes: usize,
@@ -41,11 +41,11 @@ pub(crate) struct Sizes {
     each: Duration,
 }
 
-/// What is asked for on the command line.
+/// The options of the command line.
 struct Options {
     sizes: Sizes,
     address: Option<SocketAddr>,
-    /// The names of attacks contain one of these.
+    /// Only attacks whose names contain one of these run.
     words: Vec<String>,
 }
 
@@ -127,14 +127,14 @@ fn with_pings(mut wire: Wire) -> TcpStream {
     handle
 }
 
-/// Lets an attack go on for its time, and tells what the victims noticed.
+/// Runs an attack for its time, and prints what the victims noticed.
 fn measure(attack: &Attack, address: SocketAddr, sizes: &Sizes) -> io::Result<()> {
     victim::wait_until_settled(address)?;
     let victims = Victims::start(address, LIKE_JAVA)?;
     let sockets = Mutex::new(Some(Vec::new()));
     let keep = |socket: TcpStream| match &mut *lock(&sockets) {
         Some(sockets) => sockets.push(socket),
-        // It is over.
+        // The attack is over.
         None => drop(socket.shutdown(Shutdown::Both)),
     };
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Clients that do nothing but ping, and what they notice of the others.
+//! Clients that only ping, and what they notice of the attack.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,12 +11,12 @@ use zoolet::protocol::{Request, Session, Xid, encode_request};
 
 use super::wire::{SESSION_TIMEOUT_MS, Wire};
 
-/// As the Java client: it gives a connection up after two thirds of the session timeout without a word,
-/// and pings after half of that.
+/// The timing of the Java client: it gives a connection up after two thirds of the session timeout without
+/// an answer, and pings after half of that.
 const READ_TIMEOUT: Duration = Duration::from_millis(SESSION_TIMEOUT_MS as u64 * 2 / 3);
 const PING_INTERVAL: Duration = Duration::from_millis(READ_TIMEOUT.as_millis() as u64 / 2);
 
-/// A third client asks far more often, to know the distribution.
+/// The probe pings far more often, to measure the distribution.
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long the probe waits for an answer before it gives up.
@@ -37,7 +37,7 @@ pub(crate) struct Noticed {
     pub(crate) silence: Duration,
     /// The sessions that ended though their clients pinged as the Java client does.
     pub(crate) expired: usize,
-    /// The connections that such a client gave up, since it heard nothing.
+    /// The connections that such clients gave up without an answer.
     pub(crate) given_up: usize,
 }
 
@@ -62,13 +62,13 @@ pub(crate) struct Victims {
 }
 
 impl Victims {
-    /// So many clients like Java's, and the probe.
+    /// Starts this many clients with the timing of the Java client, and the probe.
     pub(crate) fn start(address: SocketAddr, like_java: usize) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let noticed = Arc::<Mutex<Noticed>>::default();
         let mut threads = Vec::new();
         for victim in 0..=like_java {
-            // Whoever asks has its session before anything happens.
+            // Each client has its session before the attack begins.
             let wire = Wire::connect(address)?;
             let (stop, noticed) = (Arc::clone(&stop), Arc::clone(&noticed));
             threads.push(std::thread::spawn(move || match victim {
@@ -79,7 +79,7 @@ impl Victims {
         Ok(Self { stop, noticed, threads })
     }
 
-    /// Stops them, once each has its answer.
+    /// Stops the clients, after each has received its answer.
     pub(crate) fn stop(self) -> io::Result<Noticed> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
@@ -192,7 +192,7 @@ fn connect_anew(address: SocketAddr, stop: &AtomicBool) -> Option<Wire> {
     None
 }
 
-/// Waits, no longer than the victims are wanted.
+/// Waits, but not after the victims were told to stop.
 fn pause(duration: Duration, stop: &AtomicBool) {
     let start = Instant::now();
     while start.elapsed() < duration && !stop.load(Ordering::Relaxed) {

@@ -1,6 +1,6 @@
-//! The document: parts between markers, which are written anew.
+//! The document, whose parts between markers are replaced.
 
-/// The document with another part. The text around the markers stays.
+/// Replaces a part of the document. The text around the markers stays.
 pub(crate) fn replace(document: &str, name: &str, part: &str) -> Result<String, String> {
     let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
     let missing = || format!("the document has no markers for {name}");

@@ -1,4 +1,4 @@
-//! On what it was measured.
+//! The machine of a run.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ pub(crate) fn describe() -> String {
     facts.map(|(what, fact)| format!("- {what}: {fact}\n")).concat()
 }
 
-/// The day, of the world's clock.
+/// The present time in UTC.
 pub(crate) fn today() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
@@ -44,7 +44,7 @@ fn kernel() -> String {
     answer("uname", &["-sr"])
 }
 
-/// What a program says, or that it is not known.
+/// The output of a program, or `unknown`.
 fn answer(program: &str, arguments: &[&str]) -> String {
     let said = Command::new(program).args(arguments).output();
     let said = said.ok().filter(|said| said.status.success());

@@ -7,8 +7,8 @@
 //! cargo run -p zoolet-benches -- --measurement-time 5
 //! ```
 //!
-//! What begins with a dash, and all that follows, is given to criterion in place of the short times
-//! that are used else.
+//! The first argument that begins with a dash, and all that follow it, go to criterion in place of the
+//! short times that are the default.
 
 mod document;
 mod machine;
@@ -35,7 +35,7 @@ const WITHOUT_CRITERION: [&str; 2] = ["durable", "fairness"];
 const SHORT: [&str; 6] =
     ["--warm-up-time", "0.2", "--measurement-time", "0.6", "--nresamples", "2000"];
 
-/// What stands before the results that criterion does not measure.
+/// The prefix of results that criterion does not measure.
 const TOLD: &str = "result: ";
 
 type Failure = Box<dyn Error>;
@@ -72,9 +72,9 @@ fn run(arguments: Vec<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a suite, and tells what it measured.
+/// Runs a suite, and returns its part of the document.
 fn measure(suite: &str, options: &[String]) -> Result<String, Failure> {
-    // Built before, so that building is no load on what is measured.
+    // Built first, so that the build is no load on the measurement.
     let built = bench(suite).arg("--no-run").status()?;
     if !built.success() {
         return Err(format!("{suite} does not build").into());

@@ -1,4 +1,4 @@
-//! What criterion has left on the disk.
+//! The results that criterion has written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Measured {
     pub(crate) row: String,
     /// The column, where a group has several.
     pub(crate) column: Option<String>,
-    /// The median, of each element where there are several.
+    /// The median, per element where a benchmark has a throughput.
     pub(crate) nanoseconds: f64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Measured {
 pub(crate) struct Results(pub(crate) Vec<Measured>);
 
 impl Results {
-    /// What was written since then for groups whose names begin with the suite's.
+    /// Reads the results that were written since `since`, of groups whose names begin with the suite's.
     pub(crate) fn read(suite: &str, since: SystemTime) -> Result<Self, Failure> {
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
@@ -62,7 +62,7 @@ impl Results {
     }
 }
 
-/// The directories of new results.
+/// Collects the directories named `new`.
 fn collect(directory: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
     for entry in entries {
@@ -80,7 +80,7 @@ fn json(path: &Path) -> Result<Value, Failure> {
     Ok(serde_json::from_str(&fs::read_to_string(path)?)?)
 }
 
-/// A measurement from its two files, if it is one of the suite.
+/// Makes a measurement from its two files, if it belongs to the suite.
 fn one(suite: &str, about: &Value, estimates: &Value) -> Option<Measured> {
     let group = about["group_id"].as_str()?;
     if !group.starts_with(&format!("{suite}: ")) {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::results::{Measured, Results};
 
-/// The groups of which a multiple of a floor is asked, and that floor.
+/// The groups whose results are told as multiples, and their floors.
 const FLOORS: [(&str, &str); 7] = [
     ("session: TCP", ROUND_TRIP),
     ("handoff: acquire and release", WAKE_UP),
@@ -17,7 +17,7 @@ const FLOORS: [(&str, &str); 7] = [
 const WAKE_UP: &str = "wake-up of a task";
 const ROUND_TRIP: &str = "loopback TCP ping-pong";
 
-/// A table for each group.
+/// Renders a table for each group.
 pub(crate) fn render(results: &Results) -> String {
     let mut text = String::new();
     for group in results.groups() {
@@ -77,7 +77,7 @@ fn time(nanoseconds: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
-/// With no more digits than mean something.
+/// The number with three significant digits at most.
 fn three_digits(value: f64) -> String {
     match value {
         ..10.0 => format!("{value:.2}"),
