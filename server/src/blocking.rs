@@ -1,4 +1,4 @@
-//! A server for code without async: it has a thread of its own.
+//! A server for code without async, with a thread of its own.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,8 @@ use zoolet_core::Totals;
 use crate::server::{Builder, StartError};
 use crate::transport::in_process::Dialer;
 
-/// A running server with a thread of its own, which ends with it. Dropping it ends it at once;
-/// [`Server::shutdown`] lets clients take what is theirs first.
+/// A running server with a thread of its own, which ends with it. Dropping it stops it at once;
+/// [`Server::shutdown`] lets clients receive their messages first.
 ///
 /// ```
 /// use zoolet_server::blocking::Server;
@@ -25,22 +25,22 @@ use crate::transport::in_process::Dialer;
 ///
 /// # Panics
 ///
-/// To start it and to shut it down panics within async code.
+/// [`Server::start`] and [`Server::shutdown`] panic within async code.
 #[derive(Debug)]
 pub struct Server {
-    // Before the thread, on which it runs.
+    // Declared first, so that it is dropped before the thread on which it runs.
     server: crate::server::Server,
     runtime: Handle,
-    /// Dropped, it tells the thread to end.
+    /// Ends the thread when it is dropped.
     _end: oneshot::Sender<()>,
 }
 
 impl Server {
-    /// Starts a server as a builder says.
+    /// Starts the server of a builder.
     ///
     /// # Errors
     ///
-    /// As [`Builder::start`]; [`StartError::Thread`] too.
+    /// As [`Builder::start`], and [`StartError::Thread`].
     pub fn start(builder: Builder) -> Result<Self, StartError> {
         let thread = |error| StartError::Thread(error);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -53,25 +53,26 @@ impl Server {
         Ok(Self { server, runtime: handle, _end: end })
     }
 
-    /// Where it listens, with the port that was picked; `None` if it serves in process only.
+    /// The address on which it listens, with the port that was picked; `None` if it serves in-process
+    /// clients only.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.server.local_addr()
     }
 
-    /// What makes connections to it in the same process.
+    /// Makes connections to it in the same process.
     #[must_use]
     pub fn dialer(&self) -> Dialer {
         self.server.dialer()
     }
 
-    /// Numbers for monitoring: znodes, watches, sessions.
+    /// The numbers of znodes, watches and sessions.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.server.totals()
     }
 
-    /// Ends the server, as [`Server::shutdown`](crate::Server::shutdown) does.
+    /// Stops the server, as [`Server::shutdown`](crate::Server::shutdown) does.
     pub fn shutdown(self) {
         let Self { server, runtime, _end } = self;
         runtime.block_on(server.shutdown());

@@ -1,4 +1,4 @@
-//! What may be chosen about a server. The names are those of `zoo.cfg`.
+//! The configuration of a server, by the names of `zoo.cfg`.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT;
 use crate::engine::clock::WallTime;
 use crate::storage::StorageConfig;
 
-/// The choices, with ZooKeeper's defaults.
+/// The configuration of a server. The defaults are ZooKeeper's.
 ///
 /// ```
 /// use zoolet_server::Config;
@@ -20,7 +20,7 @@ use crate::storage::StorageConfig;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen; nowhere by default. Port 0 picks a free one.
+    /// The address to listen on; `None`, the default, for in-process clients only. Port 0 picks a free one.
     pub listen: Option<SocketAddr>,
     /// `tickTime`: the granularity of session expiry, in milliseconds. 3000 by default.
     pub tick_time_ms: u32,
@@ -28,33 +28,33 @@ pub struct Config {
     pub min_session_timeout_ms: Option<i32>,
     /// `maxSessionTimeout` in milliseconds; twenty ticks by default.
     pub max_session_timeout_ms: Option<i32>,
-    /// `maxClientCnxns`: the connections from one address; 0 for no limit. 60 by default.
+    /// `maxClientCnxns`: the limit of connections from one address; 0 for no limit. 60 by default.
     pub max_client_connections: usize,
-    /// `maxCnxns`: the connections in all; 0, the default, for no limit.
+    /// `maxCnxns`: the limit of connections in total; 0, the default, for no limit.
     pub max_connections: usize,
-    /// `clientPortListenBacklog`; `None`, the default, for the system's.
+    /// `clientPortListenBacklog`: how many connections the system queues; 1024 by default.
     pub listen_backlog: Option<u32>,
-    /// `jute.maxbuffer`: the longest frame from a client, in bytes. 0xfffff by default.
+    /// `jute.maxbuffer`: the limit of a frame from a client, in bytes. 0xfffff by default.
     pub frame_bytes_max: usize,
     /// `clientTcpKeepAlive`: off by default.
     pub tcp_keep_alive: bool,
-    /// `4lw.commands.whitelist`: only `srvr` by default.
+    /// `4lw.commands.whitelist`: the enabled four-letter words; only `srvr` by default.
     pub four_letter_words: FourLetterWhitelist,
     /// `enforce.auth.enabled` and `enforce.auth.schemes`: off by default.
     pub enforce_auth: EnforceAuth,
-    /// `znode.container.checkIntervalMs`: how often containers and TTL znodes are looked at.
-    /// A minute by default.
+    /// `znode.container.checkIntervalMs`: how often the server looks for due containers and TTL znodes.
+    /// One minute by default.
     pub container_check_interval: Duration,
-    /// `znode.container.maxPerMinute`: how many of them go in a minute at most. 10,000 by default.
+    /// `znode.container.maxPerMinute`: how many of them it deletes per minute at most. 10,000 by default.
     pub container_max_per_minute: u32,
-    /// `znode.container.maxNeverUsedIntervalMs`: after how long a container goes that never had a
+    /// `znode.container.maxNeverUsedIntervalMs`: the age at which it deletes a container that never had a
     /// child, in milliseconds; 0 for never. Five minutes by default.
     pub container_max_never_used_ms: i64,
-    /// Where data is kept; in memory only, the default, if nowhere.
+    /// The data directory; `None`, the default, to keep the data in memory only.
     pub storage: Option<StorageConfig>,
-    /// Where the times in a Stat come from.
+    /// The clock of the times in a Stat.
     pub wall_time: WallTime,
-    /// The choices about the state machine.
+    /// The settings of the state machine.
     pub settings: Settings,
 }
 
@@ -83,11 +83,11 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The timeouts that a session may have, in milliseconds.
+    /// The session timeouts that a client may negotiate, in milliseconds.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if the least is above the greatest, or the tick is 0.
+    /// [`ConfigError`] if the minimum is above the maximum, or the tick is 0.
     pub fn session_timeouts_ms(&self) -> Result<std::ops::RangeInclusive<i32>, ConfigError> {
         if self.tick_time_ms == 0 {
             return Err(ConfigError::NoTick);
@@ -102,11 +102,11 @@ impl Config {
         Ok(min..=max)
     }
 
-    /// Looks at what contradicts itself.
+    /// Checks that no settings contradict each other.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] names the first contradiction.
+    /// [`ConfigError`] for the first contradiction.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.session_timeouts_ms()?;
         if let EnforceAuth::Schemes(schemes) = &self.enforce_auth {
@@ -126,7 +126,7 @@ impl Config {
     }
 }
 
-/// A choice that contradicts another.
+/// Settings that contradict each other.
 ///
 /// ```
 /// use zoolet_server::{Config, ConfigError};
@@ -140,10 +140,10 @@ impl Config {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A tick of no length.
+    /// The tick is 0.
     #[error("tickTime is 0; it must be at least 1 millisecond")]
     NoTick,
-    /// The least timeout is above the greatest.
+    /// The minimum timeout is above the maximum.
     #[error("minSessionTimeout ({min} ms) is above maxSessionTimeout ({max} ms)")]
     SessionTimeouts {
         /// `minSessionTimeout`.
@@ -151,15 +151,15 @@ pub enum ConfigError {
         /// `maxSessionTimeout`.
         max: i32,
     },
-    /// Authentication is enforced, by no scheme.
+    /// Authentication is enforced without a scheme.
     #[error("enforce.auth.enabled is set, but enforce.auth.schemes names no scheme")]
     NoAuthSchemes,
-    /// Authentication is enforced by a scheme that is not there.
+    /// Authentication is enforced by a scheme that the server does not have.
     #[error("enforce.auth.schemes names {0:?}, which this server does not have")]
     UnknownAuthScheme(String),
 }
 
-/// Whether a client must authenticate before anything else.
+/// Whether a client must authenticate before its first request.
 ///
 /// ```
 /// use zoolet_server::EnforceAuth;
@@ -169,14 +169,14 @@ pub enum ConfigError {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum EnforceAuth {
-    /// It need not.
+    /// It need not authenticate.
     #[default]
     Off,
-    /// By one of these schemes.
+    /// It must authenticate by one of these schemes.
     Schemes(Vec<String>),
 }
 
-/// Which four-letter words are answered: `4lw.commands.whitelist`. `srvr` always is.
+/// The enabled four-letter words: `4lw.commands.whitelist`. `srvr` is always enabled.
 ///
 /// ```
 /// use zoolet_server::FourLetterWhitelist;
@@ -192,13 +192,13 @@ pub struct FourLetterWhitelist {
 }
 
 impl FourLetterWhitelist {
-    /// All of them.
+    /// Enables all words.
     #[must_use]
     pub fn all() -> Self {
         Self { all: true, words: BTreeSet::new() }
     }
 
-    /// Whether a word is answered.
+    /// Whether a word is enabled.
     #[must_use]
     pub fn contains(&self, word: &str) -> bool {
         self.all || word == "srvr" || self.words.contains(word)
@@ -208,7 +208,7 @@ impl FourLetterWhitelist {
 impl std::str::FromStr for FourLetterWhitelist {
     type Err = std::convert::Infallible;
 
-    /// A comma-separated list, or `*`.
+    /// Parses a comma-separated list; `*` enables all words.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let words: BTreeSet<_> =
             text.split(',').map(|word| word.trim().to_owned()).filter(|w| !w.is_empty()).collect();

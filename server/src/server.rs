@@ -1,4 +1,4 @@
-//! The handle of a running server.
+//! The handle of a running server, and its builder.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,8 +20,8 @@ use crate::storage::{StorageConfig, StorageError};
 use crate::transport::in_process::Dialer;
 use crate::transport::tcp;
 
-/// A running server. Dropping it ends it at once; [`Server::shutdown`] lets clients take what is
-/// theirs first.
+/// A running server. Dropping it stops it at once; [`Server::shutdown`] lets clients receive their
+/// messages first.
 ///
 /// ```
 /// use zoolet_server::Server;
@@ -43,38 +43,38 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with ZooKeeper's defaults, in memory, that listens nowhere.
+    /// A builder of a server with ZooKeeper's defaults, in memory, for in-process clients only.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Where it listens, with the port that was picked; `None` if it serves in process only.
+    /// The address on which it listens, with the port that was picked; `None` if it serves in-process
+    /// clients only.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr
     }
 
-    /// What makes connections to it in the same process.
+    /// Makes connections to it in the same process.
     #[must_use]
     pub fn dialer(&self) -> Dialer {
         Dialer::new(&self.engine)
     }
 
-    /// Numbers for monitoring: znodes, watches, sessions.
+    /// The numbers of znodes, watches and sessions.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.engine.look(Core::totals)
+        self.engine.inspect(Core::totals)
     }
 
-    /// Ends the server: no connection is accepted any more, every client gets what waits for it,
-    /// and its connection is closed. A client that does not take it is waited for no longer than
-    /// [`SHUTDOWN_TIMEOUT`].
+    /// Stops the server: it refuses new connections, sends the messages that wait, and closes all
+    /// connections. It waits no longer than [`SHUTDOWN_TIMEOUT`] for a client that does not read.
     ///
-    /// Sessions are not ended, as when a ZooKeeper server is stopped.
+    /// Sessions live on, as when a ZooKeeper server is stopped.
     pub async fn shutdown(self) {
         self.stop_serving();
         self.tasks.close();
-        // Each connection keeps the limit itself; this is for what does not.
+        // Each connection observes the limit itself; this is for one that does not.
         if tokio::time::timeout(2 * SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::warn!("{} connections did not end in time", self.tasks.len());
         }
@@ -82,7 +82,7 @@ impl Server {
         let _ = tokio::task::spawn_blocking(move || engine.close_journal()).await;
     }
 
-    /// Accepts no connection any more, and ends those that there are.
+    /// Refuses new connections, and ends the open ones.
     fn stop_serving(&self) {
         if let Some(hooks) = &self.engine.hooks {
             hooks.stopping();
@@ -91,9 +91,10 @@ impl Server {
         self.cancelled.cancel();
     }
 
-    /// Waits until the server can keep nothing any more, since the disk is full, say, and returns why;
-    /// for ever if it can. Nobody is served then, and nothing was acknowledged that is not kept. A
-    /// server that is started again, once the cause is gone, goes on with what is.
+    /// Waits until the server can no longer write to its data directory, for example because the disk is
+    /// full, and returns the cause. It waits forever if that does not happen. The server then serves
+    /// nobody, and every write that it acknowledged is on the disk. A server that is started again, once
+    /// the cause is removed, recovers them.
     ///
     /// # Cancellation
     ///
@@ -106,12 +107,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop_serving();
-        // The files are free for another server when this returns.
+        // Another server can use the files when this returns.
         self.engine.close_journal();
     }
 }
 
-/// How to start a server.
+/// The settings with which a server starts.
 ///
 /// ```
 /// use zoolet_server::{Config, Server};
@@ -128,15 +129,15 @@ impl Drop for Server {
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     config: Config,
-    /// What the methods of the same names say, whatever `config` says before or after.
+    /// Set by the methods of the same names; they take precedence over `config`.
     listen: Option<SocketAddr>,
     storage: Option<StorageConfig>,
     hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl Builder {
-    /// Chooses everything that may be chosen, but for what [`Builder::listen`] and
-    /// [`Builder::data_dir`] choose, before or after: that holds.
+    /// Sets the whole configuration. [`Builder::listen`] and [`Builder::data_dir`] take precedence, whether
+    /// called before or after.
     pub fn config(self, config: Config) -> Self {
         Self { config, ..self }
     }
@@ -149,25 +150,25 @@ impl Builder {
     }
 
     /// Keeps the data in a directory, in ZooKeeper's format: acknowledged writes, and the sessions with
-    /// their ephemerals, survive the server. More may be chosen in [`Config::storage`].
+    /// their ephemeral znodes, survive a restart. [`Config::storage`] has more settings.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.storage = Some(StorageConfig::at(directory));
         self
     }
 
-    /// Listens at an address; port 0 picks a free one.
+    /// Listens on an address; port 0 picks a free one.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
         self
     }
 
-    /// Starts the server, which is ready when this returns. Must be awaited within a tokio
-    /// runtime, which then drives the server.
+    /// Starts the server, which is ready when this returns. It must be awaited within a tokio runtime,
+    /// which then drives the server.
     ///
     /// # Errors
     ///
-    /// [`StartError`] if the configuration contradicts itself, the address cannot be had or the data
-    /// cannot be read.
+    /// [`StartError`] if settings contradict each other, the address is not available or the data
+    /// directory cannot be read.
     pub async fn start(mut self) -> Result<Server, StartError> {
         self.config.listen = self.listen.or(self.config.listen);
         self.config.storage = self.storage.or(self.config.storage);
@@ -191,7 +192,7 @@ impl Builder {
         tasks.spawn(ticker::run(Arc::downgrade(&engine), cancelled.clone()));
         tasks.spawn(end_on_failure(engine.durable(), Arc::downgrade(&engine), cancelled.clone()));
         if let Some(listener) = listener {
-            engine.listens_at(local_addr);
+            engine.set_local_addr(local_addr);
             let engine = Arc::clone(&engine);
             tasks.spawn(tcp::accept(listener, engine, tasks.clone(), cancelled.clone()));
         }
@@ -199,8 +200,8 @@ impl Builder {
     }
 }
 
-/// Reads what the server has kept; a thread of its own may wait for the disk, unless nothing is to wait
-/// for: so a run under a paused clock repeats.
+/// Recovers the state from the data directory. A thread of its own waits for the disk, unless the disk
+/// never waits: then no thread races tokio's paused clock, and a run repeats.
 async fn open_journal(config: &Config) -> Result<(Journal, Core), StorageError> {
     let Some(storage) = config.storage.clone() else {
         return Ok((Journal::in_memory(), Core::new(config.settings.clone())));
@@ -216,14 +217,14 @@ async fn open_journal(config: &Config) -> Result<(Journal, Core), StorageError> 
     }
 }
 
-/// Ends a server that can keep nothing any more.
+/// Stops a server that can no longer write to its data directory.
 async fn end_on_failure(durable: Durable, engine: Weak<Engine>, cancelled: CancellationToken) {
     tokio::select! {
         biased;
         () = cancelled.cancelled() => {}
         _failure = durable.failure() => {
             if let Some(engine) = engine.upgrade() {
-                engine.give_up();
+                engine.cut_all();
             }
             cancelled.cancel();
         }
@@ -245,21 +246,21 @@ async fn end_on_failure(durable: Durable, engine: Weak<Engine>, cancelled: Cance
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The configuration contradicts itself.
+    /// Settings contradict each other.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// What it has kept cannot be read, or nothing more be kept.
+    /// The data directory cannot be read or written.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The address cannot be had.
+    /// The address is not available.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where it was to listen.
+        /// The address to listen on.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// No thread can be had for a [`blocking::Server`](crate::blocking::Server).
-    #[error("no thread can be started: {0}")]
+    /// The thread of a [`blocking::Server`](crate::blocking::Server) cannot be started.
+    #[error("the server's thread cannot be started: {0}")]
     Thread(io::Error),
 }

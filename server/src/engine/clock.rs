@@ -1,7 +1,7 @@
-//! The only place that reads a clock.
+//! The only file that reads a clock.
 //!
-//! Durations come from tokio's clock, so that they pass as a test lets them pass. The wall time
-//! of znodes comes from the machine, or, in tests, from tokio's clock as well.
+//! Durations come from tokio's clock, which a test may pause. The wall time comes from the machine, or,
+//! in tests, from tokio's clock as well.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,16 +22,16 @@ pub enum WallTime {
     /// The machine's clock, with its jumps.
     #[default]
     Machine,
-    /// A start, in milliseconds since 1970, and then tokio's clock: under a paused clock TTL
-    /// znodes and times in a Stat pass as the test lets them.
+    /// A start, from which time passes by tokio's clock: under a paused clock a test also controls TTL
+    /// znodes and the times in a Stat.
     Virtual {
-        /// The wall time at the start of the server.
+        /// The wall time at the start of the server, in milliseconds since 1970.
         start_ms: i64,
     },
 }
 
 impl WallTime {
-    /// Starts at the machine's present time, and goes on with tokio's clock.
+    /// Starts at the machine's current time, and goes on by tokio's clock.
     #[must_use]
     pub fn starting_now() -> Self {
         Self::Virtual { start_ms: machine_ms() }
@@ -45,13 +45,13 @@ pub(crate) struct Clock {
     hooks: Option<Arc<dyn Hooks>>,
 }
 
-/// The present moment.
+/// The current moment.
 #[expect(clippy::disallowed_methods, reason = "this is where time enters")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Milliseconds since 1970, as the machine has them.
+/// Milliseconds since 1970, by the machine's clock.
 #[expect(clippy::disallowed_methods, reason = "this is where time enters")]
 fn machine_ms() -> i64 {
     SystemTime::now()

@@ -1,8 +1,8 @@
-//! One client's conversation: a machine that is given frames and fills an outbox.
+//! The server's end of one client's connection: it handles frames, and pushes messages to an outbox.
 //!
-//! Whatever carries the frames, a socket or a call in the same process, uses the same lines.
-//! Requests are handled one after the other, in the order of [`Connection::handle_frame`], and
-//! answered when it returns, as far as they are durable.
+//! Each transport, TCP or in process, uses this code. Requests are handled one at a time, in the order
+//! of the calls of [`Connection::receive`]. The reply is in the outbox when that returns, and leaves as
+//! soon as it is durable.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,31 +17,31 @@ use zoolet_protocol::{
 };
 
 use super::hooks::Closed;
-use super::lock::{Engine, SessionOver};
+use super::lock::{Engine, SessionEnded};
 use super::message::Message;
 use super::outbox::{Outbox, Outgoing};
 use super::registry::{Full, Liveness, Peer};
 use super::stats::{ConnectionStats, LastRequest};
 use crate::config::EnforceAuth;
 
-/// One client's conversation.
+/// The server's end of one client's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     engine: Arc<Engine>,
     pub(crate) peer: Arc<Peer>,
-    /// The session, once there is one. Held while a frame is handled, so that frames which
-    /// come from several threads are handled in some order, one by one.
+    /// The session, after the handshake. Locked while a frame is handled, so that frames from several
+    /// threads are handled one at a time.
     session: Mutex<Option<Arc<Liveness>>>,
 }
 
-/// Why a conversation cannot go on.
+/// Why the server ends a connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Hangup {
-    #[error("the first frame is no handshake: {0}")]
+    #[error("the first frame is not a handshake: {0}")]
     Handshake(DecodeError),
     #[error("a frame is too short for a request: {0}")]
     Header(DecodeError),
-    #[error("an auth or sasl request cannot be read: {0}")]
+    #[error("an auth or sasl request cannot be decoded: {0}")]
     Unreadable(DecodeError),
     #[error(
         "the client has seen zxid {seen}, the server has only reached {reached}; \
@@ -54,8 +54,8 @@ pub(crate) enum Hangup {
     AuthFailed(String),
     #[error("the client must authenticate first; enforce.auth.schemes says how")]
     AuthRequired,
-    #[error("the session is over")]
-    SessionOver,
+    #[error("the session has ended")]
+    SessionEnded,
 }
 
 /// What the server does with a request.
@@ -68,7 +68,7 @@ pub(crate) enum Treatment {
 }
 
 impl Connection {
-    /// A connection that was just made, if the limits allow it.
+    /// Opens a connection, if the limits allow it.
     pub(crate) fn open(engine: Arc<Engine>, address: Option<SocketAddr>) -> Result<Self, Full> {
         let stats = ConnectionStats::new(Arc::clone(&engine.stats), engine.clock.wall_ms());
         let id = engine.registry.next_connection();
@@ -93,22 +93,22 @@ impl Connection {
         self.session.lock().is_some()
     }
 
-    /// The client takes what was sent to it, and is not read from until it has taken more: that is
-    /// how it is heard of.
-    pub(crate) fn hear(&self) {
+    /// Extends the session as a request does. The server reads no requests of a client for which too
+    /// much waits, so the client extends its session by reading.
+    pub(crate) fn extend_session(&self) {
         if let Some(liveness) = &*self.session.lock() {
             liveness.touch(self.engine.clock.now_ms());
         }
     }
 
-    /// Whether the session was not heard of in time.
+    /// Whether the session's timeout has passed.
     pub(crate) fn is_due(&self) -> bool {
         let tick_ms = u64::from(self.engine.config.tick_time_ms);
         let now_ms = self.engine.clock.now_ms();
         self.session.lock().as_ref().is_some_and(|live| live.expires_ms(tick_ms) <= now_ms)
     }
 
-    /// All that the client has sent was read: its session ends if that was not in time.
+    /// Expires the session if its timeout has passed. The caller has read all that the client has sent.
     pub(crate) fn expire_if_due(&self) {
         let liveness = self.session.lock().clone();
         if let Some(liveness) = liveness
@@ -118,10 +118,10 @@ impl Connection {
         }
     }
 
-    /// Takes the payload of a frame that has come in: the server handles it, or hands it to its hooks.
+    /// Handles the payload of a frame that has come in, or gives it to the hooks.
     ///
-    /// After [`Closed`] the conversation is over: what waits in the outbox still leaves where ZooKeeper
-    /// sends it.
+    /// After [`Closed`] the connection ends; messages in the outbox still leave where ZooKeeper sends
+    /// them.
     #[inline]
     pub(crate) fn receive(self: &Arc<Self>, frame: Bytes) -> Result<(), Closed> {
         match &self.engine.hooks {
@@ -139,7 +139,7 @@ impl Connection {
         let mut session = self.session.lock();
         let handled = match &*session {
             Some(liveness) => self.handle_request(liveness, &frame, treatment),
-            None => self.shake_hands(&frame).map(|liveness| *session = liveness),
+            None => self.handle_handshake(&frame).map(|liveness| *session = liveness),
         };
         handled.map_err(|hangup| {
             tracing::debug!(peer = self.peer.address_text(), "connection closed: {hangup}");
@@ -153,8 +153,9 @@ impl Connection {
         })
     }
 
-    /// The handshake: a new session, or one that lives. Returns nothing if it is refused.
-    fn shake_hands(&self, frame: &Bytes) -> Result<Option<Arc<Liveness>>, Hangup> {
+    /// Creates a session or re-attaches the client to a live one. Returns `None` if it refuses the
+    /// handshake.
+    fn handle_handshake(&self, frame: &Bytes) -> Result<Option<Arc<Liveness>>, Hangup> {
         let request: ConnectRequest = decode_all(frame).map_err(Hangup::Handshake)?;
         let reached = self.engine.last_zxid();
         if request.last_zxid_seen > reached {
@@ -178,19 +179,19 @@ impl Connection {
             let header = RequestHeader { xid: Xid(0), op: OpCode::CREATE_SESSION };
             let received_ms = self.engine.clock.now_ms();
             self.engine.stats.count(header.op);
-            let liveness = self.engine.begin_session(&self.peer, timeout_ms, welcome);
-            self.count_answer(header, self.engine.last_zxid(), received_ms);
+            let liveness = self.engine.create_session(&self.peer, timeout_ms, welcome);
+            self.count_reply(header, self.engine.last_zxid(), received_ms);
             return Ok(Some(liveness));
         }
-        let is_proven = request.password == Password::of(request.session);
+        let has_password = request.password == Password::of(request.session);
         let liveness =
-            self.engine.take_up_session(request.session, &self.peer, is_proven, timeout_ms);
+            self.engine.reattach_session(request.session, &self.peer, has_password, timeout_ms);
         let message = match &liveness {
             Some(liveness) => welcome(liveness.session),
             None => Message::Connected(ConnectResponse::refused(read_only)),
         };
-        // That a session has ended may not be durable yet.
-        self.send(self.engine.last_zxid(), message);
+        // The end of a session may not be durable yet, so its refusal waits for the last transaction.
+        self.engine.send(&self.peer, |zxid| Outgoing { after: zxid, message });
         if liveness.is_none() {
             self.peer.outbox.finish();
         }
@@ -227,68 +228,63 @@ impl Connection {
         };
         let Ok(zxid) = outcome else {
             self.engine.stats.stale_requests_dropped.add(1);
-            return Err(Hangup::SessionOver);
+            return Err(Hangup::SessionEnded);
         };
         if !is_auth {
-            self.count_answer(header, zxid, received_ms);
+            self.count_reply(header, zxid, received_ms);
         }
         Ok(())
     }
 
-    /// Answers a request and returns the zxid of the answer.
+    /// Carries out a request and replies. Returns the zxid of the reply.
     fn carry_out(
         &self,
         requester: &Requester,
         request: Request,
-    ) -> Result<Result<Zxid, SessionOver>, Hangup> {
+    ) -> Result<Result<Zxid, SessionEnded>, Hangup> {
         let engine = &self.engine;
         if let Request::Write(Write::Multi(_)) | Request::Read(Read::MultiRead(_)) = &request
-            && let Some(body) = engine.look(|core| core.stumble(&request, requester))
+            && let Some(body) = engine.inspect(|core| core.stumble(&request, requester))
         {
-            let zxid = engine.last_zxid();
-            self.reply(requester.xid, zxid, ErrorCode::MARSHALLING_ERROR, body);
-            return Ok(Ok(zxid));
+            return Ok(Ok(self.reply(requester.xid, ErrorCode::MARSHALLING_ERROR, body)));
         }
         Ok(match request {
             Request::Read(read) => engine.read(&self.peer, requester, &read),
             Request::Watch(watch) => engine.watch(&self.peer, requester, &watch),
-            // Since 3.9.3 a check stands in a multi only.
+            // Since 3.9.3 a check is valid in a multi only.
             Request::Write(Write::Op(MultiOp::Check(_))) => {
                 return Err(self.unknown(requester.xid, OpCode::CHECK));
             }
             Request::Write(write) => engine.write(&self.peer, requester, &write),
-            Request::Session(session) => self.about_connection(requester, session)?,
+            Request::Session(session) => self.carry_out_session(requester, session)?,
             Request::Unknown { op, .. } => return Err(self.unknown(requester.xid, op)),
         })
     }
 
-    fn about_connection(
+    /// Carries out a request that concerns the connection rather than the tree.
+    fn carry_out_session(
         &self,
         requester: &Requester,
         request: Session,
-    ) -> Result<Result<Zxid, SessionOver>, Hangup> {
+    ) -> Result<Result<Zxid, SessionEnded>, Hangup> {
         match request {
             Session::Ping => {
-                let zxid = self.engine.last_zxid();
-                // The xid of a ping is what it is, whatever the client sent.
-                self.reply(Xid::PING, zxid, ErrorCode::OK, Response::Empty);
-                Ok(Ok(zxid))
+                // The reply has the xid of a ping, whatever xid the client sent.
+                Ok(Ok(self.reply(Xid::PING, ErrorCode::OK, Response::Empty)))
             }
             Session::WhoAmI => {
-                let zxid = self.engine.last_zxid();
                 let infos = Response::WhoAmI(requester.identities.client_infos());
-                self.reply(requester.xid, zxid, ErrorCode::OK, infos);
-                Ok(Ok(zxid))
+                Ok(Ok(self.reply(requester.xid, ErrorCode::OK, infos)))
             }
             Session::Auth(auth) => {
                 self.authenticate(requester, &auth)?;
                 Ok(Ok(Zxid::ZERO))
             }
-            // The original looks at the length of the token before anything else.
+            // ZooKeeper reads the length of the token first.
             Session::Sasl(None) => Err(Hangup::AuthFailed("a null token".to_owned())),
             Session::Sasl(Some(_)) => {
-                // Without a SASL configuration a null token ends the exchange well.
-                self.reply(requester.xid, Zxid::ZERO, ErrorCode::OK, Response::Token(None));
+                // Without a SASL configuration ZooKeeper replies with a null token, which means success.
+                self.reply_at(Zxid::ZERO, requester.xid, ErrorCode::OK, Response::Token(None));
                 Ok(Ok(Zxid::ZERO))
             }
         }
@@ -301,19 +297,20 @@ impl Connection {
         match authenticate(scheme, credentials, &requester.identities, settings) {
             Ok(identities) => {
                 self.peer.identify(identities);
-                self.reply(requester.xid, Zxid::ZERO, ErrorCode::OK, Response::Empty);
+                self.reply_at(Zxid::ZERO, requester.xid, ErrorCode::OK, Response::Empty);
                 Ok(())
             }
             Err(refused) => {
                 self.engine.stats.auth_failed.add(1);
                 tracing::warn!(peer = self.peer.address_text(), "authentication failed: {refused}");
-                self.reply(requester.xid, Zxid::ZERO, ErrorCode::AUTH_FAILED, Response::Empty);
+                let code = ErrorCode::AUTH_FAILED;
+                self.reply_at(Zxid::ZERO, requester.xid, code, Response::Empty);
                 Err(Hangup::AuthFailed(refused.to_string()))
             }
         }
     }
 
-    /// With enforced authentication nothing is answered before it, pings included.
+    /// With enforced authentication the server refuses every request before it, pings included.
     fn check_enforced_auth(
         &self,
         header: RequestHeader,
@@ -326,85 +323,83 @@ impl Connection {
             return Ok(());
         }
         let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
-        self.reply(header.xid, Zxid::ZERO, code, Response::Empty);
+        self.reply_at(Zxid::ZERO, header.xid, code, Response::Empty);
         Err(Hangup::AuthRequired)
     }
 
-    /// Answers an operation that is not known; the connection ends with it.
+    /// Replies to an unknown operation, with which ZooKeeper ends the connection.
     fn unknown(&self, xid: Xid, op: OpCode) -> Hangup {
-        self.reply(xid, Zxid::NONE, ErrorCode::UNIMPLEMENTED, Response::Empty);
+        self.reply_at(Zxid::NONE, xid, ErrorCode::UNIMPLEMENTED, Response::Empty);
         Hangup::UnknownOperation(op)
     }
 
-    /// Answers a request with an error code; a write takes a zxid.
+    /// Refuses a request with an error code; a write takes a zxid.
     fn refuse(
         &self,
         requester: &Requester,
         request: &Request,
         code: ErrorCode,
-    ) -> Result<Zxid, SessionOver> {
+    ) -> Result<Zxid, SessionEnded> {
         if matches!(request, Request::Write(_)) {
             return self.engine.refuse(&self.peer, requester, code);
         }
-        let zxid = self.engine.last_zxid();
-        self.reply(requester.xid, zxid, code, Response::Empty);
-        Ok(zxid)
+        Ok(self.reply(requester.xid, code, Response::Empty))
     }
 
-    /// Answers a body that cannot be decoded. That of a multi takes a zxid; that of a multiRead
-    /// of writes has an empty list of results beside the error.
+    /// Refuses a request whose body cannot be decoded. A multi takes a zxid. A multiRead that contains
+    /// writes gets an empty list of results beside the error.
     fn refuse_unreadable(
         &self,
         requester: &Requester,
         header: RequestHeader,
         error: DecodeError,
-    ) -> Result<Zxid, SessionOver> {
+    ) -> Result<Zxid, SessionEnded> {
         tracing::debug!(
             peer = self.peer.address_text(),
             operation = %header.op,
-            "request cannot be read: {error}"
+            "request cannot be decoded: {error}"
         );
         let code = ErrorCode::MARSHALLING_ERROR;
         if header.op == OpCode::MULTI {
             return self.engine.refuse(&self.peer, requester, code);
         }
-        let zxid = self.engine.last_zxid();
         let response = match error.fault {
             DecodeFault::WriteInMultiRead => Response::Multi(Vec::new()),
             _ => Response::Empty,
         };
-        self.reply(header.xid, zxid, code, response);
-        Ok(zxid)
+        Ok(self.reply(header.xid, code, response))
     }
 
-    fn reply(&self, xid: Xid, zxid: Zxid, err: ErrorCode, response: Response) {
-        self.send(zxid, Message::Reply(ReplyHeader { xid, zxid, err }, response));
+    /// Replies with the last zxid, which it returns.
+    fn reply(&self, xid: Xid, err: ErrorCode, response: Response) -> Zxid {
+        self.engine.send(&self.peer, |zxid| {
+            let message = Message::Reply(ReplyHeader { xid, zxid, err }, response);
+            Outgoing { after: zxid, message }
+        })
     }
 
-    /// Sends what no change depends on, outside the lock.
-    fn send(&self, after: Zxid, message: Message) {
-        self.peer.stats.message_sent();
-        if let Some(waker) = self.peer.push(Outgoing { after, message }) {
-            waker.wake();
-        }
+    /// Replies with a zxid that is no transaction's, as ZooKeeper does where it does not reach the state.
+    fn reply_at(&self, zxid: Zxid, xid: Xid, err: ErrorCode, response: Response) {
+        let message = Message::Reply(ReplyHeader { xid, zxid, err }, response);
+        self.engine.send(&self.peer, |_| Outgoing { after: zxid, message });
     }
 
-    fn count_answer(&self, header: RequestHeader, zxid: Zxid, received_ms: u64) {
-        let answered_ms = self.engine.clock.now_ms();
+    fn count_reply(&self, header: RequestHeader, zxid: Zxid, received_ms: u64) {
+        let replied_ms = self.engine.clock.now_ms();
         let last = LastRequest {
             op: header.op,
             xid: header.xid,
             zxid,
-            answered_ms,
-            latency_ms: answered_ms.saturating_sub(received_ms),
+            replied_ms,
+            latency_ms: replied_ms.saturating_sub(received_ms),
         };
-        self.peer.stats.answered(&last);
+        self.peer.stats.replied(&last);
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         self.engine.stats.connections_dropped.add(1);
-        self.engine.forget(&self.peer);
+        self.engine.close_connection(&self.peer);
     }
 }

@@ -96,7 +96,7 @@ impl HookedServer for Engine {
     }
 
     fn inspect(&self, inspect: &mut dyn FnMut(&Core)) {
-        self.look(inspect);
+        Self::inspect(self, inspect);
     }
 
     fn since_start(&self) -> Duration {

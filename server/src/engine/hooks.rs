@@ -249,7 +249,7 @@ pub struct ConnectionInfo {
 /// /// Refuses every request after the handshake.
 /// fn refuse_all(connection: &dyn HookedConnection, frame: Bytes) -> Result<(), Closed> {
 ///     match connection.is_established() {
-///         true => connection.refuse(frame, ErrorCode::SYSTEM_ERROR),
+///         true => connection.refuse(frame, ErrorCode::NO_AUTH),
 ///         false => connection.handle(frame),
 ///     }
 /// }

@@ -1,4 +1,5 @@
-//! Where decisions are kept, in their order: appended under the lock, and durable later.
+//! The log of transactions, as the engine uses it: a transaction is appended under the lock, and durable
+//! later.
 
 use std::io;
 
@@ -12,19 +13,19 @@ use crate::storage::mark::MarkFile;
 use crate::storage::recovery::{self, Recovered};
 use crate::storage::{Durability, StorageConfig, StorageError, snapshot_file};
 
-/// Keeps decisions.
+/// Appends transactions to the log and takes snapshots; in memory only it does neither.
 #[derive(Debug)]
 pub(crate) struct Journal {
     durable: Durable,
     /// The last transaction that was appended.
     last: Zxid,
-    /// How many logs ended with what a crash had left when this was opened.
+    /// The number of logs that ended with an incomplete record when this was opened.
     tails_cut: u64,
-    /// Nothing if nothing is kept, or no more.
+    /// `None` in memory only, or once it is closed.
     log: Option<Log>,
 }
 
-/// What is counted of a log.
+/// The log, and when it is due for a snapshot.
 #[derive(Debug)]
 struct Log {
     commits: Commits,
@@ -34,21 +35,21 @@ struct Log {
     /// Since the last snapshot.
     txns: u64,
     bytes: u64,
-    /// Of the present log.
+    /// Of the current log.
     bytes_of_log: u64,
 }
 
 impl Journal {
-    /// A journal that keeps nothing.
+    /// A journal without a log.
     pub(crate) fn in_memory() -> Self {
         Self { durable: Durable::always(), last: Zxid::ZERO, tails_cut: 0, log: None }
     }
 
-    /// Reads what is kept, and keeps what comes.
+    /// Recovers the state from the data directory, and opens its log.
     ///
     /// # Errors
     ///
-    /// [`StorageError`] if it cannot be read, or not be written to.
+    /// [`StorageError`] if the directory cannot be read or written.
     pub(crate) fn open(
         config: &StorageConfig,
         settings: &Settings,
@@ -113,7 +114,7 @@ impl Journal {
         self.durable.clone()
     }
 
-    /// Appends a decision, before it is carried out.
+    /// Appends a transaction, before it is applied.
     pub(crate) fn append(&mut self, txn: &Txn) {
         assert!(txn.zxid > self.last, "{} is appended after {}", txn.zxid, self.last);
         self.last = txn.zxid;
@@ -128,14 +129,14 @@ impl Journal {
         }
     }
 
-    /// Whether so much was appended that a snapshot should be taken.
+    /// Whether enough was appended for the next snapshot.
     pub(crate) fn wants_snapshot(&self) -> bool {
         let is_due = |log: &Log| log.txns >= log.snap_count || log.bytes >= log.snap_bytes;
         self.log.as_ref().is_some_and(is_due)
     }
 
-    /// Keeps a snapshot of everything that was appended, so that older logs are not needed. The next
-    /// decision begins a new log.
+    /// Writes a snapshot of all that was appended, after which older logs are not needed. The next
+    /// transaction begins a new log.
     pub(crate) fn take_snapshot(&mut self, frozen: Frozen) {
         let Some(log) = &mut self.log else { return };
         assert_eq!(frozen.zxid, self.last, "a snapshot is taken of what was appended");
@@ -144,9 +145,9 @@ impl Journal {
         (log.txns, log.bytes) = (0, 0);
     }
 
-    /// Keeps nothing more: what is appended from now on is never durable. Dropping what is returned
-    /// waits until everything is written that was appended before, and must not be done under the lock:
-    /// who is woken by that may come for it.
+    /// Closes the log: transactions that are appended from now on never become durable. Dropping the
+    /// returned value waits until all that was appended before is written. It must not be dropped under
+    /// the lock, because the tasks that this wakes may take the lock.
     pub(crate) fn close(&mut self) -> Option<impl Drop + use<>> {
         self.log.take().map(|log| log.commits)
     }

@@ -14,6 +14,7 @@ use zoolet_protocol::Zxid;
 
 use super::hooks::{Admission, Hooks};
 use super::message::Message;
+use super::state::LockHeld;
 use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX, REQUESTS_PER_TURN};
 use crate::storage::durable::Durable;
 
@@ -109,7 +110,11 @@ impl Outbox {
     ///
     /// At the limits, or with a message that is too long for a frame, the connection is cut instead, and
     /// [`Overflow`] says why.
-    pub(crate) fn push(&self, mut outgoing: Outgoing) -> Result<Option<Waker>, Overflow> {
+    pub(super) fn push(
+        &self,
+        _held: LockHeld<'_>,
+        mut outgoing: Outgoing,
+    ) -> Result<Option<Waker>, Overflow> {
         outgoing.assert_covers_its_message();
         let mut inner = self.inner.lock();
         if inner.end != End::Open {
@@ -349,42 +354,43 @@ mod tests {
         Outbox::new(ConnectionId(1), Durable::always(), None)
     }
 
-    fn event() -> Outgoing {
-        Outgoing { after: Zxid(1), message: Message::Event(Bytes::from_static(b"event")) }
+    fn push_event(outbox: &Outbox) -> Result<Option<Waker>, Overflow> {
+        let message = Message::Event(Bytes::from_static(b"event"));
+        outbox.push(LockHeld::NO_ENGINE, Outgoing { after: Zxid(1), message })
     }
 
     #[test]
-    fn a_client_that_never_reads_is_cut_off_at_the_limit() {
+    fn a_connection_is_cut_when_its_client_never_reads() {
         let outbox = empty();
         for _ in 0..OUTBOX_MESSAGES_MAX {
-            assert!(outbox.push(event()).is_ok());
+            assert!(push_event(&outbox).is_ok());
         }
-        let overflow = outbox.push(event()).unwrap_err();
+        let overflow = push_event(&outbox).unwrap_err();
         assert_eq!(overflow.messages, OUTBOX_MESSAGES_MAX + 1);
         assert!(!outbox.is_open());
         assert_eq!(outbox.waiting_messages(), 0);
     }
 
     #[test]
-    fn what_waits_leaves_before_the_end_unless_it_is_cut() {
+    fn waiting_messages_leave_before_the_end_unless_the_connection_is_cut() {
         let outbox = empty();
-        assert!(outbox.push(event()).is_ok());
+        assert!(push_event(&outbox).is_ok());
         outbox.finish();
         let (taken, goes_on) = outbox.take_all(1_000);
         assert_eq!((taken.len(), goes_on), (1, false));
 
         let outbox = empty();
-        assert!(outbox.push(event()).is_ok());
+        assert!(push_event(&outbox).is_ok());
         outbox.cut();
         let (taken, goes_on) = outbox.take_all(1_000);
         assert_eq!((taken.len(), goes_on), (0, false));
     }
 
     #[test]
-    fn no_more_is_taken_than_there_is_room_for() {
+    fn taking_stops_when_the_room_is_used_up() {
         let outbox = empty();
         for _ in 0..3 {
-            assert!(outbox.push(event()).is_ok());
+            assert!(push_event(&outbox).is_ok());
         }
         assert_eq!(outbox.take_all(0).0.len(), 0);
         let (taken, goes_on) = outbox.take_all(6);

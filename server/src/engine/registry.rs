@@ -1,7 +1,8 @@
-//! Who is connected, and which sessions live.
+//! The open connections and the live sessions.
 //!
-//! These maps are touched on every frame by many tasks and have no invariant across their keys,
-//! so they stand outside the engine's lock.
+//! Many tasks use these maps at once: every event looks up the connection that receives it. There is no
+//! invariant across their keys, so they are outside the engine's lock. A request needs none of them,
+//! because its connection holds its [`Peer`] and its [`Liveness`] itself.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,17 +16,18 @@ use zoolet_core::{ConnectionId, Identities};
 use zoolet_protocol::SessionId;
 
 use super::outbox::{Outbox, Outgoing};
+use super::state::LockHeld;
 use super::stats::ConnectionStats;
 
-/// A connection as others see it.
+/// A connection, as the rest of the engine uses it.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) id: ConnectionId,
-    /// Where it comes from; nothing in process.
+    /// The client's address; `None` in process.
     pub(crate) address: Option<SocketAddr>,
     pub(crate) outbox: Outbox,
     identities: Mutex<Identities>,
-    /// How many others its changes have woken, since this was last asked for.
+    /// The number of receivers that its writes have woken.
     woken: AtomicUsize,
     pub(crate) stats: ConnectionStats,
 }
@@ -42,14 +44,14 @@ impl Peer {
         Self { id, address, outbox, identities, woken: AtomicUsize::new(0), stats }
     }
 
-    /// A change of this client wakes so many others.
-    pub(crate) fn wakes(&self, others: usize) {
+    /// Counts the receivers that a write of this client has woken.
+    pub(super) fn count_woken(&self, others: usize) {
         if others > 0 {
             self.woken.fetch_add(others, Ordering::Relaxed);
         }
     }
 
-    /// How many others its changes have woken since the last call.
+    /// The number of receivers that its writes have woken since the last call.
     pub(crate) fn take_woken(&self) -> usize {
         match self.woken.load(Ordering::Relaxed) {
             0 => 0,
@@ -70,9 +72,10 @@ impl Peer {
         self.address.map_or_else(|| "in-process".to_owned(), |address| address.to_string())
     }
 
-    /// Adds a message to the client's outbox. The caller wakes the returned waker.
-    pub(crate) fn push(&self, outgoing: Outgoing) -> Option<Waker> {
-        match self.outbox.push(outgoing) {
+    /// Adds a message to the client's outbox. The caller wakes the returned waker when it has released
+    /// the lock.
+    pub(super) fn push(&self, held: LockHeld<'_>, outgoing: Outgoing) -> Option<Waker> {
+        match self.outbox.push(held, outgoing) {
             Ok(receiver) => receiver,
             Err(overflow) => {
                 tracing::warn!(peer = self.address_text(), "connection cut: {overflow}");
@@ -82,13 +85,13 @@ impl Peer {
     }
 }
 
-/// A session as the clock sees it.
+/// When a session was last heard of, and the connection that serves it.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     pub(crate) session: SessionId,
-    /// The timeout that its present connection negotiated.
+    /// The timeout that its current connection negotiated, in milliseconds.
     timeout_ms: AtomicI32,
-    /// When it was last heard of, in milliseconds of the server's clock.
+    /// When its client last sent a request, in milliseconds of the server's clock.
     last_heard_ms: AtomicU64,
     /// The connection that serves it, if one does.
     connection: Mutex<Option<Arc<Peer>>>,
@@ -104,7 +107,7 @@ impl Liveness {
         }
     }
 
-    /// The session was heard of: any request of its does that.
+    /// Notes that the client has sent something: any request extends its session.
     pub(crate) fn touch(&self, now_ms: u64) {
         self.last_heard_ms.fetch_max(now_ms, Ordering::Relaxed);
     }
@@ -117,14 +120,15 @@ impl Liveness {
         self.timeout_ms.load(Ordering::Relaxed)
     }
 
-    /// When it expires: at the first tick after its timeout, as in ZooKeeper's `ExpiryQueue`.
+    /// When it expires: at the first tick after its timeout, as in ZooKeeper's `ExpiryQueue`. In
+    /// milliseconds of the server's clock.
     pub(crate) fn expires_ms(&self, tick_ms: u64) -> u64 {
         let timeout_ms = u64::try_from(self.timeout_ms()).unwrap_or(0);
         let due_ms = self.last_heard_ms.load(Ordering::Relaxed).saturating_add(timeout_ms);
         (due_ms / tick_ms + 1).saturating_mul(tick_ms)
     }
 
-    /// Makes `peer` the connection that serves it, and returns the one that did.
+    /// Makes `peer` its connection, and returns the previous one.
     pub(crate) fn attach(&self, peer: Arc<Peer>) -> Option<Arc<Peer>> {
         self.connection.lock().replace(peer)
     }
@@ -143,12 +147,12 @@ impl Liveness {
         is_requested
     }
 
-    /// The connection that serves it, which no longer does.
+    /// Takes its connection away.
     pub(crate) fn detach(&self) -> Option<Arc<Peer>> {
         self.connection.lock().take()
     }
 
-    /// The connection is gone, if it still was this one.
+    /// Takes its connection away if it is this one.
     pub(crate) fn detach_if(&self, id: ConnectionId) {
         let mut connection = self.connection.lock();
         if connection.as_ref().is_some_and(|peer| peer.id == id) {
@@ -157,19 +161,19 @@ impl Liveness {
     }
 }
 
-/// All connections and all live sessions.
+/// The open connections and the live sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     peers: DashMap<ConnectionId, Arc<Peer>>,
     sessions: DashMap<SessionId, Arc<Liveness>>,
     per_address: DashMap<IpAddr, usize>,
-    /// The connections in `peers`: counted apart, so that the limit holds for connections that come at
-    /// the same time.
+    /// The number of connections in `peers`, counted separately so that the limit also holds for
+    /// connections that are opened at the same time.
     peer_count: AtomicUsize,
     last_connection: AtomicU64,
 }
 
-/// Why a connection is not taken.
+/// Why a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Full {
     #[error("{0} connections from this address; maxClientCnxns sets the limit")]
@@ -183,7 +187,7 @@ impl Registry {
         ConnectionId(self.last_connection.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Adds a connection, if the limits allow one more; 0 is no limit.
+    /// Adds a connection if the limits allow one more; 0 means no limit.
     pub(crate) fn admit(
         &self,
         peer: &Arc<Peer>,
@@ -226,7 +230,7 @@ impl Registry {
         self.peers.get(&id).map(|peer| Arc::clone(&peer))
     }
 
-    /// All connections, in the order in which they came.
+    /// All connections, in the order in which they were opened.
     pub(crate) fn peers(&self) -> Vec<Arc<Peer>> {
         let mut peers: Vec<_> = self.peers.iter().map(|peer| Arc::clone(&peer)).collect();
         peers.sort_unstable_by_key(|peer| peer.id);
@@ -249,12 +253,12 @@ impl Registry {
         self.sessions.remove(&session).map(|(_, liveness)| liveness)
     }
 
-    /// Whether a live session is such a one.
-    pub(crate) fn any_session(&self, is_such: impl Fn(&Liveness) -> bool) -> bool {
-        self.sessions.iter().any(|entry| is_such(&entry))
+    /// Whether `matches` accepts any live session.
+    pub(crate) fn any_session(&self, matches: impl Fn(&Liveness) -> bool) -> bool {
+        self.sessions.iter().any(|entry| matches(&entry))
     }
 
-    /// All live sessions, in order.
+    /// All live sessions, in the order of their ids.
     pub(crate) fn sessions(&self) -> Vec<Arc<Liveness>> {
         let mut sessions: Vec<_> = self.sessions.iter().map(|entry| Arc::clone(&entry)).collect();
         sessions.sort_unstable_by_key(|liveness| liveness.session);
@@ -280,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_connections_holds_for_those_that_come_at_once() {
+    fn the_connection_limit_holds_for_connections_opened_at_the_same_time() {
         for _ in 0..300 {
             let registry = Registry::default();
             let start = Barrier::new(2 * MAX);

@@ -1,7 +1,7 @@
-//! What is counted: by the server and by each connection.
+//! The counters of the server and of each connection.
 //!
-//! Counters only grow until an administrator resets them. They are read one by one, so that a
-//! listing may show a request that is counted in one and not yet in the other.
+//! Counters only grow until an administrator resets them. They are read one at a time, so a report may
+//! show a request that is counted in one counter and not yet in another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ impl Counter {
     }
 }
 
-/// Request latencies in milliseconds: least, greatest, and what an average needs.
+/// Request latencies in milliseconds: minimum, maximum, count and sum.
 #[derive(Debug)]
 pub(crate) struct Latency {
     count: Counter,
@@ -49,7 +49,7 @@ impl Default for Latency {
 impl Latency {
     pub(crate) fn record(&self, ms: u64) {
         self.count.add(1);
-        // Mostly nothing changes, and to look is cheaper than to write what other cores have.
+        // Mostly nothing changes, and a load is cheaper than a write to a shared cache line.
         if ms > 0 {
             self.sum_ms.add(ms);
         }
@@ -61,7 +61,7 @@ impl Latency {
         }
     }
 
-    /// Least, average and greatest; all 0 when nothing was recorded.
+    /// Minimum, average and maximum; all 0 if nothing was recorded.
     pub(crate) fn summary_ms(&self) -> (u64, f64, u64) {
         let count = self.count.value();
         if count == 0 {
@@ -71,7 +71,7 @@ impl Latency {
         (self.min_ms.load(Ordering::Relaxed), average, self.max_ms.load(Ordering::Relaxed))
     }
 
-    /// How many were recorded, and their sum.
+    /// The number of recorded latencies, and their sum.
     pub(crate) fn count_and_sum_ms(&self) -> (u64, u64) {
         (self.count.value(), self.sum_ms.value())
     }
@@ -84,7 +84,7 @@ impl Latency {
     }
 }
 
-/// The operations that are counted one by one, under the names of ZooKeeper's metrics.
+/// The operations that have counters of their own, under the names of ZooKeeper's metrics.
 pub(crate) const COUNTED_OPERATIONS: [(&str, &[OpCode]); 23] = [
     ("add_watch", &[OpCode::ADD_WATCH]),
     ("check", &[OpCode::CHECK]),
@@ -111,7 +111,7 @@ pub(crate) const COUNTED_OPERATIONS: [(&str, &[OpCode]); 23] = [
     ("who_am_i", &[OpCode::WHO_AM_I]),
 ];
 
-/// Where each operation is counted, by its code.
+/// The index of each operation's counter, by the operation's code.
 const COUNTED_AT: [Option<u8>; 128] = {
     let mut counted_at = [None; 128];
     let mut index = 0;
@@ -129,7 +129,8 @@ const COUNTED_AT: [Option<u8>; 128] = {
     counted_at
 };
 
-/// Where an operation is counted. Those that begin and end a session have codes below zero.
+/// The index of an operation's counter. The operations that create and close a session have negative
+/// codes.
 fn counted_at(op: OpCode) -> Option<usize> {
     match usize::try_from(op.0) {
         Ok(code) => COUNTED_AT.get(code).copied().flatten().map(usize::from),
@@ -137,7 +138,7 @@ fn counted_at(op: OpCode) -> Option<usize> {
     }
 }
 
-/// What the server counts.
+/// The counters of the server.
 #[derive(Debug, Default)]
 pub(crate) struct ServerStats {
     pub(crate) received: Counter,
@@ -157,7 +158,7 @@ pub(crate) struct ServerStats {
     pub(crate) stale_requests_dropped: Counter,
     pub(crate) watches_fired: [Counter; 4],
     pub(crate) containers_swept: Counter,
-    /// Logs whose end a crash had left unfinished, and which were cut at the start.
+    /// The logs with an incomplete end, left by a crash, that the start has cut.
     pub(crate) log_tails_cut: Counter,
     operations: [Counter; COUNTED_OPERATIONS.len()],
 }
@@ -170,13 +171,13 @@ impl ServerStats {
         }
     }
 
-    /// How often each operation was asked for, under its metric's name.
+    /// The number of requests for each operation, under its metric's name.
     pub(crate) fn operations(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let names = COUNTED_OPERATIONS.iter().map(|(name, _)| *name);
         names.zip(self.operations.iter().map(Counter::value))
     }
 
-    /// What `srst` resets.
+    /// Resets what the word `srst` resets.
     pub(crate) fn reset(&self) {
         self.received.reset();
         self.sent.reset();
@@ -184,10 +185,10 @@ impl ServerStats {
     }
 }
 
-/// What a connection counts.
+/// The counters of a connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionStats {
-    /// When it came, in milliseconds since 1970.
+    /// When it was opened, in milliseconds since 1970.
     pub(crate) established_ms: i64,
     pub(crate) received: Counter,
     pub(crate) sent: Counter,
@@ -195,7 +196,7 @@ pub(crate) struct ConnectionStats {
     session: AtomicI64,
     timeout_ms: AtomicU64,
     last: Last,
-    /// The server's counters, into which everything is counted as well.
+    /// The server's counters, which count everything as well.
     pub(crate) server: Arc<ServerStats>,
 }
 
@@ -205,19 +206,18 @@ pub(crate) struct LastRequest {
     pub(crate) op: OpCode,
     pub(crate) xid: Xid,
     pub(crate) zxid: Zxid,
-    /// When it was answered, in milliseconds since the server's start.
-    pub(crate) answered_ms: u64,
+    /// When the server replied, in milliseconds since its start.
+    pub(crate) replied_ms: u64,
     pub(crate) latency_ms: u64,
 }
 
-/// A [`LastRequest`], written with each request: field by field, so that whoever lists it may see
-/// some of one request and some of the next.
+/// A [`LastRequest`] that each request overwrites field by field, so a report may mix two requests.
 #[derive(Debug)]
 struct Last {
     op: AtomicI32,
     xid: AtomicI32,
     zxid: AtomicI64,
-    answered_ms: AtomicU64,
+    replied_ms: AtomicU64,
     latency_ms: AtomicU64,
 }
 
@@ -227,7 +227,7 @@ impl Default for Last {
             op: AtomicI32::new(OpCode::NOTIFICATION.0),
             xid: AtomicI32::new(-1),
             zxid: AtomicI64::new(-1),
-            answered_ms: AtomicU64::new(0),
+            replied_ms: AtomicU64::new(0),
             latency_ms: AtomicU64::new(0),
         }
     }
@@ -238,7 +238,7 @@ impl Last {
         self.op.store(last.op.0, Ordering::Relaxed);
         self.xid.store(last.xid.0, Ordering::Relaxed);
         self.zxid.store(last.zxid.0, Ordering::Relaxed);
-        self.answered_ms.store(last.answered_ms, Ordering::Relaxed);
+        self.replied_ms.store(last.replied_ms, Ordering::Relaxed);
         self.latency_ms.store(last.latency_ms, Ordering::Relaxed);
     }
 
@@ -247,7 +247,7 @@ impl Last {
             op: OpCode(self.op.load(Ordering::Relaxed)),
             xid: Xid(self.xid.load(Ordering::Relaxed)),
             zxid: Zxid(self.zxid.load(Ordering::Relaxed)),
-            answered_ms: self.answered_ms.load(Ordering::Relaxed),
+            replied_ms: self.replied_ms.load(Ordering::Relaxed),
             latency_ms: self.latency_ms.load(Ordering::Relaxed),
         }
     }
@@ -267,21 +267,21 @@ impl ConnectionStats {
         }
     }
 
-    /// A frame came in.
+    /// Counts a frame that came in.
     pub(crate) fn frame_received(&self, bytes: usize) {
         self.received.add(1);
         self.server.received.add(1);
         self.server.bytes_received.add(4 + bytes as u64);
     }
 
-    /// A message was queued for the client.
+    /// Counts a message that enters the outbox.
     pub(crate) fn message_sent(&self) {
         self.sent.add(1);
         self.server.sent.add(1);
     }
 
-    /// A request was answered.
-    pub(crate) fn answered(&self, last: &LastRequest) {
+    /// Counts a request that was carried out.
+    pub(crate) fn replied(&self, last: &LastRequest) {
         self.latency.record(last.latency_ms);
         self.server.latency.record(last.latency_ms);
         if is_update(last.op) {
@@ -306,16 +306,16 @@ impl ConnectionStats {
         self.timeout_ms.load(Ordering::Relaxed)
     }
 
-    /// When the last request was answered, in milliseconds since the server's start.
-    pub(crate) fn last_answered_ms(&self) -> u64 {
-        self.last.answered_ms.load(Ordering::Relaxed)
+    /// When the server last replied, in milliseconds since its start.
+    pub(crate) fn last_replied_ms(&self) -> u64 {
+        self.last.replied_ms.load(Ordering::Relaxed)
     }
 
     pub(crate) fn last(&self) -> LastRequest {
         self.last.load()
     }
 
-    /// What `crst` resets.
+    /// Resets what the word `crst` resets.
     pub(crate) fn reset(&self) {
         self.received.reset();
         self.sent.reset();
@@ -340,7 +340,7 @@ fn is_update(op: OpCode) -> bool {
     )
 }
 
-/// The four letters under which `cons` shows an operation (`FinalRequestProcessor.lastOp`).
+/// The four letters by which the word `cons` shows an operation (`FinalRequestProcessor.lastOp`).
 pub(crate) fn four_letters(op: OpCode) -> &'static str {
     match op {
         OpCode::CREATE_SESSION => "SESS",

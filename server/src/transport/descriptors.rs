@@ -1,7 +1,7 @@
 //! How many file descriptors the process may open, and which of them connections may take.
 //!
-//! Each connection takes a descriptor, and so does each file. A server whose connections have taken
-//! them all can begin no log and no snapshot, and must end. So the last ones are kept for files.
+//! Each connection takes a file descriptor, and so does each file. A server whose connections have taken
+//! all of them can begin no log and no snapshot, and must stop. So the last descriptors are kept for files.
 
 use std::io;
 #[cfg(unix)]
@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[cfg(unix)]
 use crate::limits::DESCRIPTORS_KEPT;
 
-/// What Apple's systems take at most, whatever limit they tell (`OPEN_MAX`).
+/// The most that Apple's systems accept, whatever limit they report (`OPEN_MAX`).
 #[cfg(unix)]
 const APPLE_DESCRIPTORS_MAX: u64 = 10_240;
 
@@ -57,12 +57,12 @@ pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Whether a socket has one of the descriptors that are kept for files. The system gives out the
-/// lowest number that is free, so all below that of a new socket are taken.
+/// Whether a new socket has one of the descriptors that are kept for files. The system gives out the
+/// lowest free number, so all numbers below it are in use.
 #[cfg(unix)]
 pub(crate) fn is_kept_for_files(socket: &impl AsRawFd) -> bool {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return false };
-    // A process with few descriptors keeps a quarter of them.
+    // With a low limit a quarter of the descriptors is kept.
     let kept = DESCRIPTORS_KEPT.min(limit / 4);
     u64::try_from(socket.as_raw_fd()).is_ok_and(|number| number >= limit - kept)
 }

@@ -1,12 +1,12 @@
-//! The four-letter words: an administrator's questions, asked in place of a handshake and
-//! answered as text (`org.apache.zookeeper.server.command`).
+//! The four-letter words: commands of an administrator, sent in place of a handshake and answered with
+//! text (`org.apache.zookeeper.server.command`).
 //!
-//! The texts have ZooKeeper's form, because programs read them. What only a Java machine or files on
-//! disk could tell is left out or empty.
+//! The texts have ZooKeeper's format, because programs parse them. Values that exist only in a Java
+//! virtual machine are left out or empty.
 
 //!
-//! What may be long is made by a thread of its own, in slices that let go of the lock, and written
-//! while the rest is made.
+//! A thread of its own makes each long report, in slices between which it releases the engine's lock.
+//! The connection's task writes each chunk while the thread makes the next.
 
 mod chunks;
 mod connections;
@@ -28,14 +28,14 @@ use crate::engine::lock::Engine;
 use crate::engine::registry::Peer;
 use crate::limits::{REPORT_TIMEOUT, SESSIONLESS_TIMEOUT};
 
-/// The version that is told to those who ask: programs read from it what the server can do.
+/// The version in reports: programs conclude from it what the server supports.
 pub(crate) const VERSION: &str =
     concat!("3.9.4-zoolet-", env!("CARGO_PKG_VERSION"), ", built on 2026-11-20 00:00 UTC");
 
-/// The trace mask that ZooKeeper starts with; nothing is traced by it here.
+/// The trace mask with which ZooKeeper starts. It has no effect here.
 const DEFAULT_TRACE_MASK: i64 = 306;
 
-/// A word that is known.
+/// A known word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word(&'static str);
 
@@ -45,16 +45,16 @@ const WORDS: [&str; 18] = [
     "wchp", "mntr", "isro", "hash", "gtmk", "stmk",
 ];
 
-/// The words whose answers grow with what the server holds.
+/// The words whose reports grow with the number of connections, sessions or watches.
 const LONG_WORDS: [&str; 6] = ["cons", "dump", "mntr", "stat", "wchc", "wchp"];
 
-/// What telnet sends when it is closed; ZooKeeper knows it as a word that is never answered.
+/// What telnet sends when it is closed; ZooKeeper treats it as a word that is never on the whitelist.
 const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
 const TELNET_CLOSE_NAME: &str = "telnet close";
 
 impl Word {
-    /// The word that these bytes are; as the length of a frame they would be far too large.
+    /// The word that these bytes spell. As the length of a frame they would be far too large.
     pub(crate) fn from_bytes(bytes: [u8; 4]) -> Option<Self> {
         if bytes == TELNET_CLOSE {
             return Some(Self(TELNET_CLOSE_NAME));
@@ -63,8 +63,8 @@ impl Word {
     }
 }
 
-/// Answers a word; the connection ends with it. `asker` is among the connections that are listed
-/// and counted, as in ZooKeeper.
+/// Answers a word, after which the connection ends. The connection itself, `asker`, is listed and counted
+/// in the report, as in ZooKeeper.
 pub(crate) async fn answer(
     stream: &mut TcpStream,
     input: &mut BytesMut,
@@ -84,7 +84,7 @@ pub(crate) async fn answer(
         }
     } else if LONG_WORDS.contains(&word.0) {
         let report = write_report(stream, word, engine, asker.id);
-        return tell(word, tokio::time::timeout(REPORT_TIMEOUT, report).await);
+        return log_failure(word, tokio::time::timeout(REPORT_TIMEOUT, report).await);
     } else {
         text(word, engine)
     };
@@ -93,41 +93,43 @@ pub(crate) async fn answer(
         stream.write_all(text.as_bytes()).await?;
         stream.shutdown().await
     };
-    tell(word, tokio::time::timeout(SESSIONLESS_TIMEOUT, write).await);
+    log_failure(word, tokio::time::timeout(SESSIONLESS_TIMEOUT, write).await);
 }
 
-/// Tells how the writing of an answer ended, if not well.
-fn tell(word: Word, written: Result<io::Result<()>, Elapsed>) {
+/// Logs that an answer could not be written.
+fn log_failure(word: Word, written: Result<io::Result<()>, Elapsed>) {
     match written {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(word = word.0, "the answer was not taken: {error}"),
-        Err(_) => tracing::debug!(word = word.0, "the answer was not taken in time"),
+        Ok(Err(error)) => {
+            tracing::debug!(word = word.0, "the client did not read the answer: {error}")
+        }
+        Err(_) => tracing::debug!(word = word.0, "the client did not read the answer in time"),
     }
 }
 
-/// Has a thread make a report, and writes what it has made.
+/// Lets a thread make a report, and writes its chunks.
 async fn write_report(
     stream: &mut TcpStream,
     word: Word,
     engine: &Arc<Engine>,
     asker: ConnectionId,
 ) -> io::Result<()> {
-    let line = Arc::clone(&engine.reports).acquire_owned().await;
+    let permit = Arc::clone(&engine.reports).acquire_owned().await;
     engine.stats.sent.add(1);
-    let (mut chunks, mut made) = chunks::channel();
+    let (mut chunks, mut receiver) = chunks::channel();
     let reporting = Arc::clone(engine);
     tokio::task::spawn_blocking(move || {
-        // Once nobody reads it any more, it is not made either.
+        // It fails when the client has closed the connection, and the thread ends.
         let _ = report(word, &reporting, asker, &mut chunks).and_then(|()| chunks.flush());
-        drop(line);
+        drop(permit);
     });
-    while let Some(chunk) = made.recv().await {
+    while let Some(chunk) = receiver.recv().await {
         stream.write_all(chunk.as_bytes()).await?;
     }
     stream.shutdown().await
 }
 
-/// Makes the answer to one of [`LONG_WORDS`].
+/// Makes the report for one of [`LONG_WORDS`].
 fn report(word: Word, engine: &Engine, asker: ConnectionId, out: &mut Chunks) -> fmt::Result {
     match word.0 {
         "stat" => {
@@ -147,7 +149,7 @@ fn report(word: Word, engine: &Engine, asker: ConnectionId, out: &mut Chunks) ->
     }
 }
 
-/// The mask that follows `stmk`.
+/// Reads the mask that follows `stmk`.
 async fn trace_mask(stream: &mut TcpStream, input: &mut BytesMut) -> Option<i64> {
     let read = async {
         while input.len() < 12 {

@@ -1,7 +1,7 @@
-//! Clients in the same process: no socket, no pipe, no task.
+//! Connections of clients in the same process: no socket, no pipe, no task.
 //!
-//! A request is handled on the thread that sends it, and its reply waits in the outbox when the
-//! call returns. An event that another client causes wakes the receiving side, and nothing else.
+//! The server handles a request on the thread that sends it, and the reply is in the outbox when the call
+//! returns. An event that another client causes wakes the receiving side.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -16,8 +16,8 @@ use crate::engine::outbox::Taken;
 
 /// Makes connections to a server in the same process. Clones reach the same server.
 ///
-/// It does not keep the server alive: once that is dropped or shut down, connections are refused, and
-/// the clients that it connected close at once.
+/// It does not keep the server alive: when the server is dropped or shut down, new connections are
+/// refused and the connected clients close at once.
 ///
 /// ```
 /// use zoolet_protocol::Dial;
@@ -44,7 +44,8 @@ impl Dialer {
 
     fn connect(&self) -> io::Result<Box<dyn Transport>> {
         let refused = |reason: String| io::Error::new(io::ErrorKind::ConnectionRefused, reason);
-        let engine = self.engine.upgrade().ok_or_else(|| refused("the server is gone".into()))?;
+        let engine =
+            self.engine.upgrade().ok_or_else(|| refused("the server was dropped".into()))?;
         if engine.is_shut_down() {
             return Err(refused("the server is shut down".into()));
         }
@@ -68,10 +69,10 @@ impl Dial for Dialer {
     }
 }
 
-/// The client's end of a connection in the same process.
+/// The client's end of an in-process connection.
 struct LocalTransport {
     connection: Arc<Connection>,
-    /// Knows the limit of a frame, which holds as over TCP.
+    /// Checks the limit of a frame, as over TCP.
     codec: FrameCodec,
 }
 
@@ -90,7 +91,7 @@ impl Transport for LocalTransport {
         }
         if let Err(error) = self.codec.check_frame(&frame) {
             tracing::warn!("connection closed: {error}");
-            // What was answered before the bad frame can still be received.
+            // The client still receives the replies to earlier frames.
             self.connection.peer.outbox.finish();
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! What waits to be written to a socket: small messages one behind the other in a buffer, and long
-//! parts of messages where they are.
+//! The bytes that wait to be written to a socket: small messages in one buffer, and long parts of
+//! messages, which are shared instead of copied.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use crate::engine::message::Message;
 /// Encoded bytes in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
-    /// What comes before the buffer, if something long does.
+    /// What comes before the buffer: long parts, and the buffers between them.
     parts: VecDeque<Bytes>,
     parts_bytes: usize,
     buffer: BytesMut,
 }
 
 impl Output {
-    /// Appends a message with its length before it.
+    /// Appends a message, with its length before it.
     pub(crate) fn put(&mut self, message: &Message) {
         let length = message.encoded_len();
         let prefix = i32::try_from(length).expect("a longer message is not pushed");

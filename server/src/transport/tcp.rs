@@ -1,9 +1,9 @@
-//! Clients over TCP: a listener, and for each connection one task that drives it.
+//! Connections over TCP: a listener, and one task for each connection.
 //!
-//! A turn reads what the socket has, handles the requests in it, and writes what came of them, so
-//! that many requests cost two system calls. A client that asks faster than it reads is not read
-//! from until it has read. A turn ends after some requests and some time, and whose turn took long
-//! has the next one in line with others like it.
+//! In a turn the task reads what the socket has, handles the requests in it, and writes the replies, so
+//! that many requests cost two system calls. It reads no requests while too many bytes wait for the
+//! client. A turn ends after a number of requests and a time. A connection whose turn took long waits for
+//! its next one in a queue with others like it.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -29,22 +29,25 @@ use crate::transport::descriptors::is_kept_for_files;
 use crate::transport::four_letter::{self, Word};
 use crate::transport::output::Output;
 
-/// What the system keeps of connections that were not accepted yet, unless told otherwise.
+/// The connections that the system queues before they are accepted, unless the configuration says
+/// otherwise.
 const DEFAULT_BACKLOG: u32 = 1_024;
 
-/// So many others are told of a change before the client that made it has its answer: who waits for
-/// a lock has more need to hurry than who releases it. More than these would keep it waiting.
+/// If a write wakes at most so many other clients they are served before the client that wrote gets its
+/// reply: the next owner of a lock is in more of a hurry than the client that released it. More would
+/// delay the reply too long.
 const TOLD_FIRST_MAX: usize = 4;
 
-/// After a longer frame the clock is looked at: some such requests do not note when they are answered.
+/// After a longer frame the task reads the clock, because not every such request notes when the server
+/// replied.
 const LONG_FRAME_BYTES: usize = 4 << 10;
 
-/// Listens at an address; port 0 picks a free one.
+/// Listens on an address; port 0 picks a free one.
 pub(crate) fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A server that is restarted must not wait for the old connections to time out.
+    // A restarted server need not wait until its old connections have timed out.
     socket.set_reuseaddr(true)?;
-    // Accepted connections inherit it.
+    // Accepted connections inherit the option.
     socket.set_keepalive(config.tcp_keep_alive)?;
     socket.bind(address)?;
     socket.listen(config.listen_backlog.unwrap_or(DEFAULT_BACKLOG))
@@ -70,7 +73,7 @@ pub(crate) async fn accept(
                 tokio::time::sleep(ACCEPT_RETRY).await;
             }
             Ok((stream, address)) => {
-                // On a socket for both families an IPv4 client has an address of IPv6.
+                // On a dual-stack socket an IPv4 client has a mapped IPv6 address.
                 let address = SocketAddr::new(address.ip().to_canonical(), address.port());
                 tasks.spawn(serve(stream, address, Arc::clone(&engine), cancelled.clone()));
             }
@@ -89,7 +92,7 @@ async fn serve(
     engine: Arc<Engine>,
     cancelled: CancellationToken,
 ) {
-    // An answer is not held back to be sent with the next.
+    // Replies are not delayed to be sent together with later ones.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(peer = %address, "socket options: {error}");
     }
@@ -140,22 +143,22 @@ async fn serve(
         address,
     };
     let result = driver.run(cancelled).await;
-    engine.forget_watches(&connection.peer).await;
+    engine.remove_watches(&connection.peer).await;
     match result {
         Ok(()) => tracing::debug!(peer = %address, "disconnected"),
         Err(error) => tracing::debug!(peer = %address, "disconnected: {error}"),
     }
 }
 
-/// What a connection begins with.
+/// How a connection begins.
 enum Beginning {
     Frames,
     Word(Word),
-    /// Nothing, for too long.
+    /// The client has sent nothing for too long.
     Idle,
 }
 
-/// Reads the first four bytes: a word, or the length of a frame.
+/// Reads the first four bytes: a four-letter word, or the length of a frame.
 async fn begin(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<Beginning> {
     let first = async {
         while input.len() < 4 {
@@ -169,37 +172,37 @@ async fn begin(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<Begin
     tokio::time::timeout(SESSIONLESS_TIMEOUT, first).await.unwrap_or(Ok(Beginning::Idle))
 }
 
-/// Drives a connection from a socket.
+/// Drives a connection from its socket.
 struct Driver {
     stream: TcpStream,
     input: BytesMut,
     output: Output,
-    /// More than a little has been in the output since it was empty.
+    /// Whether the output has grown beyond [`BUFFER_BYTES_KEPT`] since it was last freed.
     has_grown: bool,
-    /// The last turn took long.
+    /// Whether the last turn took long.
     is_dear: bool,
     connection: Arc<Connection>,
     engine: Arc<Engine>,
     address: SocketAddr,
 }
 
-/// What made a turn.
+/// What the task waits for between turns.
 enum Turn {
     /// Bytes came in; 0 at the end of the stream.
     Read(usize),
     /// Bytes went out.
     Wrote,
-    /// The outbox has something, or is over.
+    /// The outbox has a message, or the connection has ended.
     Outgoing(Taken),
-    /// No handshake in time.
+    /// The client sent no handshake in time.
     Idle,
     /// The server shuts down.
     Shutdown,
 }
 
-/// Whether the conversation goes on.
+/// Whether the connection goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Conversation {
+enum Progress {
     GoesOn,
     Over,
 }
@@ -219,10 +222,10 @@ impl Driver {
                 }
             }
             if self.output.is_empty() && std::mem::take(&mut self.has_grown) {
-                // What one long answer took is not kept for the life of the connection.
+                // The memory of one long reply is not kept for the life of the connection.
                 self.output = Output::default();
             }
-            // Looked at once: the disk may catch up at any time, and whoever is paused for it waits for that.
+            // Read once: the disk may catch up at any time, and a connection that pauses for it waits for that.
             let is_behind = self.engine.is_behind();
             let is_held = self.connection.peer.outbox.is_frozen();
             let is_full = self.has_much_waiting();
@@ -243,10 +246,10 @@ impl Driver {
                 }
                 taken = std::future::poll_fn(|cx| peer.outbox.poll_take(cx)),
                     if waiting < WRITE_BYTES => Turn::Outgoing(taken),
-                // A client that does not read is noticed to be cut off all the same.
+                // The end of the connection of a client that does not read is noticed as well.
                 taken = std::future::poll_fn(|cx| peer.outbox.poll_end(cx)),
                     if waiting >= WRITE_BYTES => Turn::Outgoing(taken),
-                // Others have their turn before more requests of this client are handled.
+                // Other clients get their turn before more requests of this client are handled.
                 () = tokio::task::yield_now(), if has_more && !is_paused => continue,
                 read = reader.read_buf(&mut self.input), if !has_more && !is_paused => {
                     Turn::Read(read?)
@@ -258,18 +261,18 @@ impl Driver {
             match turn {
                 Turn::Read(0) => return Ok(()),
                 Turn::Read(_) => has_more = true,
-                Turn::Wrote if is_full => self.connection.hear(),
+                Turn::Wrote if is_full => self.connection.extend_session(),
                 Turn::Wrote => {}
                 Turn::Outgoing(Taken::Message(message)) => {
                     self.output.put(&message);
-                    if self.encode_waiting() == Conversation::Over {
+                    if self.encode_waiting() == Progress::Over {
                         return self.close().await;
                     }
                     if self.write_now()? > 0 && is_full {
-                        self.connection.hear();
+                        self.connection.extend_session();
                     }
                 }
-                Turn::Outgoing(Taken::ReadInput) => match self.look(&codec)? {
+                Turn::Outgoing(Taken::ReadInput) => match self.read_or_expire(&codec)? {
                     Some(may_have_more) => has_more = may_have_more,
                     None => return Ok(()),
                 },
@@ -282,60 +285,59 @@ impl Driver {
         }
     }
 
-    /// Handles requests that were read and writes what came of them, and tells whether more requests
-    /// may be there; `None` if the conversation is over.
+    /// Handles requests that were read and writes their replies. Returns whether more requests may have
+    /// been read; `None` if the connection has ended.
     async fn take_turn(
         &mut self,
         codec: &FrameCodec,
         cancelled: &CancellationToken,
     ) -> io::Result<Option<bool>> {
         let engine = Arc::clone(&self.engine);
-        let line = match self.is_dear {
+        let permit = match self.is_dear {
             true => cancelled.run_until_cancelled(engine.dear_turns.acquire()).await,
             false => None,
         };
-        // Answers to its own requests need not wake this task: it looks for them itself, below.
+        // Replies to its own requests need not wake this task: it takes them itself, below.
         drop(self.connection.peer.outbox.take_receiver());
         let has_more = self.handle_frames(codec);
-        drop(line);
+        drop(permit);
         if (1..=TOLD_FIRST_MAX).contains(&self.connection.peer.take_woken()) {
             tokio::task::yield_now().await;
         }
-        if self.encode_waiting() == Conversation::Over {
+        if self.encode_waiting() == Progress::Over {
             return Ok(None);
         }
         self.write_now()?;
         Ok(Some(has_more))
     }
 
-    /// Whether no more requests are handled for now.
+    /// Whether no requests are handled for now.
     fn is_paused(&self) -> bool {
         self.connection.peer.outbox.is_frozen()
             || self.engine.is_behind()
             || self.has_much_waiting()
     }
 
-    /// Whether so much waits for the client that no more is read from it.
+    /// Whether so many bytes wait for the client that no more is read from it.
     fn has_much_waiting(&self) -> bool {
         self.output.len() + self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
     }
 
-    /// Looks for input that nobody has read, since it seems that the session was not heard of in time,
-    /// and ends the session if there is none. Tells that requests may be there; `None` at the end of the
-    /// stream.
-    fn look(&mut self, codec: &FrameCodec) -> io::Result<Option<bool>> {
+    /// The session's timeout seems to have passed: reads the socket, and expires the session if the client
+    /// has sent nothing. Returns that requests may have been read; `None` at the end of the stream.
+    fn read_or_expire(&mut self, codec: &FrameCodec) -> io::Result<Option<bool>> {
         let outbox = &self.connection.peer.outbox;
         if self.engine.is_behind() || outbox.waits_for_disk() {
-            // The client is not to blame, and cannot be read from: the ticker asks again.
+            // The disk delays the client, from which nothing is read meanwhile. The ticker asks again.
             return Ok(Some(true));
         }
         let mut unread = [0; READ_BYTES];
-        // Whoever takes nothing of what waits for it is not heard of either.
+        // A client that does not read its messages does not extend its session by sending more.
         while !self.has_much_waiting() && self.connection.peer.outbox.is_open() {
             if self.handle_frames(codec) || !self.connection.is_due() {
                 return Ok(Some(true));
             }
-            // The socket itself is asked: the runtime may not have been told yet of what has come.
+            // Read from the socket itself: the runtime may not know yet what has come in.
             let socket = SockRef::from(&self.stream);
             match (&*socket).read(&mut unread) {
                 Ok(0) => return Ok(None),
@@ -348,7 +350,8 @@ impl Driver {
         Ok(Some(true))
     }
 
-    /// Handles the frames that are there, and tells whether more of them may be.
+    /// Handles the frames that were read, up to the limits of a turn. Returns whether more of them may be
+    /// left.
     fn handle_frames(&mut self, codec: &FrameCodec) -> bool {
         let begin_ms = self.engine.clock.now_ms();
         let mut took_ms = 0;
@@ -372,17 +375,17 @@ impl Driver {
                     if self.connection.receive(frame).is_err() {
                         return false;
                     }
-                    // A short request was answered when it is done, and that is noted anyway.
+                    // Each short request notes when the server replied.
                     let now_ms = match is_long {
                         true => self.engine.clock.now_ms(),
-                        false => self.connection.peer.stats.last_answered_ms(),
+                        false => self.connection.peer.stats.last_replied_ms(),
                     };
                     took_ms = now_ms.saturating_sub(begin_ms);
                 }
                 Ok(None) => return false,
                 Err(error) => {
                     tracing::warn!(peer = %self.address, "connection closed: {error}");
-                    // What was answered before the bad frame still leaves.
+                    // Replies to earlier frames still leave.
                     self.connection.peer.outbox.finish();
                     return false;
                 }
@@ -391,19 +394,17 @@ impl Driver {
         true
     }
 
-    /// Encodes what may leave, up to about [`WRITE_BYTES`], and tells whether the conversation goes
-    /// on.
-    fn encode_waiting(&mut self) -> Conversation {
+    /// Encodes the messages that may leave, up to about [`WRITE_BYTES`].
+    fn encode_waiting(&mut self) -> Progress {
         let room = WRITE_BYTES.saturating_sub(self.output.len());
         let (taken, goes_on) = self.connection.peer.outbox.take_all(room);
         for message in taken {
             self.output.put(&message);
         }
-        if goes_on { Conversation::GoesOn } else { Conversation::Over }
+        if goes_on { Progress::GoesOn } else { Progress::Over }
     }
 
-    /// Writes what the socket takes at once, without waiting for it, and returns how many bytes that
-    /// were.
+    /// Writes what the socket takes without waiting, and returns the number of bytes.
     fn write_now(&mut self) -> io::Result<usize> {
         self.has_grown |= self.output.len() > BUFFER_BYTES_KEPT;
         let before = self.output.len();
@@ -417,18 +418,18 @@ impl Driver {
         Ok(before - self.output.len())
     }
 
-    /// Ends the conversation: what may leave does, within a limit of time.
+    /// Ends the connection. Messages that may leave do so within [`SHUTDOWN_TIMEOUT`].
     async fn close(mut self) -> io::Result<()> {
         self.connection.peer.outbox.finish();
         let flush = async {
             loop {
-                let conversation = self.encode_waiting();
+                let progress = self.encode_waiting();
                 self.stream.write_all_buf(&mut self.output).await?;
-                if conversation == Conversation::Over {
+                if progress == Progress::Over {
                     break;
                 }
                 let outbox = &self.connection.peer.outbox;
-                // What is not durable yet leaves when it is.
+                // The other messages leave when they are durable.
                 match std::future::poll_fn(|context| outbox.poll_take(context)).await {
                     Taken::Message(message) => self.output.put(&message),
                     Taken::ReadInput => {}
@@ -438,7 +439,7 @@ impl Driver {
             self.stream.shutdown().await
         };
         let flushed = tokio::time::timeout(SHUTDOWN_TIMEOUT, flush).await.unwrap_or_else(|_| {
-            tracing::warn!(peer = %self.address, "what waited for the client was not taken in time");
+            tracing::warn!(peer = %self.address, "the client did not read its last messages in time");
             Err(io::ErrorKind::TimedOut.into())
         });
         if flushed.is_ok() {
@@ -447,8 +448,8 @@ impl Driver {
         flushed
     }
 
-    /// Reads on for a moment after the last byte was written: a socket that is closed with bytes
-    /// unread takes back what it has sent.
+    /// Reads on for a moment after the last byte was written: closing a socket with unread bytes resets
+    /// the connection, and the client would lose what was sent.
     async fn linger(&mut self) {
         let discard = async {
             loop {
@@ -479,14 +480,14 @@ mod tests {
     use crate::engine::journal::Journal;
     use crate::engine::ticker;
 
-    /// A server whose ticker is called by the test, and a client with a session of six seconds.
-    struct Stage {
+    /// A server whose ticker the test calls, and a client with a session timeout of six seconds.
+    struct Fixture {
         engine: Arc<Engine>,
         client: TcpStream,
         session: SessionId,
     }
 
-    impl Stage {
+    impl Fixture {
         async fn new() -> Self {
             let config = Config::default();
             let core = Core::new(config.settings.clone());
@@ -506,8 +507,8 @@ mod tests {
             Self { engine, client, session: answer.session }
         }
 
-        fn lives(&self) -> bool {
-            self.engine.look(|core| core.has_session(self.session))
+        fn has_session(&self) -> bool {
+            self.engine.inspect(|core| core.has_session(self.session))
         }
 
         /// Lets the connection's task run.
@@ -531,27 +532,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_client_has_sent_is_read_before_its_session_expires() {
-        let stage = Stage::new().await;
+    async fn unread_input_is_read_before_the_session_expires() {
+        let fixture = Fixture::new().await;
         for _ in 0..3 {
             advance(Duration::from_secs(9)).await;
-            // The connection's task is not scheduled before the session's time is over.
-            stage.client.try_write(&ping()).unwrap();
-            ticker::tick(&stage.engine);
-            assert!(stage.lives(), "its ping may be in the socket");
-            stage.schedule().await;
-            assert!(stage.lives(), "its ping was in the socket");
+            // The connection's task is not scheduled before the session's timeout has passed.
+            fixture.client.try_write(&ping()).unwrap();
+            ticker::tick(&fixture.engine);
+            assert!(fixture.has_session(), "its ping may be in the socket");
+            fixture.schedule().await;
+            assert!(fixture.has_session(), "its ping was in the socket");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_has_sent_nothing_does_not_live_longer_for_being_asked() {
-        let stage = Stage::new().await;
+    async fn a_session_without_unread_input_expires_on_time() {
+        let fixture = Fixture::new().await;
         advance(Duration::from_secs(9)).await;
-        // Part of a frame is no sign of life.
-        stage.client.try_write(&ping()[..6]).unwrap();
-        ticker::tick(&stage.engine);
-        stage.schedule().await;
-        assert!(!stage.lives());
+        // Part of a frame does not extend the session.
+        fixture.client.try_write(&ping()[..6]).unwrap();
+        ticker::tick(&fixture.engine);
+        fixture.schedule().await;
+        assert!(!fixture.has_session());
     }
 }

@@ -1,4 +1,4 @@
-//! The text of a report on its way from the thread that makes it to the socket.
+//! Passes the text of a report from the thread that makes it to the task that writes it.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use tokio::sync::mpsc::{Receiver, Sender, channel as bounded};
 
 use crate::limits::REPORT_CHUNK_BYTES;
 
-/// A report that is being made: text is gathered and handed on piece by piece. Whoever makes it waits
-/// while the client does not read, and is told by an error when the client has gone.
+/// A report that is being made. It passes its text on in chunks, and blocks while the client does not
+/// read. Writing to it fails when the client has closed the connection.
 pub(super) struct Chunks {
     gathered: String,
     sender: Sender<String>,
 }
 
-/// Where a report is made, and where it comes out. One chunk waits while one is written.
+/// A report and the receiver of its chunks. One chunk waits while another is written.
 pub(super) fn channel() -> (Chunks, Receiver<String>) {
     let (sender, receiver) = bounded(1);
     (Chunks { gathered: String::new(), sender }, receiver)
 }
 
 impl Chunks {
-    /// Hands on what is gathered.
+    /// Passes the gathered text on.
     pub(super) fn flush(&mut self) -> fmt::Result {
         let chunk = std::mem::take(&mut self.gathered);
         self.sender.blocking_send(chunk).map_err(|_| fmt::Error)

@@ -1,4 +1,4 @@
-//! One line for each connection, as `stat` and `cons` have them (`NIOServerCnxn.dumpConnectionInfo`).
+//! One line for each connection, as in `stat` and `cons` (`NIOServerCnxn.dumpConnectionInfo`).
 
 use std::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::engine::lock::Engine;
 use crate::engine::registry::Peer;
 use crate::engine::stats::four_letters;
 
-/// The bits of a selector's interest: read, and write while something waits.
+/// The interest bits of a Java selector: read, and write while messages wait.
 const INTEREST_READ: u8 = 1;
 const INTEREST_WRITE: u8 = 4;
 
@@ -40,7 +40,7 @@ pub(super) fn full(engine: &Engine, asker: ConnectionId, out: &mut impl Write) -
         write!(
             line,
             ",lzxid={},lresp={},llat={},minlat={least},avglat={},maxlat={greatest}",
-            last.zxid, last.answered_ms, last.latency_ms, average as u64,
+            last.zxid, last.replied_ms, last.latency_ms, average as u64,
         )
     })
 }
@@ -54,7 +54,7 @@ fn lines<W: Write>(
     for peer in engine.registry.peers() {
         let waits = peer.outbox.waiting_messages();
         let interest = match waits {
-            // Nothing more is read from the connection that asks.
+            // The server reads nothing more from the connection that sent the word.
             _ if peer.id == asker => 0,
             0 => INTEREST_READ,
             _ => INTEREST_READ | INTEREST_WRITE,

@@ -1,6 +1,6 @@
-//! `mntr`: what monitoring reads, one `zk_key<TAB>value` a line, under ZooKeeper's names.
+//! `mntr`: the metrics, one `zk_key<TAB>value` a line, under ZooKeeper's names.
 //!
-//! A name that stands for something this server does not have, a follower say, is left out.
+//! Metrics of an ensemble, such as the number of followers, are left out.
 
 use std::fmt::{Display, Write};
 
@@ -27,7 +27,7 @@ impl Lines {
         let _ = writeln!(self.0, "zk_{key}\t{value}");
     }
 
-    /// A summary: average, least, greatest, count and sum.
+    /// A summary: average, minimum, maximum, count and sum.
     fn summary(&mut self, name: &str, latency: &Latency) {
         let (least, average, greatest) = latency.summary_ms();
         self.put(&format!("avg_{name}"), double(average));
@@ -41,7 +41,7 @@ impl Lines {
 
 fn gauges(lines: &mut Lines, engine: &Engine) {
     let stats = &engine.stats;
-    let totals = engine.look(zoolet_core::Core::totals);
+    let totals = engine.inspect(zoolet_core::Core::totals);
     let (least, average, greatest) = stats.latency.summary_ms();
     lines.put("avg_latency", double(average));
     lines.put("max_latency", greatest);
@@ -63,7 +63,7 @@ fn gauges(lines: &mut Lines, engine: &Engine) {
     }
     lines.put("auth_failed_count", stats.auth_failed.value());
     for (name, [count_limit, count, bytes_limit, bytes]) in
-        engine.look(zoolet_core::Core::top_level_quotas)
+        engine.inspect(zoolet_core::Core::top_level_quotas)
     {
         lines.put(&format!("{name}_quota_count_limit_per_namespace"), count_limit);
         lines.put(&format!("{name}_quota_count_usage_per_namespace"), count);
@@ -88,7 +88,7 @@ fn counters(lines: &mut Lines, engine: &Engine) {
         lines.put(&format!("sum_node_{kind}_watch_count"), counter.value());
     }
     lines.put("container_deleted_count", stats.containers_swept.value());
-    // Of this server alone: the original cuts without a word.
+    // ZooKeeper has no such metric: it cuts an incomplete log without reporting it.
     lines.put("log_tails_cut", stats.log_tails_cut.value());
 }
 
@@ -106,7 +106,7 @@ fn latencies(lines: &mut Lines, engine: &Engine) {
     lines.summary("updatelatency", &engine.stats.update_latency);
 }
 
-/// The file descriptors that are open and that may be, where the system tells.
+/// The open file descriptors and their limit, where the system tells them.
 fn file_descriptors() -> Option<(usize, u64)> {
     let open = std::fs::read_dir("/proc/self/fd").ok()?.count();
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;

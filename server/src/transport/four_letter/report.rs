@@ -1,4 +1,4 @@
-//! The answers that tell of the server as a whole.
+//! The reports about the server as a whole.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -18,11 +18,11 @@ pub(super) fn server(engine: &Engine) -> String {
     format!("Zookeeper version: {VERSION}\n{}", numbers(engine))
 }
 
-/// What `srvr` and `stat` have in common.
+/// The part that `srvr` and `stat` have in common.
 pub(super) fn numbers(engine: &Engine) -> String {
     let stats = &engine.stats;
     let (least, average, greatest) = stats.latency.summary_ms();
-    let (zxid, znodes) = engine.look(|core| (core.last_zxid(), core.totals().znodes));
+    let (zxid, znodes) = engine.inspect(|core| (core.last_zxid(), core.totals().znodes));
     format!(
         "Latency min/avg/max: {least}/{}/{greatest}\nReceived: {}\nSent: {}\nConnections: {}\n\
          Outstanding: 0\nZxid: {zxid}\nMode: standalone\nNode count: {znodes}\n",
@@ -60,7 +60,7 @@ pub(super) fn directories(engine: &Engine) -> String {
     format!("datadir_size: {data}\nlogdir_size: {logs}\n")
 }
 
-/// Where snapshots and logs are, and their bytes; nothing if they are nowhere.
+/// The directories of snapshots and logs, and their sizes in bytes; `None` in memory only.
 fn directory_sizes(engine: &Engine) -> [(String, u64); 2] {
     match &engine.config.storage {
         Some(storage) => Directory::of(storage)
@@ -70,10 +70,10 @@ fn directory_sizes(engine: &Engine) -> [(String, u64); 2] {
     }
 }
 
-/// `envi`: what there is of it without a Java machine.
+/// `envi`, without the properties of a Java virtual machine.
 pub(super) fn environment() -> String {
     let home = std::env::var("HOME").unwrap_or_default();
-    // In Java's words.
+    // By Java's names.
     let (os, arch) = match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => ("Linux", "amd64"),
         ("linux", arch) => ("Linux", arch),
@@ -96,7 +96,7 @@ pub(super) fn environment() -> String {
     )
 }
 
-/// `dump`: sessions by when they expire, ephemerals by session, connections.
+/// `dump`: the sessions by expiry time, the ephemeral znodes by session, and the connections.
 pub(super) fn dump(engine: &Engine, out: &mut impl Write) -> fmt::Result {
     let tick_ms = u64::from(engine.config.tick_time_ms);
     let start_ms = engine.clock.wall_ms() - engine.clock.now_ms() as i64;
@@ -113,13 +113,13 @@ pub(super) fn dump(engine: &Engine, out: &mut impl Write) -> fmt::Result {
             writeln!(out, "\t{session}")?;
         }
     }
-    let owners = engine.look(Core::owners);
+    let owners = engine.inspect(Core::owners);
     writeln!(out, "ephemeral nodes dump:\nSessions with Ephemerals ({}):", owners.len())?;
     for session in owners {
         writeln!(out, "{session}:")?;
         let mut last = String::new();
         loop {
-            let paths = engine.look(|core| core.ephemerals_after(session, &last, REPORT_SLICE));
+            let paths = engine.inspect(|core| core.ephemerals_after(session, &last, REPORT_SLICE));
             let Some(path) = paths.last() else { break };
             last = path.to_string();
             for path in &paths {
@@ -130,8 +130,8 @@ pub(super) fn dump(engine: &Engine, out: &mut impl Write) -> fmt::Result {
     dump_connections(engine, start_ms, out)
 }
 
-/// The connections by when they are given up if nothing more is heard of them: with the session, or
-/// without one after the time for the handshake.
+/// The connections by the time at which they end if the client sends nothing more: when the session
+/// expires, or without a session when the time for the handshake is over.
 fn dump_connections(engine: &Engine, start_ms: i64, out: &mut impl Write) -> fmt::Result {
     let tick_ms = u64::from(engine.config.tick_time_ms);
     let mut buckets: BTreeMap<i64, Vec<String>> = BTreeMap::new();
@@ -156,7 +156,7 @@ fn dump_connections(engine: &Engine, start_ms: i64, out: &mut impl Write) -> fmt
     Ok(())
 }
 
-/// A moment as text: the date and time of UTC, as Java's `Date` prints them.
+/// A moment as Java's `Date` prints it, in UTC.
 fn date(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms)
         .map_or_else(|_| ms.to_string(), |at| at.strftime("%a %b %d %H:%M:%S UTC %Y").to_string())
@@ -164,16 +164,16 @@ fn date(ms: i64) -> String {
 
 /// `wchs`: only watches on data, as in ZooKeeper.
 pub(super) fn watch_summary(engine: &Engine) -> String {
-    let WatchSummary { connections, paths, watches, .. } = engine.look(Core::watch_summary);
+    let WatchSummary { connections, paths, watches, .. } = engine.inspect(Core::watch_summary);
     format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
 }
 
-/// The paths whose data or existence a connection watches, in order, slice by slice.
+/// The paths on which a connection has a data or exist watch, in order. They are read in slices.
 fn watched(engine: &Engine, connection: ConnectionId) -> impl Iterator<Item = Arc<str>> {
     let mut last: Option<Arc<str>> = None;
     let slices = std::iter::from_fn(move || {
         let look = |core: &Core| core.watched_after(connection, last.as_deref(), REPORT_SLICE);
-        let slice = engine.look(look);
+        let slice = engine.inspect(look);
         last = Some(Arc::clone(&slice.last()?.0));
         Some(slice)
     });
@@ -206,7 +206,7 @@ pub(super) fn watches_by_session(engine: &Engine, out: &mut impl Write) -> fmt::
         connections.entry(peer.stats.session()).or_default().push(peer.id);
     }
     for (session, connections) in connections {
-        // A session has a second connection for a moment, when its client has come back.
+        // A session briefly has two connections when its client reconnects.
         let paths = connections.into_iter().flat_map(|connection| watched(engine, connection));
         let mut paths = paths.peekable();
         if paths.peek().is_some() {
