@@ -25,12 +25,12 @@
 //! without clock and I/O. The `zoolet` command comes with the default feature `cli`.
 
 #[doc(inline)]
+pub use zoolet_client as client;
+pub use zoolet_client::{Client, CreateMode};
+#[doc(inline)]
 pub use zoolet_core as core;
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
-#[doc(inline)]
-pub use zoolet_recipes::client;
-pub use zoolet_recipes::client::{Client, CreateMode};
 pub use zoolet_recipes::{
     BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, Guard,
     HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,

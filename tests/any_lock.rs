@@ -145,7 +145,8 @@ impl LockGuard for Scripted {
 }
 
 fn refused(code: ErrorCode) -> LockError {
-    zoolet::client::Error::Refused { op: OpCode::DELETE, path: "/x".into(), code }.into()
+    let (op, path) = (OpCode::DELETE, "/x".into());
+    zoolet::client::Error::Refused { op, path, code, index: None }.into()
 }
 
 #[tokio::test]

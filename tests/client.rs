@@ -315,7 +315,7 @@ async fn a_frame_above_the_limit_costs_the_connection_in_process_as_over_tcp() {
         client.create(path).data(vec![0; 3_000]).await.unwrap();
         let session = client.session_id();
         let error = client.set(path, vec![0; 4_000]).await.unwrap_err();
-        assert!(matches!(error, Error::Unknown { .. }), "{path}: {error}");
+        assert!(matches!(error, Error::ConnectionLoss { .. }), "{path}: {error}");
         let (data, stat) = client.get(path).await.unwrap();
         assert_eq!((data.len(), stat.version), (3_000, 0), "{path}");
         assert_eq!(client.session_id(), session, "{path}");
@@ -341,7 +341,7 @@ async fn a_client_is_told_when_its_server_goes_and_comes_back() {
     assert_eq!(*state.borrow_and_update(), Some(ConnectionState::Suspended));
     // A server without the session: the client hears that it is lost, and gets a new one.
     let server = Server::builder().listen(address).start().await.unwrap();
-    assert_eq!(watcher.await, Err(Error::Lost));
+    assert_eq!(watcher.await, Err(Error::SessionExpired));
     state.wait_for(|state| *state == Some(ConnectionState::Reconnected)).await.unwrap();
     assert_ne!(client.session_id(), first_session);
     client.create("/a").await.unwrap();

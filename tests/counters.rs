@@ -77,7 +77,7 @@ async fn a_change_whose_answer_is_lost_is_not_made_twice() {
     // The look is answered, the answer to the write is not.
     counting.cut_after(1);
     let error = adding.await.unwrap_err();
-    assert!(matches!(error, ValueError::Client(Error::Unknown { .. })), "{error}");
+    assert!(matches!(error, ValueError::Client(Error::ConnectionLoss { .. })), "{error}");
     assert_eq!(number.get().await.unwrap(), 11);
 }
 
@@ -94,7 +94,10 @@ async fn a_change_whose_answer_is_lost_may_be_made_also_when_nobody_can_be_asked
     counting.refuse(true);
     counting.cut_after(1);
     let changed = number.increment().await;
-    assert!(matches!(changed, Err(ValueError::Client(Error::Unknown { .. }))), "{changed:?}");
+    assert!(
+        matches!(changed, Err(ValueError::Client(Error::ConnectionLoss { .. }))),
+        "{changed:?}"
+    );
     assert_eq!(connect(&server).await.get("/n").await.unwrap().0[7], 2, "it was made");
 }
 

@@ -122,7 +122,7 @@ async fn a_disk_that_does_not_sync_ends_the_server_and_nothing_is_acknowledged()
     client.create("/kept").await.unwrap();
     disk.fail_to_sync(true);
     let error = client.create("/not-kept").await.unwrap_err();
-    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    assert!(matches!(error, Error::ConnectionLoss { .. }), "{error}");
     let failure = server.failure().await;
     assert_eq!(failure.to_string(), "cannot sync /data/version-2/log.1: the disk does not sync");
     assert!(Client::connect(server.dialer()).await.is_err(), "nobody is served any more");

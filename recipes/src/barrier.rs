@@ -45,7 +45,7 @@ impl DistributedBarrier {
     ///
     /// # Errors
     ///
-    /// What may go wrong with a create. After [`Error::Unknown`](client::Error::Unknown) it may be
+    /// What may go wrong with a create. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be
     /// called again.
     pub async fn set(&self) -> Result<(), LockError> {
         match self.client.create(&self.path).parents(Parents::Containers).await {
@@ -58,7 +58,7 @@ impl DistributedBarrier {
     ///
     /// # Errors
     ///
-    /// What may go wrong with a delete. After [`Error::Unknown`](client::Error::Unknown) it may be
+    /// What may go wrong with a delete. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be
     /// called again.
     pub async fn remove(&self) -> Result<(), LockError> {
         match self.client.delete(&self.path).await {
@@ -91,11 +91,11 @@ impl DistributedBarrier {
             let Watched { watcher, .. } = match self.client.get(&self.path).and_watch().await {
                 Ok(watched) => watched,
                 Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
-                Err(client::Error::Lost) => continue,
+                Err(client::Error::SessionExpired) => continue,
                 Err(error) => return Err(error.into()),
             };
             match watcher.await {
-                Ok(_) | Err(client::Error::Lost) => {}
+                Ok(_) | Err(client::Error::SessionExpired) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -285,7 +285,7 @@ impl Changes {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the session is over, [`Error::Closed`] when the client is, once.
+    /// [`Error::SessionExpired`] when the session is over, [`Error::Closed`] when the client is, once.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<Event>, Error> {
         if self.is_over {
             return Ok(None);

@@ -17,7 +17,7 @@ const NUMBER_BYTES: usize = size_of::<i64>();
 /// others are quicker.
 ///
 /// No change is made twice: when the answer to a write is lost, it is tried again only if it can be
-/// known that it was not carried out, and else the error is [`Unknown`](client::Error::Unknown).
+/// known that it was not carried out, and else the error is [`ConnectionLoss`](client::Error::ConnectionLoss).
 ///
 /// Its znode is that of Curator's `DistributedAtomicLong`: eight bytes, the most significant first;
 /// no znode and no bytes stand for 0.
@@ -225,7 +225,7 @@ impl DistributedAtomicLong {
         retry: &RetryPolicy,
         next: impl Fn(i64) -> Result<Option<i64>, ValueError>,
     ) -> Result<Option<Change>, ValueError> {
-        let start = client::now();
+        let start = client::recipe::now();
         let mut tries = 0;
         loop {
             let (before, stat) = self.look().await?;
@@ -233,7 +233,7 @@ impl DistributedAtomicLong {
             if self.try_write(stat, after).await? {
                 return Ok(Some(Change { before, after }));
             }
-            let Some(delay) = retry.delay(tries, client::now() - start) else {
+            let Some(delay) = retry.delay(tries, client::recipe::now() - start) else {
                 return Err(ValueError::Contended { path: self.path.clone(), tries: tries + 1 });
             };
             tries += 1;
@@ -290,10 +290,12 @@ impl DistributedAtomicLong {
         number: i64,
         session: SessionId,
     ) -> bool {
-        let (client::Error::Unknown { .. }, Some(seen)) = (error, seen) else { return false };
+        let (client::Error::ConnectionLoss { .. }, Some(seen)) = (error, seen) else {
+            return false;
+        };
         // What was on its way in this session is carried out before this is answered, or never. In
         // another session it may still come.
-        let caught_up = self.client.catch_up_until_answered(&self.path, session);
+        let caught_up = self.client.in_session(session).catch_up(&self.path);
         if caught_up.await.is_err() {
             return false;
         }

@@ -84,7 +84,7 @@ impl DistributedDoubleBarrier {
     pub async fn enter(&self) -> Result<Membership, LockError> {
         let mut tries = Tries::new();
         loop {
-            let session = self.room.client.session_when_connected().await?;
+            let session = self.room.client.connected_session().await?.id();
             let member = Member::new(&self.room, session);
             let entered = match self.join(&member).await {
                 Ok(Joined::Inside) => Ok(()),
@@ -156,7 +156,7 @@ impl DistributedDoubleBarrier {
         let checks = [check(&self.room.ready()), check(&self.room.child(other))];
         let create = member.create_op(vec![Acl::open()], Bytes::from_static(INSIDE));
         let ops = checks.into_iter().chain([create]).collect();
-        self.room.client.multi_done(ops).bound_to(member.session()).send().await
+        self.room.client.multi_without_results(ops).in_session(member.session()).send().await
     }
 
     /// Joins as the first member, and removes what those before left standing, in one: whoever comes
@@ -166,7 +166,7 @@ impl DistributedDoubleBarrier {
         let delete = Delete { path: ready.as_str().into(), version: Expect::Any };
         let create = member.create_op(vec![Acl::open()], local_address());
         let ops = vec![MultiOp::Delete(delete), create];
-        self.room.client.multi_done(ops).bound_to(member.session()).send().await
+        self.room.client.multi_without_results(ops).in_session(member.session()).send().await
     }
 
     /// Waits until `ready` is there, or there is reason to create it. One that was there before the
@@ -177,8 +177,8 @@ impl DistributedDoubleBarrier {
         let mut tries = Tries::new();
         loop {
             let (ready, own, inside) = tokio::join!(
-                client.exists(&ready_path).bound_to(session).and_watch(),
-                client.get(member.path()).bound_to(session).and_watch(),
+                client.exists(&ready_path).in_session(session).and_watch(),
+                client.get(member.path()).in_session(session).and_watch(),
                 self.room.look(Some(session)),
             );
             let (mut ready, own) = match (ready, own) {
@@ -228,8 +228,8 @@ impl DistributedDoubleBarrier {
     /// reconnect, by a server that is behind.
     async fn catch_up(&self, member: &Member) -> Result<(), LockError> {
         let check = Check { path: member.path().into(), version: Expect::Any };
-        let checked = self.room.client.multi_done(vec![MultiOp::Check(check)]);
-        match checked.bound_to(member.session()).until_answered().await {
+        let checked = self.room.client.multi_without_results(vec![MultiOp::Check(check)]);
+        match checked.in_session(member.session()).until_answered().await {
             Err(error) if error.is(ErrorCode::NO_NODE) => Err(LockError::PlaceLost),
             result => Ok(result?),
         }

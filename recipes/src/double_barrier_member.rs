@@ -9,7 +9,8 @@ use zoolet_protocol::{
     Zxid,
 };
 
-use crate::client::{self, Client, Watched, unique_name};
+use crate::client::recipe::unique_name;
+use crate::client::{self, Client, Watched};
 use crate::error::LockError;
 use crate::leave::Leave;
 use crate::tries::Tries;
@@ -54,7 +55,7 @@ impl Room {
     pub(crate) async fn look(&self, session: Option<SessionId>) -> Result<Inside, LockError> {
         let list = self.client.children(&self.directory);
         let list = match session {
-            Some(session) => list.bound_to(session),
+            Some(session) => list.in_session(session),
             None => list,
         };
         let names = match list.until_answered().await {
@@ -77,7 +78,7 @@ impl Room {
             // A look at the data leaves no watch where there is no znode.
             let look = self.client.get(&self.child(name));
             let look = match session {
-                Some(session) => look.bound_to(session),
+                Some(session) => look.in_session(session),
                 None => look,
             };
             let heard = match look.and_watch().await {
@@ -99,7 +100,7 @@ impl Room {
                 }
                 Ok(_) => {}
                 Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
-                Err(client::Error::Lost) if session.is_none() => {}
+                Err(client::Error::SessionExpired) if session.is_none() => {}
                 Err(error) if error.is_retryable() => tries.after(error.into()).await?,
                 Err(error) => return Err(error.into()),
             }
@@ -173,7 +174,7 @@ impl Room {
         let delete =
             |path: &str| MultiOp::Delete(Delete { path: path.into(), version: Expect::Any });
         let ops = vec![create, delete(&format!("{mark}{next:010}")), delete(&self.ready())];
-        match self.client.multi_done(ops).until_answered().await {
+        match self.client.multi_without_results(ops).until_answered().await {
             Err(error) if !error.is(ErrorCode::NO_NODE) => Err(error.into()),
             _ => Ok(()),
         }
@@ -249,14 +250,15 @@ impl Member {
         let mut ops = vec![delete(&self.path)];
         ops.extend(is_ready.then(|| delete(&self.room.ready())));
         let client = &self.room.client;
-        match client.multi_done(ops).bound_to(self.session).send().await {
+        match client.multi_without_results(ops).in_session(self.session).send().await {
             Ok(()) => {
                 self.is_left = true;
                 return Ok(());
             }
             Err(error) if error.is_retryable() => {
-                let removal = client.remove_in_background(self.path.clone(), self.session, None);
-                removal.await.map_err(LockError::from)?;
+                let session = client.in_session(self.session);
+                let deletion = session.delete_in_background(&self.path, None);
+                deletion.await.map_err(LockError::from)?;
             }
             // One of the two is gone already.
             Err(error) if error.is(ErrorCode::NO_NODE) => {
@@ -276,7 +278,7 @@ impl Drop for Member {
         }
         let leave = Leave::begin(&self.room.client, self.session, &self.path);
         let room = self.room.clone();
-        self.room.client.shared().runtime.spawn(async move {
+        self.room.client.spawn(async move {
             // Whether it was there before makes no difference here.
             let _ = leave.done().await;
             if let Err(error) = room.tidy().await {

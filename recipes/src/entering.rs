@@ -61,7 +61,7 @@ impl Entering {
 
     /// Asks again, by a multi whose last operation creates the place.
     pub(crate) fn send_multi(&mut self, ops: Vec<MultiOp>) {
-        let multi = self.client.multi_at(ops).bound_to(self.session);
+        let multi = self.client.multi_with_zxid(ops).in_session(self.session);
         self.sent = Some(SentCreate::InMulti(multi.send()));
     }
 
@@ -71,13 +71,13 @@ impl Entering {
             Some(SentCreate::Alone(sent)) => sent.await,
             Some(SentCreate::InMulti(sent)) => sent.await.and_then(|(results, zxid)| {
                 let path = results.last().and_then(path_of).ok_or_else(unfit)?;
-                Ok(Created { path: self.client.local_path(path), stat: created_at(zxid) })
+                Ok(Created { path: path.to_string(), stat: created_at(zxid) })
             }),
             None => unreachable!("something was sent"),
         };
         match result {
             Ok(created) => Ok(created),
-            Err(client::Error::Unknown { .. }) => self.look_for().await,
+            Err(client::Error::ConnectionLoss { .. }) => self.look_for().await,
             Err(error) => {
                 self.sent = None;
                 Err(error.into())
@@ -87,7 +87,7 @@ impl Entering {
 
     /// Looks for a znode whose answer was lost, in the session for which it was made.
     async fn look_for(&mut self) -> Result<Created, LockError> {
-        match self.client.find_protected(&self.path, self.session).await {
+        match self.client.in_session(self.session).find_protected(&self.path).await {
             Ok(Some(created)) => Ok(created),
             Ok(None) => {
                 self.sent = None;
@@ -108,7 +108,7 @@ impl Entering {
 impl Drop for Entering {
     fn drop(&mut self) {
         if self.sent.take().is_some() {
-            self.client.remove_protected(self.path.clone(), self.session);
+            self.client.in_session(self.session).delete_protected_in_background(&self.path);
         }
     }
 }
@@ -153,7 +153,7 @@ impl EnteringAll {
         lines: &[Line],
         mut ops: Vec<MultiOp>,
     ) -> Result<Vec<Place>, LockError> {
-        let session = client.session_when_connected().await?;
+        let session = client.connected_session().await?.id();
         let paths: Vec<_> = lines.iter().map(Line::new_path).collect();
         ops.extend(lines.iter().zip(&paths).map(|(line, path)| line.create_op(path)));
         let entering = Self { client: client.clone(), session, paths };
@@ -162,10 +162,10 @@ impl EnteringAll {
 
     /// The znodes, and how long their paths are without their numbers.
     async fn send(mut self, ops: Vec<MultiOp>) -> Result<Vec<(Created, usize)>, LockError> {
-        let result = self.client.multi_at(ops).bound_to(self.session).send().await;
+        let result = self.client.multi_with_zxid(ops).in_session(self.session).send().await;
         let created = match result {
             Ok((results, zxid)) => self.created(&results, zxid)?,
-            Err(client::Error::Unknown { .. }) => self.look_for().await?,
+            Err(client::Error::ConnectionLoss { .. }) => self.look_for().await?,
             Err(error) => {
                 self.paths.clear();
                 return Err(error.into());
@@ -184,8 +184,8 @@ impl EnteringAll {
         let directories = results.len().checked_sub(self.paths.len()).ok_or_else(unfit)?;
         let places = results[directories..].iter().zip(&self.paths);
         let created = places.map(|(result, path)| {
-            let created = self.client.local_path(path_of(result).ok_or_else(unfit)?);
-            Ok((Created { path: created, stat: created_at(zxid) }, path.len()))
+            let path_created = path_of(result).ok_or_else(unfit)?.to_string();
+            Ok((Created { path: path_created, stat: created_at(zxid) }, path.len()))
         });
         created.collect()
     }
@@ -195,7 +195,7 @@ impl EnteringAll {
     async fn look_for(&mut self) -> Result<Vec<(Created, usize)>, LockError> {
         let mut all = Vec::new();
         for path in &self.paths {
-            let found = self.client.find_protected(path, self.session).await?;
+            let found = self.client.in_session(self.session).find_protected(path).await?;
             all.extend(found.map(|created| (created, path.len())));
         }
         if all.len() < self.paths.len() {
@@ -210,7 +210,7 @@ impl EnteringAll {
 impl Drop for EnteringAll {
     fn drop(&mut self) {
         for path in std::mem::take(&mut self.paths) {
-            self.client.remove_protected(path, self.session);
+            self.client.in_session(self.session).delete_protected_in_background(&path);
         }
     }
 }

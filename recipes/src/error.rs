@@ -118,7 +118,7 @@ impl From<client::Error> for LockError {
     /// A session that ended ended the attempt. Calls on what is held say [`LockError::Lost`] instead.
     fn from(error: client::Error) -> Self {
         match error {
-            client::Error::Lost => Self::PlaceLost,
+            client::Error::SessionExpired => Self::PlaceLost,
             error => Self::Client(error),
         }
     }

@@ -68,7 +68,8 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 
-use crate::client::{self, Client, WaiterId};
+use crate::client::recipe::WaiterId;
+use crate::client::{self, Client};
 use crate::error::LockError;
 use crate::guard::LockState;
 use crate::leave::Leave;
@@ -168,13 +169,13 @@ impl Holder {
 ///
 /// # Errors
 ///
-/// [`Lost`](client::Error::Lost) if one of the places is lost, and [`Closed`](client::Error::Closed)
+/// [`SessionExpired`](client::Error::SessionExpired) if one of the places is lost, and [`Closed`](client::Error::Closed)
 /// if the client is closed, as soon as that is known.
 pub(crate) async fn until_proven(places: &mut [Place]) -> Result<(), client::Error> {
     let Some(first) = places.first() else { return Ok(()) };
     let (client, session) = (first.client().clone(), first.session());
     let last = client.session_valid_until();
-    if client.is_session_proven_ahead(session) {
+    if client.in_session(session).is_proven_ahead() {
         return Ok(());
     }
     // The end of a session is no proof, and the end of a client may come without a connection.
@@ -186,12 +187,12 @@ pub(crate) async fn until_proven(places: &mut [Place]) -> Result<(), client::Err
             return Err(client::Error::Closed);
         }
         if session != client.session_id() || places.iter().any(Place::is_lost) {
-            return Err(client::Error::Lost);
+            return Err(client::Error::SessionExpired);
         }
         places.iter_mut().for_each(Place::claim);
         // A proof that is about to end is as good as none, a new one as good as the network allows.
-        let is_new = last < client.session_valid_until() && client.is_session_proven(session);
-        if is_new || client.is_session_proven_ahead(session) {
+        let is_new = last < client.session_valid_until() && client.in_session(session).is_proven();
+        if is_new || client.in_session(session).is_proven_ahead() {
             return Ok(());
         }
         let told = tokio::select! {
@@ -257,7 +258,7 @@ impl Held {
         if self.is_lost() {
             return LockState::Lost;
         }
-        if self.client.is_session_proven(self.session) {
+        if self.client.in_session(self.session).is_proven() {
             LockState::Held
         } else {
             LockState::Suspect
@@ -271,10 +272,11 @@ impl Held {
 
     /// Waits until it is not held any more, as far as can be known: until another may hold it.
     pub(crate) async fn lost(&self) {
+        let session = self.client.in_session(self.session);
         tokio::select! {
             biased;
             () = self.until_lost() => {}
-            () = self.client.until_unproven(self.session) => {}
+            () = session.until_unproven() => {}
         }
     }
 
@@ -300,7 +302,7 @@ impl Held {
                 }
                 Err(_) => return,
             }
-            let waiter = Waiter { held: self, id: WaiterId::new() };
+            let waiter = Waiter { held: self, id: WaiterId::unique() };
             let told = std::future::poll_fn(|context| self.poll_told(waiter.id, context));
             tokio::select! {
                 biased;
@@ -324,7 +326,7 @@ impl Held {
     async fn watch(&self) -> Result<(), client::Error> {
         let sent: Vec<_> = match &mut *self.places.lock() {
             Some(places) => places.iter_mut().filter_map(Place::watch_own).collect(),
-            None => return Err(client::Error::Lost),
+            None => return Err(client::Error::SessionExpired),
         };
         for sent in sent {
             sent.await?;

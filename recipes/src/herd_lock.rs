@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zoolet_protocol::{Acl, CreateMode, ErrorCode, SessionId};
 
-use crate::client::{self, Client, Created, Own, Parents, Watched, unique_name};
+use crate::client::recipe::{ZnodeIdentity, unique_name};
+use crate::client::{self, Client, Created, Parents, Watched};
 use crate::error::{LockError, within};
 use crate::guard::Guard;
 use crate::held;
@@ -201,7 +202,7 @@ impl HerdLock {
             };
             // The session may be another now: nothing of the last one matters.
             if let Err(error) = heard
-                && error != client::Error::Lost
+                && error != client::Error::SessionExpired
                 && !error.is_retryable()
             {
                 return Err(error.into());
@@ -214,7 +215,7 @@ impl HerdLock {
         let Line { client, acl, .. } = &self.lock.line;
         let mut tries = Tries::new();
         loop {
-            let session = client.session_when_connected().await?;
+            let session = client.connected_session().await?.id();
             let created = match Creating::begin(&self.lock.line, session).created().await {
                 Ok(Some(mut place)) => proven(&mut place).await.map(|()| Some(place)),
                 created => created,
@@ -256,7 +257,7 @@ impl HerdLock {
             return Ok(());
         }
         loop {
-            let list = client.children(directory).bound_to(place.session());
+            let list = client.children(directory).in_session(place.session());
             let Watched { found, watcher } = match list.and_watch().await {
                 Ok(watched) => watched,
                 Err(error) if error.is_retryable() => continue,
@@ -307,9 +308,9 @@ impl Creating {
         let Some(sent) = self.sent.as_mut() else { unreachable!("it was just sent") };
         let stat = match sent.await {
             Ok(created) => Ok(Some(created.stat)),
-            Err(client::Error::Unknown { .. }) => {
-                let own = Own::Data(self.data.clone());
-                match self.client.find_own(&self.path, self.session, &own).await {
+            Err(client::Error::ConnectionLoss { .. }) => {
+                let own = ZnodeIdentity::Data(self.data.clone());
+                match self.client.in_session(self.session).find_own(&self.path, &own).await {
                     // Not made, as far as can be told: again, then.
                     Ok(None) => Err(LockError::PlaceLost),
                     result => result.map_err(LockError::from),
@@ -328,8 +329,9 @@ impl Creating {
 impl Drop for Creating {
     fn drop(&mut self) {
         if self.sent.take().is_some() {
-            let own = Some(Own::Data(self.data.clone()));
-            drop(self.client.remove_in_background(self.path.clone(), self.session, own));
+            let own = Some(ZnodeIdentity::Data(self.data.clone()));
+            let session = self.client.in_session(self.session);
+            drop(session.delete_in_background(&self.path, own));
         }
     }
 }

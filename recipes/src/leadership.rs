@@ -130,7 +130,7 @@ impl Task {
         F: Future<Output = Result<(), LockError>> + Send + 'static,
     {
         let (close, closing) = oneshot::channel();
-        let handle = client.shared().runtime.spawn(run(Closing(closing)));
+        let handle = client.spawn(run(Closing(closing)));
         Self { close: Some(close), handle }
     }
 
@@ -235,6 +235,7 @@ async fn without_session(client: &Client) {
 
 /// Tells the term while it is held, until it is lost for good.
 pub(crate) async fn tell_while_held(guard: &Guard, own: &Term, term: &watch::Sender<Option<Term>>) {
+    let session = own.client.in_session(own.session);
     let mut changes = own.client.proof_changes();
     let mut lost = pin!(guard.until_lost());
     loop {
@@ -248,7 +249,7 @@ pub(crate) async fn tell_while_held(guard: &Guard, own: &Term, term: &watch::Sen
         tokio::select! {
             biased;
             () = &mut lost => return,
-            () = own.client.until_unproven(own.session), if is_held => {}
+            () = session.until_unproven(), if is_held => {}
             changed = changes.changed(), if !is_held => if changed.is_err() { return },
         }
     }

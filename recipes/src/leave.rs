@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 
 use zoolet_protocol::{ErrorCode, SessionId};
 
-use crate::client::{self, Client, Own, ZnodeWatch};
+use crate::client::recipe::{ZnodeIdentity, ZnodeWatch};
+use crate::client::{self, Client};
 use crate::error::LockError;
 
 /// A znode that is being deleted. Dropped, it goes on in the background, until the znode is gone or
@@ -19,13 +20,13 @@ pub(crate) struct Leave {
     /// What hears of its end. Kept until that has come, it needs not be taken back.
     watch: Option<ZnodeWatch>,
     /// By what it is known, where others have a znode of the same name at other times.
-    own: Option<Own>,
+    own: Option<ZnodeIdentity>,
 }
 
 impl Leave {
     /// Deletes a znode of this session. The request has its place in line when this returns.
     pub(crate) fn begin(client: &Client, session: SessionId, path: &str) -> Self {
-        Self::begin_with(client.delete(path).operation(), client, session, path)
+        Self::begin_with(client.delete(path).into_operation(), client, session, path)
     }
 
     /// As [`Leave::begin`], by an operation that deletes the znode.
@@ -35,7 +36,7 @@ impl Leave {
         session: SessionId,
         path: &str,
     ) -> Self {
-        let sent = Some(operation.bound_to(session).send());
+        let sent = Some(operation.in_session(session).send());
         let mut leave = Self::too_late(client, session, path);
         leave.sent = sent;
         leave
@@ -49,7 +50,7 @@ impl Leave {
 
     /// The same for a znode whose name others have at other times: what is asked for again deletes
     /// none of theirs.
-    pub(crate) fn known_by(mut self, own: Option<Own>) -> Self {
+    pub(crate) fn known_by(mut self, own: Option<ZnodeIdentity>) -> Self {
         self.own = own;
         self
     }
@@ -67,8 +68,8 @@ impl Leave {
         self.sent = None;
         let result = match result {
             Err(error) if is_worth_another_try(&error) => {
-                let (path, own) = (self.path.clone(), self.own.take());
-                self.client.remove_in_background(path, self.session, own).await
+                let own = self.own.take();
+                self.client.in_session(self.session).delete_in_background(&self.path, own).await
             }
             result => result,
         };
@@ -95,13 +96,15 @@ impl Drop for Leave {
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(&mut sent).poll(&mut context) {
             Poll::Ready(Err(error)) if is_worth_another_try(&error) => {
-                let (path, own) = (self.path.clone(), self.own.take());
-                drop(self.client.remove_in_background(path, self.session, own));
+                let own = self.own.take();
+                let session = self.client.in_session(self.session);
+                drop(session.delete_in_background(&self.path, own));
             }
             Poll::Ready(_) => {}
             Poll::Pending => {
-                let (path, own) = (self.path.clone(), self.own.take());
-                self.client.remove_after(sent, path, self.session, own, self.watch.take());
+                let (own, watch) = (self.own.take(), self.watch.take());
+                let session = self.client.in_session(self.session);
+                session.finish_delete_in_background(sent, &self.path, own, watch);
             }
         }
     }

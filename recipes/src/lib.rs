@@ -8,7 +8,6 @@
 //! measured beside them.
 
 pub mod blocking;
-pub mod client;
 
 mod barrier;
 mod distributed_atomic_long;
@@ -44,6 +43,8 @@ mod unreadable;
 mod value_error;
 mod wait_all;
 
+#[doc(inline)]
+pub use zoolet_client as client;
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
 

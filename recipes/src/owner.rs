@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::client::Client;
+use crate::client::recipe::ClientId;
 use crate::error::LockError;
 use crate::held::Held;
 use crate::line::Kind;
@@ -92,7 +93,7 @@ impl Runner {
 /// A line of a session, however many objects stand for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LineId {
-    client: usize,
+    client: ClientId,
     /// As the server names it, whatever the namespace.
     path: Arc<str>,
     /// Of the path: each acquire looks for it several times.
@@ -104,7 +105,7 @@ impl LineId {
         let path: Arc<str> = client.server_path(directory).into();
         let mut hasher = DefaultHasher::new();
         path.hash(&mut hasher);
-        Self { client: client.identity(), path, hash: hasher.finish() }
+        Self { client: client.id(), path, hash: hasher.finish() }
     }
 }
 

@@ -25,9 +25,9 @@ impl Taking {
     /// may have deleted one since: what is left of the others is deleted then.
     pub(crate) async fn look_for(&mut self) -> Result<(Vec<String>, Zxid), client::Error> {
         let path = self.path.clone().unwrap_or_default();
-        let found = self.client.find_all_protected(&path, self.session).await?;
+        let found = self.client.in_session(self.session).find_all_protected(&path).await?;
         if let Some(first) = found.first().filter(|_| found.len() == self.count) {
-            let exists = self.client.exists(first).bound_to(self.session).until_answered();
+            let exists = self.client.exists(first).in_session(self.session).until_answered();
             if let Some(stat) = exists.await? {
                 return Ok((found, stat.czxid));
             }
@@ -35,14 +35,14 @@ impl Taking {
         self.path = None;
         let token = Zxid::ZERO;
         drop(Permits::new(&self.client, self.session, found, token));
-        Err(client::Error::Lost)
+        Err(client::Error::SessionExpired)
     }
 }
 
 impl Drop for Taking {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            self.client.remove_all_protected(path, self.session);
+            self.client.in_session(self.session).delete_all_protected_in_background(&path);
         }
     }
 }

@@ -29,8 +29,8 @@ use zoolet_protocol::{
     MultiResult, Names, SessionId, ZPath, Zxid,
 };
 
-use crate::client::{self, Claim, Client, Created};
-use crate::client::{LEAVING, STAYING, WaiterId, ZnodeWatch};
+use crate::client::recipe::{Claim, WaiterId, WatchFor, ZnodeWatch, protected_path};
+use crate::client::{self, Client, Created};
 use crate::entering::Entering;
 use crate::error::LockError;
 use crate::line::{self, Kind, Turn};
@@ -126,7 +126,7 @@ impl Line {
     pub(crate) async fn enter(&self) -> Result<(Place, Standing), LockError> {
         let mut tries = Tries::new();
         loop {
-            let session = self.client.session_when_connected().await?;
+            let session = self.client.connected_session().await?.id();
             match self.try_enter(session).await {
                 Ok(entered) => return Ok(entered),
                 // The directory went away, somebody else made it, the session changed, or the
@@ -173,7 +173,7 @@ impl Line {
 
     /// The path of a new place without its number, which no other znode has.
     pub(crate) fn new_path(&self) -> String {
-        self.client.protected_path(&self.child(self.kind.marker))
+        protected_path(&self.child(self.kind.marker))
     }
 
     /// Takes a place beside another of the same owner, with its number and its token: nobody stands
@@ -230,7 +230,7 @@ impl Line {
     async fn try_enter(&self, session: SessionId) -> Result<(Place, Standing), LockError> {
         let mut entering = Entering::begin(self, session);
         // The list takes its place right behind the create, so it holds the new znode.
-        let list = self.client.children_at(&self.directory).send();
+        let list = self.client.children_with_zxid(&self.directory).send();
         match entering.created().await {
             Ok(created) => {
                 let place = entering.into_place(created)?;
@@ -364,7 +364,7 @@ impl Place {
 
     /// Who stands in the line, asked until it is answered or the session is over.
     async fn list(&self, line: &Line) -> Result<(Names, Zxid), LockError> {
-        let list = self.client.children_at(&line.directory).bound_to(self.session);
+        let list = self.client.children_with_zxid(&line.directory).in_session(self.session);
         Ok(list.until_answered().await?)
     }
 
@@ -380,7 +380,7 @@ impl Place {
         lines: &[Line],
     ) -> Result<Vec<Standing>, LockError> {
         let list = |(place, line): (&Self, &Line)| {
-            place.client.children_at(&line.directory).bound_to(place.session).send()
+            place.client.children_with_zxid(&line.directory).in_session(place.session).send()
         };
         let lists: Vec<_> = places.iter().zip(lines).map(list).collect();
         let mut standings = Vec::with_capacity(lists.len());
@@ -433,7 +433,7 @@ impl Place {
         if is_planted(PlantedBug::EventNotConfirmed) {
             return Ok(true);
         }
-        Ok(self.client.is_covered(&self.path, self.session, connections).await?)
+        Ok(self.client.in_session(self.session).confirms_event(&self.path, connections).await?)
     }
 
     /// Notes that it is held from now on. Only what is held, and held in front, tells its end: whoever
@@ -452,10 +452,13 @@ impl Place {
         seen: Zxid,
         look_after: &mut Duration,
     ) -> Result<Gone, LockError> {
-        let connections = self.client.connections();
+        let connections = self.client.connection_count();
         let path = line.child(ahead);
-        let znodes = [(path.as_str(), LEAVING), (self.path.as_str(), STAYING)];
-        let ([watch, own], sent) = self.client.watch_znodes(znodes, seen, self.session);
+        let znodes = [
+            (path.as_str(), WatchFor::ChangeAndDeletion),
+            (self.path.as_str(), WatchFor::Deletion),
+        ];
+        let ([watch, own], sent) = self.client.in_session(self.session).watch_znodes(znodes, seen);
         // One watch on the own znode is enough; this one is told all that the last one is.
         self.own = Some(own);
         self.is_unwatched.store(false, Ordering::Release);
@@ -478,7 +481,7 @@ impl Place {
             let has_zxid = zxid > Zxid::ZERO;
             #[cfg(feature = "planted-bugs")]
             if event_type == EventType::NODE_DELETED
-                && self.client.connections() != connections
+                && self.client.connection_count() != connections
                 && is_planted(PlantedBug::LockWithoutLook)
             {
                 return Ok(Gone {
@@ -494,7 +497,8 @@ impl Place {
                     has_zxid,
                     // What is told after a reconnect, or before the watches are there, is not in
                     // the order in which it happened.
-                    is_in_order: registering.is_none() && self.client.connections() == connections,
+                    is_in_order: registering.is_none()
+                        && self.client.connection_count() == connections,
                     was_in_front: last_change == Some(zxid) && has_zxid,
                 });
             }
@@ -592,7 +596,7 @@ impl Place {
 
     /// Has it looked at now and then, from now on until it is left.
     pub(crate) fn claim(&mut self) {
-        self.claim.get_or_insert_with(|| self.client.claim(self.session, &self.path));
+        self.claim.get_or_insert_with(|| self.client.in_session(self.session).claim(&self.path));
     }
 
     /// Watches the own znode from now on, if it is not watched yet.
@@ -601,8 +605,8 @@ impl Place {
             return None;
         }
         self.is_unwatched.store(false, Ordering::Release);
-        let own = [(self.path.as_str(), STAYING)];
-        let ([own], sent) = self.client.watch_znodes(own, self.czxid, self.session);
+        let own = [(self.path.as_str(), WatchFor::Deletion)];
+        let ([own], sent) = self.client.in_session(self.session).watch_znodes(own, self.czxid);
         self.own = Some(own);
         Some(sent)
     }
@@ -626,7 +630,7 @@ impl Place {
 
     /// Whether its znode is there, asked until it is answered.
     pub(crate) async fn is_still_there(&self) -> Result<bool, LockError> {
-        let exists = self.client.exists(&self.path).bound_to(self.session).until_answered().await;
+        let exists = self.client.exists(&self.path).in_session(self.session).until_answered().await;
         Ok(exists?.is_some())
     }
 
@@ -641,11 +645,12 @@ impl Place {
         let mut all: Vec<_> = paths.map(check).collect();
         let checks = all.len();
         all.extend(ops);
-        let result = client.multi_or_refusals_in(Some(session), all).await;
-        match result.map_err(|error| LockError::from(error).of_held())? {
+        match client.in_session(session).multi(all).await {
             Ok(results) => Ok(results.into_iter().skip(checks).collect()),
-            Err((place, _)) if place < checks => Err(LockError::Lost),
-            Err((_, error)) => Err(LockError::from(error).of_held()),
+            Err(error) if error.operation_index().is_some_and(|index| index < checks) => {
+                Err(LockError::Lost)
+            }
+            Err(error) => Err(LockError::from(error).of_held()),
         }
     }
 }

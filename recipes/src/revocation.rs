@@ -39,7 +39,7 @@ impl Revoker {
     ///
     /// # Errors
     ///
-    /// What may go wrong with a write. After [`Error::Unknown`](client::Error::Unknown) it may be
+    /// What may go wrong with a write. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be
     /// called again.
     pub async fn attempt_revoke(client: &Client, path: &str) -> Result<bool, client::Error> {
         match client.set(path, Bytes::from_static(REVOKE)).await {
@@ -72,7 +72,7 @@ pub(crate) async fn first_of<F: Future + Unpin>(mut futures: Vec<F>) -> F::Outpu
 async fn requested_of(client: &Client, session: SessionId, path: String) -> Result<(), LockError> {
     let mut tries = Tries::new();
     loop {
-        let watched = client.get(&path).bound_to(session).and_watch().await;
+        let watched = client.get(&path).in_session(session).and_watch().await;
         let Watched { found: (data, _), watcher } = match watched {
             Ok(watched) => watched,
             Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),

@@ -9,7 +9,8 @@ use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, ZPath,
 };
 
-use crate::client::{self, Client, WaiterId, Watched};
+use crate::client::recipe::{WaiterId, protected_path};
+use crate::client::{self, Client, Watched};
 use crate::error::LockError;
 use crate::line::{self, Kind, Turn};
 use crate::permits::{Permits, Taking};
@@ -333,7 +334,7 @@ impl InterProcessSemaphoreV2 {
         count: usize,
     ) -> Result<Permits, client::Error> {
         let client = &self.gate.client;
-        let path = client.protected_path(&self.permit_path(PERMIT_MARKER));
+        let path = protected_path(&self.permit_path(PERMIT_MARKER));
         let create = Create {
             kind: CreateKind::Create,
             path: path.as_str().into(),
@@ -345,10 +346,10 @@ impl InterProcessSemaphoreV2 {
         ops.extend(place.leaving_ops());
         let session = place.session();
         let mut taking = Taking { client: client.clone(), session, path: Some(path), count };
-        let result = client.multi_at(ops).bound_to(taking.session).send().await;
+        let result = client.multi_with_zxid(ops).in_session(taking.session).send().await;
         let (paths, token) = match result {
-            Ok((results, zxid)) => (paths_of(client, &results, PERMIT_MARKER), zxid),
-            Err(client::Error::Unknown { .. }) => taking.look_for().await?,
+            Ok((results, zxid)) => (paths_of(&results, PERMIT_MARKER), zxid),
+            Err(client::Error::ConnectionLoss { .. }) => taking.look_for().await?,
             Err(error) => {
                 taking.path = None;
                 return Err(error);
@@ -375,9 +376,9 @@ fn permits(names: &Names) -> impl Iterator<Item = &str> {
 }
 
 /// The paths of the znodes that a multi created under a marker.
-fn paths_of(client: &Client, results: &[MultiResult], marker: &str) -> Vec<String> {
+fn paths_of(results: &[MultiResult], marker: &str) -> Vec<String> {
     let path = |result: &MultiResult| match result {
-        MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(client.local_path(path)),
+        MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path.to_string()),
         _ => None,
     };
     let is_marked = |path: &String| line::number(path, marker).is_some();

@@ -85,7 +85,7 @@ impl SharedValue {
         let Watched { found: (data, stat), watcher } = loop {
             match client.create(path).data(seed.clone()).parents(Parents::Containers).await {
                 // If the answer was lost, the look tells what became of it.
-                Ok(_) | Err(client::Error::Unknown { .. }) => {}
+                Ok(_) | Err(client::Error::ConnectionLoss { .. }) => {}
                 Err(error) if error.is(ErrorCode::NODE_EXISTS) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -98,7 +98,7 @@ impl SharedValue {
         };
         let value = watch::Sender::new(VersionedValue::new(data, &stat));
         let following = follow(client.clone(), path.to_owned(), value.clone(), watcher);
-        let follower = client.shared().runtime.spawn(following);
+        let follower = client.spawn(following);
         Ok(Self { client: client.clone(), path: path.to_owned(), value, follower })
     }
 
@@ -133,7 +133,7 @@ impl SharedValue {
     ///
     /// [`ValueError::VersionUnusable`]; [`ValueError::CreatedAnew`] if the znode was deleted, created
     /// anew and brought to the same version before anybody here heard of it; what may go wrong with
-    /// requests. After [`Error::Unknown`](client::Error::Unknown) it may have been set.
+    /// requests. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may have been set.
     pub async fn try_set(
         &self,
         seen: &VersionedValue,

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use zoolet_protocol::{ErrorCode, Permissions};
 
-use crate::client::{Client, WaiterId, Watched};
+use crate::client::recipe::WaiterId;
+use crate::client::{Client, Watched};
 use crate::error::LockError;
 use crate::place::{Line, Place};
 use crate::tries::Tries;
@@ -57,7 +58,7 @@ pub(crate) async fn look(
     look_after: &mut Duration,
 ) -> Result<Unheard, LockError> {
     // An ephemeral has no children: this is the shortest answer that asks for the permission to read.
-    match place.client().children(ahead).bound_to(place.session()).send().await {
+    match place.client().children(ahead).in_session(place.session()).send().await {
         Ok(_) => {
             // It is zero behind one that may not be read.
             let first = self::look_after(place.client());
@@ -85,7 +86,7 @@ async fn until_gone_from_directory(
     let ahead = ahead.rsplit('/').next().unwrap_or_default();
     let mut tries = Tries::new();
     loop {
-        let list = place.client().children(&line.directory).bound_to(place.session());
+        let list = place.client().children(&line.directory).in_session(place.session());
         let Watched { found: names, watcher } = match list.and_watch().await {
             Ok(watched) => watched,
             Err(error) => {

@@ -62,7 +62,7 @@ pub enum ValueError {
         /// Which znode.
         path: String,
     },
-    /// The client could not do its part. After [`Unknown`](client::Error::Unknown) it may have been
+    /// The client could not do its part. After [`ConnectionLoss`](client::Error::ConnectionLoss) it may have been
     /// changed.
     #[error(transparent)]
     Client(#[from] client::Error),

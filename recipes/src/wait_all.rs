@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use crate::client::WaiterId;
+use crate::client::recipe::WaiterId;
 use crate::error::LockError;
 use crate::line::Turn;
 use crate::place::{Line, Place, Standing};

@@ -62,7 +62,7 @@ impl Worker {
                     self.common.oracle.count("counters incremented");
                     self.common.check(self.common.counter.add(change.after));
                 }
-                Err(ValueError::Client(Error::Unknown { .. } | Error::Lost)) => {
+                Err(ValueError::Client(Error::ConnectionLoss { .. } | Error::SessionExpired)) => {
                     self.common.counter.may_have_added();
                 }
                 Err(ValueError::Client(Error::NotSent { .. } | Error::Refused { .. })) => {}

@@ -50,7 +50,7 @@ impl Worker {
                 None
             }
             Err(LockError::Client(
-                Error::Refused { .. } | Error::Unknown { .. } | Error::NotSent { .. },
+                Error::Refused { .. } | Error::ConnectionLoss { .. } | Error::NotSent { .. },
             )) => None,
             Err(error) => {
                 self.common.oracle.violation(format!("client {}: {error}", self.name));

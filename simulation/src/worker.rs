@@ -262,7 +262,10 @@ impl Worker {
         match answer {
             Ok(answer) => Some(answer),
             Err(
-                Error::Refused { .. } | Error::Unknown { .. } | Error::NotSent { .. } | Error::Lost,
+                Error::Refused { .. }
+                | Error::ConnectionLoss { .. }
+                | Error::NotSent { .. }
+                | Error::SessionExpired,
             ) => None,
             Err(error) => {
                 self.common.oracle.violation(format!("client {}: {error}", self.name));
@@ -281,7 +284,7 @@ impl Worker {
 fn kind_of(error: &Error) -> &'static str {
     match error {
         Error::Refused { .. } => "requests refused",
-        Error::Unknown { .. } => "answers lost",
+        Error::ConnectionLoss { .. } => "answers lost",
         Error::NotSent { .. } => "requests not sent",
         _ => "requests in a lost session",
     }

@@ -66,7 +66,7 @@ async fn a_write_whose_answer_is_lost_with_the_connection_was_carried_out() {
         let fault = server.everyone().cut_before_reply(RequestFilter::next(1).creates()).unwrap();
         let before = client.exists("/").send();
         let error = client.create("/done").await.unwrap_err();
-        assert!(matches!(error, Error::Unknown { .. }), "{error}");
+        assert!(matches!(error, Error::ConnectionLoss { .. }), "{error}");
         assert!(before.await.is_ok(), "earlier answers leave");
         assert_eq!(fault.hits(), 1);
         assert!(client.exists("/done").await.unwrap().is_some());
@@ -135,7 +135,7 @@ async fn a_cut_connection_does_nothing_more() {
         server.session(client.session_id()).cut().unwrap();
         fault.lift();
         let error = sent.await.unwrap_err();
-        assert!(matches!(error, Error::Unknown { .. }), "{error}");
+        assert!(matches!(error, Error::ConnectionLoss { .. }), "{error}");
         assert!(other.exists("/held").await.unwrap().is_some());
     }
 }

@@ -81,7 +81,7 @@ async fn what_a_client_sent_before_it_gave_up_still_comes() {
     let client = builder.connect(server.dialer()).await.unwrap();
     let frozen = server.session(client.session_id()).freeze().unwrap();
     let error = client.create("/late").await.unwrap_err();
-    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    assert!(matches!(error, Error::ConnectionLoss { .. }), "{error}");
     let other = server.connect().await.unwrap();
     assert_eq!(other.exists("/late").await.unwrap(), None);
     assert!(frozen.hits() >= 1);
@@ -146,7 +146,7 @@ async fn what_waits_in_a_connection_that_is_cut_never_comes() {
     session.freeze().unwrap();
     let sent = client.create("/never").send();
     assert_eq!((session.cut(), server.connections().unwrap().len()), (Ok(1), 1));
-    assert!(matches!(sent.await, Err(Error::Unknown { .. })));
+    assert!(matches!(sent.await, Err(Error::ConnectionLoss { .. })));
     session.thaw();
     assert_eq!(other.exists("/never").await.unwrap(), None);
     assert_eq!(client.exists("/never").await.unwrap(), None);

@@ -147,7 +147,7 @@ async fn a_stop_while_everything_is_frozen_ends_what_waits() {
     let sent = client.create("/late").send();
     server.restart().await.unwrap();
     let error = sent.await.unwrap_err();
-    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    assert!(matches!(error, Error::ConnectionLoss { .. }), "{error}");
     assert_eq!(
         client.exists("/late").await.unwrap(),
         None,

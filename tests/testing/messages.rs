@@ -92,8 +92,8 @@ async fn a_request_that_is_dropped_does_nothing_and_the_next_answer_ends_the_con
         let session = client.session_id();
         let fault = server.everyone().drop_requests(RequestFilter::next(1).writes()).unwrap();
         let (lost, next) = (client.create("/lost").send(), client.create("/next").send());
-        assert!(matches!(lost.await, Err(Error::Unknown { .. })));
-        assert!(matches!(next.await, Err(Error::Unknown { .. })));
+        assert!(matches!(lost.await, Err(Error::ConnectionLoss { .. })));
+        assert!(matches!(next.await, Err(Error::ConnectionLoss { .. })));
         assert_eq!(fault.hits(), 1);
         assert_eq!(client.children("/").await.unwrap().to_vec(), ["next", "zookeeper"]);
         assert_eq!(client.session_id(), session);
@@ -107,8 +107,8 @@ async fn a_reply_that_is_dropped_was_to_a_request_that_was_carried_out() {
         let client = way.connect_once(&server).await;
         server.everyone().drop_replies(RequestFilter::next(1)).unwrap();
         let (first, second) = (client.create("/a").send(), client.create("/b").send());
-        assert!(matches!(first.await, Err(Error::Unknown { .. })));
-        assert!(matches!(second.await, Err(Error::Unknown { .. })));
+        assert!(matches!(first.await, Err(Error::ConnectionLoss { .. })));
+        assert!(matches!(second.await, Err(Error::ConnectionLoss { .. })));
         assert_eq!(client.children("/").await.unwrap().to_vec(), ["a", "b", "zookeeper"]);
     }
 }
@@ -183,7 +183,7 @@ async fn a_falsified_frame_ends_the_connection_and_not_the_session() {
         let session = client.session_id();
         let fault = server.everyone().corrupt(1).unwrap();
         let error = client.create("/a").await.unwrap_err();
-        assert!(matches!(error, Error::Unknown { .. } | Error::Protocol(_)), "{error}");
+        assert!(matches!(error, Error::ConnectionLoss { .. } | Error::Protocol(_)), "{error}");
         assert_eq!(fault.hits(), 1);
         assert!(client.exists("/a").await.unwrap().is_some());
         assert_eq!(client.session_id(), session);

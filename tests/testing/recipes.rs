@@ -156,6 +156,6 @@ async fn an_answer_that_the_session_is_over_counts_as_its_loss() {
         guard.release().await.unwrap();
         let reads = RequestFilter::next(1).below("/a");
         server.everyone().fail(reads, ErrorCode::SESSION_EXPIRED).unwrap();
-        assert_eq!(client.exists("/a").await, Err(zoolet::client::Error::Lost));
+        assert_eq!(client.exists("/a").await, Err(zoolet::client::Error::SessionExpired));
     }
 }

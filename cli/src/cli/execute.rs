@@ -135,7 +135,7 @@ impl Shell {
             Some(stat) => self.print_stat(true, &stat),
             None => {
                 let code = zoolet_protocol::ErrorCode::NO_NODE;
-                Err(Error::Refused { op: OpCode::EXISTS, path, code }.into())
+                Err(Error::Refused { op: OpCode::EXISTS, path, code, index: None }.into())
             }
         }
     }

@@ -40,8 +40,8 @@ impl Failure {
 
 fn plain(error: &Error) -> String {
     match error {
-        Error::Refused { op, path, code } => refused(*op, path, *code),
-        Error::Unknown { op, path } => format!(
+        Error::Refused { op, path, code, .. } => refused(*op, path, *code),
+        Error::ConnectionLoss { op, path } => format!(
             "{op} {path}: the connection was lost before the answer came. It may have been done or \
              not: look before you try again"
         ),
@@ -50,9 +50,11 @@ fn plain(error: &Error) -> String {
              try again"
                 .to_owned()
         }
-        Error::Lost => "the session is over, and with it its ephemerals and watches; the next \
+        Error::SessionExpired => {
+            "the session is over, and with it its ephemerals and watches; the next \
                         command is in a new one"
-            .to_owned(),
+                .to_owned()
+        }
         Error::Closed => "the connection is closed; start `zoolet cli` anew".to_owned(),
         Error::AuthFailed => "the server refuses these credentials, or does not know the scheme, \
                               and has closed the connection; start `zoolet cli` anew"

@@ -34,9 +34,12 @@ struct Checked {
 /// Runs the operations as one transaction, and returns the paths of the znodes that they created.
 pub(super) async fn run(client: &Client, operations: &[String]) -> Result<Vec<String>, Failure> {
     let ops = operations.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
-    match client.multi_or_refusals(ops).await? {
+    match client.multi(ops).await {
         Ok(results) => Ok(results.into_iter().filter_map(created).collect()),
-        Err((index, error)) => Err(Failure::Multi { index, error }),
+        Err(error) => Err(match error.operation_index() {
+            Some(index) => Failure::Multi { index, error },
+            None => error.into(),
+        }),
     }
 }
 

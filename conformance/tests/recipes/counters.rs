@@ -56,7 +56,7 @@ pub(crate) async fn no_change_is_made_twice_over_cut_connections(scene: Arc<Scen
             while made < ROUNDS {
                 match number.increment().await {
                     Ok(_) => made += 1,
-                    Err(ValueError::Client(Error::Unknown { .. })) => unknown += 1,
+                    Err(ValueError::Client(Error::ConnectionLoss { .. })) => unknown += 1,
                     Err(ValueError::Contended { .. }) => {}
                     Err(ValueError::Client(error)) if error.is_retryable() => {}
                     Err(error) => return Err(Failed::from(error)),

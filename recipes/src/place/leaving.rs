@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zoolet_protocol::{Delete, Expect, MultiOp, SetData};
 
 use super::{LEFT_IN_FRONT, Place};
-use crate::client::Own;
+use crate::client::recipe::ZnodeIdentity;
 use crate::error::LockError;
 use crate::leave::Leave;
 
@@ -16,12 +16,12 @@ impl Place {
         self.is_left = true;
         self.is_gone.fetch_or(self.is_known_to_be_gone(), Ordering::AcqRel);
         self.claim = None;
-        let own = self.shares_its_name.then_some(Own::Creation(self.czxid));
+        let own = self.shares_its_name.then_some(ZnodeIdentity::Czxid(self.czxid));
         let leave = if own.is_some() && self.is_lost() {
             // A znode of this name is another's.
             Leave::too_late(&self.client, self.session, &self.path)
         } else if self.tells_its_end {
-            let operation = self.client.multi_done(self.leaving_ops());
+            let operation = self.client.multi_without_results(self.leaving_ops());
             Leave::begin_with(operation, &self.client, self.session, &self.path)
         } else {
             Leave::begin(&self.client, self.session, &self.path)

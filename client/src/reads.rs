@@ -63,8 +63,9 @@ impl Client {
         self.lookup(path, reading, Lookup::GetChildren2)
     }
 
-    /// The names of a znode's children, and the zxid of the last change before the answer.
-    pub(crate) fn children_at(&self, path: &str) -> Operation<(Names, Zxid)> {
+    /// The names of a znode's children in no order, and the zxid of the last transaction that the
+    /// server had applied when it read them.
+    pub fn children_with_zxid(&self, path: &str) -> Operation<(Names, Zxid)> {
         let reading: Reading<(Names, Zxid)> = |header, response| match response {
             Response::Names(names) if header.err.is_ok() => Ok((names, header.zxid)),
             _ => Err(Unfit::of(header)),
@@ -181,7 +182,7 @@ impl Client {
         let request = rewatch::registration(paths, seen);
         let operation =
             self.prepared(About::Path(String::new()), reading!(Response::Empty => ()), Ok(request));
-        operation.bound_to(session).send_watching(watches)
+        operation.in_session(session).send_watching(watches)
     }
 }
 

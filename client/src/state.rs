@@ -3,7 +3,7 @@
 /// How a client stands with its servers (`ConnectionState` of Curator).
 ///
 /// ```
-/// use zoolet_recipes::client::ConnectionState;
+/// use zoolet_client::ConnectionState;
 ///
 /// assert!(ConnectionState::Reconnected.is_connected());
 /// assert!(!ConnectionState::Suspended.is_connected());

@@ -22,7 +22,6 @@ mod create;
 mod driver;
 mod error;
 mod hosts;
-mod lock_support;
 mod operation;
 mod proof;
 mod reads;
@@ -35,6 +34,8 @@ mod watcher;
 mod watches;
 mod writes;
 
+pub mod recipe;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,33 +46,31 @@ use zoolet_protocol::{Dial, Password, SessionId, ZPath};
 
 use self::call::{Call, Outcome};
 use self::clock::SuspensionClock;
-pub(crate) use self::clock::now;
+use self::clock::now;
 pub use self::connecting::ConnectError;
 use self::connecting::Failure;
-pub(crate) use self::create::unique_name;
 pub use self::create::{Create, Created, Parents};
 use self::driver::Shared;
 pub use self::error::Error;
 pub use self::hosts::Hosts;
-pub(crate) use self::lock_support::{Claim, Own};
 pub use self::operation::{Operation, Sent};
 pub use self::reads::Watched;
 pub use self::retry::RetryPolicy;
 use self::session::{Options, Session};
 pub use self::state::ConnectionState;
 pub use self::watcher::{Event, PersistentWatcher, Watcher};
-pub(crate) use self::watcher::{LEAVING, STAYING, ZnodeWatch};
-pub(crate) use self::watches::WaiterId;
 pub use self::writes::{Delete, SetAcl, SetData};
+#[doc(inline)]
+pub use zoolet_protocol as protocol;
 pub use zoolet_protocol::CreateMode;
 
 /// A client: a session, and what one may ask of it. Clones share the session; when the last is
 /// dropped the session ends, at once if it is connected, and else when the server finds out.
 ///
 /// ```no_run
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
-/// # async fn example() -> Result<(), zoolet_recipes::client::Error> {
+/// # async fn example() -> Result<(), zoolet_client::Error> {
 /// let client = Client::connect("localhost:2181").await?;
 /// client.create("/greeting").data("hello").await?;
 /// let (data, stat) = client.get("/greeting").await?;
@@ -139,9 +138,9 @@ impl<D: Dial + 'static> Target<ByDial> for D {
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use zoolet_recipes::client::{Client, RetryPolicy};
+/// use zoolet_client::{Client, RetryPolicy};
 ///
-/// # async fn example() -> Result<(), zoolet_recipes::client::Error> {
+/// # async fn example() -> Result<(), zoolet_client::Error> {
 /// let client = Client::builder()
 ///     .session_timeout(Duration::from_secs(10))
 ///     .retry_policy(RetryPolicy::n_times(3, Duration::from_millis(100)))
@@ -186,7 +185,7 @@ impl Builder {
     }
 
     /// How much is to be left of [`Client::session_valid_until`] at any time while something is held: for
-    /// those who must end what they do before a lock is [`Suspect`](crate::LockState::Suspect). Zero by
+    /// those who must end what they do before a lock is `Suspect`. Zero by
     /// default, and a sixth of the session timeout at most: what is above that counts as that.
     ///
     /// The session is proved anew so early that this much is left when the answer comes, as long as a
@@ -195,9 +194,9 @@ impl Builder {
     /// one or two more after a lock was waited for.
     ///
     /// ```no_run
-    /// # async fn example() -> Result<(), zoolet_recipes::client::Error> {
+    /// # async fn example() -> Result<(), zoolet_client::Error> {
     /// # use std::time::Duration;
-    /// use zoolet_recipes::client::Client;
+    /// use zoolet_client::Client;
     ///
     /// let builder = Client::builder().session_timeout(Duration::from_secs(30));
     /// let client = builder.proven_ahead(Duration::from_secs(5)).connect("127.0.0.1:2181").await?;
@@ -307,7 +306,7 @@ impl Client {
     }
 
     /// Until when the session surely lives, even if nothing more is heard: reckoned from the last write
-    /// that was answered, as [`LockState`](crate::LockState) says. While something is held it is proved
+    /// that was answered, as the recipes' `LockState` says. While something is held it is proved
     /// anew in time; a client that holds nothing and writes nothing lets it pass, since what is
     /// read proves nothing where there may be several servers. The machine is taken not to be suspended.
     #[must_use]
@@ -351,7 +350,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if there was no connection to say so; the server ends the session then when
+    /// [`Error::SessionExpired`] if there was no connection to say so; the server ends the session then when
     /// its timeout has passed.
     pub async fn close(self) -> Result<(), Error> {
         let call = Call::new(zoolet_protocol::OpCode::CLOSE_SESSION);
@@ -359,34 +358,28 @@ impl Client {
         self.shared().with(|session, now| session.close(call, now));
         match answer.await {
             Outcome::Answered(..) | Outcome::Closed => Ok(()),
-            _ => Err(Error::Lost),
+            _ => Err(Error::SessionExpired),
         }
-    }
-
-    /// A number that tells the sessions of this process apart.
-    pub(crate) fn identity(&self) -> usize {
-        Arc::as_ptr(&self.session).addr()
-    }
-
-    /// How many connections there were so far.
-    pub(crate) fn connections(&self) -> u64 {
-        self.shared().look(Session::connections)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.session.0
     }
 
-    /// A path as the server names it.
-    pub(crate) fn server_path(&self, path: &str) -> String {
+    /// A path as the server names it: below the [namespace](Client::namespace) of this client and the
+    /// chroot of its connection string.
+    #[must_use]
+    pub fn server_path(&self, path: &str) -> String {
         match path {
             "/" if !self.root.is_empty() => self.root.to_string(),
             path => format!("{}{path}", self.root),
         }
     }
 
-    /// A path of the server as this client names it.
-    pub(crate) fn local_path(&self, path: &str) -> String {
+    /// A path that the server names, as this client names it: without its namespace. A path outside of
+    /// the namespace stays as it is.
+    #[must_use]
+    pub fn local_path(&self, path: &str) -> String {
         self.path_below_root(path).unwrap_or(path).to_owned()
     }
 

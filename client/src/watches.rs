@@ -137,16 +137,23 @@ pub(crate) enum Heard {
     Closed,
 }
 
-/// One of those who wait at a cell.
+/// Tells the tasks apart that wait for one [`ZnodeWatch`](crate::recipe::ZnodeWatch).
+///
+/// ```
+/// use zoolet_client::recipe::WaiterId;
+///
+/// assert_ne!(WaiterId::unique(), WaiterId::ONLY);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WaiterId(u64);
+pub struct WaiterId(u64);
 
 impl WaiterId {
-    /// The one who waits, where only one does.
-    pub(crate) const ONLY: Self = Self(0);
+    /// The task that waits, where it is the only one.
+    pub const ONLY: Self = Self(0);
 
-    /// One unlike the others.
-    pub(crate) fn new() -> Self {
+    /// An id that no other task has.
+    #[must_use]
+    pub fn unique() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use zoolet_protocol::{ConnectResponse, Password, SessionId};
 
 use super::super::{Options, Session, encoded};
-use crate::client::clock::{Instant, SuspensionClock, now};
-use crate::client::proof::Servers;
+use crate::clock::{Instant, SuspensionClock, now};
+use crate::proof::Servers;
 
 const TIMEOUT: Duration = Duration::from_secs(12);
 const SESSION: SessionId = SessionId(7);

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Why no server could be connected to: what the last try met.
 ///
 /// ```
-/// use zoolet_recipes::client::{Client, ConnectError, Error};
+/// use zoolet_client::{Client, ConnectError, Error};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {

@@ -20,12 +20,12 @@ const DEFAULT_PORT: u16 = 2181;
 /// Servers to connect to, one after the other, and the znode that is the root of all paths.
 ///
 /// ```
-/// use zoolet_recipes::client::Hosts;
+/// use zoolet_client::Hosts;
 ///
 /// let hosts: Hosts = "one:2181,two/app".parse()?;
 /// assert_eq!(hosts.addresses(), ["one:2181", "two:2181"]);
 /// assert_eq!(hosts.chroot(), "/app");
-/// # Ok::<(), zoolet_recipes::client::Error>(())
+/// # Ok::<(), zoolet_client::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Hosts {

@@ -18,11 +18,11 @@ use zoolet_protocol::{
 
 use self::server::{FakeServer, Version};
 use super::{Call, Cell, Instant, Kind, Options, Registration, Session, Submission};
-use crate::client::call::{Answer, Outcome};
-use crate::client::clock::{SuspensionClock, now};
-use crate::client::proof::Servers;
-use crate::client::rewatch;
-use crate::client::watches::WaiterId;
+use crate::call::{Answer, Outcome};
+use crate::clock::{SuspensionClock, now};
+use crate::proof::Servers;
+use crate::rewatch;
+use crate::watches::WaiterId;
 
 const SEEDS: u64 = 1_500;
 const STEPS: usize = 80;

@@ -13,7 +13,7 @@ use zoolet_protocol::{
 use super::Client;
 use super::call::{Answer, Call, Outcome};
 use super::error::Error;
-use super::lock_support::AGAIN_AFTER;
+use super::recipe::RETRY_PAUSE;
 use super::retry::Retry;
 use super::session::{Registration, Submission};
 
@@ -63,8 +63,10 @@ impl About {
             Self::Path(_) => None,
         };
         match refused {
-            Some((op, path)) => Error::Refused { op: *op, path: path.to_string(), code },
-            None => Error::Refused { op: multi, path: self.path(), code },
+            Some((op, path)) => {
+                Error::Refused { op: *op, path: path.to_string(), code, index: Some(index) }
+            }
+            None => Error::Refused { op: multi, path: self.path(), code, index: Some(index) },
         }
     }
 }
@@ -95,8 +97,9 @@ impl<T> std::fmt::Debug for Operation<T> {
 }
 
 impl<T> Operation<T> {
-    /// Makes the call in this session only.
-    pub(crate) fn bound_to(mut self, session: SessionId) -> Self {
+    /// Sends the request in this session or not at all: if the session is over, the call fails with
+    /// [`Error::SessionExpired`].
+    pub fn in_session(mut self, session: SessionId) -> Self {
         self.bound = Some(session);
         self
     }
@@ -114,13 +117,21 @@ impl<T> Operation<T> {
         Sent { answer, about: self.about.clone(), reading: self.reading, localize }
     }
 
-    /// Makes the call until it is answered, whatever happens to the connection and however busy the server
-    /// is, or until the session to which it is bound is over. For calls that may be carried out twice.
-    pub(crate) async fn until_answered(self) -> Result<T, Error> {
+    /// Makes the call again and again until the server answers it, whatever happens to the connection
+    /// and however busy the server is (`THROTTLEDOP`), without asking the client's retry policy. A
+    /// call [in a session](Operation::in_session) ends with that session.
+    ///
+    /// The server may carry out the request more than once, so this is for reads, and for writes
+    /// that change nothing the second time.
+    ///
+    /// # Errors
+    ///
+    /// What the server answers; [`Error::SessionExpired`] and [`Error::Closed`].
+    pub async fn until_answered(self) -> Result<T, Error> {
         loop {
             match self.send_with(None).await {
                 Err(error) if error.is_retryable() => {}
-                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN_AFTER).await,
+                Err(error) if error.is_passing() => tokio::time::sleep(RETRY_PAUSE).await,
                 result => return result,
             }
         }
@@ -217,15 +228,15 @@ pub(crate) fn read<T>(
 ) -> Result<T, Error> {
     let (header, body) = match outcome {
         Outcome::Answered(header, body) => (header, body),
-        Outcome::ConnectionLost => return Err(Error::Unknown { op, path: about.path() }),
+        Outcome::ConnectionLost => return Err(Error::ConnectionLoss { op, path: about.path() }),
         Outcome::NotSent => return Err(Error::NotSent { op, path: about.path() }),
-        Outcome::SessionLost => return Err(Error::Lost),
+        Outcome::SessionLost => return Err(Error::SessionExpired),
         Outcome::Closed => return Err(Error::Closed),
     };
     let response = if header.err.is_ok() { Response::decode(op, &body)? } else { Response::Empty };
     reading(&header, response).map_err(|unfit| match unfit {
         Unfit::Refused(ErrorCode::AUTH_FAILED) => Error::AuthFailed,
-        Unfit::Refused(code) => Error::Refused { op, path: about.path(), code },
+        Unfit::Refused(code) => Error::Refused { op, path: about.path(), code, index: None },
         Unfit::RefusedAt(index, code) => about.refused_at(index, op, code),
         Unfit::Shape => {
             DecodeError { record: "Response", fault: DecodeFault::UnknownCode(op.0) }.into()
@@ -239,7 +250,7 @@ macro_rules! reading {
         |header: &zoolet_protocol::ReplyHeader, response: zoolet_protocol::Response| match response
         {
             $pattern if header.err.is_ok() => Ok($value),
-            _ => Err($crate::client::operation::Unfit::of(header)),
+            _ => Err($crate::operation::Unfit::of(header)),
         }
     };
 }

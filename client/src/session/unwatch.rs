@@ -16,7 +16,7 @@ use std::sync::Arc;
 use zoolet_protocol::{ErrorCode, Lookup, OpCode, Read, Request, SetWatches, Watch};
 
 use super::{Call, Cell, Instant, Kind, Phase, Registration, Sent, Session, Submission, rewatch};
-use crate::client::watches::Kinds;
+use crate::watches::Kinds;
 
 impl Session {
     /// Forgets a watcher. What the server still has of it is taken back, if nobody else needs it.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use zoolet_protocol::{OpCode, SessionId};
 
 use super::{Session, Submission};
-use crate::client::call::Call;
-use crate::client::clock::Instant;
-use crate::client::proof::{Stake, StakeId};
+use crate::call::Call;
+use crate::clock::Instant;
+use crate::proof::{Stake, StakeId};
 
 impl Session {
     /// Until when the session surely lives.

@@ -9,7 +9,7 @@ use super::error::Error;
 ///
 /// ```
 /// use std::time::Duration;
-/// use zoolet_recipes::client::RetryPolicy;
+/// use zoolet_client::RetryPolicy;
 ///
 /// let policy = RetryPolicy::n_times(2, Duration::from_millis(10));
 /// assert_eq!(policy.delay(0, Duration::ZERO), Some(Duration::from_millis(10)));
@@ -115,7 +115,7 @@ impl Retry {
     pub(crate) async fn after(&mut self, error: Error, is_repeatable: bool) -> Result<(), Error> {
         let may_repeat = match error {
             Error::NotSent { .. } => true,
-            Error::Unknown { .. } => is_repeatable,
+            Error::ConnectionLoss { .. } => is_repeatable,
             _ => false,
         };
         let delay = self.policy.delay(self.tried, now() - self.start);

@@ -7,9 +7,18 @@ use std::time::Duration;
 
 pub(crate) use tokio::time::Instant;
 
-/// The present moment.
+/// The present moment by tokio's clock, which a test can pause and move.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let start = zoolet_client::recipe::now();
+/// assert!(zoolet_client::recipe::now() >= start);
+/// # }
+/// ```
+#[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is where time enters")]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 

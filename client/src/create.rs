@@ -11,13 +11,14 @@ use zoolet_protocol::{
 use super::Client;
 use super::error::Error;
 use super::operation::{About, Boxed, Operation, Sent, reading};
+use super::recipe::{protected_prefix, with_prefix};
 use super::retry::Retry;
 
 /// What was created.
 ///
 /// ```
-/// use zoolet_recipes::client::Created;
-/// use zoolet_recipes::protocol::Stat;
+/// use zoolet_client::Created;
+/// use zoolet_client::protocol::Stat;
 ///
 /// let created = Created { path: "/queue/item-0000000007".into(), stat: Stat::default() };
 /// assert!(created.path.ends_with("7"));
@@ -33,7 +34,7 @@ pub struct Created {
 /// What becomes of missing ancestors.
 ///
 /// ```
-/// use zoolet_recipes::client::Parents;
+/// use zoolet_client::Parents;
 ///
 /// assert_ne!(Parents::Containers, Parents::Persistent);
 /// ```
@@ -60,9 +61,6 @@ pub struct Create {
     or_set: bool,
     bound: Option<SessionId>,
 }
-
-/// What marks the name of a protected znode, and stands before its id (Curator's `GUID`).
-const PROTECTED_PREFIX: &str = "_c_";
 
 /// How often missing ancestors are created before it is given up: each time somebody else must have
 /// deleted or created one in between.
@@ -101,9 +99,9 @@ impl Create {
     /// Of this mode, instead of [`CreateMode::Persistent`].
     ///
     /// ```no_run
-    /// use zoolet_recipes::client::{Client, CreateMode};
+    /// use zoolet_client::{Client, CreateMode};
     ///
-    /// # async fn example(client: Client) -> Result<(), zoolet_recipes::client::Error> {
+    /// # async fn example(client: Client) -> Result<(), zoolet_client::Error> {
     /// let created = client.create("/queue/item-").mode(CreateMode::EphemeralSequential).await?;
     /// assert_eq!(created.stat.ephemeral_owner, client.session_id());
     /// # Ok(())
@@ -161,7 +159,7 @@ impl Create {
             ..created
         });
         match self.bound {
-            Some(session) => operation.bound_to(session),
+            Some(session) => operation.in_session(session),
             None => operation,
         }
     }
@@ -181,9 +179,9 @@ impl Create {
     }
 
     async fn run(self) -> Result<Created, Error> {
-        let id = self.is_protected.then(protection);
-        let path = match &id {
-            Some(id) => protect(&self.path, id),
+        let prefix = self.is_protected.then(protected_prefix);
+        let path = match &prefix {
+            Some(prefix) => with_prefix(&self.path, prefix),
             None => self.path.clone(),
         };
         let mut retry = Retry::new(&self.client.retry);
@@ -192,8 +190,8 @@ impl Create {
                 Ok(created) => return Ok(created),
                 Err(error) => retry.after(error, self.is_protected).await?,
             }
-            if let Some(id) = &id
-                && let Some(created) = self.find_again(id, &mut retry).await?
+            if let Some(prefix) = &prefix
+                && let Some(created) = self.find_again(prefix, &mut retry).await?
             {
                 return Ok(created);
             }
@@ -201,9 +199,9 @@ impl Create {
     }
 
     /// As [`Create::find`], until it can be asked.
-    async fn find_again(&self, id: &str, retry: &mut Retry) -> Result<Option<Created>, Error> {
+    async fn find_again(&self, prefix: &str, retry: &mut Retry) -> Result<Option<Created>, Error> {
         loop {
-            match self.find(id).await {
+            match self.find(prefix).await {
                 Ok(found) => return Ok(found),
                 Err(error) => retry.after(error, true).await?,
             }
@@ -236,18 +234,18 @@ impl Create {
 
     /// The znode that an earlier try made, if it did. The server is asked to catch up first: after
     /// a reconnect it may be behind the one that carried the create out.
-    async fn find(&self, id: &str) -> Result<Option<Created>, Error> {
+    async fn find(&self, prefix: &str) -> Result<Option<Created>, Error> {
         let parent = ZPath::parse(&format!("{}0", self.path))?;
         let parent = parent.parent().unwrap_or("/");
         let is_gone = |error: &Error| error.is(ErrorCode::NO_NODE);
-        self.client.catch_up(parent, self.bound).await?;
+        self.client.catch_up_once(parent, self.bound).await?;
         let names = match self.client.children(parent).send().await {
             Ok(names) => names,
             Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
         let mut found: Option<Created> = None;
-        for name in names.iter().filter(|name| name.starts_with(id)) {
+        for name in names.iter().filter(|name| name.starts_with(prefix)) {
             let path = if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") };
             let Some(stat) = self.client.exists(&path).send().await? else { continue };
             let is_ours = !self.mode.flags().is_ephemeral()
@@ -263,26 +261,14 @@ impl Create {
     }
 }
 
-/// A name that no other znode has.
-pub(crate) fn unique_name() -> String {
-    uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string()
-}
-
-/// What a protected name begins with, new each time.
-pub(crate) fn protection() -> String {
-    format!("{PROTECTED_PREFIX}{}-", unique_name())
-}
-
-pub(crate) fn protect(path: &str, id: &str) -> String {
-    match path.rsplit_once('/') {
-        Some((parent, name)) => format!("{parent}/{id}{name}"),
-        None => path.to_owned(),
-    }
-}
-
 impl Client {
-    /// Creates the missing ancestors of a path, all at once where nobody else does the same.
-    pub(crate) async fn create_ancestors(
+    /// Creates the missing ancestors of a path, and not the path itself, all in one multi where nobody
+    /// else does the same.
+    ///
+    /// # Errors
+    ///
+    /// Those of reads and writes; that somebody else created one of them first is none.
+    pub async fn create_ancestors(
         &self,
         path: &str,
         parents: Parents,
@@ -335,21 +321,5 @@ impl IntoFuture for Create {
 
     fn into_future(self) -> Boxed<Created> {
         Box::pin(self.run())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn protected_names_are_curators() {
-        let id = protection();
-        assert_eq!(id.len(), 3 + 36 + 1);
-        let path = protect("/locks/lock-", &id);
-        let name = path.strip_prefix("/locks/_c_").expect("the parent stays");
-        let (id, rest) = name.split_at(36);
-        assert!(uuid::Uuid::try_parse(id).is_ok());
-        assert_eq!(rest, "-lock-");
     }
 }

@@ -4,8 +4,7 @@ use std::future::IntoFuture;
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    Acl, ErrorCode, Expect, MultiOp, MultiResult, OpCode, ReplyHeader, Request, Response,
-    SessionId, Stat, Write, Zxid,
+    Acl, ErrorCode, Expect, MultiOp, MultiResult, ReplyHeader, Request, Response, Stat, Write, Zxid,
 };
 
 use super::Client;
@@ -30,62 +29,28 @@ impl Client {
     }
 
     /// Several writes, all or none; paths as the client names them, in the answer too, which has one
-    /// result each. When one is refused nothing happened, and the error names that operation and
-    /// its path.
+    /// result each. When the server refuses one, none is carried out, and the error names that
+    /// operation: its code, its path and its [index](Error::operation_index) among the operations.
     pub fn multi(&self, ops: Vec<MultiOp>) -> Operation<Vec<MultiResult>> {
-        self.multi_with(ops, multi_results).localized(|client, results| {
-            results.into_iter().map(|result| client.below_own_root(result)).collect()
-        })
+        self.multi_with(ops, multi_results).localized(Self::all_below_own_root)
     }
 
-    /// As [`Client::multi`], for whoever needs no results.
-    pub(crate) fn multi_done(&self, ops: Vec<MultiOp>) -> Operation<()> {
+    /// As [`Client::multi`], for whoever does not need the results.
+    pub fn multi_without_results(&self, ops: Vec<MultiOp>) -> Operation<()> {
         self.multi_with(ops, |header, response| multi_results(header, response).map(drop))
     }
 
-    /// As [`Client::multi`], with the zxid of the change.
-    pub(crate) fn multi_at(&self, ops: Vec<MultiOp>) -> Operation<(Vec<MultiResult>, Zxid)> {
-        self.multi_with(ops, |header, response| {
+    /// As [`Client::multi`], with the zxid of the transaction: the czxid of all that it created, and
+    /// the mzxid of all whose data it set.
+    pub fn multi_with_zxid(&self, ops: Vec<MultiOp>) -> Operation<(Vec<MultiResult>, Zxid)> {
+        let multi = self.multi_with(ops, |header, response| {
             multi_results(header, response).map(|results| (results, header.zxid))
-        })
+        });
+        multi.localized(|client, (results, zxid)| (client.all_below_own_root(results), zxid))
     }
 
-    /// As [`Client::multi`]; a refusal says which operation was refused, by its place among them.
-    /// Paths in the results are as the client names them.
-    ///
-    /// # Errors
-    ///
-    /// What may go wrong with any request, but for a refusal.
-    pub async fn multi_or_refusals(
-        &self,
-        ops: Vec<MultiOp>,
-    ) -> Result<Result<Vec<MultiResult>, (usize, Error)>, Error> {
-        self.multi_or_refusals_in(None, ops).await
-    }
-
-    /// As [`Client::multi_or_refusals`], in this session only.
-    pub(crate) async fn multi_or_refusals_in(
-        &self,
-        session: Option<SessionId>,
-        ops: Vec<MultiOp>,
-    ) -> Result<Result<Vec<MultiResult>, (usize, Error)>, Error> {
-        let paths: Vec<_> = ops.iter().map(|op| (op.op_code(), op.path().to_string())).collect();
-        let multi = self.multi_with(ops, |header, response| match response {
-            Response::Multi(results) if header.err.is_ok() => Ok(results),
-            _ => Err(Unfit::of(header)),
-        });
-        let results = match session {
-            Some(session) => multi.bound_to(session).await?,
-            None => multi.await?,
-        };
-        let refused = refusal(&results).map(|(index, code)| {
-            let (op, path) = paths.get(index).cloned().unwrap_or((OpCode::MULTI, String::new()));
-            (index, Error::Refused { op, path, code })
-        });
-        Ok(match refused {
-            Some(refused) => Err(refused),
-            None => Ok(results.into_iter().map(|result| self.below_own_root(result)).collect()),
-        })
+    fn all_below_own_root(&self, results: Vec<MultiResult>) -> Vec<MultiResult> {
+        results.into_iter().map(|result| self.below_own_root(result)).collect()
     }
 
     /// A result of a multi with its path as this client names it.
@@ -200,7 +165,12 @@ impl Delete {
         self
     }
 
-    pub(crate) fn operation(&self) -> Operation<()> {
+    /// The same call as an [`Operation`], like those that have no options of their own.
+    pub fn into_operation(self) -> Operation<()> {
+        self.operation()
+    }
+
+    fn operation(&self) -> Operation<()> {
         let version = self.version;
         self.client.operation(&self.path, reading!(Response::Empty => ()), |path| {
             let path = path.into();

@@ -1,0 +1,138 @@
+//! Deletes that go on in the background until they are done.
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+use zoolet_protocol::{ErrorCode, Stat, Zxid};
+
+use super::{RETRY_PAUSE, SessionClient, ZnodeWatch};
+use crate::error::Error;
+use crate::operation::Sent;
+
+/// How a recipe recognizes its own znode at a path where others create znodes of the same name at
+/// other times.
+///
+/// ```
+/// use zoolet_client::protocol::Zxid;
+/// use zoolet_client::recipe::ZnodeIdentity;
+///
+/// assert_ne!(ZnodeIdentity::Data("me".into()), ZnodeIdentity::Czxid(Zxid(7)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ZnodeIdentity {
+    /// By data that nobody else writes: for as long as the reply to the create has not come.
+    Data(Bytes),
+    /// By the zxid of the create.
+    Czxid(Zxid),
+}
+
+impl ZnodeIdentity {
+    fn matches(&self, data: &Bytes, stat: &Stat) -> bool {
+        match self {
+            Self::Data(own) => data == own,
+            Self::Czxid(czxid) => stat.czxid == *czxid,
+        }
+    }
+}
+
+impl SessionClient {
+    /// The Stat of the znode, if there is one at the path and it is the caller's own. The server is
+    /// asked until it answers, and [catches up](SessionClient::catch_up) first.
+    ///
+    /// # Errors
+    ///
+    /// Those of a read, except for a lost connection, which is waited for.
+    pub async fn find_own(
+        &self,
+        path: &str,
+        identity: &ZnodeIdentity,
+    ) -> Result<Option<Stat>, Error> {
+        self.catch_up(path).await?;
+        match self.get(path).until_answered().await {
+            Ok((data, stat)) => Ok(identity.matches(&data, &stat).then_some(stat)),
+            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes a znode in the background, until it is gone or the session is over. The returned
+    /// future waits for that; dropping it changes nothing. With an `identity`, a znode that somebody
+    /// else created at the path stays.
+    pub fn delete_in_background(
+        &self,
+        path: &str,
+        identity: Option<ZnodeIdentity>,
+    ) -> impl Future<Output = Result<(), Error>> + use<> {
+        let (session, path) = (self.clone(), path.to_owned());
+        let deletion: JoinHandle<_> = self
+            .client()
+            .spawn(async move { session.delete_until_gone(&path, identity.as_ref()).await });
+        async move { deletion.await.unwrap_or(Err(Error::Closed)) }
+    }
+
+    /// As [`SessionClient::delete_in_background`], after a first delete was `sent`. The watch is kept
+    /// until the znode is gone: then the server has forgotten it, and it need not be removed.
+    pub fn finish_delete_in_background(
+        &self,
+        sent: Sent<()>,
+        path: &str,
+        identity: Option<ZnodeIdentity>,
+        watch: Option<ZnodeWatch>,
+    ) {
+        let (session, path) = (self.clone(), path.to_owned());
+        self.client().spawn(async move {
+            let result = match sent.await {
+                Err(error) if !error.is(ErrorCode::NO_NODE) => {
+                    session.delete_until_gone(&path, identity.as_ref()).await
+                }
+                result => result,
+            };
+            drop(watch);
+            result
+        });
+    }
+
+    /// Deletes in the background what a create at a [protected path](super::protected_path) made, if
+    /// it made something: for a create whose reply nobody waits for any more.
+    pub fn delete_protected_in_background(&self, path: &str) {
+        let (session, path) = (self.clone(), path.to_owned());
+        self.client().spawn(async move {
+            if let Ok(Some(created)) = session.find_protected(&path).await {
+                session.delete_until_gone(&created.path, None).await
+            } else {
+                Ok(())
+            }
+        });
+    }
+
+    /// As [`SessionClient::delete_protected_in_background`], for a multi that created several
+    /// znodes at the path.
+    pub fn delete_all_protected_in_background(&self, path: &str) {
+        let (session, path) = (self.clone(), path.to_owned());
+        self.client().spawn(async move {
+            for path in session.find_all_protected(&path).await.unwrap_or_default() {
+                if session.delete_until_gone(&path, None).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    async fn delete_until_gone(
+        &self,
+        path: &str,
+        identity: Option<&ZnodeIdentity>,
+    ) -> Result<(), Error> {
+        loop {
+            if let Some(identity) = identity
+                && self.find_own(path, identity).await?.is_none()
+            {
+                return Ok(());
+            }
+            match self.delete(path).send().await {
+                Err(error) if error.is_passing() => tokio::time::sleep(RETRY_PAUSE).await,
+                Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
+                result => return result,
+            }
+        }
+    }
+}
