@@ -3,7 +3,10 @@
 use std::fmt;
 use std::ops::BitOr;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytestring::ByteString;
+use sha1::{Digest, Sha1};
 
 use crate::id::integer_newtype;
 use crate::record;
@@ -131,11 +134,77 @@ record! {
     }
 }
 
+/// The entries that are used most. Those with an identity grant all permissions;
+/// [`Acl::with_permissions`] grants fewer.
+///
+/// ```
+/// use zoolet_protocol::{Acl, Permissions};
+///
+/// let reader = Acl::ip("10.0.0.0/8").with_permissions(Permissions::READ);
+/// assert_eq!(reader.to_string(), "ip:10.0.0.0/8:r");
+/// let list = vec![Acl::digest("super", "test"), reader];
+/// assert_eq!(list[0].to_string(), "digest:super:D/InIHSb7yEEbrWz8b9l71RjZJU=:cdrwa");
+/// ```
 impl Acl {
-    /// Everything to everyone: `world:anyone:cdrwa`, `ZooDefs.Ids.OPEN_ACL_UNSAFE`.
+    /// An entry of any scheme.
+    #[must_use]
+    pub fn new(permissions: Permissions, id: Id) -> Self {
+        Self { permissions, id }
+    }
+
+    /// All permissions to everyone: `world:anyone:cdrwa`, `ZooDefs.Ids.OPEN_ACL_UNSAFE`.
     #[must_use]
     pub fn open() -> Self {
-        Self { permissions: Permissions::ALL, id: Id::new("world", "anyone") }
+        Self::new(Permissions::ALL, Id::new("world", "anyone"))
+    }
+
+    /// Permission to read to everyone: `world:anyone:r`, `ZooDefs.Ids.READ_ACL_UNSAFE`.
+    #[must_use]
+    pub fn read_only() -> Self {
+        Self::open().with_permissions(Permissions::READ)
+    }
+
+    /// All permissions to the identities that the session has authenticated: `auth::cdrwa`,
+    /// `ZooDefs.Ids.CREATOR_ALL_ACL`. The server stores those identities in its place, and refuses
+    /// the request with [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL) if there are none.
+    #[must_use]
+    pub fn creator_all() -> Self {
+        Self::new(Permissions::ALL, Id::new("auth", ""))
+    }
+
+    /// All permissions to a user of the scheme `digest` with this password. The entry contains the
+    /// SHA-1 hash that `DigestAuthenticationProvider.generateDigest` makes of both, which is the
+    /// default of ZooKeeper's servers (`zookeeper.DigestAuthenticationProvider.digestAlg`).
+    #[must_use]
+    pub fn digest(user: &str, password: &str) -> Self {
+        let credentials = format!("{user}:{password}");
+        let hash = STANDARD.encode(Sha1::digest(&credentials));
+        // As in Java the user ends at the first colon.
+        let user = credentials.split(':').next().unwrap_or_default();
+        Self::new(Permissions::ALL, Id::new("digest", format!("{user}:{hash}")))
+    }
+
+    /// All permissions to the clients of an IP address, or of a subnet as `10.0.0.0/8`.
+    pub fn ip(address: impl Into<ByteString>) -> Self {
+        Self::new(Permissions::ALL, Id::new("ip", address))
+    }
+
+    /// All permissions to the clients whose TLS certificate has this subject, as
+    /// `CN=client,O=example`.
+    pub fn x509(subject: impl Into<ByteString>) -> Self {
+        Self::new(Permissions::ALL, Id::new("x509", subject))
+    }
+
+    /// All permissions to a principal that was authenticated by SASL, as `user@EXAMPLE.ORG`.
+    pub fn sasl(principal: impl Into<ByteString>) -> Self {
+        Self::new(Permissions::ALL, Id::new("sasl", principal))
+    }
+
+    /// The same entry with other permissions.
+    #[must_use]
+    pub fn with_permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = permissions;
+        self
     }
 }
 

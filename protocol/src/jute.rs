@@ -9,12 +9,11 @@ use std::fmt;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
 use nom::bytes::complete::take;
-use nom::error::{ErrorKind, ParseError};
 use nom::number::complete::{be_i32, be_i64, be_u8};
-use nom::{Err as NomError, IResult, Parser};
+use nom::{Err as NomError, IResult};
 
-/// What a parser of this crate returns: the rest of the input, and the value.
-pub type Parsed<'a, T> = IResult<&'a [u8], T, DecodeError>;
+/// What [`Decode::decode`] returns: the rest of the input, and the value.
+pub type Parsed<'a, T> = Result<(&'a [u8], T), DecodeError>;
 
 /// A value that can be read from a frame.
 ///
@@ -73,18 +72,24 @@ pub fn decode_all<T: Decode>(frame: &Bytes) -> Result<T, DecodeError> {
 pub fn decode_front<T: Decode>(bytes: &mut Bytes) -> Result<T, DecodeError> {
     let (left, value) = match T::decode(bytes, bytes) {
         Ok((rest, value)) => (rest.len(), value),
-        Err(error) => return finish(Err(error)),
+        Err(error) => return Err(error),
     };
     bytes.advance(bytes.len() - left);
     Ok(value)
 }
 
 pub(crate) fn finish<T>(parsed: Parsed<'_, T>) -> Result<T, DecodeError> {
-    match parsed {
-        Ok((_, value)) => Ok(value),
-        Err(NomError::Error(error) | NomError::Failure(error)) => Err(error),
-        Err(NomError::Incomplete(_)) => unreachable!("only complete parsers are used"),
-    }
+    parsed.map(|(_rest, value)| value)
+}
+
+/// The result of one of nom's parsers, all of which only fail when the input is too short.
+fn from_nom<T>(parsed: IResult<&[u8], T>) -> Parsed<'_, T> {
+    parsed.map_err(|error| match error {
+        NomError::Error(error) | NomError::Failure(error) => {
+            DecodeError { record: "", fault: DecodeFault::Truncated { left: error.input.len() } }
+        }
+        NomError::Incomplete(_) => unreachable!("only complete parsers are used"),
+    })
 }
 
 /// Bytes that are not the record they should be.
@@ -155,30 +160,14 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-impl ParseError<&[u8]> for DecodeError {
-    fn from_error_kind(input: &[u8], _: ErrorKind) -> Self {
-        Self { record: "", fault: DecodeFault::Truncated { left: input.len() } }
-    }
-
-    fn append(_: &[u8], _: ErrorKind, other: Self) -> Self {
-        other
-    }
-}
-
 /// A parse that ends with `fault`.
 pub(crate) fn fail<T>(fault: DecodeFault) -> Parsed<'static, T> {
-    Err(NomError::Failure(DecodeError { record: "", fault }))
+    Err(DecodeError { record: "", fault })
 }
 
 /// Names the record in an error that came from within it.
 pub(crate) fn within<'a, T>(record: &'static str, parsed: Parsed<'a, T>) -> Parsed<'a, T> {
-    let name = |error: DecodeError| DecodeError { record, ..error };
-    match parsed {
-        Ok(parsed) => Ok(parsed),
-        Err(NomError::Error(error)) => Err(NomError::Error(name(error))),
-        Err(NomError::Failure(error)) => Err(NomError::Failure(name(error))),
-        Err(incomplete) => Err(incomplete),
-    }
+    parsed.map_err(|error| DecodeError { record, ..error })
 }
 
 /// Declares a record: a struct whose wire form is its fields in order.
@@ -204,10 +193,9 @@ macro_rules! record {
             ) -> $crate::Parsed<'a, Self> {
                 $( let (input, $field) = match <$type as $crate::Decode>::decode(frame, input) {
                     Ok(parsed) => parsed,
-                    Err(error) => return Err(error.map(|error| $crate::DecodeError {
-                        record: stringify!($name),
-                        ..error
-                    })),
+                    Err(error) => {
+                        return Err($crate::DecodeError { record: stringify!($name), ..error });
+                    }
                 }; )+
                 Ok((input, Self { $( $field ),+ }))
             }
@@ -229,7 +217,7 @@ impl Decode for i32 {
     const MIN_BYTES: usize = 4;
 
     fn decode<'a>(_: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
-        be_i32(input)
+        from_nom(be_i32(input))
     }
 }
 
@@ -247,7 +235,7 @@ impl Decode for i64 {
     const MIN_BYTES: usize = 8;
 
     fn decode<'a>(_: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
-        be_i64(input)
+        from_nom(be_i64(input))
     }
 }
 
@@ -266,7 +254,8 @@ impl Decode for bool {
 
     /// Any byte but zero is true.
     fn decode<'a>(_: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
-        be_u8.map(|byte| byte != 0).parse(input)
+        let (input, byte) = from_nom(be_u8(input))?;
+        Ok((input, byte != 0))
     }
 }
 
@@ -282,10 +271,11 @@ impl Encode for bool {
 
 /// The bytes of a string or buffer, `None` for the length -1.
 fn length_prefixed(input: &[u8]) -> Parsed<'_, Option<&[u8]>> {
-    let (input, length) = be_i32(input)?;
+    let (input, length) = from_nom(be_i32(input))?;
     match usize::try_from(length) {
         Ok(length_bytes) if length_bytes <= input.len() => {
-            take(length_bytes).map(Some).parse(input)
+            let (input, bytes) = from_nom(take(length_bytes)(input))?;
+            Ok((input, Some(bytes)))
         }
         Ok(_) => fail(DecodeFault::LengthBeyondInput { claimed: length, left: input.len() }),
         Err(_) if length == -1 => Ok((input, None)),
@@ -312,7 +302,8 @@ impl Decode for Option<Bytes> {
     const MIN_BYTES: usize = 4;
 
     fn decode<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
-        length_prefixed.map(|bytes| bytes.map(|bytes| slice_of(frame, bytes))).parse(input)
+        let (input, bytes) = length_prefixed(input)?;
+        Ok((input, bytes.map(|bytes| slice_of(frame, bytes))))
     }
 }
 
@@ -364,7 +355,8 @@ impl Decode for Option<ByteString> {
         let text = |bytes: &[u8]| {
             ByteString::try_from(slice_of(frame, bytes)).unwrap_or_else(|_| repaired(bytes).into())
         };
-        length_prefixed.map(|bytes| bytes.map(text)).parse(input)
+        let (input, bytes) = length_prefixed(input)?;
+        Ok((input, bytes.map(text)))
     }
 }
 
@@ -404,7 +396,7 @@ impl<T: Decode> Decode for Option<Vec<T>> {
 
     /// A count below -1 reads as an empty vector, as in Java.
     fn decode<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
-        let (mut input, count) = be_i32(input)?;
+        let (mut input, count) = from_nom(be_i32(input))?;
         if count == -1 {
             return Ok((input, None));
         }

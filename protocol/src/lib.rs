@@ -59,5 +59,5 @@ pub use response::{
     ClientInfo, Incoming, ReplyHeader, Response, decode_incoming, encode_event, encode_reply,
 };
 pub use stat::Stat;
-pub use transport::{Dial, Dialing, Disconnected, Searching, Transport};
+pub use transport::{ConnectTarget, Dial, Dialing, Disconnected, Searching, Transport};
 pub use watch::{EventType, KeeperState, WatchMode, WatchedEvent, WatcherType};

@@ -5,13 +5,14 @@ use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 
 use crate::code::{ErrorCode, OpCode};
+use crate::id::Expect;
 use crate::jute::{Decode, DecodeFault, Encode, Parsed, fail};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::names::Names;
 use crate::parts::{Parts, encode_data_in_parts};
 use crate::path::RawPath;
 use crate::record;
-use crate::request::{Check, Create, CreateKind, Delete, Lookup, SetData};
+use crate::request::{Check, Create, CreateKind, CreateMode, Delete, Lookup, SetData};
 use crate::stat::Stat;
 
 record! {
@@ -50,7 +51,45 @@ pub enum MultiOp {
     Check(Check),
 }
 
+/// Operations that cannot contradict themselves.
+///
+/// ```
+/// use zoolet_protocol::{CreateMode, Expect, MultiOp, OpCode};
+///
+/// let ops = [
+///     MultiOp::check("/config", 3),
+///     MultiOp::create("/jobs/job-", "build", CreateMode::PersistentSequential),
+///     MultiOp::set_data("/config", "new", Expect::Any),
+///     MultiOp::delete("/jobs/old", Expect::Any),
+/// ];
+/// assert_eq!(ops[1].op_code(), OpCode::CREATE2);
+/// ```
 impl MultiOp {
+    /// Refuses the multi unless the znode exists and its data has this version.
+    pub fn check(path: impl Into<RawPath>, version: impl Into<Expect>) -> Self {
+        Self::Check(Check { path: path.into(), version: version.into() })
+    }
+
+    /// Creates a znode that is open to everyone. [`Create::new`] has more options.
+    pub fn create(path: impl Into<RawPath>, data: impl Into<Bytes>, mode: CreateMode) -> Self {
+        Self::Create(Create::new(path, mode).data(data))
+    }
+
+    /// Replaces a znode's data.
+    pub fn set_data(
+        path: impl Into<RawPath>,
+        data: impl Into<Bytes>,
+        version: impl Into<Expect>,
+    ) -> Self {
+        let (path, data, version) = (path.into(), Some(data.into()), version.into());
+        Self::SetData(SetData { path, data, version })
+    }
+
+    /// Deletes a znode.
+    pub fn delete(path: impl Into<RawPath>, version: impl Into<Expect>) -> Self {
+        Self::Delete(Delete { path: path.into(), version: version.into() })
+    }
+
     /// The code of the operation.
     #[must_use]
     pub fn op_code(&self) -> OpCode {
@@ -121,6 +160,30 @@ impl MultiOp {
             Self::SetData(set_data) => set_data.encoded_len(),
             Self::Check(check) => check.encoded_len(),
         }
+    }
+}
+
+impl From<Create> for MultiOp {
+    fn from(create: Create) -> Self {
+        Self::Create(create)
+    }
+}
+
+impl From<Delete> for MultiOp {
+    fn from(delete: Delete) -> Self {
+        Self::Delete(delete)
+    }
+}
+
+impl From<SetData> for MultiOp {
+    fn from(set_data: SetData) -> Self {
+        Self::SetData(set_data)
+    }
+}
+
+impl From<Check> for MultiOp {
+    fn from(check: Check) -> Self {
+        Self::Check(check)
     }
 }
 

@@ -1,9 +1,11 @@
 //! The seam between a client and what carries its frames: a socket, or a server in the same
 //! process.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -68,8 +70,14 @@ pub trait Dial: Send + Sync {
         1
     }
 
-    /// Asks the next server in turn whether it serves writes, for a client that is connected to one that
-    /// has lost its ensemble and serves reads only. If it does, the next [`Dial::dial`] connects to it.
+    /// The znode below which all paths of a client are that connects with this; empty for the root.
+    fn chroot(&self) -> &str {
+        ""
+    }
+
+    /// Asks the next server in turn whether it serves writes, for a client that is connected to one
+    /// that has lost its ensemble and serves reads only. If it does, the next [`Dial::dial`]
+    /// connects to it.
     fn find_read_write(&self) -> Searching {
         Box::pin(std::future::ready(false))
     }
@@ -78,5 +86,54 @@ pub trait Dial: Send + Sync {
     /// ended. A client stops trying then, and closes.
     fn is_gone(&self) -> bool {
         false
+    }
+}
+
+/// What a client connects to: everything that its `connect` takes converts into it.
+///
+/// ```
+/// use zoolet_protocol::ConnectTarget;
+///
+/// let target = ConnectTarget::from("one:2181,two:2181/app");
+/// assert!(matches!(target, ConnectTarget::Servers(text) if text.ends_with("/app")));
+/// ```
+#[non_exhaustive]
+pub enum ConnectTarget {
+    /// A connection string: `host[:port],..[/chroot]`.
+    Servers(String),
+    /// Whatever can be dialled, as the dialer of a server in this process.
+    Dialer(Arc<dyn Dial>),
+}
+
+impl From<&str> for ConnectTarget {
+    fn from(servers: &str) -> Self {
+        Self::Servers(servers.to_owned())
+    }
+}
+
+impl From<String> for ConnectTarget {
+    fn from(servers: String) -> Self {
+        Self::Servers(servers)
+    }
+}
+
+impl From<&String> for ConnectTarget {
+    fn from(servers: &String) -> Self {
+        Self::Servers(servers.clone())
+    }
+}
+
+impl<D: Dial + 'static> From<D> for ConnectTarget {
+    fn from(dialer: D) -> Self {
+        Self::Dialer(Arc::new(dialer))
+    }
+}
+
+impl fmt::Debug for ConnectTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Servers(servers) => f.debug_tuple("Servers").field(servers).finish(),
+            Self::Dialer(_) => f.write_str("Dialer"),
+        }
     }
 }

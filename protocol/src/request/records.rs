@@ -14,6 +14,8 @@ use crate::path::RawPath;
 use crate::record;
 use crate::watch::{WatchMode, WatcherType};
 
+use super::CreateMode;
+
 /// Which of the four kinds of create, that is, which operation code.
 ///
 /// ```
@@ -149,6 +151,41 @@ pub struct Create {
 }
 
 impl Create {
+    /// The body of the create of a mode: with empty data, open to everyone. What the mode needs,
+    /// the operation code and the flags, cannot contradict each other here.
+    ///
+    /// ```
+    /// use zoolet_protocol::{Acl, Create, CreateKind, CreateMode, MultiOp};
+    ///
+    /// let create = Create::new("/job-", CreateMode::PersistentSequential).data("build");
+    /// assert_eq!(create.kind, CreateKind::Create2);
+    /// let op = MultiOp::from(create.acl(vec![Acl::read_only()]));
+    /// assert_eq!(op.path().text(), Some("/job-"));
+    /// ```
+    pub fn new(path: impl Into<RawPath>, mode: CreateMode) -> Self {
+        // `create2` answers with the Stat, as the creates of the other kinds do.
+        let kind = match mode.kind() {
+            CreateKind::Create => CreateKind::Create2,
+            kind => kind,
+        };
+        let (data, acl) = (Some(Bytes::new()), Some(vec![Acl::open()]));
+        Self { kind, path: path.into(), data, acl, flags: mode.flags() }
+    }
+
+    /// The same with this data.
+    #[must_use]
+    pub fn data(mut self, data: impl Into<Bytes>) -> Self {
+        self.data = Some(data.into());
+        self
+    }
+
+    /// The same with this access control list.
+    #[must_use]
+    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
+        self.acl = Some(acl);
+        self
+    }
+
     /// Reads the body of the operation that `kind` stands for.
     pub(crate) fn decode_as<'a>(
         kind: CreateKind,
