@@ -21,14 +21,14 @@
 //! # }
 //! ```
 //!
-//! The parts can be had on their own: [`protocol`] is the wire format, [`core`] the state machine
+//! The parts can be had on their own: [`protocol`] is the wire format, [`state_machine`] the server's
 //! without clock and I/O. The `zoolet` command comes with the default feature `cli`.
 
 #[doc(inline)]
 pub use zoolet_client as client;
 pub use zoolet_client::{Client, CreateMode};
 #[doc(inline)]
-pub use zoolet_core as core;
+pub use zoolet_core as state_machine;
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
 pub use zoolet_recipes::{

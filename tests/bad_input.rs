@@ -361,10 +361,10 @@ async fn lists_and_identities_have_their_limits() {
         let set = zoolet::protocol::SetAcl { path: "/zookeeper".into(), acl, version: (-1).into() };
         Request::Write(Write::SetAcl(set))
     };
-    let max = zoolet::core::limits::ACL_ENTRIES_MAX;
+    let max = zoolet::state_machine::limits::ACL_ENTRIES_MAX;
     assert_eq!(client.call(&set_acl(max + 1)).await.0.err, ErrorCode::INVALID_ACL);
     // The address is one of them.
-    for n in 1..zoolet::core::limits::IDENTITIES_MAX {
+    for n in 1..zoolet::state_machine::limits::IDENTITIES_MAX {
         assert_eq!(client.call(&auth(&format!("u{n}:x"))).await.0.err, ErrorCode::OK);
     }
     assert_eq!(client.call(&auth("u0:x")).await.0.err, ErrorCode::AUTH_FAILED);
@@ -381,7 +381,7 @@ fn auth(credentials: &str) -> Request {
 
 #[tokio::test]
 async fn an_identity_has_a_length_limit_and_so_have_all_of_a_connection_together() {
-    use zoolet::core::limits::{IDENTITIES_BYTES_MAX, IDENTITY_BYTES_MAX};
+    use zoolet::state_machine::limits::{IDENTITIES_BYTES_MAX, IDENTITY_BYTES_MAX};
 
     let server = zoolet::Server::builder().start().await.unwrap();
     let (mut client, _) = Local::connect(&server, 30_000).await;
@@ -410,7 +410,7 @@ async fn an_identity_has_a_length_limit_and_so_have_all_of_a_connection_together
 
 #[tokio::test]
 async fn a_request_puts_a_small_multiple_of_its_size_into_the_log() {
-    use zoolet::core::limits::{TXN_BYTES_ALWAYS, TXN_BYTES_PER_BYTE};
+    use zoolet::state_machine::limits::{TXN_BYTES_ALWAYS, TXN_BYTES_PER_BYTE};
 
     let disk = zoolet::storage::MemDisk::default();
     let storage = zoolet::storage::StorageConfig {

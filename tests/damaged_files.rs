@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zoolet::client::Client;
-use zoolet::core::TxnOp;
+use zoolet::state_machine::TxnOp;
 use zoolet::storage::{
     Disk, LogError, LogReader, SimDisk, SnapshotFault, StorageConfig, StorageError,
     encode_log_record,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zoolet::client::{Client, RetryPolicy};
-use zoolet::core::{Core, Settings};
+use zoolet::state_machine::{Core, Settings};
 use zoolet::protocol::{
     ConnectRequest, ConnectResponse, Dial, Encode, OpCode, RequestHeader, Transport, Xid,
     decode_all,

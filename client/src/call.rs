@@ -1,4 +1,4 @@
-//! One request and its answer, from the moment it takes its place in line.
+//! One request in flight, and its reply.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,22 +10,23 @@ use parking_lot::Mutex;
 use tokio::task::coop;
 use zoolet_protocol::{OpCode, ReplyHeader};
 
-/// What became of a request.
+/// How a request ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Outcome {
-    /// It was answered.
+    /// The reply came.
     Answered(ReplyHeader, Bytes),
-    /// The connection went away after it was sent and before it was answered.
-    ConnectionLost,
-    /// It was never sent.
+    /// The connection was lost after the request was sent and before the reply came.
+    ConnectionLoss,
+    /// The request was never sent.
     NotSent,
-    /// The session that it was bound to is over; it was never sent, or its answer never came.
-    SessionLost,
+    /// The session in which it was to be sent has expired. It was not sent, or its reply did not
+    /// come.
+    SessionExpired,
     /// The client was closed.
     Closed,
 }
 
-/// A request's place for its answer, shared by who asks and who receives.
+/// The slot for the outcome of a request, shared by the caller and the session.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) op: OpCode,
@@ -35,19 +36,19 @@ pub(crate) struct Call {
 #[derive(Debug)]
 struct State {
     outcome: Option<Outcome>,
-    asker: Option<Waker>,
+    waker: Option<Waker>,
 }
 
 impl Call {
     pub(crate) fn new(op: OpCode) -> Arc<Self> {
-        Arc::new(Self { op, state: Mutex::new(State { outcome: None, asker: None }) })
+        Arc::new(Self { op, state: Mutex::new(State { outcome: None, waker: None }) })
     }
 
-    /// Puts the outcome in its place. The caller wakes whoever is returned once it holds no lock.
+    /// Stores the outcome. Returns the task to wake, which must be done without holding a lock.
     pub(crate) fn complete(&self, outcome: Outcome) -> Option<Waker> {
         let mut state = self.state.lock();
         state.outcome.get_or_insert(outcome);
-        state.asker.take()
+        state.waker.take()
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<Outcome> {
@@ -55,15 +56,14 @@ impl Call {
         match state.outcome.clone() {
             Some(outcome) => Poll::Ready(outcome),
             None => {
-                state.asker = Some(context.waker().clone());
+                state.waker = Some(context.waker().clone());
                 Poll::Pending
             }
         }
     }
 }
 
-/// The answer to a request that has its place in line. Dropping it forgets the answer, not the
-/// request.
+/// Waits for the outcome of a request. Dropping it does not take the request back.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer(pub(crate) Arc<Call>);
 
@@ -71,8 +71,8 @@ impl Future for Answer {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        // In process the answer is there at once: a task that only asks still lets others have their
-        // turn.
+        // In process the reply is there at once: tokio's budget makes a task that only makes calls
+        // yield to other tasks.
         let progress = std::task::ready!(coop::poll_proceed(context));
         let outcome = self.0.poll(context);
         if outcome.is_ready() {

@@ -1,5 +1,5 @@
-//! The only place of this crate that reads clocks: tokio's, so that a test can turn it, and the one
-//! that goes on while the machine is suspended.
+//! The only file of this crate that reads clocks: tokio's, which a test can pause and move, and the
+//! system's clock that also counts while the machine is suspended.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Tells how long the machine was suspended so far: all other clocks stand still meanwhile.
+/// Tells how long the machine was suspended so far, in all. Tokio's clock stands still meanwhile.
 #[derive(Clone)]
 pub(crate) struct SuspensionClock(Arc<dyn Fn() -> Duration + Send + Sync>);
 
@@ -48,7 +48,7 @@ impl fmt::Debug for SuspensionClock {
     }
 }
 
-/// By how much the clock that goes on is ahead of the one that stands still.
+/// By how much `CLOCK_BOOTTIME`, which counts during a suspension, is ahead of `CLOCK_MONOTONIC`.
 #[cfg(target_os = "linux")]
 fn suspended() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -56,15 +56,15 @@ fn suspended() -> Duration {
     ahead(|| since_boot(ClockId::Boottime), || since_boot(ClockId::Monotonic))
 }
 
-/// By how much one clock is ahead of another, or less. The one that is ahead is read first: a thread
-/// that has to wait between the two must not take the wait for a suspension.
+/// By how much one clock is ahead of another, at most. The clock that is ahead is read first: a
+/// thread that is descheduled between the two reads must not take that for a suspension.
 #[cfg(any(target_os = "linux", test))]
 fn ahead(going_on: impl FnOnce() -> Duration, standing: impl FnOnce() -> Duration) -> Duration {
     let going_on = going_on();
     going_on.saturating_sub(standing())
 }
 
-/// Not known here.
+/// Other systems do not tell it.
 #[cfg(not(target_os = "linux"))]
 fn suspended() -> Duration {
     Duration::ZERO
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_between_the_two_clocks_is_no_suspension() {
+    fn a_delay_between_the_two_clock_reads_is_no_suspension() {
         let time = Cell::new(Duration::from_secs(100));
         let read = |suspended: Duration| {
             let read = time.get() + suspended;

@@ -1,9 +1,9 @@
-//! Why servers could not be connected to, as far as the driver has seen.
+//! Why the driver could not connect to a server.
 
 use std::io;
 use std::time::Duration;
 
-/// Why no server could be connected to: what the last try met.
+/// Why the last attempt to connect to a server failed.
 ///
 /// ```
 /// use zoolet_client::{Client, ConnectError, Error};
@@ -18,17 +18,17 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Nothing listens there, or the server turns connections away.
+    /// The server refused the connection, or nothing listens there.
     #[error("{0}")]
     Refused(String),
-    /// The name of the host is not known. When that is so of all servers it is told at once, without
-    /// waiting for the connection timeout.
+    /// The host name is not known. When that is so for all servers, connecting fails at once, and
+    /// not after the connection timeout.
     #[error("{0}")]
     NoSuchHost(String),
     /// The server did not answer in time.
     #[error("{0}")]
     TimedOut(String),
-    /// Something else, as the system or the server tells it.
+    /// Something else, in the words of the system or the server.
     #[error("{0}")]
     Other(String),
 }
@@ -46,30 +46,30 @@ impl From<io::Error> for ConnectError {
 }
 
 impl ConnectError {
-    /// A server that nobody could be connected to in this time.
+    /// No server answered within this time.
     pub(crate) fn unanswered(time: Duration) -> Self {
         Self::TimedOut(format!("no server answered within {time:?}"))
     }
 }
 
-/// What the last try met.
+/// A failed attempt to connect.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) cause: ConnectError,
-    /// Whether nothing else is to be expected of another try.
+    /// Whether another attempt would fail in the same way.
     pub(crate) is_final: bool,
 }
 
-/// The tries that have failed one after the other.
+/// The attempts to connect that have failed since the last success.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    /// How many of them, up to the last, found no such host.
+    /// How many in a row, up to the last, found no such host.
     without_host: usize,
 }
 
 impl Failures {
-    /// Notes a failed try at one of so many servers.
-    pub(crate) fn note(&mut self, cause: ConnectError, servers: usize, is_gone: bool) -> Failure {
+    /// Records a failed attempt at one of so many servers.
+    pub(crate) fn record(&mut self, cause: ConnectError, servers: usize, is_gone: bool) -> Failure {
         self.without_host = match cause {
             ConnectError::NoSuchHost(_) => self.without_host + 1,
             _ => 0,
@@ -78,13 +78,14 @@ impl Failures {
     }
 }
 
-/// The error of a name that cannot be looked up: [`io::ErrorKind::NotFound`] unless it is for now.
+/// The error of a name that cannot be resolved: [`io::ErrorKind::NotFound`], unless the failure is
+/// temporary.
 ///
-/// The system's error has no code for that by the time it is seen here, only the text of the resolver.
+/// The error that arrives here has no code for that, only the text of the resolver.
 pub(crate) fn lookup_error(address: &str, error: &io::Error) -> io::Error {
     let text = error.to_string();
-    let is_for_now = ["emporary", "ry again"].iter().any(|words| text.contains(words));
-    let kind = if is_for_now { io::ErrorKind::Other } else { io::ErrorKind::NotFound };
+    let is_temporary = ["emporary", "ry again"].iter().any(|words| text.contains(words));
+    let kind = if is_temporary { io::ErrorKind::Other } else { io::ErrorKind::NotFound };
     io::Error::new(kind, format!("{address}: {text}"))
 }
 
@@ -106,10 +107,10 @@ mod tests {
     fn only_when_no_server_has_a_known_host_is_it_final() {
         let unknown = || ConnectError::NoSuchHost("a".to_owned());
         let mut failures = Failures::default();
-        assert!(!failures.note(unknown(), 2, false).is_final);
-        assert!(!failures.note(ConnectError::Refused("b".to_owned()), 2, false).is_final);
-        assert!(!failures.note(unknown(), 2, false).is_final);
-        assert!(failures.note(unknown(), 2, false).is_final);
-        assert!(Failures::default().note(unknown(), 2, true).is_final);
+        assert!(!failures.record(unknown(), 2, false).is_final);
+        assert!(!failures.record(ConnectError::Refused("b".to_owned()), 2, false).is_final);
+        assert!(!failures.record(unknown(), 2, false).is_final);
+        assert!(failures.record(unknown(), 2, false).is_final);
+        assert!(Failures::default().record(unknown(), 2, true).is_final);
     }
 }

@@ -1,5 +1,6 @@
-//! Creating znodes: parents, and creates that survive a lost answer.
+//! Creating znodes: with missing ancestors, and so that a lost reply does no harm.
 
+use std::fmt;
 use std::future::IntoFuture;
 
 use bytes::Bytes;
@@ -10,11 +11,11 @@ use zoolet_protocol::{
 
 use super::Client;
 use super::error::Error;
-use super::operation::{About, Boxed, Operation, Sent, reading};
+use super::operation::{CallFuture, Operation, RequestSubject, Sent, reply_reader};
 use super::recipe::{protected_prefix, with_prefix};
 use super::retry::Retry;
 
-/// What was created.
+/// A znode that was created.
 ///
 /// ```
 /// use zoolet_client::Created;
@@ -25,13 +26,13 @@ use super::retry::Retry;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Its path, with its number.
+    /// Its path, with the sequence number if it is sequential.
     pub path: String,
     /// Its Stat.
     pub stat: Stat,
 }
 
-/// What becomes of missing ancestors.
+/// How missing ancestors of a znode are created.
 ///
 /// ```
 /// use zoolet_client::Parents;
@@ -40,16 +41,29 @@ pub struct Created {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parents {
-    /// They are created as containers, which the server deletes some time after their last child.
+    /// As containers, which the server deletes some time after their last child was deleted.
     Containers,
-    /// They are created to stay.
+    /// As persistent znodes.
     Persistent,
 }
 
-/// A call to create a znode: persistent, with empty data and open to everyone, unless told
-/// otherwise. Each method replaces what it said before; none changes what another said.
-#[derive(Debug, Clone)]
-#[must_use = "a call is made when it is awaited or sent"]
+/// A call that creates a znode: [`Client::create`].
+///
+/// Without options the znode is persistent, has empty data, and is open to everyone
+/// ([`Acl::open`]). The options are independent of each other; the last call of each counts.
+///
+/// ```no_run
+/// use zoolet_client::{Client, CreateMode, Error, Parents};
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let create = client.create("/app/members/one").data("10.0.0.7").mode(CreateMode::Ephemeral);
+/// let created = create.parents(Parents::Containers).await?;
+/// assert_eq!(created.path, "/app/members/one");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a request is sent when the call is awaited or `send()` is called"]
 pub struct Create {
     client: Client,
     path: String,
@@ -62,12 +76,16 @@ pub struct Create {
     bound: Option<SessionId>,
 }
 
-/// How often missing ancestors are created before it is given up: each time somebody else must have
-/// deleted or created one in between.
+/// How often missing ancestors are created before the call fails. Each time another client must
+/// have created or deleted one meanwhile.
 const PARENT_TRIES: u32 = 10;
 
 impl Client {
-    /// Creates a znode.
+    /// Creates a znode (`create2`).
+    ///
+    /// Awaited, it fails with [`NO_NODE`](ErrorCode::NO_NODE) if the parent is missing,
+    /// [`NODE_EXISTS`](ErrorCode::NODE_EXISTS) if the znode exists,
+    /// [`NO_CHILDREN_FOR_EPHEMERALS`](ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) below an ephemeral.
     pub fn create(&self, path: &str) -> Create {
         Create {
             client: self.clone(),
@@ -84,19 +102,19 @@ impl Client {
 }
 
 impl Create {
-    /// With this data.
+    /// Sets the data of the znode.
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
         self.data = data.into();
         self
     }
 
-    /// With this access control list.
+    /// Sets the access control list of the znode, and of ancestors that are created.
     pub fn acl(mut self, acl: Vec<Acl>) -> Self {
         self.acl = acl;
         self
     }
 
-    /// Of this mode, instead of [`CreateMode::Persistent`].
+    /// Sets the mode: ephemeral, sequential, container, with a time to live.
     ///
     /// ```no_run
     /// use zoolet_client::{Client, CreateMode};
@@ -112,48 +130,51 @@ impl Create {
         self
     }
 
-    /// With its missing ancestors.
+    /// Creates missing ancestors too.
     pub fn parents(mut self, parents: Parents) -> Self {
         self.parents = Some(parents);
         self
     }
 
-    /// With an id of its own in its name, as Curator's protection does, by which it is found again
-    /// when the answer was lost: it is created once, however often that takes.
+    /// Protects the create against a lost reply, as Curator's `withProtection`: the name begins
+    /// with an id that no other znode has. After a lost connection the call looks for the id before
+    /// it creates again, so that it creates one znode and not two.
     pub fn protected(mut self) -> Self {
         self.is_protected = true;
         self
     }
 
-    /// Or, if there is such a znode, to set its data.
+    /// Sets the data of the znode if it exists already.
     pub fn or_set(mut self) -> Self {
         self.or_set = true;
         self
     }
 
-    /// In this session only.
+    /// Sends the request in this session or not at all: see [`Operation::in_session`].
     pub fn in_session(mut self, session: SessionId) -> Self {
         self.bound = Some(session);
         self
     }
 
-    /// Makes the call now, with the path as it is: no ancestors, no protection, no second try. See
-    /// [`Operation::send`].
+    /// Sends the request now, with the path as it is: without ancestors, protection and retries.
+    /// See [`Operation::send`].
     pub fn send(self) -> Sent<Created> {
         self.operation(&self.path).send()
     }
 
     fn operation(&self, path: &str) -> Operation<Created> {
-        // The parent is what must be valid: with a number a path may end with a slash.
+        // The path of a sequential znode is valid with its number: it may end with a slash.
         let checked =
             if self.mode.flags().is_sequential() { format!("{path}0") } else { path.to_owned() };
         let create = self.body(&self.client.server_path(path));
         let request = ZPath::check(&checked)
             .map(|()| Request::Write(Write::Op(MultiOp::Create(create))))
             .map_err(Error::from);
-        let reading =
-            reading!(Response::PathStat(path, stat) => Created { path: path.to_string(), stat });
-        let operation = self.client.prepared(About::Path(path.to_owned()), reading, request);
+        let reading = reply_reader!(Response::PathStat(path, stat) => {
+            Created { path: path.to_string(), stat }
+        });
+        let operation =
+            self.client.prepared(RequestSubject::Path(path.to_owned()), reading, request);
         let operation = operation.localized(|client, created| Created {
             path: client.local_path(&created.path),
             ..created
@@ -166,7 +187,7 @@ impl Create {
 
     fn body(&self, server_path: &str) -> zoolet_protocol::Create {
         zoolet_protocol::Create {
-            // The answer has the Stat, as those of the other two operations have.
+            // The reply to `create2` has the Stat, like those to the other two operations.
             kind: match self.mode.kind() {
                 CreateKind::Create => CreateKind::Create2,
                 kind => kind,
@@ -198,7 +219,7 @@ impl Create {
         }
     }
 
-    /// As [`Create::find`], until it can be asked.
+    /// As [`Create::find`], with retries.
     async fn find_again(&self, prefix: &str, retry: &mut Retry) -> Result<Option<Created>, Error> {
         loop {
             match self.find(prefix).await {
@@ -221,7 +242,7 @@ impl Create {
                 (Some(ErrorCode::NODE_EXISTS), _) if self.or_set => {
                     match self.client.set(path, self.data.clone()).send().await {
                         Ok(stat) => return Ok(Created { path: path.to_owned(), stat }),
-                        // It went away in between.
+                        // It was deleted meanwhile.
                         Err(error) if error.is(ErrorCode::NO_NODE) => {}
                         Err(error) => return Err(error),
                     }
@@ -232,8 +253,8 @@ impl Create {
         self.operation(path).send().await
     }
 
-    /// The znode that an earlier try made, if it did. The server is asked to catch up first: after
-    /// a reconnect it may be behind the one that carried the create out.
+    /// The znode that an earlier attempt created, if it did. The server catches up first: after a
+    /// reconnect it may be behind the server that carried out the create.
     async fn find(&self, prefix: &str) -> Result<Option<Created>, Error> {
         let parent = ZPath::parse(&format!("{}0", self.path))?;
         let parent = parent.parent().unwrap_or("/");
@@ -253,7 +274,7 @@ impl Create {
             if is_ours && found.is_none() {
                 found = Some(Created { path, stat });
             } else {
-                // Of a session that is over, or made twice.
+                // It belongs to an expired session, or was created twice.
                 self.client.delete(&path).guaranteed();
             }
         }
@@ -262,8 +283,8 @@ impl Create {
 }
 
 impl Client {
-    /// Creates the missing ancestors of a path, and not the path itself, all in one multi where nobody
-    /// else does the same.
+    /// Creates the missing ancestors of a path, and not the path itself, all in one multi where
+    /// nobody else does the same.
     ///
     /// # Errors
     ///
@@ -298,7 +319,7 @@ impl Client {
             return Ok(());
         }
         match root.multi(ops).await {
-            // Somebody was quicker; what is still missing is seen on the next try.
+            // Another client created or deleted one; the next attempt sees what is missing.
             Err(error) if error.is(ErrorCode::NODE_EXISTS) || error.is(ErrorCode::NO_NODE) => {
                 Ok(())
             }
@@ -307,7 +328,7 @@ impl Client {
     }
 }
 
-/// The parent of a path, also of one that is to get a number.
+/// The parent of a path, also of one without its sequence number.
 pub(crate) fn parent(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some(("", _)) | None => "/",
@@ -315,11 +336,20 @@ pub(crate) fn parent(path: &str) -> &str {
     }
 }
 
+impl fmt::Debug for Create {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Create")
+            .field("path", &self.path)
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
 impl IntoFuture for Create {
     type Output = Result<Created, Error>;
-    type IntoFuture = Boxed<Created>;
+    type IntoFuture = CallFuture<Created>;
 
-    fn into_future(self) -> Boxed<Created> {
+    fn into_future(self) -> CallFuture<Created> {
         Box::pin(self.run())
     }
 }

@@ -1,16 +1,16 @@
-//! What moves a session: a lock around the machine, and one task.
+//! Drives a session: a lock around the state machine, and one task.
 //!
-//! A request is sent by whoever asks, on its own thread, when nothing is in its way. Over a local
-//! transport the answer is there then, and no task has a part in it; an event that someone else
-//! causes is received on the thread that causes it ([`Shared::receive`]), so that only the task
-//! that waits for it need be woken. The task here dials, reads from sockets, and keeps time.
+//! The caller of a request sends it on its own thread. Over a local transport the reply is there
+//! when that returns, and no task is involved. An event is received on the thread that causes it
+//! ([`Shared::receive`]), so that it wakes only the task that waits for it. The task of this module
+//! dials, reads from sockets, and calls [`Session::handle_timeout`].
 //!
-//! Over a socket, when many answers came with one read, what their askers send next is held back
-//! until all of them had their turn, and then written at once: a system call costs both sides more
-//! than a request does.
+//! Over a socket, when one read brought many replies, the requests that follow are held back until
+//! each task that got a reply has run, and are then written with one system call: a system call
+//! costs both sides more than a request does.
 //!
-//! Whatever waits for several things looks at them in one order (`biased`), here and in the recipes, so
-//! that a run in process can be repeated.
+//! Each `select!` polls in a fixed order (`biased`), here and in the recipes, so that a run in
+//! process is repeatable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -26,45 +26,45 @@ use super::call::Outcome;
 use super::clock::{Instant, now};
 use super::connecting::{ConnectError, Failure, Failures};
 use super::proof::Servers;
-use super::session::{Broken, Session};
+use super::session::{ConnectionFault, Session};
 use super::state::ConnectionState;
 
-/// A session and its connection, shared by all who use them.
+/// A session and its connection, shared by the clones of a client and the driver task.
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
-    /// Somebody found the lock taken and wants the connection to be looked at.
-    wanted: AtomicBool,
-    /// Wakes the task: the connection or the client is gone.
+    /// A thread found the lock taken: its owner receives from the transport when it releases the
+    /// lock.
+    must_receive: AtomicBool,
+    /// Wakes the driver task: the connection was lost, or the client was closed.
     changed: Notify,
     pub(crate) state: watch::Sender<Option<ConnectionState>>,
-    /// Told when the session is proved to live after it was not, and when something else than time has
-    /// changed what is known of it.
+    /// Changes when the proof of the session changes other than by the passing of time.
     pub(crate) proof: watch::Sender<()>,
-    /// What the last try to connect met, if it failed.
+    /// Why the last attempt to connect failed.
     pub(crate) failure: watch::Sender<Option<Failure>>,
     pub(crate) runtime: Handle,
 }
 
 struct Inner {
     session: Session,
-    /// When the task looks at the session next, if nothing happens.
+    /// When the driver task calls [`Session::handle_timeout`] next.
     due: Option<Instant>,
     transport: Option<Box<dyn Transport>>,
-    /// What is sent waits for the task.
+    /// Requests are written by the driver task and not by their callers.
     is_held_back: bool,
 }
 
-/// The answers in one read from which on it is worth while to write together what follows. Below,
-/// it leaves at once, from the thread that asks.
+/// With this many replies in one read it pays to write the requests that follow together. With
+/// fewer, each caller writes its own request at once.
 const HOLD_BACK_FROM: usize = 4;
 
-/// How long to wait before a server that serves writes is looked for, by one that serves reads only, at
-/// first and at most, and how long one server has to tell: as in ZooKeeper's client.
+/// While the server serves reads only, the pause before another server is asked whether it serves
+/// writes, at first and at most, and how long it has to answer: as in ZooKeeper's client.
 const SEARCH_AFTER: Duration = Duration::from_millis(100);
 const SEARCH_AFTER_MAX: Duration = Duration::from_secs(60);
 const SEARCH_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long to wait before the first dial after a failed one, and at most.
+/// The pause after a failed attempt to connect, at first and at most.
 const DIAL_AGAIN_AFTER: Duration = Duration::from_millis(20);
 const DIAL_AGAIN_AFTER_MAX: Duration = Duration::from_secs(1);
 
@@ -78,7 +78,7 @@ impl Shared {
     pub(crate) fn new(session: Session, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
             inner: Mutex::new(Inner { session, due: None, transport: None, is_held_back: false }),
-            wanted: AtomicBool::new(false),
+            must_receive: AtomicBool::new(false),
             changed: Notify::new(),
             state: watch::Sender::new(None),
             proof: watch::Sender::new(()),
@@ -87,7 +87,7 @@ impl Shared {
         })
     }
 
-    /// Does something with the session, and all that follows from it.
+    /// Acts on the session, and sends and receives what follows from it.
     pub(crate) fn with<T>(self: &Arc<Self>, act: impl FnOnce(&mut Session, Instant) -> T) -> T {
         let mut inner = self.inner.lock();
         let result = act(&mut inner.session, now());
@@ -96,11 +96,8 @@ impl Shared {
         result
     }
 
-    /// Notes something in the session that sends nothing by itself.
-    pub(crate) fn note_down<T>(
-        self: &Arc<Self>,
-        act: impl FnOnce(&mut Session, Instant) -> T,
-    ) -> T {
+    /// Acts on the session where that sends nothing.
+    pub(crate) fn update<T>(self: &Arc<Self>, act: impl FnOnce(&mut Session, Instant) -> T) -> T {
         let mut inner = self.inner.lock();
         let result = act(&mut inner.session, now());
         // The task may be about to sleep for longer.
@@ -113,7 +110,7 @@ impl Shared {
         result
     }
 
-    /// When the session is to be looked at, as the task goes to sleep.
+    /// How long the driver task may sleep.
     fn sleep_until(self: &Arc<Self>) -> Option<Instant> {
         let mut inner = self.inner.lock();
         inner.due = inner.session.poll_timeout();
@@ -122,31 +119,31 @@ impl Shared {
         due
     }
 
-    /// Looks at the session.
-    pub(crate) fn look<T>(self: &Arc<Self>, look: impl FnOnce(&Session) -> T) -> T {
+    /// Reads from the session.
+    pub(crate) fn inspect<T>(self: &Arc<Self>, read: impl FnOnce(&Session) -> T) -> T {
         let inner = self.inner.lock();
-        let result = look(&inner.session);
+        let result = read(&inner.session);
         self.unlock(inner);
         result
     }
 
-    /// Receives what is there. Whoever holds the lock does so instead, when it lets go of it: two
-    /// clients in one process may each be waking the other.
+    /// Receives what the transport has. If another thread holds the lock, that thread does so when
+    /// it releases the lock: two clients in one process may wake each other at the same time.
     fn receive(self: &Arc<Self>) {
-        self.wanted.store(true, Ordering::SeqCst);
-        // Either the lock is free here, or whoever has it sees the note when it lets go of it: the
-        // two fences forbid that each looks before the other has written.
+        self.must_receive.store(true, Ordering::SeqCst);
+        // Either the lock is free here, or its owner sees the flag when it releases the lock: the
+        // two fences forbid that each reads before the other has written.
         fence(Ordering::SeqCst);
-        while self.wanted.load(Ordering::SeqCst) {
+        while self.must_receive.load(Ordering::SeqCst) {
             let Some(mut inner) = self.inner.try_lock() else { return };
-            self.wanted.store(false, Ordering::SeqCst);
+            self.must_receive.store(false, Ordering::SeqCst);
             self.settle(&mut inner);
-            self.let_go(inner);
+            self.release(inner);
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Sends what is to be sent and, over a local transport, receives what is there.
+    /// Sends what the session has to send and, over a local transport, receives the replies.
     fn settle(self: &Arc<Self>, inner: &mut Inner) {
         let is_local = inner.transport.as_ref().is_some_and(|transport| transport.is_local());
         let result = if is_local {
@@ -157,14 +154,14 @@ impl Shared {
         } else {
             inner.transmit()
         };
-        self.note(inner, result);
+        self.end_if_gone(inner, result);
     }
 
-    /// Ends a connection that is of no use.
-    fn note(&self, inner: &mut Inner, result: Result<(), Gone>) {
+    /// Drops the connection if it is lost or the client is closed.
+    fn end_if_gone(&self, inner: &mut Inner, result: Result<(), Gone>) {
         if let Err(gone) = result {
             match gone {
-                Gone::Broken(broken) => tracing::debug!("connection given up: {broken}"),
+                Gone::ConnectionFault(broken) => tracing::debug!("connection given up: {broken}"),
                 Gone::Closed => tracing::debug!("connection closed by the server"),
             }
             inner.transport = None;
@@ -176,18 +173,19 @@ impl Shared {
         }
     }
 
-    /// Lets go of the lock, tells what is to be told, and receives what others left to be received.
+    /// Releases the lock, wakes those who wait, and receives what another thread left to be
+    /// received.
     fn unlock(self: &Arc<Self>, inner: MutexGuard<'_, Inner>) {
-        self.let_go(inner);
+        self.release(inner);
         fence(Ordering::SeqCst);
-        if self.wanted.load(Ordering::SeqCst) {
+        if self.must_receive.load(Ordering::SeqCst) {
             self.receive();
         }
     }
 
-    fn let_go(&self, mut inner: MutexGuard<'_, Inner>) {
+    fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         while let Some(state) = inner.session.poll_state() {
-            // Under the lock, so that states are told in their order.
+            // Sent under the lock, so that the states keep their order.
             self.state.send_replace(Some(state));
         }
         if inner.session.take_proof_change() {
@@ -222,7 +220,7 @@ impl Shared {
         self.unlock(inner);
     }
 
-    /// Ends the connection, for a better one.
+    /// Drops the connection, to connect to a better server.
     fn disconnect(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         inner.transport = None;
@@ -232,27 +230,27 @@ impl Shared {
 
     fn handle_timeout(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
-        let result = inner.session.handle_timeout(now()).map_err(Gone::Broken);
+        let result = inner.session.handle_timeout(now()).map_err(Gone::ConnectionFault);
         match result {
             Ok(()) => self.settle(&mut inner),
-            // Without a connection there is none to give up.
+            // There is no connection to drop.
             Err(_) if inner.transport.is_none() => {}
-            gone => self.note(&mut inner, gone),
+            gone => self.end_if_gone(&mut inner, gone),
         }
         self.unlock(inner);
     }
 
-    /// Sends what was held back.
-    fn let_leave(self: &Arc<Self>) {
+    /// Sends the requests that were held back.
+    fn send_held_back(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         inner.is_held_back = false;
         self.settle(&mut inner);
         self.unlock(inner);
     }
 
-    /// Receives from a socket; ready when the connection is gone, when what is sent is held back
-    /// from now on, or when something is to be done before `due`, as after a handshake that granted
-    /// a shorter session than was asked for. Tells whether it is held back.
+    /// Receives from a socket. Ready when the connection is lost, when requests are held back from
+    /// now on, or when the session has a deadline before `due`, as after a handshake that granted a
+    /// shorter timeout than was asked for. Returns whether requests are held back.
     fn poll_exchange(
         self: &Arc<Self>,
         due: Option<Instant>,
@@ -264,7 +262,7 @@ impl Shared {
                 self.unlock(inner);
                 return Poll::Ready(false);
             }
-            // What is received there is received by whoever causes it.
+            // Over a local transport the thread that causes a frame receives it.
             Some(transport) if transport.is_local() => {
                 self.unlock(inner);
                 return Poll::Pending;
@@ -273,7 +271,7 @@ impl Shared {
         };
         let is_held_back = matches!(result, Ok(received) if received >= HOLD_BACK_FROM);
         inner.is_held_back = is_held_back;
-        self.note(&mut inner, result.map(|_received| ()));
+        self.end_if_gone(&mut inner, result.map(|_received| ()));
         let is_gone = inner.transport.is_none();
         let next = inner.session.poll_timeout();
         self.unlock(inner);
@@ -284,7 +282,7 @@ impl Shared {
 
 /// Why a connection ended.
 enum Gone {
-    Broken(Broken),
+    ConnectionFault(ConnectionFault),
     Closed,
 }
 
@@ -299,7 +297,7 @@ impl Inner {
         if has_sent { transport.flush().map_err(|_| Gone::Closed) } else { Ok(()) }
     }
 
-    /// Sends and receives until there is nothing more to do, and tells how many frames came.
+    /// Sends and receives until there is nothing more, and returns how many frames came.
     fn exchange(&mut self, context: &mut Context<'_>) -> Result<usize, Gone> {
         let mut received = 0;
         loop {
@@ -310,18 +308,18 @@ impl Inner {
                 Poll::Ready(None) => return Err(Gone::Closed),
                 Poll::Ready(Some(frame)) => {
                     received += 1;
-                    self.session.handle_frame(&frame, now()).map_err(Gone::Broken)?;
+                    self.session.handle_frame(&frame, now()).map_err(Gone::ConnectionFault)?;
                 }
             }
         }
     }
 }
 
-/// Keeps the session connected until it is closed, or no server can be connected to any more.
+/// Keeps the session connected until the client is closed, or the server in this process has ended.
 pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
     let mut delay = DIAL_AGAIN_AFTER;
     let mut failures = Failures::default();
-    while !shared.look(Session::is_closed) {
+    while !shared.inspect(Session::is_closed) {
         let before = now();
         match connect_once(&shared, &*dialer).await {
             None => return,
@@ -333,7 +331,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
             }
             Some(Err(cause)) => {
                 tracing::debug!("cannot connect: {cause}");
-                let failure = failures.note(cause, dialer.servers(), dialer.is_gone());
+                let failure = failures.record(cause, dialer.servers(), dialer.is_gone());
                 shared.failure.send_replace(Some(failure));
             }
         }
@@ -341,19 +339,19 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
             tracing::debug!("the server in this process is gone, and the session with it");
             return shared.with(|session, _now| session.end(Outcome::Closed));
         }
-        // Jitter keeps the clients of a server that comes back apart.
+        // Jitter spreads the clients of a server that was restarted.
         let pause = delay.mul_f64(0.5 + fastrand::f64() / 2.0);
         delay = (delay * 2).min(DIAL_AGAIN_AFTER_MAX);
-        if during(&shared, tokio::time::sleep(pause)).await.is_none() {
+        if while_keeping_time(&shared, tokio::time::sleep(pause)).await.is_none() {
             return;
         }
     }
 }
 
-/// Looks for a server that serves writes while the present one serves reads only.
+/// Waits until another server serves writes, while the current one serves reads only.
 async fn find_read_write(shared: &Shared, dialer: &dyn Dial) {
     let mut states = shared.state.subscribe();
-    // It stays so for as long as there is this connection.
+    // A connection does not change from one to the other.
     if states.wait_for(|state| *state == Some(ConnectionState::ReadOnly)).await.is_err() {
         return std::future::pending().await;
     }
@@ -368,24 +366,24 @@ async fn find_read_write(shared: &Shared, dialer: &dyn Dial) {
     }
 }
 
-/// Connects to the next server and serves the connection until it is gone; an error if that was no
-/// session's, and nothing if the session was closed meanwhile.
+/// Connects to the next server and serves the connection until it is lost. An error if no session
+/// was opened over it, and `None` if the client was closed meanwhile.
 async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<(), ConnectError>> {
-    let attempt = shared.look(Session::attempt);
-    let dialed = during(shared, tokio::time::timeout(attempt, dialer.dial())).await?;
+    let attempt = shared.inspect(Session::attempt);
+    let dialed = while_keeping_time(shared, tokio::time::timeout(attempt, dialer.dial())).await?;
     let transport = match dialed {
         Ok(Ok(transport)) => transport,
         Ok(Err(error)) => return Some(Err(error.into())),
         Err(_) => return Some(Err(ConnectError::unanswered(attempt))),
     };
-    let (before, start) = (shared.look(Session::connections), now());
+    let (before, start) = (shared.inspect(Session::connections), now());
     shared.attach(transport);
     tokio::select! {
         biased;
         () = serve(shared) => {}
         () = find_read_write(shared, dialer) => shared.disconnect(),
     }
-    Some(if shared.look(Session::connections) > before {
+    Some(if shared.inspect(Session::connections) > before {
         Ok(())
     } else if now() >= start + attempt {
         let text = format!("a server was connected to and opened no session within {attempt:?}");
@@ -396,11 +394,12 @@ async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<
     })
 }
 
-/// Waits for `future` while the session's time is kept; nothing if it is closed meanwhile.
+/// Waits for `future`, and handles the timeouts of the session meanwhile. `None` if the client is
+/// closed.
 async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Option<T> {
     tokio::pin!(future);
     loop {
-        if shared.look(Session::is_closed) {
+        if shared.inspect(Session::is_closed) {
             return None;
         }
         tokio::select! {
@@ -412,7 +411,7 @@ async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Opt
     }
 }
 
-/// Serves a connection until it is gone.
+/// Serves a connection until it is lost.
 async fn serve(shared: &Arc<Shared>) {
     while shared.is_connected() {
         let due = shared.sleep_until();
@@ -427,26 +426,26 @@ async fn serve(shared: &Arc<Shared>) {
             }
         };
         if is_held_back {
-            let _leaves = HeldBack(shared);
-            after_those_who_wait().await;
+            let _sends = HeldBack(shared);
+            after_ready_tasks().await;
         }
     }
 }
 
-/// What is held back leaves when this is dropped: also when the runtime ends, whose last act may be
-/// to give up a lock.
+/// Sends the requests that are held back when it is dropped, also when the runtime ends: the last
+/// request may be the release of a lock.
 struct HeldBack<'a>(&'a Arc<Shared>);
 
 impl Drop for HeldBack<'_> {
     fn drop(&mut self) {
-        self.0.let_leave();
+        self.0.send_held_back();
     }
 }
 
-/// Goes on once the tasks that were to run already have done so. Unlike
-/// [`yield_now`](tokio::task::yield_now) it keeps the task where other threads can take it, so that
-/// one that computes for long holds up nobody on a runtime with several.
-async fn after_those_who_wait() {
+/// Returns once the tasks that were ready to run have run. Unlike
+/// [`yield_now`](tokio::task::yield_now) it leaves the task where other threads can steal it, so
+/// that on a runtime with several threads a task that computes for long does not delay it.
+async fn after_ready_tasks() {
     let mut had_turn = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut had_turn, true) {

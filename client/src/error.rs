@@ -1,13 +1,15 @@
 //! Why a call failed.
 
+use std::fmt;
+
 use super::connecting::ConnectError;
 use zoolet_protocol::{DecodeError, ErrorCode, OpCode, PathError};
 
 /// Why a call failed, and what the caller may conclude.
 ///
-/// The variants carry the names of ZooKeeper's `KeeperException` where it has one. Whether a write was
-/// carried out follows from the variant: after [`Error::Refused`] and [`Error::NotSent`] it certainly
-/// was not, after [`Error::ConnectionLoss`] nobody knows: see [`Error::has_no_effect`].
+/// The variants carry the names of ZooKeeper's `KeeperException` where it has one. Whether a write
+/// was carried out follows from the variant: after [`Error::Refused`] and [`Error::NotSent`] it
+/// certainly was not, after [`Error::ConnectionLoss`] nobody knows: see [`Error::has_no_effect`].
 ///
 /// ```
 /// use zoolet_client::Error;
@@ -23,7 +25,7 @@ use zoolet_protocol::{DecodeError, ErrorCode, OpCode, PathError};
 #[non_exhaustive]
 pub enum Error {
     /// The server refused the request, with the code of a `KeeperException`: nothing was changed.
-    #[error("{op} {path}: {code}")]
+    #[error("{}: {code}", Subject(*op, path))]
     Refused {
         /// The operation that was refused.
         op: OpCode,
@@ -36,17 +38,20 @@ pub enum Error {
     },
     /// The connection was lost after the request was sent and before the reply came: the server may
     /// have carried it out (`KeeperException.ConnectionLoss`).
-    #[error("{op} {path}: the connection was lost before the reply came, so it may have happened")]
+    #[error(
+        "{}: the connection was lost before the reply came, so it may have happened",
+        Subject(*op, path)
+    )]
     ConnectionLoss {
         /// The operation that was asked for.
         op: OpCode,
         /// The path that it names.
         path: String,
     },
-    /// The request was never sent, because there was no connection within the
-    /// [connection timeout](crate::Builder::connection_timeout): nothing was changed. ZooKeeper's own
-    /// client says `ConnectionLoss` here too.
-    #[error("{op} {path}: not sent, because there was no connection in time")]
+    /// The request was never sent, because there was no connection within the [connection
+    /// timeout](crate::Builder::connection_timeout): nothing was changed. ZooKeeper's own client
+    /// says `ConnectionLoss` here too.
+    #[error("{}: not sent, because there was no connection in time", Subject(*op, path))]
     NotSent {
         /// The operation that was asked for.
         op: OpCode,
@@ -122,9 +127,19 @@ impl Error {
         matches!(self, Self::ConnectionLoss { .. } | Self::NotSent { .. } | Self::Unreachable(_))
     }
 
-    /// Whether a request that must succeed is to be sent again: it failed for want of a connection, or
-    /// the server was too busy to carry it out (`THROTTLEDOP`).
+    /// Whether a request that must succeed is to be sent again: it failed for want of a connection,
+    /// or the server was too busy to carry it out (`THROTTLEDOP`).
     pub(crate) fn is_passing(&self) -> bool {
         self.is_retryable() || self.is(ErrorCode::THROTTLED_OP)
+    }
+}
+
+/// The operation of an error and its path, if it has one.
+struct Subject<'a>(OpCode, &'a str);
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(op, path) = self;
+        if path.is_empty() { write!(f, "{op}") } else { write!(f, "{op} {path}") }
     }
 }

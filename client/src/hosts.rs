@@ -1,4 +1,4 @@
-//! The servers of an ensemble, as ZooKeeper's connection string names them.
+//! The connection string: the servers of an ensemble, and the chroot.
 
 use std::io;
 use std::str::FromStr;
@@ -14,10 +14,11 @@ use super::connecting::lookup_error;
 use super::error::Error;
 use super::tcp::TcpTransport;
 
-/// The port of a server that names none.
+/// The port of a server without one in the connection string.
 const DEFAULT_PORT: u16 = 2181;
 
-/// Servers to connect to, one after the other, and the znode that is the root of all paths.
+/// A connection string: the servers to connect to in turn, and the chroot, below which all paths
+/// are.
 ///
 /// ```
 /// use zoolet_client::Hosts;
@@ -32,7 +33,7 @@ pub struct Hosts {
     addresses: Arc<[String]>,
     chroot: String,
     next: Arc<AtomicUsize>,
-    /// A server that was found to serve writes, to be dialled next.
+    /// A server that serves writes, to be dialled next.
     read_write: Arc<Mutex<Option<usize>>>,
 }
 
@@ -43,13 +44,13 @@ impl Hosts {
         &self.addresses
     }
 
-    /// The znode that is the root of all paths; empty for the root itself.
+    /// The znode below which all paths of the client are; empty for the root.
     #[must_use]
     pub fn chroot(&self) -> &str {
         &self.chroot
     }
 
-    /// The server whose turn it is.
+    /// The index of the server whose turn it is.
     fn next_index(&self) -> usize {
         self.next.fetch_add(1, Ordering::Relaxed) % self.addresses.len()
     }
@@ -69,7 +70,7 @@ impl FromStr for Hosts {
             ZPath::check(chroot)?;
         }
         let addresses = servers.split(',').map(address).collect::<Result<Arc<[_]>, _>>()?;
-        // Clients that start together should not all begin with the first server.
+        // Clients that start at the same time are spread over the servers.
         let next = Arc::new(AtomicUsize::new(fastrand::usize(..addresses.len())));
         Ok(Self { addresses, chroot: chroot.to_owned(), next, read_write: Arc::default() })
     }
@@ -95,7 +96,7 @@ fn address(server: &str) -> Result<String, Error> {
     Ok(format!("{host}:{port}"))
 }
 
-/// Asks a server by ZooKeeper's four-letter word.
+/// Asks a server with the four-letter word `isro`.
 async fn serves_writes(address: &str) -> io::Result<bool> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(b"isro").await?;
@@ -107,6 +108,10 @@ async fn serves_writes(address: &str) -> io::Result<bool> {
 impl Dial for Hosts {
     fn servers(&self) -> usize {
         self.addresses.len()
+    }
+
+    fn chroot(&self) -> &str {
+        &self.chroot
     }
 
     /// Connects to the next server in turn, by any of its addresses.

@@ -1,20 +1,41 @@
-//! A ZooKeeper client.
+//! An async ZooKeeper client.
 //!
-//! [`Client::connect`] opens a session, with servers by name or with a server in this process. The
-//! client keeps it connected, pings, registers watches again after a reconnect, and opens a new
-//! session by itself when one is over, which [`Client::state`] tells.
+//! [`Client::connect`] opens a session with a ZooKeeper server or ensemble, given by its connection
+//! string, or with a zoolet server in the same process. The client keeps the session alive with
+//! pings, reconnects, and registers its watches again. When the session expires, the client opens a
+//! new one; [`Client::state`] reports that.
 //!
-//! Calls are builders that are awaited. A request takes its place in line when it is first polled,
-//! or at once with `send()`, which is how one pipelines. Requests of one client are carried out in
-//! the order of their places.
+//! **Calls** are values that are awaited: `client.get("/config").await`. Options are methods before
+//! the `await`: `client.set("/config", "x").version(3)`. A request is sent when the call is first
+//! polled, or at once by `send()`, with which requests are pipelined. The server carries out the
+//! requests of one client in the order in which they were sent.
 //!
-//! A watch is a value: [`Watcher`] is awaited for one change, [`PersistentWatcher`] for all that
-//! follow. Dropped, it is forgotten.
+//! **Watches** are values too: a [`Watcher`] is a future of one event, and a [`PersistentWatcher`]
+//! returns one event after the other. Dropping a watcher removes its watch.
 //!
-//! Errors say what may be concluded: see [`Error`]. What was lost on the way is tried again by the
-//! client's [`RetryPolicy`] where that cannot do harm: reads always, writes only while they were
-//! never sent.
+//! **Transactions** change several znodes or none: [`Client::transaction`].
+//!
+//! **Errors** say what the caller may conclude: see [`Error`]. After a lost connection an awaited
+//! call is retried as the client's [`RetryPolicy`] says where that does no harm: a read always, a
+//! write only if it was never sent.
+//!
+//! **Recipes** (locks, elections, barriers) are in the crate `zoolet-recipes`. Whoever writes one
+//! finds what it needs in [`recipe`].
+//!
+//! ```no_run
+//! use zoolet_client::{Client, CreateMode, Watched};
+//!
+//! # async fn example() -> Result<(), zoolet_client::Error> {
+//! let client = Client::connect("localhost:2181").await?;
+//! client.create("/service/one").data("10.0.0.7").mode(CreateMode::Ephemeral).await?;
+//! let Watched { found, watcher } = client.children("/service").and_watch().await?;
+//! println!("{} instances", found.len());
+//! watcher.await?; // an instance was started or stopped
+//! # Ok(())
+//! # }
+//! ```
 
+mod builder;
 mod call;
 mod clock;
 mod connecting;
@@ -30,6 +51,7 @@ mod rewatch;
 mod session;
 mod state;
 mod tcp;
+mod transaction;
 mod watcher;
 mod watches;
 mod writes;
@@ -40,13 +62,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::watch;
-use zoolet_protocol::{Dial, Password, SessionId, ZPath};
+use zoolet_protocol::{OpCode, Password, Response, SessionId, ZPath};
 
-use self::call::{Call, Outcome};
-use self::clock::SuspensionClock;
-use self::clock::now;
+pub use self::builder::Builder;
+use self::call::{Answer, Call, Outcome};
 pub use self::connecting::ConnectError;
 use self::connecting::Failure;
 pub use self::create::{Create, Created, Parents};
@@ -54,18 +74,22 @@ use self::driver::Shared;
 pub use self::error::Error;
 pub use self::hosts::Hosts;
 pub use self::operation::{Operation, Sent};
+use self::operation::{RequestSubject, read_reply, reply_reader};
 pub use self::reads::Watched;
 pub use self::retry::RetryPolicy;
-use self::session::{Options, Session};
+use self::session::Session;
 pub use self::state::ConnectionState;
+pub use self::transaction::Transaction;
 pub use self::watcher::{Event, PersistentWatcher, Watcher};
 pub use self::writes::{Delete, SetAcl, SetData};
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
-pub use zoolet_protocol::CreateMode;
+pub use zoolet_protocol::{ConnectTarget, CreateMode};
 
-/// A client: a session, and what one may ask of it. Clones share the session; when the last is
-/// dropped the session ends, at once if it is connected, and else when the server finds out.
+/// A ZooKeeper client: one session, and the requests that can be made in it.
+///
+/// Clones are cheap and share the session. When the last clone is dropped the session is closed: at
+/// once if the client is connected, and otherwise when the server expires it.
 ///
 /// ```no_run
 /// use zoolet_client::Client;
@@ -80,18 +104,18 @@ pub use zoolet_protocol::CreateMode;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    session: Arc<Owned>,
-    /// What stands before every path; empty for nothing.
+    session: Arc<SessionOwner>,
+    /// The prefix of every path: the chroot and the namespace. Empty for none.
     root: Arc<str>,
     retry: RetryPolicy,
 }
 
-/// The session, closed when nobody has it any more.
-struct Owned(Arc<Shared>);
+/// Closes the session when the last client is dropped.
+struct SessionOwner(Arc<Shared>);
 
-impl Drop for Owned {
+impl Drop for SessionOwner {
     fn drop(&mut self) {
-        let call = Call::new(zoolet_protocol::OpCode::CLOSE_SESSION);
+        let call = Call::new(OpCode::CLOSE_SESSION);
         self.0.with(|session, now| {
             if !session.is_closed() {
                 session.close(call, now);
@@ -100,152 +124,23 @@ impl Drop for Owned {
     }
 }
 
-/// Something that a client can connect to: the text of [`Hosts`], or whatever can be dialled.
-///
-/// `Way` only tells the two apart and is never named.
-pub trait Target<Way> {
-    /// What to dial, and what stands before every path.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Hosts`] or [`Error::Path`] if a text cannot be read.
-    fn into_dialer(self) -> Result<(Arc<dyn Dial>, String), Error>;
-}
-
-/// A [`Target`] by text.
-#[derive(Debug)]
-pub enum ByText {}
-
-/// A [`Target`] that is dialled itself.
-#[derive(Debug)]
-pub enum ByDial {}
-
-impl Target<ByText> for &str {
-    fn into_dialer(self) -> Result<(Arc<dyn Dial>, String), Error> {
-        let hosts: Hosts = self.parse()?;
-        let chroot = hosts.chroot().to_owned();
-        Ok((Arc::new(hosts), chroot))
-    }
-}
-
-impl<D: Dial + 'static> Target<ByDial> for D {
-    fn into_dialer(self) -> Result<(Arc<dyn Dial>, String), Error> {
-        Ok((Arc::new(self), String::new()))
-    }
-}
-
-/// How to connect.
-///
-/// ```no_run
-/// use std::time::Duration;
-/// use zoolet_client::{Client, RetryPolicy};
-///
-/// # async fn example() -> Result<(), zoolet_client::Error> {
-/// let client = Client::builder()
-///     .session_timeout(Duration::from_secs(10))
-///     .retry_policy(RetryPolicy::n_times(3, Duration::from_millis(100)))
-///     .connect("one:2181,two:2181,three:2181/app")
-///     .await?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone)]
-#[must_use = "a builder does nothing until it connects"]
-pub struct Builder {
-    options: Options,
-    retry: RetryPolicy,
-}
-
-impl Builder {
-    /// The session timeout to ask for; a minute by default, as in Curator. The server may grant
-    /// less or more.
-    pub fn session_timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = timeout;
-        self
-    }
-
-    /// How long to wait for a connection: for the first one, and with each request. Fifteen
-    /// seconds by default, as in Curator.
-    pub fn connection_timeout(mut self, timeout: Duration) -> Self {
-        self.options.connection_timeout = timeout;
-        self
-    }
-
-    /// When to try again what was lost on the way.
-    pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
-        self
-    }
-
-    /// Makes do with a server that has lost its ensemble and serves reads only, and looks for one that
-    /// serves writes meanwhile, to move there: [`ConnectionState::ReadOnly`] tells.
-    pub fn allow_read_only(mut self) -> Self {
-        self.options.read_only = true;
-        self
-    }
-
-    /// How much is to be left of [`Client::session_valid_until`] at any time while something is held: for
-    /// those who must end what they do before a lock is `Suspect`. Zero by
-    /// default, and a sixth of the session timeout at most: what is above that counts as that.
-    ///
-    /// The session is proved anew so early that this much is left when the answer comes, as long as a
-    /// round trip takes no more than a fortieth of the timeout, and `acquire` returns a lock after a
-    /// long wait when this much is left. Still one request in a third of the timeout is sent, and
-    /// one or two more after a lock was waited for.
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), zoolet_client::Error> {
-    /// # use std::time::Duration;
-    /// use zoolet_client::Client;
-    ///
-    /// let builder = Client::builder().session_timeout(Duration::from_secs(30));
-    /// let client = builder.proven_ahead(Duration::from_secs(5)).connect("127.0.0.1:2181").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn proven_ahead(mut self, left: Duration) -> Self {
-        self.options.proven_ahead = left;
-        self
-    }
-
-    /// By what to tell how long the machine was suspended so far, in all. Clocks stand still meanwhile,
-    /// and a server goes on elsewhere, so that a lock that was held before may be another's after.
-    /// By default Linux is asked (`CLOCK_BOOTTIME`); on other systems nothing is known of it.
-    pub fn suspended_time(
-        mut self,
-        suspended: impl Fn() -> Duration + Send + Sync + 'static,
-    ) -> Self {
-        self.options.suspension = SuspensionClock::new(suspended);
-        self
-    }
-
-    /// Connects, and waits until there is a session. Must be called within a tokio runtime, which
-    /// then drives the client.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unreachable`] if no server could be connected to in time, with what the last try
-    /// met; at once if no server has a host whose name is known, or a server in this process is
-    /// gone.
-    pub async fn connect<Way>(self, target: impl Target<Way>) -> Result<Client, Error> {
-        let (dialer, root) = target.into_dialer()?;
-        let connection_timeout = self.options.connection_timeout;
-        // A server that is not there must leave time for the others.
-        let servers = u32::try_from(dialer.servers().max(1)).unwrap_or(u32::MAX);
-        let attempt = self.options.timeout.min(connection_timeout) / 2 / servers;
-        let options = Options { attempt, ..self.options };
-        let session = Session::new(options, now());
-        let shared = Shared::new(session, Handle::current());
-        shared.runtime.spawn(driver::drive(Arc::clone(&shared), dialer));
-        let session = Arc::new(Owned(shared));
-        let client = Client { session, root: root.into(), retry: self.retry };
-        client.first_connected(connection_timeout).await?;
-        Ok(client)
-    }
-}
-
 impl Client {
-    /// Waits for the first connection, no longer than it can still come.
+    /// A builder with Curator's defaults.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Connects with the defaults: to `"host:2181,host:2181/chroot"`, or to a server in this
+    /// process with `server.dialer()`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect`].
+    pub async fn connect(target: impl Into<ConnectTarget>) -> Result<Self, Error> {
+        Self::builder().connect(target).await
+    }
+
+    /// Waits for the first connection, for no longer than it can still come.
     async fn first_connected(&self, within: Duration) -> Result<(), Error> {
         let (mut state, mut failures) = (self.state(), self.shared().failure.subscribe());
         let is_final = |failure: &Option<Failure>| failure.as_ref().is_some_and(|it| it.is_final);
@@ -264,101 +159,85 @@ impl Client {
         Err(Error::Unreachable(last.unwrap_or_else(|| ConnectError::unanswered(within))))
     }
 
-    /// A client with Curator's defaults.
-    pub fn builder() -> Builder {
-        let options = Options {
-            timeout: Duration::from_secs(60),
-            read_only: false,
-            connection_timeout: Duration::from_secs(15),
-            attempt: Duration::from_secs(15),
-            proven_ahead: Duration::ZERO,
-            suspension: SuspensionClock::default(),
-        };
-        Builder { options, retry: RetryPolicy::default() }
-    }
-
-    /// Connects with the defaults: `Client::connect("host:2181")`, or, with a server in this
-    /// process, `Client::connect(server.dialer())`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Builder::connect`].
-    pub async fn connect<Way>(target: impl Target<Way>) -> Result<Self, Error> {
-        Self::builder().connect(target).await
-    }
-
-    /// The session's id; [`SessionId::NONE`] while there is none.
+    /// The session id; [`SessionId::NONE`] while there is no session.
     #[must_use]
     pub fn session_id(&self) -> SessionId {
-        self.shared().look(Session::id)
+        self.shared().inspect(Session::id)
     }
 
-    /// The session's password.
+    /// The password of the session, with which another client could resume it.
     #[must_use]
     pub fn session_password(&self) -> Password {
-        self.shared().look(|session| session.password().clone())
+        self.shared().inspect(|session| session.password().clone())
     }
 
-    /// The session timeout that the server granted.
+    /// The session timeout that the server granted; the one asked for while there is no session.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
-        self.shared().look(Session::timeout)
+        self.shared().inspect(Session::timeout)
     }
 
-    /// Until when the session surely lives, even if nothing more is heard: reckoned from the last write
-    /// that was answered, as the recipes' `LockState` says. While something is held it is proved
-    /// anew in time; a client that holds nothing and writes nothing lets it pass, since what is
-    /// read proves nothing where there may be several servers. The machine is taken not to be suspended.
+    /// Until when no server can have expired the session, even if no further reply comes.
+    ///
+    /// It is reckoned from the last write that was answered: a read proves nothing where there may
+    /// be several servers. While there is a [`Claim`](recipe::Claim), as of a recipe's lock, the
+    /// client renews the proof in time; otherwise the moment may pass, and nothing follows from
+    /// that. The reckoning assumes that the machine is not suspended from now on.
     #[must_use]
     pub fn session_valid_until(&self) -> tokio::time::Instant {
-        self.shared().look(Session::proven_until)
+        self.shared().inspect(Session::proven_until)
     }
 
-    /// How many watches this client waits for, for tests that look for leaks.
+    /// How many watchers this client has: for tests that look for leaks.
     #[must_use]
     pub fn watcher_count(&self) -> usize {
-        self.shared().look(Session::watcher_count)
+        self.shared().inspect(Session::watcher_count)
     }
 
-    /// The state of the connection, to be looked at and waited for; `None` before the first
-    /// connection.
+    /// The connection state, to be read and awaited; `None` before the first connection.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<Option<ConnectionState>> {
         self.shared().state.subscribe()
     }
 
-    /// The same session under a znode: every path given to the returned client is below `path`, and
-    /// paths in its answers and events are told without it. The znode need not exist yet. Under `/`
-    /// everything stays as it is.
+    /// A client of the same session whose paths are all below `path`, as Curator's
+    /// `usingNamespace`: the paths that it is given, and those in results and events. The znode
+    /// need not exist yet. With `/` the client stays as it is.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`] if `path` names no znode.
+    /// [`Error::Path`] if `path` is not valid.
     pub fn namespace(&self, path: &str) -> Result<Self, Error> {
         ZPath::check(path)?;
         let root = if path == "/" { Arc::clone(&self.root) } else { self.server_path(path).into() };
         Ok(Self { root, ..self.clone() })
     }
 
-    /// The same session with another policy for what is lost on the way.
+    /// A client of the same session with another retry policy.
     #[must_use]
     pub fn with_retry_policy(&self, retry: RetryPolicy) -> Self {
         Self { retry, ..self.clone() }
     }
 
-    /// Ends the session: its ephemerals are gone, and its watches told, when this returns.
+    /// Closes the session. When this returns, its ephemerals are deleted and its watches have
+    /// ended.
     ///
     /// # Errors
     ///
-    /// [`Error::SessionExpired`] if there was no connection to say so; the server ends the session then when
-    /// its timeout has passed.
+    /// [`Error::NotSent`] or [`Error::ConnectionLoss`] if there was no connection, or none any
+    /// more. The client is closed all the same, and the server expires the session after its
+    /// timeout.
     pub async fn close(self) -> Result<(), Error> {
-        let call = Call::new(zoolet_protocol::OpCode::CLOSE_SESSION);
-        let answer = call::Answer(Arc::clone(&call));
+        let call = Call::new(OpCode::CLOSE_SESSION);
+        let answer = Answer(Arc::clone(&call));
         self.shared().with(|session, now| session.close(call, now));
+        let about = RequestSubject::Path(String::new());
         match answer.await {
-            Outcome::Answered(..) | Outcome::Closed => Ok(()),
-            _ => Err(Error::SessionExpired),
+            Outcome::Closed => Ok(()),
+            outcome => {
+                let reader = reply_reader!(Response::Empty => ());
+                read_reply(outcome, OpCode::CLOSE_SESSION, &about, reader)
+            }
         }
     }
 
@@ -366,8 +245,8 @@ impl Client {
         &self.session.0
     }
 
-    /// A path as the server names it: below the [namespace](Client::namespace) of this client and the
-    /// chroot of its connection string.
+    /// A path as the server names it: with the chroot of the connection string and the
+    /// [namespace](Client::namespace) of this client.
     #[must_use]
     pub fn server_path(&self, path: &str) -> String {
         match path {
@@ -376,14 +255,14 @@ impl Client {
         }
     }
 
-    /// A path that the server names, as this client names it: without its namespace. A path outside of
-    /// the namespace stays as it is.
+    /// A path of the server as this client names it. One that is not below the client's namespace
+    /// stays as it is.
     #[must_use]
     pub fn local_path(&self, path: &str) -> String {
         self.path_below_root(path).unwrap_or(path).to_owned()
     }
 
-    /// A path of the server as this client names it, if it can.
+    /// A path of the server as this client names it, if it is below the client's namespace.
     pub(crate) fn path_below_root<'a>(&self, path: &'a str) -> Option<&'a str> {
         match path.strip_prefix(&*self.root)? {
             "" => Some("/"),

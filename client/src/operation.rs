@@ -1,5 +1,6 @@
-//! A call: how it is made, made again, and read.
+//! A call: how it is sent, retried, and how its reply is read.
 
+use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,40 +16,41 @@ use super::call::{Answer, Call, Outcome};
 use super::error::Error;
 use super::recipe::RETRY_PAUSE;
 use super::retry::Retry;
-use super::session::{Registration, Submission};
+use super::session::{Submission, WatchRegistration};
 
 /// A boxed future, as `IntoFuture` needs a nameable type.
-pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-/// How to read an answer: the header too, since an error may be one of the answers.
-pub(crate) type Reading<T> = fn(&ReplyHeader, Response) -> Result<T, Unfit>;
+/// Reads a reply. It gets the header too, since an error code may be a valid result, as of
+/// `exists`.
+pub(crate) type ReplyReader<T> = fn(&ReplyHeader, Response) -> Result<T, UnexpectedReply>;
 
-/// What is no answer to the request.
+/// Why a reply does not give the result of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unfit {
-    /// A refusal.
+pub(crate) enum UnexpectedReply {
+    /// The server refused the request.
     Refused(ErrorCode),
-    /// A refusal of a multi, because of one of its operations.
+    /// The server refused a multi because of the operation at this index.
     RefusedAt(usize, ErrorCode),
-    /// The answer to something else.
-    Shape,
+    /// The record belongs to another request.
+    WrongRecord,
 }
 
-impl Unfit {
+impl UnexpectedReply {
     pub(crate) fn of(header: &ReplyHeader) -> Self {
-        if header.err.is_ok() { Self::Shape } else { Self::Refused(header.err) }
+        if header.err.is_ok() { Self::WrongRecord } else { Self::Refused(header.err) }
     }
 }
 
-/// What a call is about, as the caller names it, for errors.
+/// The path or paths of a call, as the caller names them, for errors.
 #[derive(Debug, Clone)]
-pub(crate) enum About {
+pub(crate) enum RequestSubject {
     Path(String),
     /// The operations of a multi.
     Ops(Vec<(OpCode, RawPath)>),
 }
 
-impl About {
+impl RequestSubject {
     fn path(&self) -> String {
         match self {
             Self::Path(path) => path.clone(),
@@ -56,7 +58,7 @@ impl About {
         }
     }
 
-    /// The error of a refusal because of one operation.
+    /// The error of a multi that was refused because of one operation.
     fn refused_at(&self, index: usize, multi: OpCode, code: ErrorCode) -> Error {
         let refused = match self {
             Self::Ops(ops) => ops.get(index),
@@ -71,28 +73,44 @@ impl About {
     }
 }
 
-/// How paths in an answer become those that the client names.
+/// Removes the namespace from the paths in a result.
 type Localize<T> = fn(&Client, T) -> T;
 
-/// A call that waits to be made: by `await`, with what is lost on the way tried again, or by
-/// [`Operation::send`].
-#[must_use = "a call is made when it is awaited or sent"]
+/// A call that was not sent yet.
+///
+/// Awaiting it sends the request when it is first polled, and retries as the client's
+/// [`RetryPolicy`](crate::RetryPolicy) says after a lost connection: a read always, a write only if
+/// it was never sent. [`Operation::send`] sends it at once and does not retry.
+///
+/// ```no_run
+/// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
+/// let (one, two) = (client.get("/one").send(), client.get("/two").send()); // pipelined
+/// let (one, two) = (one.await?, two.await?);
+/// # drop((one, two));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a request is sent when the call is awaited or `send()` is called"]
 pub struct Operation<T> {
     pub(crate) client: Client,
-    /// The request, unless it cannot be made.
+    /// The request, or why there is none.
     pub(crate) request: Result<Request, Error>,
-    about: About,
-    reading: Reading<T>,
+    about: RequestSubject,
+    reading: ReplyReader<T>,
     localize: Option<Localize<T>>,
-    /// Whether it may be carried out twice.
+    /// Whether the server may carry it out twice.
     is_read: bool,
-    /// The session in which it makes sense.
+    /// The only session in which it may be sent.
     bound: Option<SessionId>,
 }
 
-impl<T> std::fmt::Debug for Operation<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Operation").field("request", &self.request).finish_non_exhaustive()
+impl<T> fmt::Debug for Operation<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let op = self.request.as_ref().map(Request::op_code);
+        f.debug_struct("Operation")
+            .field("op", &op)
+            .field("path", &self.about.path())
+            .finish_non_exhaustive()
     }
 }
 
@@ -104,22 +122,22 @@ impl<T> Operation<T> {
         self
     }
 
-    /// Makes the call, and tells paths in its answer as the client names them.
+    /// Removes the namespace from the paths in the result.
     pub(crate) fn localized(mut self, localize: Localize<T>) -> Self {
         self.localize = Some(localize);
         self
     }
 
     fn sent(&self, answer: Result<Answer, Error>) -> Sent<T> {
-        // Without a root there is nothing to do.
+        // Without a namespace the paths are the same.
         let localize = self.localize.filter(|_| !self.client.root.is_empty());
         let localize = localize.map(|localize| (self.client.clone(), localize));
         Sent { answer, about: self.about.clone(), reading: self.reading, localize }
     }
 
-    /// Makes the call again and again until the server answers it, whatever happens to the connection
-    /// and however busy the server is (`THROTTLEDOP`), without asking the client's retry policy. A
-    /// call [in a session](Operation::in_session) ends with that session.
+    /// Makes the call again and again until the server answers it, whatever happens to the
+    /// connection and however busy the server is (`THROTTLEDOP`), without asking the client's retry
+    /// policy. A call [in a session](Operation::in_session) ends with that session.
     ///
     /// The server may carry out the request more than once, so this is for reads, and for writes
     /// that change nothing the second time.
@@ -137,14 +155,14 @@ impl<T> Operation<T> {
         }
     }
 
-    /// Makes the call now: it has its place in line when this returns. What is lost on the way is
-    /// not tried again.
+    /// Sends the request now, without retries. Requests of a client are carried out in the order in
+    /// which they were sent.
     pub fn send(self) -> Sent<T> {
         self.send_with(None)
     }
 
-    /// Makes the call now, and has these watches there from now on.
-    pub(crate) fn send_watching(self, watches: Vec<Registration>) -> Sent<T> {
+    /// Sends the request now, and adds these watches before the reply.
+    pub(crate) fn send_watching(self, watches: Vec<WatchRegistration>) -> Sent<T> {
         let answer = self.request.clone().map(|request| {
             let call = Call::new(request.op_code());
             let answer = Answer(Arc::clone(&call));
@@ -156,7 +174,7 @@ impl<T> Operation<T> {
         self.sent(answer)
     }
 
-    fn send_with(&self, watch: Option<Registration>) -> Sent<T> {
+    fn send_with(&self, watch: Option<WatchRegistration>) -> Sent<T> {
         let answer = self.request.clone().map(|request| {
             let call = Call::new(request.op_code());
             let answer = Answer(Arc::clone(&call));
@@ -170,8 +188,8 @@ impl<T> Operation<T> {
 }
 
 impl<T: Send + 'static> Operation<T> {
-    /// Makes the call until it is answered or must not be made again.
-    pub(crate) async fn run(self, watch: Option<Registration>) -> Result<T, Error> {
+    /// Sends the request until it succeeds or must not be sent again.
+    pub(crate) async fn run(self, watch: Option<WatchRegistration>) -> Result<T, Error> {
         let mut retry = Retry::new(&self.client.retry);
         loop {
             match self.send_with(watch.clone()).await {
@@ -184,21 +202,40 @@ impl<T: Send + 'static> Operation<T> {
 
 impl<T: Send + 'static> IntoFuture for Operation<T> {
     type Output = Result<T, Error>;
-    type IntoFuture = Boxed<T>;
+    type IntoFuture = CallFuture<T>;
 
-    fn into_future(self) -> Boxed<T> {
+    fn into_future(self) -> CallFuture<T> {
         Box::pin(self.run(None))
     }
 }
 
-/// A call that has its place in line. Dropping it forgets the answer, not the request.
-#[derive(Debug)]
-#[must_use = "the answer tells whether it was done"]
+/// A request that was sent: a future of its result. Dropping it does not take the request back.
+///
+/// ```no_run
+/// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
+/// let sent = client.set("/config", "new").send();
+/// let (data, _stat) = client.get("/config").await?; // the server handles it after `set`
+/// assert_eq!(&data[..], b"new");
+/// sent.await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the result tells whether it was carried out"]
 pub struct Sent<T> {
     answer: Result<Answer, Error>,
-    about: About,
-    reading: Reading<T>,
+    about: RequestSubject,
+    reading: ReplyReader<T>,
     localize: Option<(Client, Localize<T>)>,
+}
+
+impl<T> fmt::Debug for Sent<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let op = self.answer.as_ref().map(|answer| answer.0.op);
+        f.debug_struct("Sent")
+            .field("op", &op)
+            .field("path", &self.about.path())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<T> Future for Sent<T> {
@@ -212,7 +249,7 @@ impl<T> Future for Sent<T> {
         };
         let op = answer.0.op;
         let outcome = ready!(Pin::new(answer).poll(context));
-        let answer = read(outcome, op, &this.about, this.reading);
+        let answer = read_reply(outcome, op, &this.about, this.reading);
         Poll::Ready(match &this.localize {
             Some((client, localize)) => answer.map(|answer| localize(client, answer)),
             None => answer,
@@ -220,59 +257,61 @@ impl<T> Future for Sent<T> {
     }
 }
 
-pub(crate) fn read<T>(
+pub(crate) fn read_reply<T>(
     outcome: Outcome,
     op: OpCode,
-    about: &About,
-    reading: Reading<T>,
+    about: &RequestSubject,
+    reading: ReplyReader<T>,
 ) -> Result<T, Error> {
     let (header, body) = match outcome {
         Outcome::Answered(header, body) => (header, body),
-        Outcome::ConnectionLost => return Err(Error::ConnectionLoss { op, path: about.path() }),
+        Outcome::ConnectionLoss => return Err(Error::ConnectionLoss { op, path: about.path() }),
         Outcome::NotSent => return Err(Error::NotSent { op, path: about.path() }),
-        Outcome::SessionLost => return Err(Error::SessionExpired),
+        Outcome::SessionExpired => return Err(Error::SessionExpired),
         Outcome::Closed => return Err(Error::Closed),
     };
     let response = if header.err.is_ok() { Response::decode(op, &body)? } else { Response::Empty };
     reading(&header, response).map_err(|unfit| match unfit {
-        Unfit::Refused(ErrorCode::AUTH_FAILED) => Error::AuthFailed,
-        Unfit::Refused(code) => Error::Refused { op, path: about.path(), code, index: None },
-        Unfit::RefusedAt(index, code) => about.refused_at(index, op, code),
-        Unfit::Shape => {
+        UnexpectedReply::Refused(ErrorCode::AUTH_FAILED) => Error::AuthFailed,
+        UnexpectedReply::Refused(code) => {
+            Error::Refused { op, path: about.path(), code, index: None }
+        }
+        UnexpectedReply::RefusedAt(index, code) => about.refused_at(index, op, code),
+        UnexpectedReply::WrongRecord => {
             DecodeError { record: "Response", fault: DecodeFault::UnknownCode(op.0) }.into()
         }
     })
 }
 
-/// Declares how to read one shape of answer.
-macro_rules! reading {
+/// A [`ReplyReader`] for one kind of response.
+macro_rules! reply_reader {
     ($pattern:pat => $value:expr) => {
         |header: &zoolet_protocol::ReplyHeader, response: zoolet_protocol::Response| match response
         {
             $pattern if header.err.is_ok() => Ok($value),
-            _ => Err($crate::operation::Unfit::of(header)),
+            _ => Err($crate::operation::UnexpectedReply::of(header)),
         }
     };
 }
-pub(crate) use reading;
+pub(crate) use reply_reader;
 
 impl Client {
     pub(crate) fn operation<T>(
         &self,
         path: &str,
-        reading: Reading<T>,
+        reading: ReplyReader<T>,
         request: impl FnOnce(String) -> Request,
     ) -> Operation<T> {
         let request =
             ZPath::check(path).map(|()| request(self.server_path(path))).map_err(Error::from);
-        self.prepared(About::Path(path.to_owned()), reading, request)
+        self.prepared(RequestSubject::Path(path.to_owned()), reading, request)
     }
 
-    /// An operation whose request was made, or cannot be.
+    /// An operation with a request, or with the error that prevented one.
     pub(crate) fn prepared<T>(
         &self,
-        about: About,
-        reading: Reading<T>,
+        about: RequestSubject,
+        reading: ReplyReader<T>,
         request: Result<Request, Error>,
     ) -> Operation<T> {
         let is_read = matches!(request, Ok(Request::Read(_)));

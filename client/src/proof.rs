@@ -1,9 +1,10 @@
-//! Until when a session surely lives, and whether the znodes are there by which something is held.
+//! The session proof: until when no server can have expired the session, and whether the claimed
+//! znodes exist.
 //!
-//! What is known, and derived from it, stands in the module `held`. In short: a write is answered only
-//! after a leader has looked at the session and a quorum has agreed, so an answered write proves that
-//! the session lived when it was sent. How long it lives from there depends on the last request of
-//! which the leader had heard by then: a follower tells the leader of its sessions each half tick.
+//! A write is answered only after the leader has checked the session and a quorum has agreed, so an
+//! answered write proves that the session lived when the write was sent. How much longer it lives
+//! depends on the last request that the leader knew of by then: a follower reports the sessions
+//! that it heard from to the leader each half tick. The recipes' module `held` derives the formula.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,119 +19,129 @@ use zoolet_protocol::{
 
 use super::clock::{Instant, SuspensionClock};
 
-/// The part of the timeout after which the leader knows of a request that a follower has answered.
-/// Followers tell it each half tick, and a timeout has at least two ticks unless an administrator sets
-/// `minSessionTimeout` lower: that is a quarter at most, and the rest is for delays between the two.
-const CONVEYED_WITHIN: u32 = 3;
-/// The part of the timeout by which clocks may differ while it passes.
+/// The part of the session timeout after which the leader knows of a request that a follower has
+/// answered. Followers report each half tick, and a timeout has at least two ticks unless an
+/// administrator sets `minSessionTimeout` lower: that is a quarter at most, and the rest allows for
+/// delays between the two.
+const REPORTED_WITHIN: u32 = 3;
+/// The part of the session timeout by which two clocks may drift apart while it passes.
 const CLOCK_DRIFT: u32 = 100;
-/// The part of the timeout after which what is held is looked at.
+/// The part of the session timeout after which the claimed znodes are checked again.
 const CHECK_INTERVAL: u32 = 3;
-/// The part of the timeout before the end of a proof at which the next is asked for, at the latest.
+/// The part of the session timeout before the end of a proof at which the next check is sent at the
+/// latest.
 const CHECK_AHEAD: u32 = 12;
-/// The part of the timeout up to which a client may want to be told of the end of a proof beforehand.
-/// What is left when a check is answered is about `T/3`: half of it is for the network.
+/// The greatest part of the session timeout that may be asked for as what is left of a proof
+/// ([`Builder::proven_ahead`](crate::Builder::proven_ahead)). When the reply to a check comes,
+/// about `T/3` of the last proof is left: half of it is for the network.
 const PROVEN_AHEAD_MAX: u32 = 6;
-/// The part of the timeout that passes between two looks at the least.
+/// The least part of the session timeout between two checks.
 const CHECK_INTERVAL_MIN: u32 = 12;
-/// Answered requests are remembered if they are at least this part of the timeout apart.
+/// Answered requests are remembered if they are at least this part of the session timeout apart.
 const TOUCH_PRECISION: u32 = 16;
-/// How many of them are remembered: those of one and a half timeouts.
+/// How many answered requests are remembered: those of one and a half session timeouts.
 const TOUCHES_MAX: usize = 24;
-/// The bytes of paths in one look, well below what a server takes in a frame.
+/// The bytes of paths in one check, well below what a server takes in a frame.
 const CHECK_BYTES_MAX: usize = 128 << 10;
-/// How often it is looked, while something is held, whether the machine was suspended: often enough
-/// beside the shortest timeouts, and next to no work.
-const SUSPENSION_LOOK_MIN: Duration = Duration::from_secs(1);
-/// What two clocks that are read one after the other may differ by.
+/// How often the client looks whether the machine was suspended, while there are claims: often
+/// enough for the shortest session timeouts, and next to no work.
+const SUSPENSION_CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// A difference of two clocks that may come from reading them one after the other.
 const SUSPENSION_MIN: Duration = Duration::from_millis(5);
 
-/// What is known of the servers behind a connection.
+/// Whether the server of a connection may be one of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// There is one, which decides alone: whatever it answers proves.
+    /// It is the only one and decides alone: each reply proves the session.
     SingleNode,
-    /// There may be several, and this one may be cut off from the others.
+    /// There may be others, from which it may be cut off: only a committed write proves the
+    /// session.
     PerhapsEnsemble,
 }
 
-/// A session as the handshake has left it.
+/// What the handshake said of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handshake {
-    /// It was created, by a write.
+    /// The server created it, which is a write.
     Created,
-    /// It was known to the server.
+    /// The server knew it already.
     Resumed,
-    /// The server has lost its ensemble: what it says of a session proves nothing.
+    /// The server has lost its ensemble and serves reads only: what it says of a session proves
+    /// nothing.
     ReadOnly,
 }
 
-/// A znode by which something is held.
+/// A znode by which a recipe holds something.
 #[derive(Debug)]
-pub(crate) struct Stake {
-    /// As the server names it.
+pub(crate) struct ClaimedZnode {
+    /// The path as the server names it.
     path: String,
     since: Instant,
     is_gone: AtomicBool,
-    /// This client may not look at it.
+    /// The server refused to let this client check it.
     is_refused: AtomicBool,
 }
 
-impl Stake {
-    /// Whether it was found to be gone.
+impl ClaimedZnode {
+    /// Whether the server was found not to have it, or the session is over.
     pub(crate) fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)
     }
 
-    /// Whether no check was refused because of it.
-    fn may_be_seen(&self) -> bool {
+    /// Whether this client may check it, as far as is known.
+    fn may_be_checked(&self) -> bool {
         !self.is_refused.load(Ordering::Relaxed)
     }
 }
 
-/// A request that was answered: the server to which it went has heard of the session.
+/// A request that was answered. The server that answered it has *touched* the session, as
+/// ZooKeeper says: its timeout began anew.
 #[derive(Debug, Clone, Copy)]
 struct Touch {
     sent: Instant,
     answered: Instant,
 }
 
-/// Names a stake.
-pub(crate) type StakeId = u64;
+/// Identifies a claim.
+pub(crate) type ClaimId = u64;
 
-/// The proof of life of a session.
+/// Until when no server can have expired the session, and what is needed to reckon it.
 #[derive(Debug)]
-pub(crate) struct Proof {
+pub(crate) struct SessionProof {
     clock: SuspensionClock,
     servers: Servers,
     timeout: Duration,
-    /// What is to be left of a proof when the next is there.
+    /// How much of a proof is to be left when the next one arrives.
     ahead: Duration,
-    /// When the handshake was sent: it is the leader that answers it.
+    /// When the handshake was sent. The leader answers it, so it touches the session there.
     handshake: Instant,
     is_read_only: bool,
     touches: VecDeque<Touch>,
     proven_until: Instant,
-    /// When the write was sent that gave `proven_until`.
+    /// When the write was sent from which `proven_until` was reckoned.
     reckoned_from: Option<Instant>,
-    /// How long the machine was suspended when that was last looked at, and when that was seen.
+    /// How long the machine was suspended in all when that was last read.
     suspended: Duration,
-    looked_at: Instant,
+    /// When that was last read.
+    suspension_read_at: Instant,
+    /// When a suspension was last noticed.
     resumed_at: Option<Instant>,
-    stakes: BTreeMap<StakeId, Arc<Stake>>,
-    last_stake: StakeId,
-    /// The last stake that was looked at, where one request has no room for all.
-    last_checked: StakeId,
+    claims: BTreeMap<ClaimId, Arc<ClaimedZnode>>,
+    last_claim: ClaimId,
+    /// The last claim that was checked, where one request has no room for all.
+    last_checked: ClaimId,
     checked_at: Option<Instant>,
     /// The next check is not sent before this.
     check_from: Option<Instant>,
-    is_asking: bool,
-    /// The session is being closed: nothing is held in it any more.
+    /// A check is in flight.
+    is_checking: bool,
+    /// The session is being closed: nothing can be held in it any more.
     has_ended: bool,
+    /// The proof has changed other than by the passing of time.
     has_changed: bool,
 }
 
-impl Proof {
+impl SessionProof {
     pub(crate) fn new(
         clock: SuspensionClock,
         timeout: Duration,
@@ -148,55 +159,56 @@ impl Proof {
             reckoned_from: None,
             suspended: clock.suspended(),
             clock,
-            looked_at: now,
+            suspension_read_at: now,
             resumed_at: None,
-            stakes: BTreeMap::new(),
-            last_stake: 0,
+            claims: BTreeMap::new(),
+            last_claim: 0,
             last_checked: 0,
             checked_at: None,
             check_from: None,
-            is_asking: false,
+            is_checking: false,
             has_ended: false,
             has_changed: false,
         }
     }
 
-    /// Until when the session surely lives.
+    /// Until when no server can have expired the session.
     pub(crate) fn proven_until(&self) -> Instant {
         self.proven_until
     }
 
-    /// Whether it surely lives.
+    /// Whether no server can have expired the session.
     pub(crate) fn is_proven(&self, now: Instant) -> bool {
         !self.has_ended && now + self.suspension().unwrap_or_default() < self.proven_until
     }
 
-    /// Whether it surely lives until the next look can be expected to be answered.
+    /// Whether that stays so until the reply to the next check can be expected.
     pub(crate) fn is_proven_ahead(&self, now: Instant) -> bool {
         self.is_proven(now + self.asks_ahead())
     }
 
-    /// How long before the end of a proof the next is asked for, at the latest where that is of use.
+    /// How long before the end of a proof the next check is sent, where it can prove more by then.
     fn asks_ahead(&self) -> Duration {
         self.timeout / CHECK_AHEAD + self.ahead.min(self.timeout / PROVEN_AHEAD_MAX)
     }
 
-    /// Whether it was proved again after it was not, or almost not, or something else has changed than
-    /// time.
+    /// Whether the proof was renewed after it had ended or almost ended, or has changed in another
+    /// way than by the passing of time, since this was last called.
     pub(crate) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)
     }
 
-    /// How long the machine was suspended since that was last looked at.
+    /// How long the machine was suspended since that was last read.
     fn suspension(&self) -> Option<Duration> {
         let passed = self.clock.suspended().saturating_sub(self.suspended);
         (passed >= SUSPENSION_MIN).then_some(passed)
     }
 
-    /// Looks whether the machine was suspended. The clock stood still then, so all that was noted before
-    /// is older than it looks; what was noted since is taken to be so too, which errs to the safe side.
-    pub(crate) fn look_for_suspension(&mut self, now: Instant) {
-        self.looked_at = now;
+    /// Looks whether the machine was suspended. Tokio's clock stood still meanwhile, so all moments
+    /// that were recorded before are longer ago than it says. Those recorded since are moved too,
+    /// which errs on the safe side.
+    pub(crate) fn read_suspension(&mut self, now: Instant) {
+        self.suspension_read_at = now;
         let Some(passed) = self.suspension() else { return };
         self.suspended += passed;
         self.resumed_at = Some(now);
@@ -210,7 +222,7 @@ impl Proof {
         self.has_changed = true;
     }
 
-    /// A handshake was answered.
+    /// The reply to a handshake came.
     pub(crate) fn handle_handshake(
         &mut self,
         handshake: Handshake,
@@ -219,7 +231,7 @@ impl Proof {
         sent: Instant,
         now: Instant,
     ) {
-        self.look_for_suspension(now);
+        self.read_suspension(now);
         self.is_read_only = handshake == Handshake::ReadOnly;
         self.servers = servers;
         self.timeout = timeout;
@@ -240,30 +252,31 @@ impl Proof {
         }
     }
 
-    /// The connection is gone.
+    /// The connection was lost.
     pub(crate) fn handle_disconnected(&mut self) {
-        self.is_asking = false;
+        self.is_checking = false;
     }
 
-    /// The session is over, and with it all that was held.
-    pub(crate) fn lose(&mut self, now: Instant) {
-        self.stakes.clear();
-        self.is_asking = false;
+    /// The session has expired, and all claims with it.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        self.claims.clear();
+        self.is_checking = false;
         self.proven_until = now;
         self.has_changed = true;
     }
 
-    /// The session is being closed, or will be used no more: from now on no answer proves anything.
+    /// The session is being closed, or will not be used any more: no reply proves anything from now
+    /// on.
     pub(crate) fn end(&mut self) {
-        self.stakes.clear();
-        self.is_asking = false;
+        self.claims.clear();
+        self.is_checking = false;
         self.has_ended = true;
-        // A moment that has passed.
+        // A moment in the past.
         self.proven_until = self.proven_until.min(self.handshake);
         self.has_changed = true;
     }
 
-    /// Until when a session lives of which the leader has heard what was sent at `touched`.
+    /// Until when a session lives if a request sent at `touched` has touched it at the leader.
     fn lives_until(&self, touched: Instant) -> Instant {
         touched + self.timeout.saturating_sub(self.timeout / CLOCK_DRIFT)
     }
@@ -278,7 +291,7 @@ impl Proof {
         self.proven_until = self.proven_until.max(until);
     }
 
-    /// A request was answered.
+    /// The reply to any request came.
     pub(crate) fn handle_answer(&mut self, sent: Instant, now: Instant) {
         #[cfg(feature = "planted-bugs")]
         if is_planted(PlantedBug::PingsProve) {
@@ -296,122 +309,123 @@ impl Proof {
         }
     }
 
-    /// A write was answered that was sent at `sent`: the session lived then. To be told before
-    /// [`Proof::handle_answer`].
+    /// The reply to a write came that was sent at `sent`: the session lived then. To be called
+    /// before [`SessionProof::handle_answer`].
     pub(crate) fn prove(&mut self, sent: Instant, now: Instant) {
         let precision = self.timeout / TOUCH_PRECISION;
         if self.reckoned_from.is_some_and(|from| sent < from + precision) {
             return;
         }
-        self.look_for_suspension(now);
-        // What was under way while the machine was suspended says nothing about when.
+        self.read_suspension(now);
+        // A request in flight during a suspension says nothing about when it was sent.
         if self.resumed_at.is_some_and(|resumed_at| sent < resumed_at) || self.is_read_only {
             return;
         }
         self.reckoned_from = Some(sent);
         let touched = match self.servers {
             Servers::SingleNode => sent,
-            Servers::PerhapsEnsemble => self.conveyed_before(sent),
+            Servers::PerhapsEnsemble => self.touched_at_leader_before(sent),
         };
         self.extend(touched, now);
     }
 
-    /// When the last request was sent of which the leader had heard before `sent`.
-    fn conveyed_before(&self, sent: Instant) -> Instant {
-        let within = self.timeout / CONVEYED_WITHIN;
-        let is_conveyed = |touch: &&Touch| touch.answered + within <= sent;
-        let conveyed = self.touches.iter().rev().find(is_conveyed).map(|touch| touch.sent);
-        conveyed.map_or(self.handshake, |conveyed| conveyed.max(self.handshake))
+    /// When the last request was sent that had touched the session at the leader before `sent`.
+    fn touched_at_leader_before(&self, sent: Instant) -> Instant {
+        let within = self.timeout / REPORTED_WITHIN;
+        let is_reported = |touch: &&Touch| touch.answered + within <= sent;
+        let reported = self.touches.iter().rev().find(is_reported).map(|touch| touch.sent);
+        reported.map_or(self.handshake, |reported| reported.max(self.handshake))
     }
 
-    /// Something is held from now on, if its session is the `present` one.
+    /// A znode of `session` is claimed. If that is not the `current` session it counts as gone.
     pub(crate) fn claim(
         &mut self,
         session: SessionId,
-        present: SessionId,
+        current: SessionId,
         path: String,
         now: Instant,
-    ) -> (StakeId, Arc<Stake>) {
-        // A check in another session says nothing of it, so that it must not make one due.
-        let is_over = self.has_ended || session != present;
+    ) -> (ClaimId, Arc<ClaimedZnode>) {
+        // A check in another session would say nothing of it, so it must not make one due.
+        let is_over = self.has_ended || session != current;
         let (is_gone, is_refused) = (AtomicBool::new(is_over), AtomicBool::new(false));
-        let stake = Arc::new(Stake { path, since: now, is_gone, is_refused });
-        self.last_stake += 1;
+        let claimed = Arc::new(ClaimedZnode { path, since: now, is_gone, is_refused });
+        self.last_claim += 1;
         if !is_over {
-            self.stakes.insert(self.last_stake, Arc::clone(&stake));
+            self.claims.insert(self.last_claim, Arc::clone(&claimed));
         }
-        (self.last_stake, stake)
+        (self.last_claim, claimed)
     }
 
-    /// It is not held any more.
-    pub(crate) fn disclaim(&mut self, id: StakeId) {
-        self.stakes.remove(&id);
+    /// Ends a claim.
+    pub(crate) fn end_claim(&mut self, id: ClaimId) {
+        self.claims.remove(&id);
     }
 
-    /// When to ask whether what is held is there, unless that is being asked.
+    /// When to send the next check; `None` while one is in flight or nothing is claimed.
     pub(crate) fn check_at(&self) -> Option<Instant> {
-        if self.is_asking || self.is_read_only {
+        if self.is_checking || self.is_read_only {
             return None;
         }
-        let (_, oldest) = self.stakes.first_key_value()?;
+        let (_, oldest) = self.claims.first_key_value()?;
         let since = self.checked_at.map_or(oldest.since, |checked_at| checked_at.max(oldest.since));
         let for_znodes = since + self.timeout / CHECK_INTERVAL;
         let at = for_znodes.min(self.renewal_at());
         Some(self.check_from.map_or(at, |from| at.max(from)))
     }
 
-    /// When to ask for a proof that lasts longer.
+    /// When to send a check for the sake of a longer proof.
     fn renewal_at(&self) -> Instant {
         let before = |ahead| self.proven_until.checked_sub(ahead).unwrap_or(self.proven_until);
         let (wanted, latest) = (before(self.asks_ahead()), before(self.timeout / CHECK_AHEAD));
         if self.servers == Servers::SingleNode {
             return wanted;
         }
-        // A check that is sent before the leader has heard of more proves no more than is proved.
+        // A check is of use once a later request has touched the session at the leader.
         let longer = self.proven_until + self.timeout / TOUCH_PRECISION;
         let touch = self.touches.iter().find(|touch| self.lives_until(touch.sent) >= longer);
-        let of_use = touch.map(|touch| touch.answered + self.timeout / CONVEYED_WITHIN);
+        let of_use = touch.map(|touch| touch.answered + self.timeout / REPORTED_WITHIN);
         of_use.map_or(latest, |of_use| of_use.max(wanted).min(latest))
     }
 
-    /// When to look whether the machine was suspended.
-    pub(crate) fn look_at(&self) -> Option<Instant> {
-        let interval = (self.timeout / CHECK_AHEAD).max(SUSPENSION_LOOK_MIN);
-        (!self.stakes.is_empty()).then(|| self.looked_at + interval)
+    /// When to call [`SessionProof::read_suspension`].
+    pub(crate) fn suspension_read_due(&self) -> Option<Instant> {
+        let interval = (self.timeout / CHECK_AHEAD).max(SUSPENSION_CHECK_INTERVAL_MIN);
+        (!self.claims.is_empty()).then(|| self.suspension_read_at + interval)
     }
 
-    /// The request that proves that the session lives, and that what is held is there.
-    pub(crate) fn check(&mut self) -> Option<(Request, Vec<StakeId>)> {
+    /// The multi that proves that the session lives and that the claimed znodes exist.
+    pub(crate) fn check(&mut self) -> Option<(Request, Vec<ClaimId>)> {
         let (mut ops, mut ids, mut bytes) = (Vec::new(), Vec::new(), 0);
         let from = self.last_checked + 1;
-        // Those whose turn it is first, and those that may not be looked at when there are no others:
+        // First those whose turn it is; one that may not be checked only where there are no others:
         // the refusal proves that the session lives.
-        let stakes = self.stakes.range(from..).chain(self.stakes.range(..from));
-        let may_be_seen = |(_, stake): &(&StakeId, &Arc<Stake>)| stake.may_be_seen();
-        let others = stakes.clone().filter(|stake| !may_be_seen(stake)).take(1);
-        for (id, stake) in stakes.filter(may_be_seen).chain(others) {
-            bytes += stake.path.len();
+        let claims = self.claims.range(from..).chain(self.claims.range(..from));
+        let may_be_checked =
+            |(_, claimed): &(&ClaimId, &Arc<ClaimedZnode>)| claimed.may_be_checked();
+        let others = claims.clone().filter(|claimed| !may_be_checked(claimed)).take(1);
+        for (id, claimed) in claims.filter(may_be_checked).chain(others) {
+            bytes += claimed.path.len();
             if bytes > CHECK_BYTES_MAX && !ids.is_empty() {
                 break;
             }
-            let path = stake.path.as_str().into();
+            let path = claimed.path.as_str().into();
             ops.push(MultiOp::Check(Check { path, version: Expect::Any }));
             ids.push(*id);
         }
         self.last_checked = *ids.last()?;
-        self.is_asking = true;
+        self.is_checking = true;
         Some((Request::Write(Write::Multi(ops)), ids))
     }
 
-    /// That was answered, by results or not at all.
+    /// The reply to a check came, with results or with an error.
     pub(crate) fn handle_checked(
         &mut self,
-        ids: &[StakeId],
+        ids: &[ClaimId],
         results: Option<&[MultiResult]>,
         sent: Instant,
         now: Instant,
     ) {
-        self.is_asking = false;
+        self.is_checking = false;
         self.checked_at = Some(now);
         self.check_from = Some(now + self.timeout / CHECK_INTERVAL_MIN);
         let Some(results) = results else { return };
@@ -421,19 +435,20 @@ impl Proof {
             _ => None,
         });
         match refusal {
-            // The leader does not know this session, or not on this connection.
+            // The leader does not know this session, or knows it on another connection.
             Some((_, ErrorCode::SESSION_EXPIRED | ErrorCode::SESSION_MOVED)) => return,
             Some((id, ErrorCode::NO_NODE)) => {
-                if let Some(stake) = self.stakes.remove(&id) {
-                    stake.is_gone.store(true, Ordering::Release);
+                if let Some(claimed) = self.claims.remove(&id) {
+                    claimed.is_gone.store(true, Ordering::Release);
                     self.has_changed = true;
                 }
                 self.check_those_behind(id);
             }
             Some((id, _)) => {
-                let stake = self.stakes.get(&id);
-                let was_seen = stake.is_none_or(|it| !it.is_refused.swap(true, Ordering::Relaxed));
-                if was_seen && self.stakes.values().any(|stake| stake.may_be_seen()) {
+                let claimed = self.claims.get(&id);
+                let was_seen =
+                    claimed.is_none_or(|it| !it.is_refused.swap(true, Ordering::Relaxed));
+                if was_seen && self.claims.values().any(|claimed| claimed.may_be_checked()) {
                     self.check_those_behind(id);
                 }
             }
@@ -442,15 +457,15 @@ impl Proof {
         self.prove(sent, now);
     }
 
-    /// A check ended at this one: those behind it were not looked at, and are at once.
-    fn check_those_behind(&mut self, id: StakeId) {
+    /// A check ended at this claim: those behind it were not checked, and are at once.
+    fn check_those_behind(&mut self, id: ClaimId) {
         self.last_checked = id;
         self.check_from = None;
         self.checked_at = None;
     }
 }
 
-/// Whether the answer to a request that was not refused proves that a quorum has agreed.
+/// Whether the reply to a request that was not refused proves that a quorum has agreed.
 pub(crate) fn is_quorum_write(op: OpCode, body: &[u8]) -> bool {
     match op {
         OpCode::CREATE
@@ -460,7 +475,8 @@ pub(crate) fn is_quorum_write(op: OpCode, body: &[u8]) -> bool {
         | OpCode::DELETE
         | OpCode::SET_DATA
         | OpCode::SET_ACL => true,
-        // A refused multi is answered without an error, and its first result is one.
+        // The reply to a refused multi has no error in its header, but an error as its first
+        // result.
         OpCode::MULTI => body.first_chunk() != Some(&OpCode::ERROR.0.to_be_bytes()),
         _ => false,
     }

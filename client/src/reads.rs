@@ -1,4 +1,4 @@
-//! What one may ask of a client without changing anything, and what one may watch.
+//! The reads and watches of a client.
 
 use std::sync::Arc;
 
@@ -11,18 +11,30 @@ use zoolet_protocol::{
 
 use super::call::{Answer, Call};
 use super::error::Error;
-use super::operation::{About, Operation, Reading, Sent, Unfit, read, reading};
-use super::session::Registration;
+use super::operation::{
+    Operation, ReplyReader, RequestSubject, Sent, UnexpectedReply, read_reply, reply_reader,
+};
+use super::session::WatchRegistration;
 use super::watcher::{PersistentWatcher, Watcher};
-use super::watches::{Cell, Kind};
+use super::watches::{EventQueue, WatchKind};
 use super::{Client, rewatch};
 
-/// What was found, and a watch on it.
+/// The result of a read, and the watch that it left: [`Operation::and_watch`].
+///
+/// ```no_run
+/// use zoolet_client::{Client, Error, Watched};
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let Watched { found: names, watcher } = client.children("/members").and_watch().await?;
+/// println!("{} members, until {:?}", names.len(), watcher.await?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Watched<T> {
-    /// What was found.
+    /// The result of the read.
     pub found: T,
-    /// The watch that was left.
+    /// The watch.
     pub watcher: Watcher,
 }
 
@@ -30,90 +42,92 @@ impl Client {
     fn lookup<T>(
         &self,
         path: &str,
-        reading: Reading<T>,
+        reading: ReplyReader<T>,
         wrap: fn(zoolet_protocol::RawPath) -> Lookup,
     ) -> Operation<T> {
         self.operation(path, reading, |path| Request::Read(Read::Lookup(wrap(path.into()))))
     }
 
-    /// A znode's data, null as nothing, and its Stat.
+    /// A znode's data, empty where it is null, and its Stat (`getData`).
     pub fn get(&self, path: &str) -> Operation<(Bytes, Stat)> {
-        let reading = reading!(Response::Data(data, stat) => (data.unwrap_or_default(), stat));
+        let reading = reply_reader!(Response::Data(data, stat) => (data.unwrap_or_default(), stat));
         self.lookup(path, reading, Lookup::GetData)
     }
 
-    /// A znode's Stat, or `None` if there is no such znode.
+    /// A znode's Stat, or `None` if it does not exist (`exists`).
     pub fn exists(&self, path: &str) -> Operation<Option<Stat>> {
-        let reading: Reading<Option<Stat>> = |header, response| match (header.err, response) {
+        let reading: ReplyReader<Option<Stat>> = |header, response| match (header.err, response) {
             (ErrorCode::NO_NODE, _) => Ok(None),
             (ErrorCode::OK, Response::Stat(stat)) => Ok(Some(stat)),
-            _ => Err(Unfit::of(header)),
+            _ => Err(UnexpectedReply::of(header)),
         };
         self.lookup(path, reading, Lookup::Exists)
     }
 
-    /// The names of a znode's children, in no order.
+    /// The names of a znode's children, in no order (`getChildren`).
     pub fn children(&self, path: &str) -> Operation<Names> {
-        self.lookup(path, reading!(Response::Names(names) => names), Lookup::GetChildren)
+        self.lookup(path, reply_reader!(Response::Names(names) => names), Lookup::GetChildren)
     }
 
-    /// The names of a znode's children, and its own Stat.
+    /// The names of a znode's children in no order, and its own Stat (`getChildren2`).
     pub fn children_and_stat(&self, path: &str) -> Operation<(Names, Stat)> {
-        let reading = reading!(Response::NamesStat(names, stat) => (names, stat));
+        let reading = reply_reader!(Response::NamesStat(names, stat) => (names, stat));
         self.lookup(path, reading, Lookup::GetChildren2)
     }
 
     /// The names of a znode's children in no order, and the zxid of the last transaction that the
     /// server had applied when it read them.
     pub fn children_with_zxid(&self, path: &str) -> Operation<(Names, Zxid)> {
-        let reading: Reading<(Names, Zxid)> = |header, response| match response {
+        let reading: ReplyReader<(Names, Zxid)> = |header, response| match response {
             Response::Names(names) if header.err.is_ok() => Ok((names, header.zxid)),
-            _ => Err(Unfit::of(header)),
+            _ => Err(UnexpectedReply::of(header)),
         };
         self.lookup(path, reading, Lookup::GetChildren)
     }
 
-    /// A znode's access control list and its Stat.
+    /// A znode's access control list and its Stat (`getACL`).
     pub fn acl(&self, path: &str) -> Operation<(Vec<Acl>, Stat)> {
-        let reading = reading!(Response::Acl(acl, stat) => (acl.unwrap_or_default(), stat));
+        let reading = reply_reader!(Response::Acl(acl, stat) => (acl.unwrap_or_default(), stat));
         self.operation(path, reading, |path| Request::Read(Read::GetAcl(path.into())))
     }
 
-    /// How many descendants a znode has.
+    /// How many descendants a znode has (`getAllChildrenNumber`, ZooKeeper 3.6 and later).
     pub fn all_children_number(&self, path: &str) -> Operation<i32> {
-        let reading = reading!(Response::Number(number) => number);
+        let reading = reply_reader!(Response::Number(number) => number);
         self.operation(path, reading, |path| Request::Read(Read::GetAllChildrenNumber(path.into())))
     }
 
-    /// Waits until the server has seen all that happened before: a read after it is not behind.
+    /// Waits until the server has applied all that its leader had committed before (`sync`), so
+    /// that a read which follows sees it.
     pub fn sync(&self, path: &str) -> Operation<()> {
-        let reading = reading!(Response::Path(_) => ());
+        let reading = reply_reader!(Response::Path(_) => ());
         self.operation(path, reading, |path| Request::Read(Read::Sync(path.into())))
     }
 
-    /// The paths of the session's ephemerals that begin with `prefix`. Under a
-    /// [namespace](Client::namespace) only those below it are told.
+    /// The paths of the session's ephemerals that begin with `prefix` (`getEphemerals`, ZooKeeper
+    /// 3.6 and later). A client with a [namespace](Client::namespace) lists only those below it.
     pub fn ephemerals(&self, prefix: &str) -> Operation<Names> {
-        let reading = reading!(Response::Names(names) => names);
+        let reading = reply_reader!(Response::Names(names) => names);
         let request = |path: String| Request::Read(Read::GetEphemerals(path.into()));
         self.operation(prefix, reading, request).localized(|client, paths| {
             paths.iter().filter_map(|path| client.path_below_root(path)).collect()
         })
     }
 
-    /// Who the server takes this client for.
+    /// The identities that the server knows of this client (`whoAmI`, ZooKeeper 3.7 and later).
     pub fn who_am_i(&self) -> Operation<Vec<ClientInfo>> {
-        let reading = reading!(Response::WhoAmI(infos) => infos);
+        let reading = reply_reader!(Response::WhoAmI(infos) => infos);
         self.operation("/", reading, |_| Request::Session(zoolet_protocol::Session::WhoAmI))
     }
 
-    /// The ensemble's configuration: its text, empty on a single node.
+    /// The ensemble's configuration as text (`/zookeeper/config`); empty on a single node.
     pub fn config(&self) -> Operation<(Bytes, Stat)> {
         let root = Self { root: "".into(), ..self.clone() };
         root.get("/zookeeper/config")
     }
 
-    /// Several reads in one request, each with its own result.
+    /// Several reads in one request (`multiRead`, ZooKeeper 3.6 and later). Each has its own
+    /// result, which may be an error.
     pub fn multi_read(&self, ops: Vec<MultiReadOp>) -> Operation<Vec<MultiResult>> {
         let server_path = |path: zoolet_protocol::RawPath| -> zoolet_protocol::RawPath {
             self.server_path(path.text().unwrap_or_default()).into()
@@ -124,17 +138,21 @@ impl Client {
         });
         let request = Ok(Request::Read(Read::MultiRead(ops.collect())));
         self.prepared(
-            About::Path("/".to_owned()),
-            reading!(Response::Multi(results) => results),
+            RequestSubject::Path("/".to_owned()),
+            reply_reader!(Response::Multi(results) => results),
             request,
         )
     }
 
-    /// Adds an identity, now and after every reconnect.
+    /// Adds an identity to the session (`addAuthInfo`), now and after every reconnect. The scheme
+    /// `digest` takes `user:password`. See [`Builder::auth`](crate::Builder::auth) to have it from
+    /// the beginning.
     ///
     /// # Errors
     ///
-    /// [`Error::AuthFailed`] if the server has no such scheme; the client is closed then.
+    /// [`Error::AuthFailed`] if the server refuses it, as where it does not know the scheme; the
+    /// client is closed then. [`Error::ConnectionLoss`] if the reply was lost; the client sends the
+    /// credentials again after it has reconnected.
     pub async fn authenticate(
         &self,
         scheme: impl Into<ByteString>,
@@ -145,54 +163,67 @@ impl Client {
         let call = Call::new(OpCode::AUTH);
         let answer = Answer(Arc::clone(&call));
         self.shared().with(|session, now| session.authenticate(auth, call, now));
-        let about = About::Path(String::new());
-        read(answer.await, OpCode::AUTH, &about, reading!(Response::Empty => ()))
+        let about = RequestSubject::Path(String::new());
+        read_reply(answer.await, OpCode::AUTH, &about, reply_reader!(Response::Empty => ()))
     }
 
-    /// Watches all changes of a znode and of its children, or, with
-    /// [`WatchMode::PERSISTENT_RECURSIVE`], of it and its descendants. It need not exist.
+    /// Watches all changes of a znode and of its list of children, or, with
+    /// [`WatchMode::PERSISTENT_RECURSIVE`], of it and its descendants (`addWatch`, ZooKeeper 3.6
+    /// and later). The znode need not exist.
     ///
     /// # Errors
     ///
-    /// As for any request.
+    /// Those of a read.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: the watch is removed.
     pub async fn watch(&self, path: &str, mode: WatchMode) -> Result<PersistentWatcher, Error> {
         let kind = match mode {
-            WatchMode::PERSISTENT => Kind::Persistent,
-            _ => Kind::Recursive,
+            WatchMode::PERSISTENT => WatchKind::Persistent,
+            _ => WatchKind::Recursive,
         };
-        let operation = self.operation(path, reading!(Response::Number(_) => ()), |path| {
+        let operation = self.operation(path, reply_reader!(Response::Number(_) => ()), |path| {
             Request::Watch(Watch::Add(AddWatch { path: path.into(), mode }))
         });
         let server_path = self.server_path(path);
-        let cell = Arc::new(Cell::default());
-        let watch = Registration { path: server_path.clone(), kind, cell: Arc::clone(&cell) };
-        let watcher = PersistentWatcher::new(self.clone(), server_path, kind, cell);
+        let queue = Arc::new(EventQueue::default());
+        let watch =
+            WatchRegistration { path: server_path.clone(), kind, queue: Arc::clone(&queue) };
+        let watcher = PersistentWatcher::new(self.clone(), server_path, kind, queue);
         operation.run(Some(watch)).await?;
         Ok(watcher)
     }
 
-    /// Registers watches on what was there at `seen`, and has what happened since told.
+    /// Registers watches; the server reports what has happened since the zxid `seen`.
     pub(crate) fn send_watches(
         &self,
-        watches: Vec<Registration>,
+        watches: Vec<WatchRegistration>,
         seen: Zxid,
         session: SessionId,
     ) -> Sent<()> {
         let paths = watches.iter().map(|watch| (watch.kind, watch.path.as_str()));
         let request = rewatch::registration(paths, seen);
-        let operation =
-            self.prepared(About::Path(String::new()), reading!(Response::Empty => ()), Ok(request));
+        let operation = self.prepared(
+            RequestSubject::Path(String::new()),
+            reply_reader!(Response::Empty => ()),
+            Ok(request),
+        );
         operation.in_session(session).send_watching(watches)
     }
 }
 
 impl<T: Send + 'static> Operation<T> {
-    /// Leaves a watch with the look: for `get` and `children` only if there is a znode, for
-    /// `exists` in any case.
+    /// Reads, and leaves a one-shot watch: with `get` and `children` only if the znode exists, with
+    /// `exists` in any case. The watch fires with the next change after what was read.
     ///
     /// # Errors
     ///
-    /// As for the look without it.
+    /// Those of the read. No watch is left then.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: the watch is removed.
     ///
     /// # Panics
     ///
@@ -203,15 +234,15 @@ impl<T: Send + 'static> Operation<T> {
             panic!("{} leaves no watch", request.op_code());
         };
         let kind = match lookup {
-            Lookup::Exists(_) | Lookup::GetData(_) => Kind::Data,
-            Lookup::GetChildren(_) | Lookup::GetChildren2(_) => Kind::Child,
+            Lookup::Exists(_) | Lookup::GetData(_) => WatchKind::Data,
+            Lookup::GetChildren(_) | Lookup::GetChildren2(_) => WatchKind::Child,
         };
         let path = lookup.path().text().unwrap_or_default().to_owned();
         self.request = Ok(Request::Watch(Watch::Lookup(lookup)));
-        let cell = Arc::new(Cell::default());
-        let watch = Registration { path: path.clone(), kind, cell: Arc::clone(&cell) };
-        // Made before the call, so that it is taken back when the call is cancelled.
-        let watcher = Watcher::new(self.client.clone(), path, kind, cell);
+        let queue = Arc::new(EventQueue::default());
+        let watch = WatchRegistration { path: path.clone(), kind, queue: Arc::clone(&queue) };
+        // It exists before the request is sent, so that the watch is removed on cancellation.
+        let watcher = Watcher::new(self.client.clone(), path, kind, queue);
         let found = self.run(Some(watch)).await?;
         Ok(Watched { found, watcher })
     }

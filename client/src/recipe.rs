@@ -2,13 +2,13 @@
 //!
 //! A recipe is an algorithm over znodes: a lock, an election, a barrier. Almost all of them rest on
 //! an ephemeral znode, and an ephemeral belongs to one session. When that session expires the
-//! server deletes the znode, and the [`Client`] opens a new session by itself. A plain request would
-//! then run in the new session, where the recipe owns nothing: a lock would be released twice, or a
-//! znode created that nobody watches over.
+//! server deletes the znode, and the [`Client`] opens a new session by itself. A plain request
+//! would then run in the new session, where the recipe owns nothing: a lock would be released
+//! twice, or a znode created that nobody watches over.
 //!
-//! A [`SessionClient`] prevents this. Its requests are sent in one session or not at all: after that
-//! session they fail with [`Error::SessionExpired`].
-//! [`Client::connected_session`] returns the one of the current session.
+//! A [`SessionClient`] prevents this. Its requests are sent in one session or not at all: after
+//! that session they fail with [`Error::SessionExpired`]. [`Client::connected_session`] returns the
+//! one of the current session.
 //!
 //! Four more things are hard to get right without help:
 //!
@@ -18,11 +18,11 @@
 //!   `CreateBuilder.withProtection` does. Where the name is fixed, [`SessionClient::find_own`]
 //!   recognizes the znode by its data or its czxid.
 //! - **A delete that must happen.** A lock that is not deleted blocks everybody.
-//!   [`SessionClient::delete_in_background`] repeats the delete until the znode is gone or the session
-//!   is over, also when the caller no longer waits.
+//!   [`SessionClient::delete_in_background`] repeats the delete until the znode is gone or the
+//!   session is over, also when the caller no longer waits.
 //! - **Whether the session still lives.** A client that is cut off cannot know whether the server
-//!   has expired its session. [`SessionClient::is_proven`] is true only while that is impossible, and a
-//!   [`Claim`] makes the client check the znode and renew the proof in time.
+//!   has expired its session. [`SessionClient::is_proven`] is true only while that is impossible,
+//!   and a [`Claim`] makes the client check the znode and renew the proof in time.
 //! - **Watching without reading.** [`SessionClient::watch_znodes`] watches several znodes with one
 //!   request that returns none of their data.
 //!
@@ -79,7 +79,7 @@ pub use crate::clock::now;
 use crate::create::parent;
 use crate::error::Error;
 use crate::operation::Operation;
-use crate::proof::{Stake, StakeId};
+use crate::proof::{ClaimId, ClaimedZnode};
 use crate::session::Session;
 use crate::state::ConnectionState;
 pub use crate::watches::WaiterId;
@@ -140,7 +140,7 @@ impl SessionClient {
     #[must_use]
     pub fn is_proven(&self) -> bool {
         let now = now();
-        self.client.shared().look(|session| session.is_proven(self.id, now))
+        self.client.shared().inspect(|session| session.is_proven(self.id, now))
     }
 
     /// As [`SessionClient::is_proven`], and for so long that the next proof can be expected before
@@ -148,7 +148,7 @@ impl SessionClient {
     #[must_use]
     pub fn is_proven_ahead(&self) -> bool {
         let now = now();
-        self.client.shared().look(|session| session.is_proven_ahead(self.id, now))
+        self.client.shared().inspect(|session| session.is_proven_ahead(self.id, now))
     }
 
     /// Waits until [`SessionClient::is_proven`] is false.
@@ -177,17 +177,17 @@ impl SessionClient {
     pub fn claim(&self, path: &str) -> Claim {
         let path = self.client.server_path(path);
         let claim = |session: &mut Session, now| session.claim(self.id, path, now);
-        let (id, stake) = self.client.shared().note_down(claim);
-        Claim { client: self.client.clone(), id, stake }
+        let (id, claimed) = self.client.shared().update(claim);
+        Claim { client: self.client.clone(), id, claimed }
     }
 
     /// Reads a znode once, and tells whether the reply came over the connection that was the
     /// `connection_count`-th of the client.
     ///
     /// This confirms an event that has no zxid, as servers before 3.9 send them. The client reports
-    /// the greatest zxid that it knows when it reconnects, so that it never follows a server that is
-    /// behind. An event without a zxid adds nothing to that; a reply over the same connection does,
-    /// whatever it says of the znode.
+    /// the greatest zxid that it knows when it reconnects, so that it never follows a server that
+    /// is behind. An event without a zxid adds nothing to that; a reply over the same connection
+    /// does, whatever it says of the znode.
     ///
     /// # Errors
     ///
@@ -203,8 +203,8 @@ impl SessionClient {
     /// Makes the server catch up with its ensemble, so that reads which follow see what another
     /// server committed before. It is asked until it answers.
     ///
-    /// This sends a multi of one `check`, not a `sync`: a leader that was cut off answers `sync` from
-    /// its old state until it notices, but it commits nothing. A multi that is refused is a
+    /// This sends a multi of one `check`, not a `sync`: a leader that was cut off answers `sync`
+    /// from its old state until it notices, but it commits nothing. A multi that is refused is a
     /// transaction too, so `path` need not exist.
     ///
     /// # Errors
@@ -248,6 +248,11 @@ impl SessionClient {
         self.client.children_with_zxid(path).in_session(self.id)
     }
 
+    /// Replaces a znode's data, whatever its version: [`Client::set`].
+    pub fn set(&self, path: &str, data: impl Into<Bytes>) -> Operation<Stat> {
+        self.client.set(path, data).into_operation().in_session(self.id)
+    }
+
     /// Deletes a znode, whatever its version: [`Client::delete`].
     pub fn delete(&self, path: &str) -> Operation<()> {
         self.client.delete(path).into_operation().in_session(self.id)
@@ -287,21 +292,21 @@ impl fmt::Debug for SessionClient {
 #[must_use = "a claim that is dropped is not checked"]
 pub struct Claim {
     client: Client,
-    id: StakeId,
-    stake: Arc<Stake>,
+    id: ClaimId,
+    claimed: Arc<ClaimedZnode>,
 }
 
 impl Claim {
     /// Whether the server was found not to have the znode any more, or the session is over.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.stake.is_gone()
+        self.claimed.is_gone()
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.client.shared().note_down(|session, _now| session.disclaim(self.id));
+        self.client.shared().update(|session, _now| session.end_claim(self.id));
     }
 }
 
@@ -342,7 +347,7 @@ impl Client {
             {
                 return Ok(self.in_session(id));
             }
-            if self.shared().look(Session::is_closed) {
+            if self.shared().inspect(Session::is_closed) {
                 return Err(Error::Closed);
             }
             // The close of a client that has no session changes no state.
@@ -366,17 +371,18 @@ impl Client {
     /// connection may be told in another order after a reconnect.
     #[must_use]
     pub fn connection_count(&self) -> u64 {
-        self.shared().look(Session::connections)
+        self.shared().inspect(Session::connections)
     }
 
     /// Whether the client is closed, or is being closed.
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        self.shared().look(Session::is_closing)
+        self.shared().inspect(Session::is_closing)
     }
 
     /// Changes when something else than the passing of time changes what is proved of the session:
-    /// a new proof after the last one ended, a claimed znode that is gone, or the end of the session.
+    /// a new proof after the last one ended, a claimed znode that is gone, or the end of the
+    /// session.
     #[must_use]
     pub fn proof_changes(&self) -> watch::Receiver<()> {
         self.shared().proof.subscribe()

@@ -1,11 +1,12 @@
-//! When to try again after a connection was lost, and when to give up: Curator's policies.
+//! Retry policies: when to send a request again after a lost connection (Curator's).
 
 use std::time::Duration;
 
 use super::clock::{Instant, now};
 use super::error::Error;
 
-/// When to try again (`RetryPolicy` of Curator).
+/// When to send a request again after a lost connection, and when to give up (`RetryPolicy` of
+/// Curator).
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,64 +28,66 @@ enum Policy {
     Exponential { base: Duration, count: u32, delay_max: Duration },
 }
 
-/// The most tries of a policy whose delay doubles, as in Curator, so that it does not overflow.
+/// The most retries of a policy whose delay doubles, so that the delay does not overflow, as in
+/// Curator.
 const EXPONENTIAL_TRIES_MAX: u32 = 29;
 
 impl RetryPolicy {
-    /// Never again.
+    /// No retry.
     #[must_use]
     pub fn never() -> Self {
         Self(Policy::Never)
     }
 
-    /// For ever, after the same delay each time.
+    /// Retries for ever, with this delay before each (`RetryForever`).
     #[must_use]
     pub fn forever(delay: Duration) -> Self {
         Self(Policy::Forever { delay })
     }
 
-    /// Once more.
+    /// One retry after this delay (`RetryOneTime`).
     #[must_use]
     pub fn one_time(delay: Duration) -> Self {
         Self::n_times(1, delay)
     }
 
-    /// At most `count` times more.
+    /// At most `count` retries, with this delay before each (`RetryNTimes`).
     #[must_use]
     pub fn n_times(count: u32, delay: Duration) -> Self {
         Self(Policy::NTimes { count, delay })
     }
 
-    /// Until `limit` has passed since the first try.
+    /// Retries until `limit` has passed since the first attempt (`RetryUntilElapsed`).
     #[must_use]
     pub fn until_elapsed(limit: Duration, delay: Duration) -> Self {
         Self(Policy::UntilElapsed { limit, delay })
     }
 
-    /// At most `count` times more, after delays that grow at random, in the mean to twice the one
-    /// before (`ExponentialBackoffRetry`).
+    /// At most `count` retries, 29 at most, with random delays whose mean doubles each time,
+    /// starting at about `base` (`ExponentialBackoffRetry`).
     #[must_use]
     pub fn exponential_backoff(base: Duration, count: u32) -> Self {
         Self::bounded_exponential_backoff(base, Duration::MAX, count)
     }
 
-    /// As [`RetryPolicy::exponential_backoff`], with a greatest delay.
+    /// As [`RetryPolicy::exponential_backoff`], with no delay above `delay_max`
+    /// (`BoundedExponentialBackoffRetry`).
     #[must_use]
     pub fn bounded_exponential_backoff(base: Duration, delay_max: Duration, count: u32) -> Self {
         Self(Policy::Exponential { base, count: count.min(EXPONENTIAL_TRIES_MAX), delay_max })
     }
 
-    /// How long to wait before the next try, when `tried` tries more than the first have failed
-    /// and `elapsed` has passed since it; `None` to give up.
+    /// How long to wait before the next retry; `None` to give up. `retried` retries have failed,
+    /// and `elapsed` has passed since the first attempt.
     #[must_use]
-    pub fn delay(&self, tried: u32, elapsed: Duration) -> Option<Duration> {
+    pub fn delay(&self, retried: u32, elapsed: Duration) -> Option<Duration> {
         match self.0 {
             Policy::Never => None,
             Policy::Forever { delay } => Some(delay),
-            Policy::NTimes { count, delay } => (tried < count).then_some(delay),
+            Policy::NTimes { count, delay } => (retried < count).then_some(delay),
             Policy::UntilElapsed { limit, delay } => (elapsed < limit).then_some(delay),
-            Policy::Exponential { base, count, delay_max } => (tried < count).then(|| {
-                let factor = fastrand::u32(1..1 << (tried + 1).min(EXPONENTIAL_TRIES_MAX));
+            Policy::Exponential { base, count, delay_max } => (retried < count).then(|| {
+                let factor = fastrand::u32(1..1 << (retried + 1).min(EXPONENTIAL_TRIES_MAX));
                 base.saturating_mul(factor.max(1)).min(delay_max)
             }),
         }
@@ -92,36 +95,37 @@ impl RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Three times more, from a second on: what Curator's examples use.
+    /// Three retries with exponential backoff from a second on: what Curator's examples use.
     fn default() -> Self {
         Self::exponential_backoff(Duration::from_secs(1), 3)
     }
 }
 
-/// Whether and when to call again what failed for want of a connection.
+/// The retries of one call.
 pub(crate) struct Retry {
     policy: RetryPolicy,
     start: Instant,
-    tried: u32,
+    retried: u32,
 }
 
 impl Retry {
     pub(crate) fn new(policy: &RetryPolicy) -> Self {
-        Self { policy: policy.clone(), start: now(), tried: 0 }
+        Self { policy: policy.clone(), start: now(), retried: 0 }
     }
 
-    /// Waits until it is time to call again, or gives the error back: a read may be repeated, a
-    /// write only while it surely did not happen.
+    /// Waits until it is time for the next attempt, or returns the error if there is to be none.
+    /// After [`Error::NotSent`] every call may be repeated, after [`Error::ConnectionLoss`] only a
+    /// call that the server may carry out twice.
     pub(crate) async fn after(&mut self, error: Error, is_repeatable: bool) -> Result<(), Error> {
         let may_repeat = match error {
             Error::NotSent { .. } => true,
             Error::ConnectionLoss { .. } => is_repeatable,
             _ => false,
         };
-        let delay = self.policy.delay(self.tried, now() - self.start);
+        let delay = self.policy.delay(self.retried, now() - self.start);
         let Some(delay) = delay.filter(|_| may_repeat) else { return Err(error) };
         tokio::time::sleep(delay).await;
-        self.tried += 1;
+        self.retried += 1;
         Ok(())
     }
 }

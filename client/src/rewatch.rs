@@ -1,14 +1,14 @@
-//! The requests by which watches are registered again after a reconnect, and taken back.
+//! The requests that register watches (`setWatches`) and remove them (`removeWatches`).
 
 use zoolet_protocol::{Names, RemoveWatches, Request, SetWatches, Watch, WatcherType, Zxid};
 
-use super::watches::Kind;
+use super::watches::WatchKind;
 
 /// The bytes of paths in one request, well below what a server takes in a frame; ZooKeeper's own
 /// client splits at the same size.
 const PATH_BYTES_MAX: usize = 128 << 10;
 
-/// Lists of paths under the five kinds.
+/// The paths to watch, one list for each of the five kinds.
 #[derive(Default)]
 struct Lists<'a> {
     lists: [Vec<&'a str>; 5],
@@ -16,23 +16,23 @@ struct Lists<'a> {
 }
 
 impl<'a> Lists<'a> {
-    fn add(&mut self, kind: Kind, path: &'a str) {
+    fn add(&mut self, kind: WatchKind, path: &'a str) {
         self.lists[kind as usize].push(path);
         self.bytes += 4 + path.len();
     }
 
-    fn names(&self, kind: Kind) -> Names {
+    fn names(&self, kind: WatchKind) -> Names {
         self.lists[kind as usize].iter().copied().collect()
     }
 
     fn into_request(self, relative_zxid: Zxid) -> Request {
         let lists = SetWatches {
             relative_zxid,
-            data: self.names(Kind::Data),
-            exist: self.names(Kind::Exist),
-            child: self.names(Kind::Child),
-            persistent: self.names(Kind::Persistent),
-            persistent_recursive: self.names(Kind::Recursive),
+            data: self.names(WatchKind::Data),
+            exist: self.names(WatchKind::Exist),
+            child: self.names(WatchKind::Child),
+            persistent: self.names(WatchKind::Persistent),
+            persistent_recursive: self.names(WatchKind::Recursive),
         };
         // Servers before 3.6 do not know the longer form.
         let is_short = lists.persistent.is_empty() && lists.persistent_recursive.is_empty();
@@ -40,9 +40,10 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// The requests that register these watches, and have what was missed since `seen` told.
+/// The requests that register these watches after a reconnect. The server reports what has happened
+/// since the zxid `seen`.
 pub(crate) fn registrations<'a>(
-    paths: impl Iterator<Item = (Kind, &'a str)>,
+    paths: impl Iterator<Item = (WatchKind, &'a str)>,
     seen: Zxid,
 ) -> Vec<Request> {
     let mut requests = Vec::new();
@@ -59,9 +60,9 @@ pub(crate) fn registrations<'a>(
     requests
 }
 
-/// The one request that registers a few watches.
+/// The one request that registers a few watches, as [`registrations`].
 pub(crate) fn registration<'a>(
-    paths: impl Iterator<Item = (Kind, &'a str)>,
+    paths: impl Iterator<Item = (WatchKind, &'a str)>,
     seen: Zxid,
 ) -> Request {
     let mut lists = Lists::default();
@@ -69,13 +70,13 @@ pub(crate) fn registration<'a>(
     lists.into_request(seen)
 }
 
-/// The request that takes a kind of watch on a path back.
-pub(crate) fn removal(path: &str, kind: Kind) -> Request {
+/// The request that removes a kind of watch from a path.
+pub(crate) fn removal(path: &str, kind: WatchKind) -> Request {
     let watcher_type = match kind {
-        Kind::Data | Kind::Exist => WatcherType::DATA,
-        Kind::Child => WatcherType::CHILDREN,
-        // Servers before 3.9 know no type for these alone.
-        Kind::Persistent | Kind::Recursive => WatcherType::ANY,
+        WatchKind::Data | WatchKind::Exist => WatcherType::DATA,
+        WatchKind::Child => WatcherType::CHILDREN,
+        // Servers before 3.9 have no type for these alone.
+        WatchKind::Persistent | WatchKind::Recursive => WatcherType::ANY,
     };
     Request::Watch(Watch::Remove(RemoveWatches { path: path.into(), watcher_type }))
 }
@@ -88,7 +89,7 @@ mod tests {
     fn many_watches_are_split_over_requests_that_fit_a_frame() {
         let paths: Vec<String> = (0..10_000).map(|n| format!("/some/long/path/{n:050}")).collect();
         let requests =
-            registrations(paths.iter().map(|path| (Kind::Child, path.as_str())), Zxid(7));
+            registrations(paths.iter().map(|path| (WatchKind::Child, path.as_str())), Zxid(7));
         let mut count = 0;
         for request in &requests {
             let Request::Watch(Watch::Set(lists)) = request else { panic!("{request:?}") };

@@ -1,16 +1,18 @@
-//! A session as a machine: it is told what happens and says what to do, and does no I/O.
+//! The client's side of a session, as a state machine without I/O. The driver tells it what
+//! happens, and does what it says.
 //!
-//! Methods come in families: *commands* ([`Session::submit`], [`Session::authenticate`],
-//! [`Session::close`]), *things that happen* (`handle_*`), and *things to do* (`poll_*`), which are
-//! asked for until there are none, after each of the others. Time is an argument.
+//! The methods form three families: *commands* ([`Session::submit`], [`Session::authenticate`],
+//! [`Session::close`]), *inputs* (`handle_*`), and *outputs* (`poll_*`). After each command and
+//! each input the driver polls the outputs until there are none. Time is an argument.
 //!
-//! Promises:
+//! What the session guarantees:
 //!
-//! - Requests are sent in the order of [`Session::submit`], and answered in it.
-//! - A request that was sent and not answered when the connection goes is reported as such, and is
-//!   not sent again here: only its asker knows whether that would be right.
-//! - An event is told before the answer of any later request.
-//! - After a reconnect the credentials and the watches are there before any request is sent.
+//! - Requests are sent in the order of [`Session::submit`], and replies come in the same order.
+//! - A request that was sent and has no reply when the connection is lost completes with
+//!   [`Outcome::ConnectionLoss`]. The session does not send it again: only the caller knows whether
+//!   that would be right.
+//! - An event is delivered before the reply to any later request.
+//! - After a reconnect the server has the credentials and the watches before it gets a request.
 
 mod holding;
 mod unwatch;
@@ -32,25 +34,25 @@ use zoolet_protocol::{
 
 use super::call::{Call, Outcome};
 use super::clock::{Instant, SuspensionClock};
-use super::proof::{self, Handshake, Proof, Servers, StakeId};
+use super::proof::{self, ClaimId, Handshake, Servers, SessionProof};
 use super::rewatch;
 use super::state::ConnectionState;
-use super::watches::{Cell, Heard, Kind, Kinds, Watches};
+use super::watches::{EventQueue, WatchKind, WatchKinds, WatchUpdate, Watches};
 
-/// How a session is to be.
+/// What the user chose for the session.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// The timeout that is asked for.
+    /// The session timeout to ask for.
     pub(crate) timeout: Duration,
-    /// Whether a server that serves reads only will do.
+    /// Whether to accept a server that serves reads only.
     pub(crate) read_only: bool,
-    /// How long a request waits for a connection before it is given back.
+    /// How long a request waits for a connection before it completes with [`Outcome::NotSent`].
     pub(crate) connection_timeout: Duration,
-    /// How long one server has to be connected to, and again to answer the handshake.
+    /// How long one server has to accept the connection, and again to answer the handshake.
     pub(crate) attempt: Duration,
-    /// What is to be left of the proof of life when the next is there.
+    /// How much of a session proof is to be left when the next one arrives.
     pub(crate) proven_ahead: Duration,
-    /// By what it is known how long the machine was suspended.
+    /// Tells how long the machine was suspended.
     pub(crate) suspension: SuspensionClock,
 }
 
@@ -59,60 +61,62 @@ pub(crate) struct Options {
 pub(crate) struct Submission {
     pub(crate) request: Request,
     pub(crate) call: Arc<Call>,
-    /// The watch that it leaves, if it is answered.
-    pub(crate) watch: Option<Registration>,
-    /// Watches that it leaves or fires, as `setWatches` does: they are there from the moment it is
-    /// sent, since what fires at once comes before the answer.
-    pub(crate) watches: Vec<Registration>,
-    /// The session in which it makes sense.
+    /// The watch that exists once the reply has come.
+    pub(crate) watch: Option<WatchRegistration>,
+    /// The watches of a `setWatches`. They exist from the moment it is sent, since an event that
+    /// fires at once comes before the reply.
+    pub(crate) watches: Vec<WatchRegistration>,
+    /// The only session in which the request may be sent.
     pub(crate) bound: Option<SessionId>,
 }
 
 impl Submission {
-    /// A request without a watch, for any session.
+    /// A request without a watch, for whatever session there is.
     pub(crate) fn new(request: Request, call: Arc<Call>) -> Self {
         Self { request, call, watch: None, watches: Vec::new(), bound: None }
     }
 }
 
-/// A watch that is to be registered.
+/// A watch that is to be registered with the server, and the queue for its events.
 #[derive(Debug, Clone)]
-pub(crate) struct Registration {
+pub(crate) struct WatchRegistration {
     pub(crate) path: String,
-    pub(crate) kind: Kind,
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) kind: WatchKind,
+    pub(crate) queue: Arc<EventQueue>,
 }
 
-/// Where the session stands with its server.
+/// The state of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    Down,
-    /// The handshake is sent.
-    Shaking,
-    Up,
+    Disconnected,
+    /// The handshake was sent.
+    Handshaking,
+    Connected,
     Closed,
 }
 
+/// A request that was sent and has no reply yet.
 #[derive(Debug)]
 struct Sent {
     xid: Xid,
     at: Instant,
     call: Arc<Call>,
-    watch: Option<Registration>,
-    /// The watch was left to a lasting one of the same path.
+    watch: Option<WatchRegistration>,
+    /// The request was sent without its watch flag, since a persistent watch of the same path
+    /// covers it.
     is_covered: bool,
-    /// What it looks at, where it is to prove what is held.
-    checks: Vec<StakeId>,
+    /// The claims that it checks, if it is the check of a [`SessionProof`].
+    checks: Vec<ClaimId>,
 }
 
-/// Why a connection is of no use any more.
+/// Why the client gives a connection up.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Broken {
+pub(crate) enum ConnectionFault {
     #[error("the server's answer cannot be read: {0}")]
     Unreadable(#[from] DecodeError),
     #[error("the answer {got:?} came where {expected:?} was expected")]
     OutOfOrder { expected: Option<Xid>, got: Xid },
-    #[error("the session is over")]
+    #[error("the session has expired")]
     Expired,
     #[error("the server said nothing in time")]
     Silent,
@@ -120,46 +124,48 @@ pub(crate) enum Broken {
     AuthFailed,
 }
 
-/// A session.
+/// The session of a client, with its requests, watches and credentials.
 #[derive(Debug)]
 pub(crate) struct Session {
     options: Options,
     phase: Phase,
     id: SessionId,
-    /// A server that serves reads only has made the session up: no other knows of it.
+    /// The id was made up by a server that serves reads only: no other server knows it.
     is_provisional: bool,
     password: Password,
-    /// What was negotiated.
+    /// The negotiated session timeout.
     timeout: Duration,
-    /// The last zxid of a reply: `setWatches` reports it. All events up to it were told before that
-    /// reply. An event's own zxid is not counted: others of the same multi may not have been told.
+    /// The last zxid of a reply, which `setWatches` reports: all events up to it came before that
+    /// reply. The zxid of an event does not count, since other events of the same multi may be
+    /// missing.
     answered_zxid: Zxid,
-    /// The last zxid of a reply or an event: the handshake reports it, so that no server is accepted
-    /// that is behind what was told here.
-    heard_zxid: Zxid,
-    /// How many `setWatches` of this connection are not answered. What they tell may be as old as
-    /// what they reported, so that stays until the last of them is answered.
+    /// The last zxid of a reply or an event, which the handshake reports: a server that is behind
+    /// it refuses the connection.
+    last_zxid_seen: Zxid,
+    /// How many `setWatches` of this connection have no reply. Their events may be as old as the
+    /// zxid that they reported, so `answered_zxid` stays until the last of them is answered.
     rewatching: usize,
     next_xid: i32,
     credentials: Vec<Auth>,
-    /// Requests that wait for a connection, and until when.
+    /// Requests that wait for a connection, each with its deadline.
     queued: VecDeque<(Submission, Instant)>,
     sent: VecDeque<Sent>,
-    /// Who waits for the answers to credentials, in order; nobody for those sent again.
+    /// The calls that wait for replies to credentials, in order; `None` for credentials sent again.
     authenticating: VecDeque<Option<Arc<Call>>>,
+    /// When the pings without a reply were sent.
     pings: VecDeque<Instant>,
     watches: Watches,
-    /// Watches that the server has, that nobody waits for any more, and that cannot be taken back yet.
-    stale: BTreeMap<String, Kinds>,
-    /// How many of the requests that were sent are `addWatch`.
-    lasting_under_way: usize,
+    /// Watches that the server has, that no watcher needs any more, and that cannot be removed yet.
+    stale: BTreeMap<String, WatchKinds>,
+    /// How many of the requests in flight are `addWatch`.
+    persistent_in_flight: usize,
     outgoing: VecDeque<Bytes>,
     last_sent: Instant,
-    last_heard: Instant,
-    /// What is known of the servers behind the connection.
+    last_received: Instant,
+    /// Whether the server may be one of several.
     servers: Servers,
-    proof: Proof,
-    /// How many handshakes there were.
+    proof: SessionProof,
+    /// How many handshakes succeeded.
     connections: u64,
     state: Option<ConnectionState>,
     changes: VecDeque<ConnectionState>,
@@ -168,14 +174,14 @@ pub(crate) struct Session {
 
 /// The longest silence before a ping, as in ZooKeeper's client.
 const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
-/// The part of the timeout by which a ping is put off for a request that is due soon.
+/// The part of the session timeout by which a ping may be delayed because a proof is due soon.
 const PING_PUT_OFF_MAX: u32 = 12;
 
 impl Session {
     pub(crate) fn new(options: Options, now: Instant) -> Self {
         Self {
             timeout: options.timeout,
-            proof: Proof::new(
+            proof: SessionProof::new(
                 options.suspension.clone(),
                 options.timeout,
                 options.proven_ahead,
@@ -183,12 +189,12 @@ impl Session {
             ),
             servers: Servers::PerhapsEnsemble,
             options,
-            phase: Phase::Down,
+            phase: Phase::Disconnected,
             id: SessionId::NONE,
             is_provisional: false,
             password: Password::zero(),
             answered_zxid: Zxid::ZERO,
-            heard_zxid: Zxid::ZERO,
+            last_zxid_seen: Zxid::ZERO,
             rewatching: 0,
             next_xid: 1,
             credentials: Vec::new(),
@@ -198,10 +204,10 @@ impl Session {
             pings: VecDeque::new(),
             watches: Watches::default(),
             stale: BTreeMap::new(),
-            lasting_under_way: 0,
+            persistent_in_flight: 0,
             outgoing: VecDeque::new(),
             last_sent: now,
-            last_heard: now,
+            last_received: now,
             connections: 0,
             state: None,
             changes: VecDeque::new(),
@@ -209,7 +215,7 @@ impl Session {
         }
     }
 
-    /// The session's id; [`SessionId::NONE`] before there is one.
+    /// The session id; [`SessionId::NONE`] while there is no session.
     pub(crate) fn id(&self) -> SessionId {
         self.id
     }
@@ -218,12 +224,12 @@ impl Session {
         &self.password
     }
 
-    /// The timeout that was negotiated.
+    /// The negotiated session timeout.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// How long one server has to be connected to.
+    /// How long one server has to accept the connection.
     pub(crate) fn attempt(&self) -> Duration {
         self.options.attempt
     }
@@ -232,26 +238,25 @@ impl Session {
         self.phase == Phase::Closed
     }
 
-    /// How many connections there were: what was heard in one order over one connection may be
-    /// told in another after a reconnect.
+    /// How many connections there were so far.
     pub(crate) fn connections(&self) -> u64 {
         self.connections
     }
 
-    /// How many watchers there are.
+    /// How many watchers this client has.
     pub(crate) fn watcher_count(&self) -> usize {
         self.watches.len()
     }
 
-    /// Gives a request its place in line.
+    /// Sends a request, or queues it until there is a connection.
     pub(crate) fn submit(&mut self, submission: Submission, now: Instant) {
         if self.phase == Phase::Closed {
             return self.complete(&submission.call, Outcome::Closed);
         }
         if submission.bound.is_some_and(|bound| bound != self.id) {
-            return self.complete(&submission.call, Outcome::SessionLost);
+            return self.complete(&submission.call, Outcome::SessionExpired);
         }
-        if self.phase == Phase::Up {
+        if self.phase == Phase::Connected {
             self.transmit(submission, now);
         } else {
             self.queued.push_back((submission, now + self.options.connection_timeout));
@@ -260,17 +265,17 @@ impl Session {
 
     fn transmit(&mut self, submission: Submission, now: Instant) {
         let Submission { request, call, watch, watches, .. } = submission;
-        for Registration { path, kind, cell } in watches {
-            if !cell.is_abandoned() {
-                self.watches.add(path, kind, cell);
+        for WatchRegistration { path, kind, queue } in watches {
+            if !queue.is_abandoned() {
+                self.watches.add(path, kind, queue);
             }
         }
-        let (request, is_covered) = self.beside_lasting(request, watch.as_ref());
+        let (request, is_covered) = self.keeping_persistent(request, watch.as_ref());
         if watch.is_some() && call.op == OpCode::ADD_WATCH {
-            self.lasting_under_way += 1;
+            self.persistent_in_flight += 1;
         }
         let xid = Xid(self.next_xid);
-        // Xids are positive; after the last comes the first.
+        // Xids are positive: the counter wraps to 1.
         self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
         self.outgoing.push_back(encode_request(xid, &request));
         self.sent.push_back(Sent { xid, at: now, call, watch, is_covered, checks: Vec::new() });
@@ -280,10 +285,10 @@ impl Session {
     /// Adds credentials, now and after every reconnect.
     pub(crate) fn authenticate(&mut self, auth: Auth, call: Arc<Call>, now: Instant) {
         self.credentials.push(auth.clone());
-        if self.phase == Phase::Up {
+        if self.phase == Phase::Connected {
             self.send_auth(auth, Some(call), now);
         } else {
-            // They go with the handshake; whoever asked need not wait for that.
+            // They are sent after the next handshake; the caller need not wait for it.
             let header = ReplyHeader { xid: Xid::AUTH, zxid: Zxid::ZERO, err: ErrorCode::OK };
             self.complete(&call, Outcome::Answered(header, Bytes::new()));
         }
@@ -296,10 +301,10 @@ impl Session {
         self.last_sent = now;
     }
 
-    /// Ends the session, if there is a connection to say so; else the server will, in time.
+    /// Closes the session. Without a connection the server expires it after its timeout.
     pub(crate) fn close(&mut self, call: Arc<Call>, now: Instant) {
-        if self.phase == Phase::Up {
-            // The server may delete what is held long before the answer comes, if it comes.
+        if self.phase == Phase::Connected {
+            // The server may delete the ephemerals long before the reply comes, if it comes.
             self.proof.end();
             let request = Request::Write(Write::CloseSession);
             self.transmit(Submission::new(request, call), now);
@@ -309,7 +314,7 @@ impl Session {
         }
     }
 
-    /// Nothing is done any more, and everybody is told.
+    /// Ends the client: all calls complete with `outcome`, and all watches end.
     pub(crate) fn end(&mut self, outcome: Outcome) {
         self.phase = Phase::Closed;
         self.id = SessionId::NONE;
@@ -324,18 +329,18 @@ impl Session {
         for call in std::mem::take(&mut self.authenticating).into_iter().flatten() {
             self.complete(&call, outcome.clone());
         }
-        self.watches.end(&Heard::Closed, &mut self.wakers);
+        self.watches.end(&WatchUpdate::Closed, &mut self.wakers);
     }
 
-    /// A connection was made: the handshake goes first.
+    /// A connection was opened: the handshake is sent first.
     pub(crate) fn handle_connected(&mut self, servers: Servers, now: Instant) {
-        self.phase = Phase::Shaking;
+        self.phase = Phase::Handshaking;
         self.servers = servers;
         self.last_sent = now;
         let timeout_ms = i32::try_from(self.options.timeout.as_millis()).unwrap_or(i32::MAX);
         let request = ConnectRequest {
             protocol_version: 0,
-            last_zxid_seen: self.heard_zxid,
+            last_zxid_seen: self.last_zxid_seen,
             timeout_ms,
             session: if self.is_provisional { SessionId::NONE } else { self.id },
             password: if self.is_provisional { Password::zero() } else { self.password.clone() },
@@ -345,50 +350,58 @@ impl Session {
         self.outgoing.push_back(encoded(&request));
     }
 
-    /// The connection is gone, or could not be made.
+    /// The connection was lost, or could not be opened.
     pub(crate) fn handle_disconnected(&mut self) {
         if self.phase == Phase::Closed {
             return;
         }
-        let was_up = self.phase == Phase::Up;
-        self.phase = Phase::Down;
+        let was_connected = self.phase == Phase::Connected;
+        self.phase = Phase::Disconnected;
         self.outgoing.clear();
         self.pings.clear();
         self.proof.handle_disconnected();
-        // The next connection registers those watches only that somebody waits for.
+        // The next connection registers only the watches that still have a watcher.
         self.stale.clear();
-        self.lasting_under_way = 0;
-        let mut is_over = false;
+        self.persistent_in_flight = 0;
+        let mut is_closed = false;
         for sent in std::mem::take(&mut self.sent) {
-            is_over |= sent.call.op == OpCode::CLOSE_SESSION;
-            self.complete(&sent.call, Outcome::ConnectionLost);
+            is_closed |= sent.call.op == OpCode::CLOSE_SESSION;
+            self.complete(&sent.call, Outcome::ConnectionLoss);
         }
         for call in std::mem::take(&mut self.authenticating).into_iter().flatten() {
-            self.complete(&call, Outcome::ConnectionLost);
+            self.complete(&call, Outcome::ConnectionLoss);
         }
-        if is_over {
+        if is_closed {
             self.end(Outcome::Closed);
-        } else if was_up {
+        } else if was_connected {
             self.change(ConnectionState::Suspended);
         }
     }
 
-    /// A frame came.
-    pub(crate) fn handle_frame(&mut self, frame: &Bytes, now: Instant) -> Result<(), Broken> {
+    /// A frame arrived.
+    pub(crate) fn handle_frame(
+        &mut self,
+        frame: &Bytes,
+        now: Instant,
+    ) -> Result<(), ConnectionFault> {
         match self.phase {
-            Phase::Shaking => self.handle_handshake(&decode_all(frame)?, now),
-            Phase::Up => {
-                self.last_heard = now;
+            Phase::Handshaking => self.handle_handshake(&decode_all(frame)?, now),
+            Phase::Connected => {
+                self.last_received = now;
                 self.handle_incoming(decode_incoming(frame)?, now)
             }
-            Phase::Down | Phase::Closed => Ok(()),
+            Phase::Disconnected | Phase::Closed => Ok(()),
         }
     }
 
-    fn handle_handshake(&mut self, response: &ConnectResponse, now: Instant) -> Result<(), Broken> {
+    fn handle_handshake(
+        &mut self,
+        response: &ConnectResponse,
+        now: Instant,
+    ) -> Result<(), ConnectionFault> {
         if response.is_refused() {
-            self.lose(now);
-            return Err(Broken::Expired);
+            self.expire(now);
+            return Err(ConnectionFault::Expired);
         }
         let is_first = self.state.is_none();
         let handshake = match response.read_only {
@@ -398,12 +411,12 @@ impl Session {
         };
         self.is_provisional = handshake == Handshake::ReadOnly
             && (self.is_provisional || response.session != self.id);
-        self.phase = Phase::Up;
+        self.phase = Phase::Connected;
         self.connections += 1;
         self.id = response.session;
         self.password = response.password.clone();
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
-        self.last_heard = now;
+        self.last_received = now;
         self.proof.handle_handshake(handshake, self.servers, self.timeout, self.last_sent, now);
         for auth in self.credentials.clone() {
             self.send_auth(auth, None, now);
@@ -424,16 +437,16 @@ impl Session {
         Ok(())
     }
 
-    fn handle_incoming(&mut self, incoming: Incoming, now: Instant) -> Result<(), Broken> {
+    fn handle_incoming(&mut self, incoming: Incoming, now: Instant) -> Result<(), ConnectionFault> {
         match incoming {
             Incoming::Event { zxid, event } => {
-                self.hear_event(zxid);
+                self.record_event(zxid);
                 self.watches.fire(zxid, &event, &mut self.wakers);
-                self.take_back_stale(event.path.text().unwrap_or_default(), now);
+                self.remove_stale(event.path.text().unwrap_or_default(), now);
                 Ok(())
             }
             Incoming::Reply { header, body } => {
-                self.hear_reply(header);
+                self.record_reply(header);
                 match header.xid {
                     Xid::PING => {
                         if let Some(at) = self.pings.pop_front() {
@@ -449,18 +462,18 @@ impl Session {
         }
     }
 
-    /// Notes which change an event tells of. The zxid is negative from servers before 3.9.
-    fn hear_event(&mut self, zxid: Zxid) {
+    /// Records the zxid of an event, which is negative from servers before 3.9.
+    fn record_event(&mut self, zxid: Zxid) {
         #[cfg(feature = "planted-bugs")]
         if is_planted(PlantedBug::EventNotReported) {
             return;
         }
-        self.heard_zxid = self.heard_zxid.max(zxid);
+        self.last_zxid_seen = self.last_zxid_seen.max(zxid);
     }
 
-    /// Notes up to where a reply tells what has happened.
-    fn hear_reply(&mut self, header: ReplyHeader) {
-        self.heard_zxid = self.heard_zxid.max(header.zxid);
+    /// Records the zxid of a reply.
+    fn record_reply(&mut self, header: ReplyHeader) {
+        self.last_zxid_seen = self.last_zxid_seen.max(header.zxid);
         if header.xid == Xid::SET_WATCHES {
             self.rewatching = self.rewatching.saturating_sub(1);
         }
@@ -469,7 +482,7 @@ impl Session {
         }
     }
 
-    fn handle_auth_reply(&mut self, header: ReplyHeader) -> Result<(), Broken> {
+    fn handle_auth_reply(&mut self, header: ReplyHeader) -> Result<(), ConnectionFault> {
         let call = self.authenticating.pop_front().flatten();
         if let Some(call) = call {
             self.complete(&call, Outcome::Answered(header, Bytes::new()));
@@ -477,9 +490,9 @@ impl Session {
         if header.err.is_ok() {
             return Ok(());
         }
-        // The server closes the connection; with these credentials it would again.
+        // The server closes the connection, and would close every other for these credentials.
         self.end(Outcome::Closed);
-        Err(Broken::AuthFailed)
+        Err(ConnectionFault::AuthFailed)
     }
 
     fn handle_reply(
@@ -487,23 +500,23 @@ impl Session {
         header: ReplyHeader,
         body: Bytes,
         now: Instant,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ConnectionFault> {
         let sent = match self.sent.pop_front() {
             Some(sent) if sent.xid == header.xid => sent,
             other => {
                 let expected = other.as_ref().map(|sent| sent.xid);
-                // Put back, so that its asker hears of the lost connection.
+                // Put back, so that its call completes with the lost connection.
                 self.sent.extend(other);
                 self.sent.rotate_right(usize::from(expected.is_some()));
-                return Err(Broken::OutOfOrder { expected, got: header.xid });
+                return Err(ConnectionFault::OutOfOrder { expected, got: header.xid });
             }
         };
         if header.err == ErrorCode::SESSION_EXPIRED {
-            // As if the server had refused the session at the handshake.
-            self.complete(&sent.call, Outcome::SessionLost);
+            // The same as a handshake that the server answers with an expired session.
+            self.complete(&sent.call, Outcome::SessionExpired);
             self.handle_disconnected();
-            self.lose(now);
-            return Err(Broken::Expired);
+            self.expire(now);
+            return Err(ConnectionFault::Expired);
         }
         if !sent.checks.is_empty() {
             let results = proof::results_of(header.err, &body);
@@ -524,16 +537,16 @@ impl Session {
     }
 
     /// Time has passed.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), Broken> {
-        self.give_back_queued(now);
-        if self.proof.look_at().is_some_and(|at| now >= at) {
-            self.proof.look_for_suspension(now);
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), ConnectionFault> {
+        self.expire_queued(now);
+        if self.proof.suspension_read_due().is_some_and(|at| now >= at) {
+            self.proof.read_suspension(now);
         }
         match self.phase {
             Phase::Closed => Ok(()),
-            Phase::Up => {
+            Phase::Connected => {
                 if now >= self.silent_at() {
-                    return Err(Broken::Silent);
+                    return Err(ConnectionFault::Silent);
                 }
                 if self.proof.check_at().is_some_and(|at| now >= at) {
                     self.send_check(now);
@@ -546,28 +559,30 @@ impl Session {
                 }
                 Ok(())
             }
-            Phase::Shaking if now >= self.last_sent + self.options.attempt => Err(Broken::Silent),
-            Phase::Down | Phase::Shaking => {
+            Phase::Handshaking if now >= self.last_sent + self.options.attempt => {
+                Err(ConnectionFault::Silent)
+            }
+            Phase::Disconnected | Phase::Handshaking => {
                 if self.lost_at().is_some_and(|lost_at| now >= lost_at) {
-                    self.lose(now);
-                    return Err(Broken::Expired);
+                    self.expire(now);
+                    return Err(ConnectionFault::Expired);
                 }
                 Ok(())
             }
         }
     }
 
-    /// Gives back requests that waited too long for a connection.
-    fn give_back_queued(&mut self, now: Instant) {
+    /// Completes the requests that waited too long for a connection.
+    fn expire_queued(&mut self, now: Instant) {
         while let Some((queued, until)) = self.queued.front()
             && *until <= now
         {
             let call = Arc::clone(&queued.call);
             let watches = queued.watches.clone();
             self.queued.pop_front();
-            // Whoever asked for them may have gone, and others wait at the same cells.
+            // The caller may be gone, and other tasks wait at the same queues.
             for watch in watches {
-                self.wakers.extend(watch.cell.tell(Heard::NotSent));
+                self.wakers.extend(watch.queue.push(WatchUpdate::NotRegistered));
             }
             self.complete(&call, Outcome::NotSent);
         }
@@ -576,24 +591,24 @@ impl Session {
     /// When to call [`Session::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
-            Phase::Up => {
+            Phase::Connected => {
                 let check = self.proof.check_at().into_iter();
                 check.chain([self.ping_at(), self.silent_at()]).min()
             }
-            Phase::Down => self.lost_at(),
-            Phase::Shaking => {
+            Phase::Disconnected => self.lost_at(),
+            Phase::Handshaking => {
                 let answer_due = self.last_sent + self.options.attempt;
                 Some(self.lost_at().map_or(answer_due, |lost_at| lost_at.min(answer_due)))
             }
             Phase::Closed => None,
         };
         let queued = self.queued.front().map(|(_, until)| *until);
-        phase.into_iter().chain(queued).chain(self.proof.look_at()).min()
+        phase.into_iter().chain(queued).chain(self.proof.suspension_read_due()).min()
     }
 
     fn ping_at(&self) -> Instant {
         let at = self.last_sent + (self.timeout / 3).min(PING_INTERVAL_MAX);
-        // A proof that is due soon takes the place of the ping.
+        // The check of a proof that is due soon replaces the ping.
         match self.proof.check_at() {
             Some(check) if check < at + self.timeout / PING_PUT_OFF_MAX => at.max(check),
             _ => at,
@@ -601,30 +616,31 @@ impl Session {
     }
 
     fn silent_at(&self) -> Instant {
-        self.last_heard + self.timeout * 2 / 3
+        self.last_received + self.timeout * 2 / 3
     }
 
-    /// When a session without a connection is over at the latest.
+    /// When the client must take a session without a connection to be expired.
     fn lost_at(&self) -> Option<Instant> {
-        (!self.id.is_none()).then(|| self.last_heard + self.timeout)
+        (!self.id.is_none()).then(|| self.last_received + self.timeout)
     }
 
-    /// The session is over: the next handshake begins a new one.
-    fn lose(&mut self, now: Instant) {
-        self.proof.lose(now);
+    /// The session has expired: the next handshake opens a new one.
+    fn expire(&mut self, now: Instant) {
+        self.proof.expire(now);
         self.id = SessionId::NONE;
         self.is_provisional = false;
         self.password = Password::zero();
-        // A server that was restarted without its data begins anew. An ensemble is not believed when it
-        // is behind, all the same: the create of the new session is a change after all that was
-        // heard, and the server that tells of it has seen it.
+        // A server that was restarted without its data counts from zero again. A server that is
+        // behind its ensemble is excluded all the same: the transaction that creates the new
+        // session comes after everything that this client has seen, and the server that answers has
+        // applied it.
         self.answered_zxid = Zxid::ZERO;
-        self.heard_zxid = Zxid::ZERO;
-        self.watches.end(&Heard::SessionLost, &mut self.wakers);
+        self.last_zxid_seen = Zxid::ZERO;
+        self.watches.end(&WatchUpdate::SessionExpired, &mut self.wakers);
         let queued = std::mem::take(&mut self.queued);
         for (submission, until) in queued {
             if submission.bound.is_some() || submission.watch.is_some() {
-                self.complete(&submission.call, Outcome::SessionLost);
+                self.complete(&submission.call, Outcome::SessionExpired);
             } else {
                 self.queued.push_back((submission, until));
             }
@@ -653,7 +669,7 @@ impl Session {
         self.changes.pop_front()
     }
 
-    /// Who is to be woken, once no lock is held.
+    /// The tasks to wake once no lock is held.
     pub(crate) fn poll_wakers(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.wakers)
     }

@@ -1,6 +1,7 @@
-//! The state of a client's connection, in Curator's terms.
+//! The connection state of a client, in Curator's terms.
 
-/// How a client stands with its servers (`ConnectionState` of Curator).
+/// The connection state of a client (`ConnectionState` of Curator):
+/// [`Client::state`](crate::Client::state).
 ///
 /// ```
 /// use zoolet_client::ConnectionState;
@@ -12,18 +13,18 @@
 pub enum ConnectionState {
     /// Connected for the first time.
     Connected,
-    /// Without a connection; the session may live or not.
+    /// Not connected; the server may have expired the session or not.
     Suspended,
     /// Connected again after [`ConnectionState::Suspended`] or [`ConnectionState::Lost`].
     Reconnected,
-    /// The session is over, or must be taken to be: ephemerals and locks are gone.
+    /// The session has expired, or must be taken to have: its ephemerals and locks are gone.
     Lost,
     /// Connected to a server that serves reads only.
     ReadOnly,
 }
 
 impl ConnectionState {
-    /// Whether requests can be answered.
+    /// Whether there is a connection over which requests are answered.
     #[must_use]
     pub fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::Reconnected | Self::ReadOnly)

@@ -1,4 +1,4 @@
-//! Frames over a socket.
+//! Frames over a TCP socket.
 
 use std::io;
 use std::task::{Context, Poll, Waker, ready};
@@ -8,15 +8,15 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use zoolet_protocol::{Disconnected, FrameCodec, Transport};
 
-/// The longest frame that is taken from a server: far above what a server takes, since a list of
-/// children has no limit of its own, and far below what would hurt.
+/// The longest frame that a server may send: far above what a server accepts itself, since a list
+/// of children has no limit of its own, and far below the memory of a machine.
 const FRAME_BYTES_MAX: usize = 256 << 20;
 
-/// The bytes that are read at once.
+/// The bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
-/// A connection over a socket. What was sent is written by whoever flushes, as far as the socket
-/// takes it at once, and else by whoever receives.
+/// A connection over a socket. The caller of `flush` writes what the socket takes at once; the task
+/// that receives writes the rest.
 pub(crate) struct TcpTransport {
     stream: TcpStream,
     output: Mutex<Output>,
@@ -25,11 +25,11 @@ pub(crate) struct TcpTransport {
 
 #[derive(Default)]
 struct Output {
-    /// What is not written yet.
+    /// The bytes that were not written yet.
     bytes: BytesMut,
-    /// The socket did not take all of it: whoever receives writes the rest.
+    /// The socket did not take all bytes: the task that receives writes the rest.
     is_stuck: bool,
-    /// Who writes it as soon as the socket takes it.
+    /// The task that writes as soon as the socket takes more.
     writer: Option<Waker>,
 }
 
@@ -39,7 +39,7 @@ impl TcpTransport {
         Ok(Self { stream, output: Mutex::default(), input: Mutex::default() })
     }
 
-    /// Writes what the socket takes at once.
+    /// Writes as much as the socket takes at once.
     fn write_now(&self, output: &mut Output) -> io::Result<()> {
         output.is_stuck = false;
         while !output.bytes.is_empty() {
@@ -55,7 +55,7 @@ impl TcpTransport {
         Ok(())
     }
 
-    /// Writes what could not be written before.
+    /// Writes what the socket did not take before.
     fn poll_write(&self, context: &mut Context<'_>) -> io::Result<()> {
         let mut output = self.output.lock();
         if !output.writer.as_ref().is_some_and(|writer| writer.will_wake(context.waker())) {
@@ -80,7 +80,7 @@ impl TcpTransport {
                 frame.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?
             {
                 if input.is_empty() && frame.len() > READ_BYTES {
-                    // What one long list took is not kept for the life of the connection.
+                    // The buffer of one long list is not kept for the life of the connection.
                     *input = BytesMut::new();
                 }
                 return Poll::Ready(Ok(frame));

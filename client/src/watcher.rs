@@ -1,5 +1,6 @@
-//! Watches as values: awaited for what happens, forgotten when dropped.
+//! Watches as values: awaiting one gives its event, dropping it removes it.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use zoolet_protocol::{EventType, OpCode, WatchedEvent, Zxid};
 
 use super::Client;
 use super::error::Error;
-use super::watches::{Cell, Heard, Kind, WaiterId};
+use super::watches::{EventQueue, WaiterId, WatchKind, WatchUpdate};
 
-/// What a watch told.
+/// An event: what happened to a znode that is watched.
 ///
 /// ```
 /// use zoolet_client::Event;
@@ -24,36 +25,36 @@ use super::watches::{Cell, Heard, Kind, WaiterId};
 pub struct Event {
     /// What happened.
     pub event_type: EventType,
-    /// To which znode, as the client names it.
+    /// The path of the znode, as the client names it.
     pub path: String,
-    /// The change that it comes from; -1 from servers before 3.9, and for what happened while there was
-    /// no connection. A server to which the client connects later has seen this change. Where there is
-    /// no zxid, only a reply that came after the event, over the same connection, gives that certainty.
+    /// The zxid of the change; -1 from servers before 3.9, and for what happened while there was no
+    /// connection. After a reconnect the client accepts only a server that has applied this change.
+    /// Without a zxid, only a reply that came after the event over the same connection gives that
+    /// certainty.
     pub zxid: Zxid,
 }
 
-/// One part of a program that watches.
-#[derive(Debug)]
+/// The watcher behind both public types.
 struct Watching {
     client: Client,
-    /// As the server names it.
+    /// The path as the server names it.
     path: String,
-    kind: Kind,
-    cell: Arc<Cell>,
+    kind: WatchKind,
+    queue: Arc<EventQueue>,
 }
 
 impl Watching {
     fn poll(&self, context: &Context<'_>) -> Poll<Result<Event, Error>> {
-        Poll::Ready(match ready!(self.cell.poll_heard(WaiterId::ONLY, context)) {
-            Heard::Event(zxid, WatchedEvent { event_type, path, .. }) => {
+        Poll::Ready(match ready!(self.queue.poll_next(WaiterId::ONLY, context)) {
+            WatchUpdate::Event(zxid, WatchedEvent { event_type, path, .. }) => {
                 let path = self.client.local_path(path.text().unwrap_or_default());
                 Ok(Event { event_type, path, zxid })
             }
-            Heard::NotSent => {
+            WatchUpdate::NotRegistered => {
                 Err(Error::NotSent { op: OpCode::SET_WATCHES, path: self.path.clone() })
             }
-            Heard::SessionLost => Err(Error::SessionExpired),
-            Heard::Closed => Err(Error::Closed),
+            WatchUpdate::SessionExpired => Err(Error::SessionExpired),
+            WatchUpdate::Closed => Err(Error::Closed),
         })
     }
 }
@@ -61,56 +62,106 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         self.client.shared().with(|session, now| {
-            session.unwatch(&self.path, self.kind, &self.cell, now);
+            session.unwatch(&self.path, self.kind, &self.queue, now);
         });
     }
 }
 
-/// A watch that tells of one change: a future. It survives reconnects within the session, and what
-/// happened meanwhile is told then.
+/// A one-shot watch: a future of the next event.
 ///
-/// Dropping it forgets it, here and, as soon as no other watch of this client on the path needs the
-/// registration, on the server. Other watches of the path are not affected.
-#[derive(Debug)]
-#[must_use = "a watch that is dropped is forgotten"]
+/// It survives reconnects within the session: what happened meanwhile is reported after the
+/// reconnect. Dropping it removes it, on the server too as soon as no other watch of this client on
+/// the path needs it there. Other watches of the path are not affected.
+///
+/// ```no_run
+/// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
+/// use zoolet_client::Watched;
+///
+/// let Watched { found: (data, _stat), watcher } = client.get("/config").and_watch().await?;
+/// println!("{data:?}");
+/// let event = watcher.await?; // the next change after what was read
+/// println!("{} {}", event.event_type, event.path);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a watch that is dropped is removed"]
 pub struct Watcher(Watching);
 
 impl Watcher {
-    pub(crate) fn new(client: Client, path: String, kind: Kind, cell: Arc<Cell>) -> Self {
-        Self(Watching { client, path, kind, cell })
+    pub(crate) fn new(
+        client: Client,
+        path: String,
+        kind: WatchKind,
+        queue: Arc<EventQueue>,
+    ) -> Self {
+        Self(Watching { client, path, kind, queue })
     }
 }
 
 impl Future for Watcher {
     type Output = Result<Event, Error>;
 
-    /// [`Error::SessionExpired`] when the session is over, [`Error::Closed`] when the client is.
+    /// [`Error::SessionExpired`] when the session expires, [`Error::Closed`] when the client is
+    /// closed.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.poll(context)
     }
 }
 
-/// A watch that tells of every change until it is dropped: `addWatch`.
-#[derive(Debug)]
-#[must_use = "a watch that is dropped is forgotten"]
+/// A watch that reports every change until it is dropped (`addWatch`, ZooKeeper 3.6 and later).
+///
+/// ```no_run
+/// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
+/// use zoolet_client::protocol::WatchMode;
+///
+/// let mut watcher = client.watch("/app", WatchMode::PERSISTENT_RECURSIVE).await?;
+/// loop {
+///     let event = watcher.next().await?;
+///     println!("{} {}", event.event_type, event.path);
+/// }
+/// # }
+/// ```
+#[must_use = "a watch that is dropped is removed"]
 pub struct PersistentWatcher(Watching);
 
 impl PersistentWatcher {
-    pub(crate) fn new(client: Client, path: String, kind: Kind, cell: Arc<Cell>) -> Self {
-        Self(Watching { client, path, kind, cell })
+    pub(crate) fn new(
+        client: Client,
+        path: String,
+        kind: WatchKind,
+        queue: Arc<EventQueue>,
+    ) -> Self {
+        Self(Watching { client, path, kind, queue })
     }
 
-    /// The next change. What happened while there was no connection is not told: look again after
+    /// The next event. Changes that happened while there was no connection are not reported: read
+    /// the znodes again after
     /// [`ConnectionState::Reconnected`](super::ConnectionState::Reconnected).
     ///
     /// # Errors
     ///
-    /// [`Error::SessionExpired`] when the session is over, [`Error::Closed`] when the client is.
+    /// [`Error::SessionExpired`] when the session expires, [`Error::Closed`] when the client is
+    /// closed.
     ///
     /// # Cancellation
     ///
     /// Safe: no event is lost when the future is dropped.
     pub async fn next(&mut self) -> Result<Event, Error> {
         std::future::poll_fn(|context| self.0.poll(context)).await
+    }
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PersistentWatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PersistentWatcher")
+            .field("path", &self.0.path)
+            .field("kind", &self.0.kind)
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
-//! The watches of a client: which are to be registered, and who hears of what.
+//! The watchers of a client: which watches they need on the server, and which events they get.
 //!
-//! ZooKeeper knows one watch of a kind on a path, however many parts of a program wait for it; here
-//! each part has a [`Cell`] of its own.
+//! A server has one watch of a kind per path and connection, however many parts of a program wait
+//! for it. Here each part is a watcher with an [`EventQueue`] of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{BitAnd, BitOr};
@@ -12,28 +12,28 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use zoolet_protocol::{EventType, WatchedEvent, Zxid};
 
-/// What a watch is for.
+/// The kinds of watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
-    /// One change of a znode that was there.
+pub(crate) enum WatchKind {
+    /// The next change of a znode that exists.
     Data,
-    /// The creation of a znode that was not there.
+    /// The creation of a znode that does not exist.
     Exist,
-    /// One change of a znode's children.
+    /// The next change of a znode's list of children.
     Child,
-    /// All changes of a znode and of its children.
+    /// All changes of a znode and of its list of children.
     Persistent,
     /// All changes of a znode and of its descendants.
     Recursive,
 }
 
-impl Kind {
+impl WatchKind {
     pub(crate) fn is_one_shot(self) -> bool {
         matches!(self, Self::Data | Self::Exist | Self::Child)
     }
 
-    /// Whether an event of this type at the very path is for this kind of watch.
-    fn hears_of(self, event_type: EventType) -> bool {
+    /// Whether an event of this type fires this kind of watch at the same path.
+    fn is_fired_by(self, event_type: EventType) -> bool {
         match self {
             Self::Data | Self::Exist => event_type != EventType::NODE_CHILDREN_CHANGED,
             Self::Child => {
@@ -45,40 +45,40 @@ impl Kind {
     }
 }
 
-/// A set of kinds; those of `getData` and of `exists` are one, as they are for a server.
+/// A set of kinds. `Data` and `Exist` count as one, as they do for a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Kinds(u8);
+pub(crate) struct WatchKinds(u8);
 
-impl Kinds {
-    /// The kinds that stay until they are taken back.
-    pub(crate) const LASTING: Self = Self::of(Kind::Persistent).with(Kind::Recursive);
+impl WatchKinds {
+    /// The kinds that stay until they are removed.
+    pub(crate) const PERSISTENT: Self = Self::of(WatchKind::Persistent).with(WatchKind::Recursive);
 
-    const fn of(kind: Kind) -> Self {
+    const fn of(kind: WatchKind) -> Self {
         Self(match kind {
-            Kind::Data | Kind::Exist => 1,
-            Kind::Child => 2,
-            Kind::Persistent => 4,
-            Kind::Recursive => 8,
+            WatchKind::Data | WatchKind::Exist => 1,
+            WatchKind::Child => 2,
+            WatchKind::Persistent => 4,
+            WatchKind::Recursive => 8,
         })
     }
 
-    const fn with(self, kind: Kind) -> Self {
+    const fn with(self, kind: WatchKind) -> Self {
         Self(self.0 | Self::of(kind).0)
     }
 
-    /// The kinds that a removal of a one-shot kind may take, on a server of any version.
-    pub(crate) fn in_table_of(kind: Kind) -> Self {
+    /// The kinds that `removeWatches` of a one-shot kind may remove, on a server of any version.
+    pub(crate) fn in_table_of(kind: WatchKind) -> Self {
         match kind {
-            Kind::Child => Self::of(Kind::Child).with(Kind::Persistent),
-            _ => Self::LASTING.with(Kind::Data),
+            WatchKind::Child => Self::of(WatchKind::Child).with(WatchKind::Persistent),
+            _ => Self::PERSISTENT.with(WatchKind::Data),
         }
     }
 
-    pub(crate) fn add(&mut self, kind: Kind) {
+    pub(crate) fn add(&mut self, kind: WatchKind) {
         *self = self.with(kind);
     }
 
-    pub(crate) fn remove(&mut self, kind: Kind) {
+    pub(crate) fn remove(&mut self, kind: WatchKind) {
         self.0 &= !Self::of(kind).0;
     }
 
@@ -90,19 +90,19 @@ impl Kinds {
         !(self & others).is_none()
     }
 
-    /// Whether one of these lasting kinds hears all that a one-shot kind hears of.
-    pub(crate) fn covers(self, kind: Kind) -> bool {
-        kind.is_one_shot() && self.has_any(Self::in_table_of(kind) & Self::LASTING)
+    /// Whether one of these persistent kinds gets all events of a one-shot kind.
+    pub(crate) fn covers(self, kind: WatchKind) -> bool {
+        kind.is_one_shot() && self.has_any(Self::in_table_of(kind) & Self::PERSISTENT)
     }
 }
 
-impl From<Kind> for Kinds {
-    fn from(kind: Kind) -> Self {
+impl From<WatchKind> for WatchKinds {
+    fn from(kind: WatchKind) -> Self {
         Self::of(kind)
     }
 }
 
-impl BitOr for Kinds {
+impl BitOr for WatchKinds {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -110,7 +110,7 @@ impl BitOr for Kinds {
     }
 }
 
-impl BitAnd for Kinds {
+impl BitAnd for WatchKinds {
     type Output = Self;
 
     fn bitand(self, other: Self) -> Self {
@@ -118,22 +118,22 @@ impl BitAnd for Kinds {
     }
 }
 
-impl FromIterator<Kind> for Kinds {
-    fn from_iter<I: IntoIterator<Item = Kind>>(kinds: I) -> Self {
+impl FromIterator<WatchKind> for WatchKinds {
+    fn from_iter<I: IntoIterator<Item = WatchKind>>(kinds: I) -> Self {
         kinds.into_iter().fold(Self::default(), Self::with)
     }
 }
 
-/// What a watcher hears.
+/// What arrives in the queue of a watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// Something happened.
+pub(crate) enum WatchUpdate {
+    /// An event, with the zxid of its change.
     Event(Zxid, WatchedEvent),
-    /// The server has not been asked for the watch, for want of a connection.
-    NotSent,
-    /// The session is over, and the watch with it.
-    SessionLost,
-    /// The client is closed, and the watch with it.
+    /// The watch was never registered, for want of a connection.
+    NotRegistered,
+    /// The session expired, and the watch with it.
+    SessionExpired,
+    /// The client was closed, and the watch with it.
     Closed,
 }
 
@@ -159,32 +159,32 @@ impl WaiterId {
     }
 }
 
-/// Where one watcher hears.
+/// The events of one watcher that it has not taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Cell {
+pub(crate) struct EventQueue {
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    heard: VecDeque<Heard>,
+    updates: VecDeque<WatchUpdate>,
     waiters: Vec<(WaiterId, Waker)>,
-    /// Nobody waits any more, although the server may still be about to register the watch.
+    /// The watcher is gone, although the server may still be about to register the watch.
     abandoned: bool,
 }
 
-impl Cell {
-    pub(crate) fn tell(&self, heard: Heard) -> Vec<Waker> {
+impl EventQueue {
+    pub(crate) fn push(&self, update: WatchUpdate) -> Vec<Waker> {
         let mut state = self.state.lock();
-        state.heard.push_back(heard);
+        state.updates.push_back(update);
         std::mem::take(&mut state.waiters).into_iter().map(|(_, waker)| waker).collect()
     }
 
-    /// What was heard, in order.
-    pub(crate) fn poll_heard(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<Heard> {
+    /// Takes the oldest update, or has the task woken when one arrives.
+    pub(crate) fn poll_next(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<WatchUpdate> {
         let mut state = self.state.lock();
-        match state.heard.pop_front() {
-            Some(heard) => Poll::Ready(heard),
+        match state.updates.pop_front() {
+            Some(update) => Poll::Ready(update),
             None => {
                 let waker = context.waker().clone();
                 match state.waiters.iter_mut().find(|(other, _)| *other == waiter) {
@@ -196,14 +196,14 @@ impl Cell {
         }
     }
 
-    /// Someone does not wait any more.
+    /// Forgets a task that no longer waits.
     pub(crate) fn forget_waiter(&self, waiter: WaiterId) {
         self.state.lock().waiters.retain(|(other, _)| *other != waiter);
     }
 
-    /// What was heard, if there is something, without waiting for it.
-    pub(crate) fn take_heard(&self) -> Option<Heard> {
-        self.state.lock().heard.pop_front()
+    /// Takes the oldest update, if there is one.
+    pub(crate) fn try_next(&self) -> Option<WatchUpdate> {
+        self.state.lock().updates.pop_front()
     }
 
     pub(crate) fn abandon(&self) {
@@ -215,26 +215,28 @@ impl Cell {
     }
 }
 
-/// All watches of a client.
+/// All watchers of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    by_path: BTreeMap<String, Vec<(Kind, Arc<Cell>)>>,
+    by_path: BTreeMap<String, Vec<(WatchKind, Arc<EventQueue>)>>,
 }
 
 impl Watches {
-    pub(crate) fn add(&mut self, path: String, kind: Kind, cell: Arc<Cell>) {
-        self.by_path.entry(path).or_default().push((kind, cell));
+    pub(crate) fn add(&mut self, path: String, kind: WatchKind, queue: Arc<EventQueue>) {
+        self.by_path.entry(path).or_default().push((kind, queue));
     }
 
-    /// Forgets a watcher, and tells whether its kind of watch on the path has no watcher any more.
-    pub(crate) fn remove(&mut self, path: &str, kind: Kind, cell: &Arc<Cell>) -> bool {
+    /// Removes a watcher. Returns whether its kind of watch has no watcher at the path any more.
+    pub(crate) fn remove(&mut self, path: &str, kind: WatchKind, queue: &Arc<EventQueue>) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
-        let same_table = |other: Kind| match kind {
-            Kind::Data | Kind::Exist => matches!(other, Kind::Data | Kind::Exist),
+        let same_table = |other: WatchKind| match kind {
+            WatchKind::Data | WatchKind::Exist => {
+                matches!(other, WatchKind::Data | WatchKind::Exist)
+            }
             kind => other == kind,
         };
         let count = watchers.len();
-        watchers.retain(|(other, told)| !(same_table(*other) && Arc::ptr_eq(told, cell)));
+        watchers.retain(|(other, queued)| !(same_table(*other) && Arc::ptr_eq(queued, queue)));
         let was_there = watchers.len() < count;
         let is_last = !watchers.iter().any(|(other, _)| same_table(*other));
         if watchers.is_empty() {
@@ -243,15 +245,15 @@ impl Watches {
         was_there && is_last
     }
 
-    /// Tells an event to all that watch for it; one-shot watches end with it.
+    /// Delivers an event to all watchers of the path that it fires; one-shot watches end.
     pub(crate) fn fire(&mut self, zxid: Zxid, event: &WatchedEvent, wakers: &mut Vec<Waker>) {
         let path = event.path.text().unwrap_or_default();
         if let Some(watchers) = self.by_path.get_mut(path) {
-            watchers.retain(|(kind, cell)| {
-                if !kind.hears_of(event.event_type) {
+            watchers.retain(|(kind, queue)| {
+                if !kind.is_fired_by(event.event_type) {
                     return true;
                 }
-                wakers.extend(cell.tell(Heard::Event(zxid, event.clone())));
+                wakers.extend(queue.push(WatchUpdate::Event(zxid, event.clone())));
                 !kind.is_one_shot()
             });
             if watchers.is_empty() {
@@ -278,23 +280,23 @@ impl Watches {
                 Some((parent, _)) => parent,
                 None => return,
             };
-            for (kind, cell) in self.by_path.get(ancestor).into_iter().flatten() {
-                if *kind == Kind::Recursive {
-                    wakers.extend(cell.tell(Heard::Event(zxid, event.clone())));
+            for (kind, queue) in self.by_path.get(ancestor).into_iter().flatten() {
+                if *kind == WatchKind::Recursive {
+                    wakers.extend(queue.push(WatchUpdate::Event(zxid, event.clone())));
                 }
             }
         }
     }
 
-    /// Tells all that it is over, and forgets them.
-    pub(crate) fn end(&mut self, heard: &Heard, wakers: &mut Vec<Waker>) {
+    /// Ends all watchers with this last update.
+    pub(crate) fn end(&mut self, update: &WatchUpdate, wakers: &mut Vec<Waker>) {
         for (_, watchers) in std::mem::take(&mut self.by_path) {
-            wakers.extend(watchers.iter().flat_map(|(_, cell)| cell.tell(heard.clone())));
+            wakers.extend(watchers.iter().flat_map(|(_, queue)| queue.push(update.clone())));
         }
     }
 
-    /// The paths that are watched in each way, for `setWatches`.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = (Kind, &str)> {
+    /// The paths with the kinds of watches that they need, for `setWatches`.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (WatchKind, &str)> {
         self.by_path.iter().flat_map(|(path, watchers)| {
             let mut kinds: Vec<_> = watchers.iter().map(|(kind, _)| *kind).collect();
             kinds.sort_unstable();
@@ -303,12 +305,12 @@ impl Watches {
         })
     }
 
-    /// The kinds in which a path is watched.
-    pub(crate) fn kinds(&self, path: &str) -> Kinds {
+    /// The kinds of watches that a path needs.
+    pub(crate) fn kinds(&self, path: &str) -> WatchKinds {
         self.by_path.get(path).into_iter().flatten().map(|(kind, _)| *kind).collect()
     }
 
-    /// How many watchers there are.
+    /// The number of watchers.
     pub(crate) fn len(&self) -> usize {
         self.by_path.values().map(Vec::len).sum()
     }

@@ -1,5 +1,6 @@
-//! What one may have a client change, but for creates.
+//! The writes of a client, except for creates.
 
+use std::fmt;
 use std::future::IntoFuture;
 
 use bytes::Bytes;
@@ -9,39 +10,43 @@ use zoolet_protocol::{
 
 use super::Client;
 use super::error::Error;
-use super::operation::{About, Boxed, Operation, Reading, Sent, Unfit, reading};
+use super::operation::{
+    CallFuture, Operation, ReplyReader, RequestSubject, Sent, UnexpectedReply, reply_reader,
+};
 
 impl Client {
-    /// Replaces a znode's data.
+    /// Replaces a znode's data (`setData`). Awaited, it returns the new Stat.
     pub fn set(&self, path: &str, data: impl Into<Bytes>) -> SetData {
         let data = Some(data.into());
         SetData { client: self.clone(), path: path.to_owned(), data, version: Expect::Any }
     }
 
-    /// Deletes a znode without children.
+    /// Deletes a znode (`delete`). Awaited, it fails with [`NOT_EMPTY`](ErrorCode::NOT_EMPTY) if
+    /// the znode has children.
     pub fn delete(&self, path: &str) -> Delete {
         Delete { client: self.clone(), path: path.to_owned(), version: Expect::Any }
     }
 
-    /// Replaces a znode's access control list.
+    /// Replaces a znode's access control list (`setACL`). Awaited, it returns the new Stat.
     pub fn set_acl(&self, path: &str, acl: Vec<Acl>) -> SetAcl {
         SetAcl { client: self.clone(), path: path.to_owned(), acl, version: Expect::Any }
     }
 
-    /// Several writes, all or none; paths as the client names them, in the answer too, which has one
-    /// result each. When the server refuses one, none is carried out, and the error names that
-    /// operation: its code, its path and its [index](Error::operation_index) among the operations.
+    /// Carries out several writes, all or none (`multi`). The paths are as the client names them,
+    /// in the results too, of which there is one for each operation. When the server refuses one,
+    /// none is carried out, and the error names that operation: its code, its path and its
+    /// [index](Error::operation_index) among the operations.
     pub fn multi(&self, ops: Vec<MultiOp>) -> Operation<Vec<MultiResult>> {
         self.multi_with(ops, multi_results).localized(Self::all_below_own_root)
     }
 
-    /// As [`Client::multi`], for whoever does not need the results.
+    /// As [`Client::multi`], without its results.
     pub fn multi_without_results(&self, ops: Vec<MultiOp>) -> Operation<()> {
         self.multi_with(ops, |header, response| multi_results(header, response).map(drop))
     }
 
-    /// As [`Client::multi`], with the zxid of the transaction: the czxid of all that it created, and
-    /// the mzxid of all whose data it set.
+    /// As [`Client::multi`], with the zxid of the transaction: the czxid of all that it created,
+    /// and the mzxid of all whose data it set.
     pub fn multi_with_zxid(&self, ops: Vec<MultiOp>) -> Operation<(Vec<MultiResult>, Zxid)> {
         let multi = self.multi_with(ops, |header, response| {
             multi_results(header, response).map(|results| (results, header.zxid))
@@ -53,7 +58,7 @@ impl Client {
         results.into_iter().map(|result| self.below_own_root(result)).collect()
     }
 
-    /// A result of a multi with its path as this client names it.
+    /// A result of a multi with its path as the client names it.
     fn below_own_root(&self, result: MultiResult) -> MultiResult {
         let local = |path: &str| self.local_path(path).into();
         match result {
@@ -63,14 +68,15 @@ impl Client {
         }
     }
 
-    fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: Reading<T>) -> Operation<T> {
-        let about = About::Ops(ops.iter().map(|op| (op.op_code(), op.path().clone())).collect());
+    fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: ReplyReader<T>) -> Operation<T> {
+        let about =
+            RequestSubject::Ops(ops.iter().map(|op| (op.op_code(), op.path().clone())).collect());
         let ops = ops.into_iter().map(|op| self.below_root(op)).collect();
         self.prepared(about, reading, Ok(Request::Write(Write::Multi(ops))))
     }
 
     /// An operation of a multi with its path as the server names it.
-    pub(crate) fn below_root(&self, mut op: MultiOp) -> MultiOp {
+    fn below_root(&self, mut op: MultiOp) -> MultiOp {
         let path = match &mut op {
             MultiOp::Create(create) => &mut create.path,
             MultiOp::Delete(delete) => &mut delete.path,
@@ -85,18 +91,21 @@ impl Client {
 }
 
 /// The results of a multi that was carried out.
-fn multi_results(header: &ReplyHeader, response: Response) -> Result<Vec<MultiResult>, Unfit> {
+fn multi_results(
+    header: &ReplyHeader,
+    response: Response,
+) -> Result<Vec<MultiResult>, UnexpectedReply> {
     match response {
         Response::Multi(results) if header.err.is_ok() => match refusal(&results) {
-            Some((index, code)) => Err(Unfit::RefusedAt(index, code)),
+            Some((index, code)) => Err(UnexpectedReply::RefusedAt(index, code)),
             None => Ok(results),
         },
-        _ => Err(Unfit::of(header)),
+        _ => Err(UnexpectedReply::of(header)),
     }
 }
 
-/// The operation by which a multi was refused, and the code: the first that is not that of an
-/// operation which would have been carried out.
+/// The operation because of which a multi was refused, and its code. The operations before it have
+/// the code OK.
 fn refusal(results: &[MultiResult]) -> Option<(usize, ErrorCode)> {
     results.iter().enumerate().find_map(|(index, result)| match result {
         MultiResult::Error(ErrorCode::OK) => None,
@@ -105,9 +114,16 @@ fn refusal(results: &[MultiResult]) -> Option<(usize, ErrorCode)> {
     })
 }
 
-/// A call to replace a znode's data.
-#[derive(Debug)]
-#[must_use = "a call is made when it is awaited or sent"]
+/// A call that replaces a znode's data: [`Client::set`].
+///
+/// ```no_run
+/// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
+/// let (data, stat) = client.get("/counter").await?;
+/// client.set("/counter", data).version(stat.version).await?; // refused if someone was quicker
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a request is sent when the call is awaited or `send()` is called"]
 pub struct SetData {
     client: Client,
     path: String,
@@ -116,15 +132,17 @@ pub struct SetData {
 }
 
 impl SetData {
-    /// Only if the data has this version.
-    pub fn version(mut self, version: i32) -> Self {
+    /// Has the server refuse the write with [`BAD_VERSION`](ErrorCode::BAD_VERSION) unless the data
+    /// has this version ([`Stat::version`]). -1 stands for any version, as does [`Expect::Any`].
+    pub fn version(mut self, version: impl Into<Expect>) -> Self {
         self.version = version.into();
         self
     }
 
-    fn into_operation(self) -> Operation<Stat> {
+    /// The same call as an [`Operation`].
+    pub fn into_operation(self) -> Operation<Stat> {
         let Self { client, path, data, version } = self;
-        client.operation(&path, reading!(Response::Stat(stat) => stat), |path| {
+        client.operation(&path, reply_reader!(Response::Stat(stat) => stat), |path| {
             let path = path.into();
             Request::Write(Write::Op(MultiOp::SetData(zoolet_protocol::SetData {
                 path,
@@ -134,24 +152,40 @@ impl SetData {
         })
     }
 
-    /// Makes the call now; see [`Operation::send`].
+    /// Sends the request now: see [`Operation::send`].
     pub fn send(self) -> Sent<Stat> {
         self.into_operation().send()
     }
 }
 
+impl fmt::Debug for SetData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetData")
+            .field("path", &self.path)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
 impl IntoFuture for SetData {
     type Output = Result<Stat, Error>;
-    type IntoFuture = Boxed<Stat>;
+    type IntoFuture = CallFuture<Stat>;
 
-    fn into_future(self) -> Boxed<Stat> {
+    fn into_future(self) -> CallFuture<Stat> {
         self.into_operation().into_future()
     }
 }
 
-/// A call to delete a znode.
-#[derive(Debug)]
-#[must_use = "a call is made when it is awaited or sent"]
+/// A call that deletes a znode: [`Client::delete`].
+///
+/// ```no_run
+/// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
+/// client.delete("/config").version(3).await?;
+/// client.delete("/leftover").guaranteed(); // in the background, until it is gone
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a request is sent when the call is awaited or `send()` is called"]
 pub struct Delete {
     client: Client,
     path: String,
@@ -159,63 +193,83 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Only if the data has this version.
-    pub fn version(mut self, version: i32) -> Self {
+    /// Has the server refuse the write with [`BAD_VERSION`](ErrorCode::BAD_VERSION) unless the data
+    /// has this version ([`Stat::version`]). -1 stands for any version, as does [`Expect::Any`].
+    pub fn version(mut self, version: impl Into<Expect>) -> Self {
         self.version = version.into();
         self
     }
 
-    /// The same call as an [`Operation`], like those that have no options of their own.
+    /// The same call as an [`Operation`].
     pub fn into_operation(self) -> Operation<()> {
         self.operation()
     }
 
     fn operation(&self) -> Operation<()> {
         let version = self.version;
-        self.client.operation(&self.path, reading!(Response::Empty => ()), |path| {
+        self.client.operation(&self.path, reply_reader!(Response::Empty => ()), |path| {
             let path = path.into();
             Request::Write(Write::Op(MultiOp::Delete(zoolet_protocol::Delete { path, version })))
         })
     }
 
-    /// Makes the call now; see [`Operation::send`].
+    /// Sends the request now: see [`Operation::send`].
     pub fn send(self) -> Sent<()> {
         self.operation().send()
     }
 
-    /// Deletes in the background until the znode is gone or the client is closed, whatever happens
-    /// to the connection: for a znode that must not stay. A version is kept to.
+    /// Deletes the znode in the background, whatever happens to the connection, until it is gone,
+    /// the server refuses the delete, or the client is closed (Curator's `guaranteed()`). The first
+    /// request is sent before this returns.
     pub fn guaranteed(self) {
         let runtime = self.client.shared().runtime.clone();
-        // The delete has its place in line before anything that the caller asks next.
+        // Sent before any later request of the caller.
         let mut sent = self.operation().send();
         runtime.spawn(async move {
             while let Err(error) = sent.await {
                 if !error.is_passing() {
                     break;
                 }
-                tokio::time::sleep(GUARANTEED_AGAIN_AFTER).await;
+                tokio::time::sleep(GUARANTEED_RETRY_PAUSE).await;
                 sent = self.operation().send();
             }
         });
     }
 }
 
-/// How long a guaranteed delete waits before it is tried again.
-const GUARANTEED_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(100);
+/// The pause before a guaranteed delete is sent again.
+const GUARANTEED_RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
+impl fmt::Debug for Delete {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delete")
+            .field("path", &self.path)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
 
 impl IntoFuture for Delete {
     type Output = Result<(), Error>;
-    type IntoFuture = Boxed<()>;
+    type IntoFuture = CallFuture<()>;
 
-    fn into_future(self) -> Boxed<()> {
+    fn into_future(self) -> CallFuture<()> {
         self.operation().into_future()
     }
 }
 
-/// A call to replace a znode's access control list.
-#[derive(Debug)]
-#[must_use = "a call is made when it is awaited or sent"]
+/// A call that replaces a znode's access control list: [`Client::set_acl`].
+///
+/// ```no_run
+/// use zoolet_client::protocol::Acl;
+///
+/// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
+/// let (_, stat) = client.acl("/config").await?;
+/// client.set_acl("/config", vec![Acl::open()]).version(stat.aversion).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a request is sent when the call is awaited or `send()` is called"]
 pub struct SetAcl {
     client: Client,
     path: String,
@@ -224,23 +278,42 @@ pub struct SetAcl {
 }
 
 impl SetAcl {
-    /// Only if the list has this version.
-    pub fn version(mut self, version: i32) -> Self {
+    /// Has the server refuse the write with [`BAD_VERSION`](ErrorCode::BAD_VERSION) unless the list
+    /// has this version ([`Stat::aversion`]). -1 stands for any version, as does [`Expect::Any`].
+    pub fn version(mut self, version: impl Into<Expect>) -> Self {
         self.version = version.into();
         self
+    }
+
+    /// The same call as an [`Operation`].
+    pub fn into_operation(self) -> Operation<Stat> {
+        let Self { client, path, acl, version } = self;
+        client.operation(&path, reply_reader!(Response::Stat(stat) => stat), |path| {
+            let (path, acl) = (path.into(), Some(acl));
+            Request::Write(Write::SetAcl(zoolet_protocol::SetAcl { path, acl, version }))
+        })
+    }
+
+    /// Sends the request now: see [`Operation::send`].
+    pub fn send(self) -> Sent<Stat> {
+        self.into_operation().send()
+    }
+}
+
+impl fmt::Debug for SetAcl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetAcl")
+            .field("path", &self.path)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }
 
 impl IntoFuture for SetAcl {
     type Output = Result<Stat, Error>;
-    type IntoFuture = Boxed<Stat>;
+    type IntoFuture = CallFuture<Stat>;
 
-    fn into_future(self) -> Boxed<Stat> {
-        let Self { client, path, acl, version } = self;
-        let operation = client.operation(&path, reading!(Response::Stat(stat) => stat), |path| {
-            let path = path.into();
-            Request::Write(Write::SetAcl(zoolet_protocol::SetAcl { path, acl: Some(acl), version }))
-        });
-        operation.into_future()
+    fn into_future(self) -> CallFuture<Stat> {
+        self.into_operation().into_future()
     }
 }

@@ -12,7 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zoolet_protocol::{Acl, CreateMode, MultiOp, MultiResult, Names, Stat, WatchMode};
 
-use crate::client::{self, Builder, Created, Error, Event, PersistentWatcher, Target, Watched};
+use crate::client::{
+    self, Builder, ConnectTarget, Created, Error, Event, PersistentWatcher, Watched,
+};
 
 mod leaders;
 mod locks;
@@ -78,7 +80,7 @@ impl Client {
     /// # Errors
     ///
     /// As [`Client::connect_with`].
-    pub fn connect<Way>(target: impl Target<Way>) -> Result<Self, Error> {
+    pub fn connect(target: impl Into<ConnectTarget>) -> Result<Self, Error> {
         Self::connect_with(client::Client::builder(), target)
     }
 
@@ -87,7 +89,7 @@ impl Client {
     /// # Errors
     ///
     /// As [`Builder::connect`]; [`Error::Unreachable`] too if no thread can be started.
-    pub fn connect_with<Way>(builder: Builder, target: impl Target<Way>) -> Result<Self, Error> {
+    pub fn connect_with(builder: Builder, target: impl Into<ConnectTarget>) -> Result<Self, Error> {
         let background = Background::start().map_err(|error| Error::Unreachable(error.into()))?;
         let client = background.runtime.block_on(builder.connect(target))?;
         Ok(Self { client, background: Arc::new(background) })

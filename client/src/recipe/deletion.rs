@@ -55,8 +55,8 @@ impl SessionClient {
     }
 
     /// Deletes a znode in the background, until it is gone or the session is over. The returned
-    /// future waits for that; dropping it changes nothing. With an `identity`, a znode that somebody
-    /// else created at the path stays.
+    /// future waits for that; dropping it changes nothing. With an `identity`, a znode that
+    /// somebody else created at the path stays.
     pub fn delete_in_background(
         &self,
         path: &str,
@@ -69,8 +69,8 @@ impl SessionClient {
         async move { deletion.await.unwrap_or(Err(Error::Closed)) }
     }
 
-    /// As [`SessionClient::delete_in_background`], after a first delete was `sent`. The watch is kept
-    /// until the znode is gone: then the server has forgotten it, and it need not be removed.
+    /// As [`SessionClient::delete_in_background`], after a first delete was `sent`. The watch is
+    /// kept until the znode is gone: then the server has forgotten it, and it need not be removed.
     pub fn finish_delete_in_background(
         &self,
         sent: Sent<()>,
@@ -91,8 +91,8 @@ impl SessionClient {
         });
     }
 
-    /// Deletes in the background what a create at a [protected path](super::protected_path) made, if
-    /// it made something: for a create whose reply nobody waits for any more.
+    /// Deletes in the background what a create at a [protected path](super::protected_path) made,
+    /// if it made something: for a create whose reply nobody waits for any more.
     pub fn delete_protected_in_background(&self, path: &str) {
         let (session, path) = (self.clone(), path.to_owned());
         self.client().spawn(async move {

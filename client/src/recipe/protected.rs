@@ -47,13 +47,13 @@ pub(crate) fn with_prefix(path: &str, prefix: &str) -> String {
 }
 
 impl SessionClient {
-    /// The ephemeral znode that this session created at a [protected path](protected_path), if it did;
-    /// `None` also when the session is over, since the znode ended with it.
+    /// The ephemeral znode that this session created at a [protected path](protected_path), if it
+    /// did; `None` also when the session is over, since the znode ended with it.
     ///
-    /// The server is asked until it answers, and [catches up](SessionClient::catch_up) first: after a
-    /// reconnect it may be behind the server that carried out the create. If there are several
-    /// znodes, because a create arrived after it was looked for, the first counts and the others are
-    /// deleted in the background.
+    /// The server is asked until it answers, and [catches up](SessionClient::catch_up) first: after
+    /// a reconnect it may be behind the server that carried out the create. If there are several
+    /// znodes, because a create arrived after it was looked for, the first counts and the others
+    /// are deleted in the background.
     ///
     /// # Errors
     ///
@@ -84,9 +84,9 @@ impl SessionClient {
         Ok(found)
     }
 
-    /// The paths of all znodes that one multi of this session created at a
-    /// [protected path](protected_path), in the order of their names: all of them or none. The server
-    /// is asked until it answers, and catches up first.
+    /// The paths of all znodes that one multi of this session created at a [protected
+    /// path](protected_path), in the order of their names: all of them or none. The server is asked
+    /// until it answers, and catches up first.
     ///
     /// # Errors
     ///

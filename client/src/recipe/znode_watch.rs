@@ -10,8 +10,8 @@ use super::SessionClient;
 use crate::Client;
 use crate::error::Error;
 use crate::operation::Sent;
-use crate::session::Registration;
-use crate::watches::{Cell, Heard, Kind, WaiterId};
+use crate::session::WatchRegistration;
+use crate::watches::{EventQueue, WaiterId, WatchKind, WatchUpdate};
 
 /// What a [`ZnodeWatch`] reports of its znode.
 ///
@@ -32,10 +32,10 @@ pub enum WatchFor {
 }
 
 impl WatchFor {
-    fn kinds(self) -> &'static [Kind] {
+    fn kinds(self) -> &'static [WatchKind] {
         match self {
-            Self::Deletion => &[Kind::Child],
-            Self::ChangeAndDeletion => &[Kind::Data, Kind::Child],
+            Self::Deletion => &[WatchKind::Child],
+            Self::ChangeAndDeletion => &[WatchKind::Data, WatchKind::Child],
         }
     }
 }
@@ -65,8 +65,8 @@ pub struct ZnodeWatch {
     client: Client,
     /// The path as the server names it.
     path: String,
-    kinds: &'static [Kind],
-    cell: Arc<Cell>,
+    kinds: &'static [WatchKind],
+    queue: Arc<EventQueue>,
 }
 
 impl ZnodeWatch {
@@ -74,35 +74,35 @@ impl ZnodeWatch {
     ///
     /// # Errors
     ///
-    /// An error that [is retryable](Error::is_retryable) if the watch was not registered for want of a
-    /// connection; [`Error::SessionExpired`] and [`Error::Closed`] when the watch ended.
+    /// An error that [is retryable](Error::is_retryable) if the watch was not registered for want
+    /// of a connection; [`Error::SessionExpired`] and [`Error::Closed`] when the watch ended.
     pub fn poll_event(
         &self,
         waiter: WaiterId,
         context: &Context<'_>,
     ) -> Poll<Result<(Zxid, EventType), Error>> {
-        self.cell.poll_heard(waiter, context).map(|heard| self.event(heard))
+        self.queue.poll_next(waiter, context).map(|update| self.event(update))
     }
 
     /// Forgets a task that waited in [`ZnodeWatch::poll_event`] and does not any more.
     pub fn forget_waiter(&self, waiter: WaiterId) {
-        self.cell.forget_waiter(waiter);
+        self.queue.forget_waiter(waiter);
     }
 
     /// The next event if it has arrived, as of [`ZnodeWatch::poll_event`].
     #[must_use]
     pub fn take_event(&self) -> Option<Result<(Zxid, EventType), Error>> {
-        self.cell.take_heard().map(|heard| self.event(heard))
+        self.queue.try_next().map(|update| self.event(update))
     }
 
-    fn event(&self, heard: Heard) -> Result<(Zxid, EventType), Error> {
-        match heard {
-            Heard::Event(zxid, event) => Ok((zxid, event.event_type)),
-            Heard::NotSent => {
+    fn event(&self, update: WatchUpdate) -> Result<(Zxid, EventType), Error> {
+        match update {
+            WatchUpdate::Event(zxid, event) => Ok((zxid, event.event_type)),
+            WatchUpdate::NotRegistered => {
                 Err(Error::NotSent { op: OpCode::SET_WATCHES, path: self.path.clone() })
             }
-            Heard::SessionLost => Err(Error::SessionExpired),
-            Heard::Closed => Err(Error::Closed),
+            WatchUpdate::SessionExpired => Err(Error::SessionExpired),
+            WatchUpdate::Closed => Err(Error::Closed),
         }
     }
 }
@@ -111,7 +111,7 @@ impl Drop for ZnodeWatch {
     fn drop(&mut self) {
         self.client.shared().with(|session, now| {
             for kind in self.kinds {
-                session.unwatch(&self.path, *kind, &self.cell, now);
+                session.unwatch(&self.path, *kind, &self.queue, now);
             }
         });
     }
@@ -124,8 +124,8 @@ impl fmt::Debug for ZnodeWatch {
 }
 
 impl SessionClient {
-    /// Watches znodes that existed at the zxid `seen`, all with one request (`setWatches`) that reads
-    /// none of them. What has happened to them since `seen` is reported before the reply.
+    /// Watches znodes that existed at the zxid `seen`, all with one request (`setWatches`) that
+    /// reads none of them. What has happened to them since `seen` is reported before the reply.
     ///
     /// The request has its place in line when this returns; the watches count from its reply.
     pub fn watch_znodes<const N: usize>(
@@ -137,13 +137,13 @@ impl SessionClient {
             client: self.client().clone(),
             path: self.client().server_path(path),
             kinds: watch_for.kinds(),
-            cell: Arc::new(Cell::default()),
+            queue: Arc::new(EventQueue::default()),
         });
         let registrations = watches.iter().flat_map(|watch| {
-            let registration = |kind: &Kind| Registration {
+            let registration = |kind: &WatchKind| WatchRegistration {
                 path: watch.path.clone(),
                 kind: *kind,
-                cell: Arc::clone(&watch.cell),
+                queue: Arc::clone(&watch.queue),
             };
             watch.kinds.iter().map(registration)
         });

@@ -1,4 +1,4 @@
-//! What a session knows of what is held in it.
+//! The proof of the session and the claims of recipes, as the [`Session`] shows them to its client.
 
 #[cfg(test)]
 mod tests;
@@ -10,50 +10,51 @@ use zoolet_protocol::{OpCode, SessionId};
 use super::{Session, Submission};
 use crate::call::Call;
 use crate::clock::Instant;
-use crate::proof::{Stake, StakeId};
+use crate::proof::{ClaimId, ClaimedZnode};
 
 impl Session {
-    /// Until when the session surely lives.
+    /// Until when no server can have expired the session.
     pub(crate) fn proven_until(&self) -> Instant {
         self.proof.proven_until()
     }
 
-    /// Whether this session is the present one and surely lives.
+    /// Whether `id` is the current session, and no server can have expired it.
     pub(crate) fn is_proven(&self, id: SessionId, now: Instant) -> bool {
         self.id == id && self.proof.is_proven(now)
     }
 
-    /// As [`Session::is_proven`], also when the next proof can be expected.
+    /// As [`Session::is_proven`], and until the next proof can be expected.
     pub(crate) fn is_proven_ahead(&self, id: SessionId, now: Instant) -> bool {
         self.id == id && self.proof.is_proven_ahead(now)
     }
 
-    /// Whether its client is closed, or has asked for that.
+    /// Whether the client is closed or being closed.
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closed() || self.sent.iter().any(|sent| sent.call.op == OpCode::CLOSE_SESSION)
     }
 
-    /// Whether that has changed otherwise than by time.
+    /// Whether the proof has changed, other than by the passing of time, since this was last
+    /// called.
     pub(crate) fn take_proof_change(&mut self) -> bool {
         self.proof.take_change()
     }
 
-    /// Something is held by a znode from now on: it is looked at now and then.
+    /// Has the znode checked with each proof from now on.
     pub(crate) fn claim(
         &mut self,
         session: SessionId,
         path: String,
         now: Instant,
-    ) -> (StakeId, Arc<Stake>) {
+    ) -> (ClaimId, Arc<ClaimedZnode>) {
         self.proof.claim(session, self.id, path, now)
     }
 
-    /// It is not held any more.
-    pub(crate) fn disclaim(&mut self, id: StakeId) {
-        self.proof.disclaim(id);
+    /// Ends a claim.
+    pub(crate) fn end_claim(&mut self, id: ClaimId) {
+        self.proof.end_claim(id);
     }
 
-    /// Asks for a proof of what is held.
+    /// Sends the multi that checks the claimed znodes.
     pub(super) fn send_check(&mut self, now: Instant) {
         let Some((request, checks)) = self.proof.check() else { return };
         let call = Call::new(request.op_code());

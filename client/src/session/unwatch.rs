@@ -1,66 +1,76 @@
-//! Which watches of a path share a registration on the server, and when one may be taken back.
+//! Which watchers of a path share a watch on the server, and when that watch may be removed.
 //!
 //! A server keeps the watches of a connection and a path in two tables, for data and for children,
-//! and `removeWatches` says a table, not a watcher. Two things follow:
+//! and `removeWatches` names a table, not a watcher. Two things follow:
 //!
-//! - **Removal.** A registration is taken back only when no watcher of this client needs its table
-//!   at the path, and no request under way may leave one there: the removal would reach the server
-//!   behind it. Until then the path is noted as stale, and looked at again after each answer and
-//!   event that concerns it.
-//! - **Registration.** Servers before 3.9 keep one mode a table: a one-shot watch replaces a lasting
-//!   one, and `removeWatches` takes either. So while a lasting watch of the path covers what a
-//!   one-shot watch hears of, the look is sent without its flag, and the lasting watch tells both.
+//! - **Removal.** The client removes a watch only when none of its watchers needs the table at the
+//!   path, and no request in flight may add a watch there: the removal would reach the server after
+//!   that request. Until then the path is marked as stale, and examined again after each reply and
+//!   each event of that path.
+//! - **Registration.** Servers before 3.9 keep one mode per path and table: a one-shot watch
+//!   replaces a persistent one, and `removeWatches` removes either. So while a persistent watch of
+//!   the path gets all events of a one-shot watch, the read is sent without its watch flag, and the
+//!   events of the persistent watch serve both. Persistent watches count here whether recursive or
+//!   not.
 
 use std::sync::Arc;
 
 use zoolet_protocol::{ErrorCode, Lookup, OpCode, Read, Request, SetWatches, Watch};
 
-use super::{Call, Cell, Instant, Kind, Phase, Registration, Sent, Session, Submission, rewatch};
-use crate::watches::Kinds;
+use super::{
+    Call, EventQueue, Instant, Phase, Sent, Session, Submission, WatchKind, WatchRegistration,
+    rewatch,
+};
+use crate::watches::WatchKinds;
 
 impl Session {
-    /// Forgets a watcher. What the server still has of it is taken back, if nobody else needs it.
-    pub(crate) fn unwatch(&mut self, path: &str, kind: Kind, cell: &Arc<Cell>, now: Instant) {
-        // A watch that is on its way to the server is taken back when the answer tells that it
-        // is there.
-        cell.abandon();
-        if self.watches.remove(path, kind, cell) {
-            self.take_back(path, kind, now);
+    /// Removes a watcher, and its watch on the server if no other watcher needs that.
+    pub(crate) fn unwatch(
+        &mut self,
+        path: &str,
+        kind: WatchKind,
+        queue: &Arc<EventQueue>,
+        now: Instant,
+    ) {
+        // A watch whose request is in flight is removed when the reply says that it exists.
+        queue.abandon();
+        if self.watches.remove(path, kind, queue) {
+            self.mark_stale(path, kind, now);
         }
     }
 
-    /// Notes that nobody waits for a kind of watch any more that the server has.
-    fn take_back(&mut self, path: &str, kind: Kind, now: Instant) {
-        // The next connection registers those watches only that somebody waits for.
-        if self.phase == Phase::Up {
+    /// Marks a watch that the server has and no watcher needs, and removes it if possible.
+    fn mark_stale(&mut self, path: &str, kind: WatchKind, now: Instant) {
+        // The next connection registers only the watches that still have a watcher.
+        if self.phase == Phase::Connected {
             self.stale.entry(path.to_owned()).or_default().add(kind);
-            self.take_back_stale(path, now);
+            self.remove_stale(path, now);
         }
     }
 
-    /// Takes back what is stale at a path and needed by nobody.
-    pub(super) fn take_back_stale(&mut self, path: &str, now: Instant) {
+    /// Removes the stale watches of a path that no watcher and no request in flight needs.
+    pub(super) fn remove_stale(&mut self, path: &str, now: Instant) {
         let Some(&stale) = self.stale.get(path) else { return };
         let live = self.watches.kinds(path);
-        let coming = self.kinds_under_way(path);
-        if stale.has_any(Kinds::LASTING) {
-            // Servers before 3.9 know no removal of these alone, so everything goes with them.
-            if live.is_none() && coming.is_none() {
+        let in_flight = self.kinds_in_flight(path);
+        if stale.has_any(WatchKinds::PERSISTENT) {
+            // Servers before 3.9 cannot remove these alone, so all watches of the path are removed.
+            if live.is_none() && in_flight.is_none() {
                 self.stale.remove(path);
-                self.send_removal(path, Kind::Persistent, now);
+                self.send_removal(path, WatchKind::Persistent, now);
             }
             return;
         }
         let mut left = stale;
-        for kind in [Kind::Data, Kind::Child] {
-            let table = Kinds::in_table_of(kind);
+        for kind in [WatchKind::Data, WatchKind::Child] {
+            let table = WatchKinds::in_table_of(kind);
             if !stale.has_any(kind.into()) {
                 continue;
             }
             if live.has_any(table) {
-                // The server has one registration for both, whose end is that of the live one.
+                // The server has one watch for both, which ends with the live one.
                 left.remove(kind);
-            } else if !coming.has_any(table) {
+            } else if !in_flight.has_any(table) {
                 left.remove(kind);
                 self.send_removal(path, kind, now);
             }
@@ -72,109 +82,109 @@ impl Session {
         }
     }
 
-    fn send_removal(&mut self, path: &str, kind: Kind, now: Instant) {
+    fn send_removal(&mut self, path: &str, kind: WatchKind, now: Instant) {
         let request = rewatch::removal(path, kind);
         let call = Call::new(request.op_code());
         self.transmit(Submission::new(request, call), now);
     }
 
-    /// The kinds of watches at a path that requests which were sent may leave.
-    fn kinds_under_way(&self, path: &str) -> Kinds {
+    /// The watches that requests in flight may add at a path.
+    fn kinds_in_flight(&self, path: &str) -> WatchKinds {
         let watches = self.sent.iter().filter_map(|sent| sent.watch.as_ref());
         watches.filter(|watch| watch.path == path).map(|watch| watch.kind).collect()
     }
 
-    /// The lasting watches at a path that the server has by all that it has answered.
-    fn lasting_at(&self, path: &str) -> Kinds {
+    /// The persistent watches that the server has at a path, as of its last reply.
+    fn persistent_at(&self, path: &str) -> WatchKinds {
         let stale = self.stale.get(path).copied().unwrap_or_default();
-        (self.watches.kinds(path) | stale) & Kinds::LASTING
+        (self.watches.kinds(path) | stale) & WatchKinds::PERSISTENT
     }
 
-    /// The lasting watches at a path that the server has when it comes to the next request, unless it
-    /// refuses them.
-    fn lasting_before_next(&self, path: &str) -> Kinds {
-        match self.lasting_under_way {
-            0 => self.lasting_at(path),
-            _ => self.lasting_at(path) | (self.kinds_under_way(path) & Kinds::LASTING),
+    /// The persistent watches that the server will have at a path when it handles the next request,
+    /// unless it refuses an `addWatch`.
+    fn persistent_before_next(&self, path: &str) -> WatchKinds {
+        match self.persistent_in_flight {
+            0 => self.persistent_at(path),
+            _ => self.persistent_at(path) | (self.kinds_in_flight(path) & WatchKinds::PERSISTENT),
         }
     }
 
-    /// The request in the form in which it harms no lasting watch of its path, and whether it
-    /// leaves its own watch to that one.
-    pub(super) fn beside_lasting(
+    /// The request in a form that does not replace a persistent watch of its path, and whether that
+    /// watch serves its watcher too.
+    pub(super) fn keeping_persistent(
         &self,
         request: Request,
-        watch: Option<&Registration>,
+        watch: Option<&WatchRegistration>,
     ) -> (Request, bool) {
         match (request, watch) {
             (Request::Watch(Watch::Lookup(lookup)), Some(watch))
-                if self.lasting_before_next(&watch.path).covers(watch.kind) =>
+                if self.persistent_before_next(&watch.path).covers(watch.kind) =>
             {
                 (Request::Read(Read::Lookup(lookup)), true)
             }
             (Request::Watch(Watch::Set(lists)), _) => {
-                (Request::Watch(self.with_lasting(lists)), false)
+                (Request::Watch(self.with_persistent(lists)), false)
             }
             (request, _) => (request, false),
         }
     }
 
-    /// Registers the lasting watches of the same paths anew in the same request, which servers
-    /// before 3.9 would else replace.
-    fn with_lasting(&self, mut lists: SetWatches) -> Watch {
+    /// Adds the persistent watches of the same paths to the request, because servers before 3.9
+    /// would replace them.
+    fn with_persistent(&self, mut lists: SetWatches) -> Watch {
         let paths = lists.data.iter().chain(lists.exist.iter()).chain(lists.child.iter());
-        let lasting: Vec<_> = paths
-            .map(|path| (path, self.lasting_before_next(path)))
+        let persistent: Vec<_> = paths
+            .map(|path| (path, self.persistent_before_next(path)))
             .filter(|(_, kinds)| !kinds.is_none())
             .collect();
-        if lasting.is_empty() {
+        if persistent.is_empty() {
             return Watch::Set(lists);
         }
-        let of = |kind: Kind| {
-            lasting
+        let of = |kind: WatchKind| {
+            persistent
                 .iter()
                 .filter(move |(_, kinds)| kinds.has_any(kind.into()))
                 .map(|(path, _)| *path)
         };
-        let (persistent, recursive) =
-            (of(Kind::Persistent).collect(), of(Kind::Recursive).collect());
-        lists.persistent = persistent;
+        let (plain, recursive) =
+            (of(WatchKind::Persistent).collect(), of(WatchKind::Recursive).collect());
+        lists.persistent = plain;
         lists.persistent_recursive = recursive;
         Watch::Set2(lists)
     }
 
-    /// A request that may leave a watch was answered. Tells whether that is the answer; else the
-    /// request was made again, because the lasting watch that was to tell of it is not there.
+    /// Handles the reply to a request that may have added a watch. Returns false if the request was
+    /// sent again instead, because the persistent watch that was to serve it does not exist.
     pub(super) fn handle_watched(&mut self, sent: &Sent, err: ErrorCode, now: Instant) -> bool {
         let Some(watch) = &sent.watch else { return true };
         let op = sent.call.op;
         if op == OpCode::ADD_WATCH {
-            self.lasting_under_way -= 1;
+            self.persistent_in_flight -= 1;
         }
-        // There is a watch where there was a znode, and by `exists` also where there was none.
+        // A read adds a watch if the znode exists, and `exists` in any case.
         let kind = match (err, op) {
             (ErrorCode::OK, _) => Some(watch.kind),
-            (ErrorCode::NO_NODE, OpCode::EXISTS) => Some(Kind::Exist),
+            (ErrorCode::NO_NODE, OpCode::EXISTS) => Some(WatchKind::Exist),
             _ => None,
         };
         if let Some(kind) = kind {
-            let is_missing = sent.is_covered && !self.lasting_at(&watch.path).covers(kind);
-            if is_missing && !watch.cell.is_abandoned() {
-                self.look_again(sent, watch, now);
+            let is_missing = sent.is_covered && !self.persistent_at(&watch.path).covers(kind);
+            if is_missing && !watch.queue.is_abandoned() {
+                self.repeat_read(sent, watch, now);
                 return false;
             }
             if !is_missing {
-                self.watches.add(watch.path.clone(), kind, Arc::clone(&watch.cell));
+                self.watches.add(watch.path.clone(), kind, Arc::clone(&watch.queue));
             }
-            if watch.cell.is_abandoned() && self.watches.remove(&watch.path, kind, &watch.cell) {
-                self.take_back(&watch.path, kind, now);
+            if watch.queue.is_abandoned() && self.watches.remove(&watch.path, kind, &watch.queue) {
+                self.mark_stale(&watch.path, kind, now);
             }
         }
-        self.take_back_stale(&watch.path, now);
+        self.remove_stale(&watch.path, now);
         true
     }
 
-    fn look_again(&mut self, sent: &Sent, watch: &Registration, now: Instant) {
+    fn repeat_read(&mut self, sent: &Sent, watch: &WatchRegistration, now: Instant) {
         let path = watch.path.as_str().into();
         let lookup = match sent.call.op {
             OpCode::EXISTS => Lookup::Exists(path),

@@ -1,6 +1,6 @@
-//! A session against a server whose frames come late: watchers come and go, znodes change and
-//! connections are lost in random order, and in the end each watcher that is left hears of the next
-//! change, and nothing is left on the server of those that are gone.
+//! A session against a fake server whose frames come late. Watchers come and go, znodes change and
+//! connections are lost in random order. In the end each watcher that is left gets the next event, and
+//! the server has no watch of those that are gone.
 
 mod server;
 
@@ -17,7 +17,9 @@ use zoolet_protocol::{
 };
 
 use self::server::{FakeServer, Version};
-use super::{Call, Cell, Instant, Kind, Options, Registration, Session, Submission};
+use super::{
+    Call, EventQueue, Instant, Options, Session, Submission, WatchKind, WatchRegistration,
+};
 use crate::call::{Answer, Outcome};
 use crate::clock::{SuspensionClock, now};
 use crate::proof::Servers;
@@ -27,26 +29,26 @@ use crate::watches::WaiterId;
 const SEEDS: u64 = 1_500;
 const STEPS: usize = 80;
 
-/// The root for recursive watches, and below it what is watched in the other ways: before 3.9 a
-/// server has no way to keep a recursive watch and others of one path.
+/// The paths of all watches but the recursive ones, which are on the root: before 3.9 a server cannot
+/// keep a recursive watch and another of the same path.
 const PATHS: [&str; 3] = ["/a", "/a/b", "/c"];
 
-/// Someone who watches.
+/// A watcher, and the request that registers its watch.
 struct Watcher {
     path: &'static str,
-    kind: Kind,
-    cell: Arc<Cell>,
+    kind: WatchKind,
+    queue: Arc<EventQueue>,
     call: Arc<Call>,
-    /// It is there from the moment the request is sent.
+    /// The watch exists from the moment the request is sent.
     at_once: bool,
 }
 
-/// What is known of a watcher.
+/// Whether a watcher has a watch on the server.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
-    Asked,
-    Watches(Kind),
-    /// It has no watch: nothing was there, or the connection went.
+    Unanswered,
+    Watches(WatchKind),
+    /// It has none: the znode did not exist, or the connection was lost.
     None,
 }
 
@@ -54,18 +56,18 @@ impl Watcher {
     fn fate(&self) -> Fate {
         let answer = pin!(Answer(Arc::clone(&self.call)));
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => Fate::Asked,
+            Poll::Pending => Fate::Unanswered,
             Poll::Ready(Outcome::Answered(header, _)) => match (header.err, self.call.op) {
                 (ErrorCode::OK, _) => Fate::Watches(self.kind),
-                (ErrorCode::NO_NODE, OpCode::EXISTS) => Fate::Watches(Kind::Exist),
+                (ErrorCode::NO_NODE, OpCode::EXISTS) => Fate::Watches(WatchKind::Exist),
                 _ => Fate::None,
             },
             Poll::Ready(_) => Fate::None,
         }
     }
 
-    fn has_heard(&self) -> bool {
-        self.cell.poll_heard(WaiterId::ONLY, &Context::from_waker(Waker::noop())).is_ready()
+    fn has_event(&self) -> bool {
+        self.queue.poll_next(WaiterId::ONLY, &Context::from_waker(Waker::noop())).is_ready()
     }
 }
 
@@ -123,32 +125,36 @@ impl World {
         }
     }
 
-    /// Makes a request that leaves a watch by its answer.
-    fn ask(&mut self, path: &'static str, kind: Kind, request: Request) -> usize {
-        let (cell, call) = (Arc::new(Cell::default()), Call::new(request.op_code()));
-        let watch = Registration { path: path.to_owned(), kind, cell: Arc::clone(&cell) };
+    /// Sends a request that adds a watch with its reply.
+    fn ask(&mut self, path: &'static str, kind: WatchKind, request: Request) -> usize {
+        let (queue, call) = (Arc::new(EventQueue::default()), Call::new(request.op_code()));
+        let watch = WatchRegistration { path: path.to_owned(), kind, queue: Arc::clone(&queue) };
         let submission = Submission::new(request, Arc::clone(&call));
         self.session.submit(Submission { watch: Some(watch), ..submission }, self.now);
         self.transmit();
-        self.watchers.push(Watcher { path, kind, cell, call, at_once: false });
+        self.watchers.push(Watcher { path, kind, queue, call, at_once: false });
         self.watchers.len() - 1
     }
 
     fn look(&mut self, path: &'static str, wrap: fn(zoolet_protocol::RawPath) -> Lookup) -> usize {
         let kind = match wrap(path.into()) {
-            Lookup::Exists(_) | Lookup::GetData(_) => Kind::Data,
-            Lookup::GetChildren(_) | Lookup::GetChildren2(_) => Kind::Child,
+            Lookup::Exists(_) | Lookup::GetData(_) => WatchKind::Data,
+            Lookup::GetChildren(_) | Lookup::GetChildren2(_) => WatchKind::Child,
         };
         self.ask(path, kind, Request::Watch(Watch::Lookup(wrap(path.into()))))
     }
 
     fn add(&mut self, path: &'static str, mode: WatchMode) -> usize {
-        let kind = if mode == WatchMode::PERSISTENT { Kind::Persistent } else { Kind::Recursive };
+        let kind = if mode == WatchMode::PERSISTENT {
+            WatchKind::Persistent
+        } else {
+            WatchKind::Recursive
+        };
         self.ask(path, kind, Request::Watch(Watch::Add(AddWatch { path: path.into(), mode })))
     }
 
-    /// Watches a znode that was just seen, as places in a line do.
-    fn watch_znode(&mut self, path: &'static str, kinds: &[Kind]) {
+    /// Watches a znode that was just listed, as the locks do.
+    fn watch_znode(&mut self, path: &'static str, kinds: &[WatchKind]) {
         self.settle();
         if !self.server.has(path) {
             return;
@@ -157,10 +163,14 @@ impl World {
         let call = Call::new(request.op_code());
         let mut watches = Vec::new();
         for kind in kinds {
-            let cell = Arc::new(Cell::default());
-            watches.push(Registration { path: path.to_owned(), kind: *kind, cell: cell.clone() });
+            let queue = Arc::new(EventQueue::default());
+            watches.push(WatchRegistration {
+                path: path.to_owned(),
+                kind: *kind,
+                queue: queue.clone(),
+            });
             let call = Arc::clone(&call);
-            self.watchers.push(Watcher { path, kind: *kind, cell, call, at_once: true });
+            self.watchers.push(Watcher { path, kind: *kind, queue, call, at_once: true });
         }
         let submission = Submission::new(request, call);
         self.session.submit(Submission { watches, ..submission }, self.now);
@@ -168,17 +178,17 @@ impl World {
     }
 
     fn drop_watcher(&mut self, index: usize) {
-        let Watcher { path, kind, cell, .. } = self.watchers.swap_remove(index);
-        self.session.unwatch(path, kind, &cell, self.now);
+        let Watcher { path, kind, queue, .. } = self.watchers.swap_remove(index);
+        self.session.unwatch(path, kind, &queue, self.now);
         self.transmit();
     }
 
-    /// Some change of a znode.
-    fn change(&mut self, path: &str, is_to_go: bool) {
+    /// Changes a znode in some way.
+    fn change(&mut self, path: &str, may_delete: bool) {
         let event_type = match self.server.has(path) {
             false if !self.server.has(server::parent(path)) => return,
             false => EventType::NODE_CREATED,
-            true if self.server.is_leaf(path) && is_to_go => EventType::NODE_DELETED,
+            true if self.server.is_leaf(path) && may_delete => EventType::NODE_DELETED,
             true => EventType::NODE_DATA_CHANGED,
         };
         self.server.change(path, event_type);
@@ -192,7 +202,7 @@ impl World {
             4 | 5 => drop(self.look(path, Lookup::GetChildren)),
             6 => drop(self.add(path, WatchMode::PERSISTENT)),
             7 => drop(self.add("/", WatchMode::PERSISTENT_RECURSIVE)),
-            8 => self.watch_znode(path, &[Kind::Data, Kind::Child]),
+            8 => self.watch_znode(path, &[WatchKind::Data, WatchKind::Child]),
             9..=14 if !self.watchers.is_empty() => {
                 self.drop_watcher(rng.usize(..self.watchers.len()));
             }
@@ -204,12 +214,14 @@ impl World {
         }
     }
 
-    /// A change that a kind of watch hears of.
-    fn change_for(&mut self, path: &str, kind: Kind) {
+    /// Makes a change that fires a kind of watch.
+    fn change_for(&mut self, path: &str, kind: WatchKind) {
         let below = format!("{}/below", path.trim_end_matches('/'));
         let (path, event_type) = match kind {
-            Kind::Child if self.server.has(&below) => (below.as_str(), EventType::NODE_DELETED),
-            Kind::Child => (below.as_str(), EventType::NODE_CREATED),
+            WatchKind::Child if self.server.has(&below) => {
+                (below.as_str(), EventType::NODE_DELETED)
+            }
+            WatchKind::Child => (below.as_str(), EventType::NODE_CREATED),
             _ if self.server.has(path) => (path, EventType::NODE_DATA_CHANGED),
             _ => (path, EventType::NODE_CREATED),
         };
@@ -220,26 +232,26 @@ impl World {
         self.settle();
     }
 
-    /// Each who watches hears of a change, and of those who do not nothing is left.
+    /// Each watcher with a watch gets the event of a change, and no other watch is left.
     fn check(mut self, seed: u64) {
         self.settle();
         for watcher in std::mem::take(&mut self.watchers) {
             let fate = watcher.fate();
-            assert_ne!(fate, Fate::Asked, "seed {seed}: not answered");
-            let lasting = matches!(watcher.kind, Kind::Persistent | Kind::Recursive);
-            let mut has_heard = false;
-            while watcher.has_heard() {
-                has_heard = true;
+            assert_ne!(fate, Fate::Unanswered, "seed {seed}: not answered");
+            let is_persistent = matches!(watcher.kind, WatchKind::Persistent | WatchKind::Recursive);
+            let mut has_event = false;
+            while watcher.has_event() {
+                has_event = true;
             }
             let watches = match fate {
-                Fate::Watches(kind) if lasting || !has_heard => Some(kind),
-                // Those that are there at once are registered again without an answer.
-                Fate::None if watcher.at_once && !has_heard => Some(watcher.kind),
+                Fate::Watches(kind) if is_persistent || !has_event => Some(kind),
+                // A watch that exists at once is registered again also without a reply.
+                Fate::None if watcher.at_once && !has_event => Some(watcher.kind),
                 _ => None,
             };
             if let Some(kind) = watches {
                 self.change_for(watcher.path, kind);
-                assert!(watcher.has_heard(), "seed {seed}: {kind:?} of {} is deaf", watcher.path);
+                assert!(watcher.has_event(), "seed {seed}: {kind:?} of {} gets no event", watcher.path);
             }
             self.watchers.push(watcher);
         }
@@ -249,7 +261,7 @@ impl World {
         self.settle();
         assert_eq!(self.server.watches(), [], "seed {seed}: left on the server");
         assert!(self.session.stale.is_empty(), "seed {seed}: {:?}", self.session.stale);
-        assert_eq!(self.session.lasting_under_way, 0, "seed {seed}");
+        assert_eq!(self.session.persistent_in_flight, 0, "seed {seed}");
     }
 }
 
@@ -265,16 +277,16 @@ fn sweep(version: Version) {
 }
 
 #[test]
-fn each_watcher_hears_of_the_next_change_whatever_comes_between() {
+fn each_watcher_gets_the_next_event_whatever_comes_between() {
     sweep(Version::Since39);
 }
 
 #[test]
-fn each_watcher_hears_of_the_next_change_on_servers_that_keep_one_mode() {
+fn each_watcher_gets_the_next_event_from_servers_that_keep_one_mode() {
     sweep(Version::Before39);
 }
 
-/// The types of removal that were sent and have not come yet.
+/// The types of the `removeWatches` that were sent and have not arrived.
 fn removals(world: &World) -> Vec<WatcherType> {
     let requests = world.server.requests.iter().map(decode_request);
     requests
@@ -286,7 +298,7 @@ fn removals(world: &World) -> Vec<WatcherType> {
 }
 
 #[test]
-fn a_one_shot_watch_is_not_taken_back_while_another_is_under_way() {
+fn a_one_shot_watch_is_not_removed_while_the_request_for_another_is_in_flight() {
     let mut world = World::new(Version::Since39);
     world.server.change("/a", EventType::NODE_CREATED);
     let first = world.look("/a", Lookup::GetData);
@@ -297,14 +309,14 @@ fn a_one_shot_watch_is_not_taken_back_while_another_is_under_way() {
     world.settle();
     world.server.change("/a", EventType::NODE_DATA_CHANGED);
     world.settle();
-    assert!(world.watchers[0].has_heard());
+    assert!(world.watchers[0].has_event());
     world.drop_watcher(0);
-    assert_eq!(removals(&world), [], "it has fired");
+    assert_eq!(removals(&world), [], "the watch has fired");
     assert_eq!(world.server.watches(), []);
 }
 
 #[test]
-fn a_one_shot_watch_whose_successor_finds_no_znode_is_taken_back_then() {
+fn a_one_shot_watch_is_removed_when_the_next_read_finds_no_znode() {
     let mut world = World::new(Version::Since39);
     let first = world.look("/a", Lookup::Exists);
     world.settle();
@@ -319,7 +331,7 @@ fn a_one_shot_watch_whose_successor_finds_no_znode_is_taken_back_then() {
 }
 
 #[test]
-fn a_one_shot_watch_beside_a_lasting_one_is_left_to_it() {
+fn a_persistent_watch_serves_a_one_shot_watcher_of_its_path() {
     for version in [Version::Before39, Version::Since39] {
         let mut world = World::new(version);
         world.server.change("/a", EventType::NODE_CREATED);
@@ -332,24 +344,24 @@ fn a_one_shot_watch_beside_a_lasting_one_is_left_to_it() {
         world.server.change("/a/b", EventType::NODE_CREATED);
         world.server.change("/a", EventType::NODE_DATA_CHANGED);
         world.settle();
-        let (lasting, child) = (&world.watchers[0], &world.watchers[1]);
-        assert!(child.has_heard() && lasting.has_heard() && lasting.has_heard(), "{version:?}");
+        let (persistent, child) = (&world.watchers[0], &world.watchers[1]);
+        assert!(child.has_event() && persistent.has_event() && persistent.has_event(), "{version:?}");
         world.drop_watcher(0);
         assert_eq!(removals(&world), [WatcherType::ANY]);
     }
 }
 
 #[test]
-fn a_one_shot_watch_beside_a_lasting_one_that_is_refused_is_asked_for_again() {
+fn a_one_shot_watch_is_requested_again_when_the_persistent_one_is_refused() {
     let mut world = World::new(Version::Since39);
     world.server.refuses_to_add = true;
     world.add("/a", WatchMode::PERSISTENT);
     let exists = world.look("/a", Lookup::Exists);
     world.settle();
     assert_eq!(world.watchers[0].fate(), Fate::None);
-    assert_eq!(world.watchers[exists].fate(), Fate::Watches(Kind::Exist));
+    assert_eq!(world.watchers[exists].fate(), Fate::Watches(WatchKind::Exist));
     world.server.change("/a", EventType::NODE_CREATED);
     world.settle();
-    assert!(world.watchers[exists].has_heard());
+    assert!(world.watchers[exists].has_event());
     assert_eq!(world.session.id(), SessionId(1));
 }

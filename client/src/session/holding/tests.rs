@@ -43,8 +43,8 @@ fn shake_hands(session: &mut Session, timeout: Duration, at: Instant) {
 fn a_claim_of_a_session_that_is_over_makes_no_check_due() {
     let start = now();
     let mut session = session(start);
-    let (_, stake) = session.claim(SessionId(6), "/a".to_owned(), start);
-    assert!(stake.is_gone(), "the server deleted it when its session ended");
+    let (_, claimed) = session.claim(SessionId(6), "/a".to_owned(), start);
+    assert!(claimed.is_gone(), "the server deleted it when its session ended");
     let due = session.poll_timeout().expect("it pings");
     assert!(due > start);
     session.handle_timeout(due).expect("the server was heard of");

@@ -1,0 +1,183 @@
+//! Options of a client, and connecting.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use tokio::runtime::Handle;
+use zoolet_protocol::{ConnectTarget, Dial};
+
+use crate::clock::{SuspensionClock, now};
+use crate::driver::{self, Shared};
+use crate::error::Error;
+use crate::hosts::Hosts;
+use crate::retry::RetryPolicy;
+use crate::session::{Options, Session};
+use crate::{Client, SessionOwner};
+
+/// The session timeout to ask for by default, as in Curator.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
+/// The connection timeout by default, as in Curator.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Options of a [`Client`], with Curator's defaults: [`Client::builder`].
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use zoolet_client::{Client, RetryPolicy};
+///
+/// # async fn example() -> Result<(), zoolet_client::Error> {
+/// let client = Client::builder()
+///     .session_timeout(Duration::from_secs(10))
+///     .retry_policy(RetryPolicy::one_time(Duration::from_millis(100)))
+///     .auth("digest", "user:password")
+///     .connect("one:2181,two:2181,three:2181/app")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct Builder {
+    options: Options,
+    retry: RetryPolicy,
+    credentials: Vec<(ByteString, Bytes)>,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        let options = Options {
+            timeout: SESSION_TIMEOUT,
+            read_only: false,
+            connection_timeout: CONNECTION_TIMEOUT,
+            attempt: CONNECTION_TIMEOUT,
+            proven_ahead: Duration::ZERO,
+            suspension: SuspensionClock::default(),
+        };
+        Self { options, retry: RetryPolicy::default(), credentials: Vec::new() }
+    }
+
+    /// The session timeout to ask for; a minute by default, as in Curator. The server may grant
+    /// less or more: [`Client::session_timeout`].
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = timeout;
+        self
+    }
+
+    /// How long to wait for the first connection, and how long each request waits for a connection
+    /// before it fails with [`Error::NotSent`]. Fifteen seconds by default, as in Curator.
+    pub fn connection_timeout(mut self, timeout: Duration) -> Self {
+        self.options.connection_timeout = timeout;
+        self
+    }
+
+    /// When to send a request again after a lost connection.
+    pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Adds an identity to the session from the beginning, and after every reconnect
+    /// (`addAuthInfo`). The scheme `digest` takes `user:password`. May be called several times.
+    pub fn auth(mut self, scheme: impl Into<ByteString>, credentials: impl Into<Bytes>) -> Self {
+        self.credentials.push((scheme.into(), credentials.into()));
+        self
+    }
+
+    /// Accepts a server that has lost its ensemble and serves reads only (`canBeReadOnly`), and
+    /// moves to one that serves writes as soon as there is one. The state is
+    /// [`ConnectionState::ReadOnly`](crate::ConnectionState::ReadOnly) meanwhile.
+    pub fn allow_read_only(mut self) -> Self {
+        self.options.read_only = true;
+        self
+    }
+
+    /// How much time is to be left until [`Client::session_valid_until`] at any moment while
+    /// something is held, for whoever must stop its work before a lock becomes `Suspect`. Zero by
+    /// default; more than a sixth of the session timeout counts as that.
+    ///
+    /// The client proves the session so early that this much is left when the reply comes, as long
+    /// as a round trip takes no more than a fortieth of the session timeout. After a long wait a
+    /// recipe's `acquire` returns the lock only when this much is left. It still costs one request
+    /// in a third of the session timeout, and one or two more after a lock was waited for.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zoolet_client::Error> {
+    /// # use std::time::Duration;
+    /// use zoolet_client::Client;
+    ///
+    /// let builder = Client::builder().session_timeout(Duration::from_secs(30));
+    /// let client = builder.proven_ahead(Duration::from_secs(5)).connect("127.0.0.1:2181").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn proven_ahead(mut self, left: Duration) -> Self {
+        self.options.proven_ahead = left;
+        self
+    }
+
+    /// Tells how long the machine was suspended so far, in all. Tokio's clock stands still during a
+    /// suspension while the servers go on, so that a lock that was held before may be another's
+    /// after. By default Linux is asked (`CLOCK_BOOTTIME` against `CLOCK_MONOTONIC`); other systems
+    /// do not tell.
+    pub fn suspended_time(
+        mut self,
+        suspended: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.options.suspension = SuspensionClock::new(suspended);
+        self
+    }
+
+    /// Connects, and waits until there is a session. Must be called within a tokio runtime, which
+    /// then drives the client.
+    ///
+    /// The target is a connection string (`"host:2181,host:2181/chroot"`, as `&str` or `String`),
+    /// parsed [`Hosts`], or the dialer of a server in this process.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::Hosts`] or [`Error::Path`] if the connection string is not valid.
+    /// - [`Error::Unreachable`] if no server accepted the client within the connection timeout,
+    ///   with the cause of the last failure. At once if no host name is known, or the server in
+    ///   this process has ended.
+    /// - [`Error::AuthFailed`] if the server refused the credentials.
+    pub async fn connect(self, target: impl Into<ConnectTarget>) -> Result<Client, Error> {
+        let dialer: Arc<dyn Dial> = match target.into() {
+            ConnectTarget::Servers(text) => Arc::new(text.parse::<Hosts>()?),
+            ConnectTarget::Dialer(dialer) => dialer,
+        };
+        let root = dialer.chroot().into();
+        let connection_timeout = self.options.connection_timeout;
+        // A server that does not answer must leave time for the others.
+        let servers = u32::try_from(dialer.servers().max(1)).unwrap_or(u32::MAX);
+        let attempt = self.options.timeout.min(connection_timeout) / 2 / servers;
+        let options = Options { attempt, ..self.options };
+        let shared = Shared::new(Session::new(options, now()), Handle::current());
+        shared.runtime.spawn(driver::drive(Arc::clone(&shared), dialer));
+        let session = Arc::new(SessionOwner(shared));
+        let client = Client { session, root, retry: self.retry };
+        client.first_connected(connection_timeout).await?;
+        for (scheme, credentials) in self.credentials {
+            match client.authenticate(scheme, credentials).await {
+                // The client sends them again when it has reconnected.
+                Ok(()) | Err(Error::ConnectionLoss { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(client)
+    }
+}
+
+impl fmt::Debug for Builder {
+    /// Without the credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("session_timeout", &self.options.timeout)
+            .field("connection_timeout", &self.options.connection_timeout)
+            .field("retry_policy", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
