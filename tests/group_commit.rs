@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zoolet::client::{Client, RetryPolicy};
-use zoolet::state_machine::{Core, Settings};
 use zoolet::protocol::{
     ConnectRequest, ConnectResponse, Dial, Encode, OpCode, RequestHeader, Transport, Xid,
     decode_all,
 };
+use zoolet::state_machine::{Core, Settings};
 use zoolet::storage::{
     DirectoryLock, Disk, DiskFile, LockError, LogReader, MemDisk, StorageConfig, write_snapshot,
 };

@@ -396,7 +396,7 @@ async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<
 
 /// Waits for `future`, and handles the timeouts of the session meanwhile. `None` if the client is
 /// closed.
-async fn during<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Option<T> {
+async fn while_keeping_time<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Option<T> {
     tokio::pin!(future);
     loop {
         if shared.inspect(Session::is_closed) {

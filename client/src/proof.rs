@@ -14,7 +14,7 @@ use std::time::Duration;
 #[cfg(feature = "planted-bugs")]
 use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
-    Check, ErrorCode, Expect, MultiOp, MultiResult, OpCode, Request, Response, SessionId, Write,
+    ErrorCode, Expect, MultiOp, MultiResult, OpCode, Request, Response, SessionId, Write,
 };
 
 use super::clock::{Instant, SuspensionClock};
@@ -408,8 +408,7 @@ impl SessionProof {
             if bytes > CHECK_BYTES_MAX && !ids.is_empty() {
                 break;
             }
-            let path = claimed.path.as_str().into();
-            ops.push(MultiOp::Check(Check { path, version: Expect::Any }));
+            ops.push(MultiOp::check(claimed.path.as_str(), Expect::Any));
             ids.push(*id);
         }
         self.last_checked = *ids.last()?;

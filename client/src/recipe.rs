@@ -67,8 +67,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zoolet_protocol::{
-    Acl, Check, CreateFlags, CreateKind, ErrorCode, Expect, MultiOp, MultiResult, Names, SessionId,
-    Stat, Zxid,
+    Acl, CreateMode, ErrorCode, Expect, MultiOp, MultiResult, Names, SessionId, Stat, Zxid,
 };
 
 pub use self::deletion::ZnodeIdentity;
@@ -403,8 +402,7 @@ impl Client {
         path: &str,
         session: Option<SessionId>,
     ) -> Result<(), Error> {
-        let check = MultiOp::Check(Check { path: path.into(), version: Expect::Any });
-        let mut checked = self.multi_without_results(vec![check]);
+        let mut checked = self.multi_without_results(vec![MultiOp::check(path, Expect::Any)]);
         if let Some(session) = session {
             checked = checked.in_session(session);
         }
@@ -436,13 +434,8 @@ impl Client {
             self.create_ancestors("/x", Parents::Containers, acl).await?;
         }
         let create = |path: &String| {
-            MultiOp::Create(zoolet_protocol::Create {
-                kind: CreateKind::Container,
-                path: path.as_str().into(),
-                data: Some(Bytes::new()),
-                acl: Some(acl.to_vec()),
-                flags: CreateFlags::CONTAINER,
-            })
+            let create = zoolet_protocol::Create::new(path.as_str(), CreateMode::Container);
+            MultiOp::from(create.acl(acl.to_vec()))
         };
         Ok(missing.iter().rev().map(create).collect())
     }

@@ -97,7 +97,6 @@ pub trait Dial: Send + Sync {
 /// let target = ConnectTarget::from("one:2181,two:2181/app");
 /// assert!(matches!(target, ConnectTarget::Servers(text) if text.ends_with("/app")));
 /// ```
-#[non_exhaustive]
 pub enum ConnectTarget {
     /// A connection string: `host[:port],..[/chroot]`.
     Servers(String),

@@ -295,7 +295,8 @@ impl DistributedAtomicLong {
         };
         // What was on its way in this session is carried out before this is answered, or never. In
         // another session it may still come.
-        let caught_up = self.client.in_session(session).catch_up(&self.path);
+        let session = self.client.in_session(session);
+        let caught_up = session.catch_up(&self.path);
         if caught_up.await.is_err() {
             return false;
         }

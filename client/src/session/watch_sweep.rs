@@ -238,7 +238,8 @@ impl World {
         for watcher in std::mem::take(&mut self.watchers) {
             let fate = watcher.fate();
             assert_ne!(fate, Fate::Unanswered, "seed {seed}: not answered");
-            let is_persistent = matches!(watcher.kind, WatchKind::Persistent | WatchKind::Recursive);
+            let is_persistent =
+                matches!(watcher.kind, WatchKind::Persistent | WatchKind::Recursive);
             let mut has_event = false;
             while watcher.has_event() {
                 has_event = true;
@@ -251,7 +252,11 @@ impl World {
             };
             if let Some(kind) = watches {
                 self.change_for(watcher.path, kind);
-                assert!(watcher.has_event(), "seed {seed}: {kind:?} of {} gets no event", watcher.path);
+                assert!(
+                    watcher.has_event(),
+                    "seed {seed}: {kind:?} of {} gets no event",
+                    watcher.path
+                );
             }
             self.watchers.push(watcher);
         }
@@ -345,7 +350,10 @@ fn a_persistent_watch_serves_a_one_shot_watcher_of_its_path() {
         world.server.change("/a", EventType::NODE_DATA_CHANGED);
         world.settle();
         let (persistent, child) = (&world.watchers[0], &world.watchers[1]);
-        assert!(child.has_event() && persistent.has_event() && persistent.has_event(), "{version:?}");
+        assert!(
+            child.has_event() && persistent.has_event() && persistent.has_event(),
+            "{version:?}"
+        );
         world.drop_watcher(0);
         assert_eq!(removals(&world), [WatcherType::ANY]);
     }
