@@ -14,9 +14,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use zoolet_client::Client;
 use zoolet_core::ConnectionId;
 use zoolet_protocol::SessionId;
-use zoolet_recipes::client::{self, Client};
 use zoolet_server::hooks::ConnectionInfo;
 use zoolet_server::storage::SimDisk;
 use zoolet_server::{Config, Server, StartError, WallTime};
@@ -107,8 +107,8 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// [`client::Error::Unreachable`] if a fault or a stop keeps the client away for fifteen seconds.
-    pub async fn connect(&self) -> Result<Client, client::Error> {
+    /// [`zoolet_client::Error::Unreachable`] if a fault or a stop keeps the client away for fifteen seconds.
+    pub async fn connect(&self) -> Result<Client, zoolet_client::Error> {
         Client::connect(self.dialer()).await
     }
 

@@ -14,7 +14,7 @@ use zoolet_server::Dialer;
 /// use this dialer close.
 ///
 /// ```
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 /// use zoolet_testkit::TestServer;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
