@@ -26,7 +26,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 /// Programs that use Apache ZooKeeper work with it unchanged. It is a single node and needs no Java.
 /// It keeps its data in memory, or in ZooKeeper's own files if it is given a directory.
 #[derive(Debug, Parser)]
-#[command(version, after_help = AFTER_HELP)]
+#[command(name = "zoolet", version, after_help = AFTER_HELP)]
 struct Zoolet {
     #[command(subcommand)]
     command: Command,

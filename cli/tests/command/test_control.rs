@@ -60,7 +60,7 @@ async fn faults_are_set_hit_and_are_lifted() {
         "error": "QuotaExceeded",
     });
     let (status, set) = ask(control, "POST /faults", wish.clone()).await;
-    assert_eq!((status, &set["wish"], &set["hits"]), (200, &wish, &json!(0)));
+    assert_eq!((status, &set["request"], &set["hits"]), (200, &wish, &json!(0)));
     let error = within_limit(async { client.create("/a/b").await }).await.unwrap_err();
     assert!(error.is(zoolet::protocol::ErrorCode::QUOTA_EXCEEDED), "{error}");
 
