@@ -1,4 +1,4 @@
-//! Access control lists: who may do what to a znode.
+//! Access control lists: the permissions that identities have on a znode.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -11,7 +11,7 @@ use sha1::{Digest, Sha1};
 use crate::id::integer_newtype;
 use crate::record;
 
-/// A set of permissions. Unknown bits are kept, as ZooKeeper keeps them.
+/// A set of permissions. As in ZooKeeper, unknown bits are kept.
 ///
 /// ```
 /// use zoolet_protocol::Permissions;
@@ -24,17 +24,17 @@ use crate::record;
 pub struct Permissions(pub i32);
 
 impl Permissions {
-    /// Data, Stat, children.
+    /// To read the data and to list the children.
     pub const READ: Self = Self(1);
-    /// Setting data.
+    /// To set the data.
     pub const WRITE: Self = Self(2);
-    /// Creating a child.
+    /// To create a child.
     pub const CREATE: Self = Self(4);
-    /// Deleting a child.
+    /// To delete a child.
     pub const DELETE: Self = Self(8);
-    /// Setting the access control list.
+    /// To set the access control list.
     pub const ADMIN: Self = Self(16);
-    /// All of the above.
+    /// All five permissions.
     pub const ALL: Self = Self(31);
 
     /// Whether the two sets share a permission.
@@ -53,7 +53,7 @@ impl BitOr for Permissions {
 }
 
 impl fmt::Display for Permissions {
-    /// In `zkCli`'s letters and order.
+    /// The letters of `zkCli`, in its order.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letters = [
             (Self::CREATE, "c"),
@@ -78,10 +78,10 @@ impl fmt::Debug for Permissions {
 integer_newtype!(Permissions(i32));
 
 record! {
-    /// An identity: a scheme and what it means there.
+    /// An identity: a scheme, and an id in that scheme.
     ///
-    /// Either part may be null on the wire; ZooKeeper refuses such an entry with
-    /// [`ErrorCode::INVALID_ACL`](crate::ErrorCode::INVALID_ACL), so it must be able to arrive.
+    /// Either part may be null on the wire. ZooKeeper decodes such an identity and refuses it with
+    /// [`ErrorCode::INVALID_ACL`](crate::ErrorCode::INVALID_ACL).
     ///
     /// ```
     /// use zoolet_protocol::Id;
@@ -90,20 +90,20 @@ record! {
     /// ```
     #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct Id {
-        /// `world`, `digest`, `ip`, `auth`, `sasl`, `x509`, or a scheme of someone's own.
+        /// `world`, `digest`, `ip`, `auth`, `sasl`, `x509`, or the scheme of another provider.
         pub scheme: Option<ByteString>,
-        /// Who, in the terms of the scheme.
+        /// The id, in the format of the scheme.
         pub id: Option<ByteString>,
     }
 }
 
 impl Id {
-    /// An identity with both parts.
+    /// An identity of which neither part is null.
     pub fn new(scheme: impl Into<ByteString>, id: impl Into<ByteString>) -> Self {
         Self { scheme: Some(scheme.into()), id: Some(id.into()) }
     }
 
-    /// Whether this is exactly `scheme:id`.
+    /// Whether this is the identity `scheme:id`.
     #[must_use]
     pub fn is(&self, scheme: &str, id: &str) -> bool {
         self.scheme.as_deref() == Some(scheme) && self.id.as_deref() == Some(id)
@@ -127,9 +127,9 @@ record! {
     /// ```
     #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct Acl {
-        /// What is permitted.
+        /// The permissions.
         pub permissions: Permissions,
-        /// To whom.
+        /// The identity that has them.
         pub id: Id,
     }
 }
@@ -152,7 +152,7 @@ impl Acl {
         Self { permissions, id }
     }
 
-    /// All permissions to everyone: `world:anyone:cdrwa`, `ZooDefs.Ids.OPEN_ACL_UNSAFE`.
+    /// All permissions for everyone: `world:anyone:cdrwa`, the entry of `ZooDefs.Ids.OPEN_ACL_UNSAFE`.
     #[must_use]
     pub fn open() -> Self {
         Self::new(Permissions::ALL, Id::new("world", "anyone"))

@@ -1,4 +1,5 @@
-//! Operation codes and error codes, as newtypes: a code that is not known is kept and printed.
+//! Operation codes and error codes. They are newtypes over integers, so that unknown codes are kept and can be
+//! printed.
 
 use std::fmt;
 
@@ -19,7 +20,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The code with that name, as [`Self::name`] gives it, or `None` if no known one has it.
+            /// The code with this name, as [`Self::name`] returns it, or `None` if no code has it.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
@@ -52,7 +53,7 @@ macro_rules! codes {
 }
 pub(crate) use codes;
 
-/// The kind of a request: `ZooDefs.OpCode`.
+/// The operation of a request: `ZooDefs.OpCode`.
 ///
 /// ```
 /// use zoolet_protocol::OpCode;
@@ -65,75 +66,75 @@ pub(crate) use codes;
 pub struct OpCode(pub i32);
 
 codes! { OpCode {
-    /// Never sent by a client.
+    /// No client sends it.
     NOTIFICATION = 0, "notification";
-    /// Creates a znode; the reply holds its path.
+    /// Creates a znode and returns its path.
     CREATE = 1, "create";
     /// Deletes a znode without children.
     DELETE = 2, "delete";
-    /// Asks for a znode's Stat, if it exists.
+    /// Returns the Stat of a znode if it exists.
     EXISTS = 3, "exists";
-    /// Asks for a znode's data.
+    /// Returns the data of a znode.
     GET_DATA = 4, "getData";
-    /// Replaces a znode's data.
+    /// Sets the data of a znode.
     SET_DATA = 5, "setData";
-    /// Asks for a znode's access control list.
+    /// Returns the access control list of a znode.
     GET_ACL = 6, "getACL";
-    /// Replaces a znode's access control list.
+    /// Sets the access control list of a znode.
     SET_ACL = 7, "setACL";
-    /// Asks for the names of a znode's children.
+    /// Returns the names of a znode's children.
     GET_CHILDREN = 8, "getChildren";
-    /// Waits until all earlier changes are visible here.
+    /// Waits until the server has applied all earlier writes.
     SYNC = 9, "sync";
-    /// Keeps a session alive.
+    /// Keeps the session alive.
     PING = 11, "ping";
-    /// As [`OpCode::GET_CHILDREN`], with the parent's Stat.
+    /// Like [`OpCode::GET_CHILDREN`], and returns the parent's Stat too.
     GET_CHILDREN2 = 12, "getChildren2";
-    /// Compares a version; within a multi only.
+    /// Compares the version of a znode. Only within a multi.
     CHECK = 13, "check";
-    /// Several writes, all or none.
+    /// Does several writes, all or none.
     MULTI = 14, "multi";
-    /// As [`OpCode::CREATE`], with the Stat.
+    /// Like [`OpCode::CREATE`], and returns the Stat too.
     CREATE2 = 15, "create2";
-    /// Changes an ensemble's members.
+    /// Changes the members of an ensemble.
     RECONFIG = 16, "reconfig";
-    /// Asks whether a watch is registered.
+    /// Tells whether the connection has a watch.
     CHECK_WATCHES = 17, "checkWatches";
-    /// Takes watches back.
+    /// Removes watches.
     REMOVE_WATCHES = 18, "removeWatches";
     /// Creates a container.
     CREATE_CONTAINER = 19, "createContainer";
-    /// Deletes an empty container or TTL znode; sent by the server's own sweeper.
+    /// Deletes an empty container or TTL znode, on behalf of the server's sweeper.
     DELETE_CONTAINER = 20, "deleteContainer";
     /// Creates a znode with a time to live.
     CREATE_TTL = 21, "createTTL";
-    /// Several reads in one request.
+    /// Does several reads.
     MULTI_READ = 22, "multiRead";
-    /// Adds an identity to a connection.
+    /// Adds an identity to the connection.
     AUTH = 100, "auth";
-    /// Registers a reconnecting client's watches again.
+    /// Sets the watches of a client that has reconnected.
     SET_WATCHES = 101, "setWatches";
-    /// One round of a SASL exchange.
+    /// Does one round of a SASL exchange.
     SASL = 102, "sasl";
-    /// Asks for the session's ephemerals below a path.
+    /// Returns the session's ephemerals below a path.
     GET_EPHEMERALS = 103, "getEphemerals";
-    /// Asks for the number of a znode's descendants.
+    /// Returns the number of a znode's descendants.
     GET_ALL_CHILDREN_NUMBER = 104, "getAllChildrenNumber";
-    /// As [`OpCode::SET_WATCHES`], with persistent watches.
+    /// Like [`OpCode::SET_WATCHES`], with persistent watches too.
     SET_WATCHES2 = 105, "setWatches2";
-    /// Registers a persistent watch.
+    /// Sets a persistent watch.
     ADD_WATCH = 106, "addWatch";
-    /// Asks for a connection's identities.
+    /// Returns the identities of the connection.
     WHO_AM_I = 107, "whoAmI";
-    /// In logs: a session's begin.
+    /// Creates a session. Only in logs.
     CREATE_SESSION = -10, "createSession";
-    /// Ends a session.
+    /// Closes the session.
     CLOSE_SESSION = -11, "closeSession";
-    /// In logs and multi results: a refusal; ends the list of a multi.
+    /// A refused write, in logs and in the results of a multi. Also the end of a multi.
     ERROR = -1, "error";
 } }
 
-/// What became of a request: `KeeperException.Code`.
+/// The error of a request: `KeeperException.Code`.
 ///
 /// ```
 /// use zoolet_protocol::ErrorCode;
@@ -145,68 +146,68 @@ codes! { OpCode {
 pub struct ErrorCode(pub i32);
 
 codes! { ErrorCode {
-    /// It was done.
+    /// No error.
     OK = 0, "Ok";
-    /// In a multi: the operations after the one that was refused.
+    /// In a multi: an operation after the refused one.
     RUNTIME_INCONSISTENCY = -2, "RuntimeInconsistency";
-    /// Client side: the connection went away.
+    /// On the client's side: the connection was lost.
     CONNECTION_LOSS = -4, "ConnectionLoss";
-    /// The request could not be understood.
+    /// The server could not decode the request.
     MARSHALLING_ERROR = -5, "MarshallingError";
-    /// The operation is unknown or switched off.
+    /// The operation is unknown or disabled.
     UNIMPLEMENTED = -6, "Unimplemented";
-    /// Client side: no answer in time.
+    /// On the client's side: no reply in time.
     OPERATION_TIMEOUT = -7, "OperationTimeout";
-    /// A path, flag or time to live that is not legal.
+    /// A path, flag or time to live is invalid.
     BAD_ARGUMENTS = -8, "BadArguments";
-    /// The session is not known.
+    /// The session is unknown.
     UNKNOWN_SESSION = -12, "UnknownSession";
-    /// Ensembles only.
+    /// Only in ensembles.
     NEW_CONFIG_NO_QUORUM = -13, "NewConfigNoQuorum";
-    /// Ensembles only.
+    /// Only in ensembles.
     RECONFIG_IN_PROGRESS = -14, "ReconfigInProgress";
     /// The znode, or for a create its parent, does not exist.
     NO_NODE = -101, "NoNode";
-    /// No permission.
+    /// The access control list does not permit it.
     NO_AUTH = -102, "NoAuth";
     /// The version is not the expected one.
     BAD_VERSION = -103, "BadVersion";
-    /// The parent is an ephemeral.
+    /// The parent is an ephemeral, which can have no children.
     NO_CHILDREN_FOR_EPHEMERALS = -108, "NoChildrenForEphemerals";
-    /// The znode exists.
+    /// The znode exists already.
     NODE_EXISTS = -110, "NodeExists";
     /// The znode has children.
     NOT_EMPTY = -111, "NotEmpty";
-    /// The session is over.
+    /// The session has expired or was closed.
     SESSION_EXPIRED = -112, "SessionExpired";
-    /// Client side: a callback of the wrong type.
+    /// On the client's side: a callback has the wrong type.
     INVALID_CALLBACK = -113, "InvalidCallback";
-    /// The access control list is empty or names an identity that cannot be.
+    /// The access control list is empty or contains an invalid identity.
     INVALID_ACL = -114, "InvalidACL";
     /// The credentials were refused.
     AUTH_FAILED = -115, "AuthFailed";
-    /// The session is served by another server.
+    /// Another server serves the session.
     SESSION_MOVED = -118, "SessionMoved";
-    /// A write was sent to a read-only server.
+    /// The server is read-only and refuses writes.
     NOT_READ_ONLY = -119, "NotReadOnly";
-    /// Local sessions only.
+    /// Only in ensembles with local sessions.
     EPHEMERAL_ON_LOCAL_SESSION = -120, "EphemeralOnLocalSession";
-    /// No such watch.
+    /// There is no such watch.
     NO_WATCHER = -121, "NoWatcher";
-    /// Client side: the request took too long.
+    /// On the client's side: the request took too long.
     REQUEST_TIMEOUT = -122, "RequestTimeout";
-    /// Reconfiguration is switched off.
+    /// Reconfiguration is disabled.
     RECONFIG_DISABLED = -123, "ReconfigDisabled";
-    /// The session must authenticate before anything else.
+    /// The client must authenticate before its first request.
     SESSION_CLOSED_REQUIRE_SASL_AUTH = -124, "SessionClosedRequireSaslAuth";
-    /// A hard quota would be exceeded.
+    /// The request would exceed a hard quota.
     QUOTA_EXCEEDED = -125, "QuotaExceeded";
-    /// The request waited too long and was not carried out.
+    /// The server dropped the request because it had waited too long.
     THROTTLED_OP = -127, "ThrottledOp";
 } }
 
 impl ErrorCode {
-    /// Whether the request was carried out.
+    /// Whether this is [`ErrorCode::OK`].
     #[must_use]
     pub fn is_ok(self) -> bool {
         self == Self::OK

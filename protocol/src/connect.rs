@@ -1,4 +1,4 @@
-//! The handshake: the first frame in each direction, without a header.
+//! The handshake: the first frame in each direction, which has no header.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use bytes::{Bytes, BytesMut};
 use crate::id::{SessionId, Zxid};
 use crate::jute::{Decode, Encode, Parsed, within};
 
-/// The length of a session password.
+/// The bytes of a session password.
 pub const PASSWORD_BYTES: usize = 16;
 
-/// What proves that a session is one's own.
+/// The password of a session. A client that reconnects proves with it that the session is its own.
 ///
-/// `Debug` does not show it.
+/// `Debug` does not show the bytes.
 ///
 /// ```
 /// use zoolet_protocol::Password;
@@ -31,7 +31,7 @@ impl Password {
         Self(Some(bytes.into()))
     }
 
-    /// What answers an attempt to take up a session that is not there.
+    /// A password of zeros: the reply to a client whose session has expired.
     #[must_use]
     pub fn zero() -> Self {
         Self(Some(Bytes::from_static(&[0; PASSWORD_BYTES])))
@@ -39,8 +39,9 @@ impl Password {
 
     /// The password that ZooKeeper gives to a session.
     ///
-    /// It is a function of the id alone, so that it outlives restarts and needs no store:
-    /// `java.util.Random`, seeded with the id and a constant (`ZooKeeperServer.generatePasswd`).
+    /// It is derived from the id alone, so it needs no storage and is the same after a restart:
+    /// `java.util.Random`, seeded with the id and a public constant (`ZooKeeperServer.generatePasswd`). It
+    /// does not protect a session from a client that knows the session's id.
     #[must_use]
     pub fn of(session: SessionId) -> Self {
         const SUPER_SECRET: i64 = 0xB341_5C00;
@@ -87,7 +88,7 @@ impl Encode for Password {
     }
 }
 
-/// What a client sends first.
+/// The first frame that a client sends.
 ///
 /// ```
 /// use zoolet_protocol::{ConnectRequest, Encode, decode_all};
@@ -101,16 +102,16 @@ impl Encode for Password {
 pub struct ConnectRequest {
     /// Always 0.
     pub protocol_version: i32,
-    /// The last zxid that the client saw; a server that is behind it must not serve the client.
+    /// The last zxid that the client received. A server that is behind it must not serve the client.
     pub last_zxid_seen: Zxid,
-    /// The session timeout that the client wishes, in milliseconds.
+    /// The requested session timeout in milliseconds.
     pub timeout_ms: i32,
-    /// The session to take up, or [`SessionId::NONE`] for a new one.
+    /// The session to reattach to, or [`SessionId::NONE`] for a new one.
     pub session: SessionId,
     /// The password of that session.
     pub password: Password,
-    /// Whether a read-only server will do; `None` from clients older than 3.4, which do not send
-    /// the byte and do not take one in the answer.
+    /// Whether the client accepts a read-only server. `None` from clients before 3.4, which do not send
+    /// the byte and do not accept one in the reply.
     pub read_only: Option<bool>,
 }
 
@@ -129,7 +130,7 @@ impl ConnectRequest {
     }
 }
 
-/// What a server answers first.
+/// The first frame that a server sends.
 ///
 /// ```
 /// use zoolet_protocol::ConnectResponse;
@@ -140,18 +141,18 @@ impl ConnectRequest {
 pub struct ConnectResponse {
     /// Always 0.
     pub protocol_version: i32,
-    /// The session timeout that holds, in milliseconds; 0 if the session is over.
+    /// The negotiated session timeout in milliseconds; 0 if the session has expired.
     pub timeout_ms: i32,
     /// The session.
     pub session: SessionId,
     /// Its password.
     pub password: Password,
-    /// Whether the server is read-only; `None` to clients that did not send the byte.
+    /// Whether the server is read-only. `None` for clients that did not send the byte.
     pub read_only: Option<bool>,
 }
 
 impl ConnectResponse {
-    /// The answer to a client whose session is over or whose password is wrong.
+    /// The reply to a client whose session has expired or whose password is wrong.
     #[must_use]
     pub fn refused(read_only: Option<bool>) -> Self {
         Self {
@@ -163,14 +164,14 @@ impl ConnectResponse {
         }
     }
 
-    /// Whether the session that was asked for is over.
+    /// Whether the server refused to reattach the session.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.timeout_ms <= 0
     }
 }
 
-/// The byte that is there or not.
+/// Decodes a byte that may be missing.
 fn optional_flag<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Option<bool>> {
     if input.is_empty() {
         return Ok((input, None));

@@ -1,10 +1,10 @@
-//! Frames: a length of four bytes, then the payload, in both directions.
+//! Frames: in both directions, each message is sent as its length in four bytes and its payload.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::limits::FRAME_BYTES_MAX_DEFAULT;
 
-/// Cuts a stream of bytes into frames, and checks each length before anything is allocated for it.
+/// Cuts a stream of bytes into frames. It checks each length before it allocates memory for the frame.
 ///
 /// ```
 /// use bytes::{Bytes, BytesMut};
@@ -31,18 +31,19 @@ impl Default for FrameCodec {
 }
 
 impl FrameCodec {
-    /// A codec that takes frames of at most `frame_bytes_max` bytes: `jute.maxbuffer`.
+    /// A codec that accepts payloads of at most `frame_bytes_max` bytes: `jute.maxbuffer`.
     #[must_use]
     pub fn new(frame_bytes_max: usize) -> Self {
         Self { frame_bytes_max }
     }
 
-    /// Takes the next frame off the front of `stream`, or `None` if it is not all there yet.
+    /// Takes the next frame off the front of `stream` and returns its payload. `None` if the frame is not
+    /// complete yet.
     ///
     /// # Errors
     ///
-    /// [`FrameError`] if the length is negative or above the limit. ZooKeeper closes such a
-    /// connection without an answer.
+    /// [`FrameError`] if the length is negative or greater than the limit. ZooKeeper closes such a
+    /// connection without a reply.
     pub fn next_frame(&self, stream: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
         let Some((length, _)) = stream.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
@@ -55,16 +56,16 @@ impl FrameCodec {
         Ok(Some(stream.split_to(length).freeze()))
     }
 
-    /// Looks whether a payload would be taken, as one that need not be cut out of a stream.
+    /// Checks the length of a payload that does not come from a stream.
     ///
     /// # Errors
     ///
-    /// [`FrameError`] if it is above the limit.
+    /// [`FrameError`] if it is longer than the limit.
     pub fn check_frame(&self, payload: &Bytes) -> Result<(), FrameError> {
         self.check(i32::try_from(payload.len()).unwrap_or(i32::MAX)).map(drop)
     }
 
-    /// The length of a frame, if it is legal.
+    /// The length of a frame, if it is within the limit.
     fn check(&self, length: i32) -> Result<usize, FrameError> {
         match usize::try_from(length) {
             Ok(bytes) if bytes <= self.frame_bytes_max => Ok(bytes),
@@ -72,7 +73,7 @@ impl FrameCodec {
         }
     }
 
-    /// Appends a payload with its length.
+    /// Appends a payload after its length.
     pub fn put(payload: &Bytes, stream: &mut BytesMut) {
         stream.reserve(LENGTH_BYTES + payload.len());
         crate::jute::put_count(payload.len(), stream);
@@ -80,7 +81,7 @@ impl FrameCodec {
     }
 }
 
-/// A frame length that is not taken.
+/// The length of a frame is outside the limits.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -90,14 +91,16 @@ impl FrameCodec {
 /// let error = FrameCodec::new(1_000).next_frame(&mut stream).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "a frame of 2130706432 bytes is outside 0..=1000; jute.maxbuffer sets the limit",
+///     "a frame has 2130706432 bytes, the limit is 1000: raise jute.maxbuffer, or send less data",
 /// );
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a frame of {length} bytes is outside 0..={limit}; jute.maxbuffer sets the limit")]
+#[error(
+    "a frame has {length} bytes, the limit is {limit}: raise jute.maxbuffer, or send less data"
+)]
 pub struct FrameError {
-    /// What the peer claimed.
+    /// The length that the peer sent. It may be negative.
     pub length: i32,
-    /// The most that is taken.
+    /// The greatest length that is accepted.
     pub limit: usize,
 }

@@ -1,4 +1,4 @@
-//! The integers that mean something: transaction, session and request ids, and versions.
+//! The ids of transactions, sessions and requests, and expected versions.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::jute::{Decode, Encode, Parsed};
 
-/// A transaction id: the position of a change in the order of all changes.
+/// A transaction id, ZooKeeper's zxid: the position of a write in the order of all writes.
 ///
-/// ZooKeeper's zxid. A standalone server counts from 0 by 1; a write that is refused takes one too.
+/// A standalone server starts at 0 and adds 1 for each write. A refused write takes a zxid too.
 ///
 /// ```
 /// use zoolet_protocol::Zxid;
@@ -20,20 +20,19 @@ use crate::jute::{Decode, Encode, Parsed};
 pub struct Zxid(pub i64);
 
 impl Zxid {
-    /// The zxid of a server that has seen no change; of replies that depend on none.
+    /// The zxid of a new server, and of replies that depend on no write.
     pub const ZERO: Self = Self(0);
-    /// What stands in the header of replies to unknown operations, and of events that report the
-    /// past (`setWatches`).
+    /// The zxid in the header of replies to unknown operations, and of events that `setWatches` reports.
     pub const NONE: Self = Self(-1);
 
-    /// The zxid of the change after this one.
+    /// The zxid of the next write.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 }
 
-/// A session's id, chosen by the server and never 0 for a session that exists.
+/// The id of a session. The server chooses it; it is never 0.
 ///
 /// ```
 /// use zoolet_protocol::SessionId;
@@ -45,19 +44,19 @@ impl Zxid {
 pub struct SessionId(pub i64);
 
 impl SessionId {
-    /// No session: what a client sends to get a new one.
+    /// No session. A client sends it to get a new session.
     pub const NONE: Self = Self(0);
 
-    /// Whether this stands for no session.
+    /// Whether this is [`SessionId::NONE`].
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
 }
 
-/// A request's id within its connection, by which a reply finds its request.
+/// The id of a request within its connection. The reply carries the same xid.
 ///
-/// Ordinary ones are positive; replies come in the order of the requests.
+/// A client counts its requests with positive xids. Replies come in the order of the requests.
 ///
 /// ```
 /// use zoolet_protocol::Xid;
@@ -68,17 +67,17 @@ impl SessionId {
 pub struct Xid(pub i32);
 
 impl Xid {
-    /// Marks a watch event.
+    /// The xid of every event.
     pub const EVENT: Self = Self(-1);
-    /// Marks a ping and its reply.
+    /// The xid of every ping and its reply.
     pub const PING: Self = Self(-2);
-    /// Marks an `auth` packet and its reply.
+    /// The xid of every `auth` packet and its reply.
     pub const AUTH: Self = Self(-4);
-    /// Marks `setWatches` and its reply.
+    /// The xid of every `setWatches` and its reply.
     pub const SET_WATCHES: Self = Self(-8);
 }
 
-/// The version that a conditional change expects.
+/// The version that a conditional write expects.
 ///
 /// ```
 /// use zoolet_protocol::Expect;
@@ -89,15 +88,14 @@ impl Xid {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Expect {
-    /// Whatever it is: -1 on the wire.
+    /// Any version: -1 on the wire.
     Any,
-    /// This version and no other. On the wire -1 would mean [`Expect::Any`], and no znode is ever
-    /// at that version.
+    /// This version. -1 would mean [`Expect::Any`] on the wire; no znode ever has that version.
     Exactly(i32),
 }
 
 impl Expect {
-    /// Whether a znode at `version` may be changed.
+    /// Whether a znode with `version` may be changed.
     #[must_use]
     pub fn admits(self, version: i32) -> bool {
         match self {
@@ -171,7 +169,7 @@ impl fmt::Debug for Xid {
     }
 }
 
-/// Gives a newtype over an integer the wire form of that integer.
+/// Encodes and decodes a newtype over an integer like that integer.
 macro_rules! integer_newtype {
     ($($name:ident($integer:ty)),+ $(,)?) => { $(
         impl $crate::Decode for $name {

@@ -9,13 +9,14 @@ use std::fmt;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
 use nom::bytes::complete::take;
+use nom::error::{ErrorKind, ParseError};
 use nom::number::complete::{be_i32, be_i64, be_u8};
-use nom::{Err as NomError, IResult};
+use nom::{Err as NomError, Parser};
 
-/// What [`Decode::decode`] returns: the rest of the input, and the value.
+/// The result of decoding one value from the front of an input: the rest of the input, and the value.
 pub type Parsed<'a, T> = Result<(&'a [u8], T), DecodeError>;
 
-/// A value that can be read from a frame.
+/// A value that can be decoded from a frame.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -27,38 +28,41 @@ pub type Parsed<'a, T> = Result<(&'a [u8], T), DecodeError>;
 /// assert!(decode_all::<i32>(&Bytes::from_static(&[0, 0])).is_err());
 /// ```
 pub trait Decode: Sized {
-    /// The fewest bytes a value takes, by which the claimed count of a vector is checked.
+    /// The fewest bytes that a value has on the wire. The count of a vector is checked with it.
     const MIN_BYTES: usize;
 
-    /// Reads one value from the front of `input`, which must be a part of `frame`.
+    /// Decodes one value from the front of `input`, which must be a part of `frame`. Strings and buffers
+    /// share the memory of `frame`.
     ///
-    /// Strings and buffers share the memory of `frame`.
+    /// # Errors
+    ///
+    /// [`DecodeError`] names the record and what is wrong with its bytes.
     fn decode<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self>;
 }
 
-/// A value that can be written to a frame.
+/// A value that can be encoded into a frame.
 pub trait Encode {
-    /// Appends the value.
+    /// Appends the value to `out`.
     fn encode(&self, out: &mut BytesMut);
 
-    /// How many bytes [`Encode::encode`] appends.
+    /// The number of bytes that [`Encode::encode`] appends.
     fn encoded_len(&self) -> usize;
 }
 
-/// Reads one value from the front of a frame; bytes after it are ignored, as ZooKeeper does.
+/// Decodes one value from the front of a frame. As in ZooKeeper, bytes after it are ignored.
 ///
 /// # Errors
 ///
-/// [`DecodeError`] names the record and what was wrong with it.
+/// [`DecodeError`] names the record and what is wrong with its bytes.
 pub fn decode_all<T: Decode>(frame: &Bytes) -> Result<T, DecodeError> {
-    finish(T::decode(frame, frame))
+    T::decode(frame, frame).map(|(_, value)| value)
 }
 
-/// Reads one value from the front of `bytes`, and leaves what comes after it.
+/// Decodes one value from the front of `bytes` and removes its bytes.
 ///
 /// # Errors
 ///
-/// As [`decode_all`]; `bytes` is as it was then.
+/// As [`decode_all`]. Then `bytes` is unchanged.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -70,42 +74,36 @@ pub fn decode_all<T: Decode>(frame: &Bytes) -> Result<T, DecodeError> {
 /// assert!(decode_front::<bool>(&mut bytes).is_err());
 /// ```
 pub fn decode_front<T: Decode>(bytes: &mut Bytes) -> Result<T, DecodeError> {
-    let (left, value) = match T::decode(bytes, bytes) {
-        Ok((rest, value)) => (rest.len(), value),
-        Err(error) => return Err(error),
-    };
+    let (left, value) = T::decode(bytes, bytes).map(|(rest, value)| (rest.len(), value))?;
     bytes.advance(bytes.len() - left);
     Ok(value)
 }
 
-pub(crate) fn finish<T>(parsed: Parsed<'_, T>) -> Result<T, DecodeError> {
-    parsed.map(|(_rest, value)| value)
-}
-
-/// The result of one of nom's parsers, all of which only fail when the input is too short.
-fn from_nom<T>(parsed: IResult<&[u8], T>) -> Parsed<'_, T> {
-    parsed.map_err(|error| match error {
-        NomError::Error(error) | NomError::Failure(error) => {
-            DecodeError { record: "", fault: DecodeFault::Truncated { left: error.input.len() } }
-        }
-        NomError::Incomplete(_) => unreachable!("only complete parsers are used"),
+/// Runs a parser of nom's.
+fn run<'a, T>(
+    mut parser: impl Parser<&'a [u8], Output = T, Error = DecodeError>,
+    input: &'a [u8],
+) -> Parsed<'a, T> {
+    parser.parse(input).map_err(|error| match error {
+        NomError::Error(error) | NomError::Failure(error) => error,
+        NomError::Incomplete(_) => unreachable!("only parsers of complete input are used"),
     })
 }
 
-/// Bytes that are not the record they should be.
+/// Why bytes are not the encoding of a record.
 ///
 /// ```
 /// use bytes::Bytes;
 /// use zoolet_protocol::{Stat, decode_all};
 ///
 /// let error = decode_all::<Stat>(&Bytes::from_static(&[0; 10])).unwrap_err();
-/// assert_eq!(error.to_string(), "Stat: the bytes end inside a field, 2 left of it");
+/// assert_eq!(error.to_string(), "Stat: the bytes end within a field (2 left)");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeError {
-    /// The outermost record that was being read; empty for a bare value.
+    /// The outermost record that was being decoded. Empty for a value that is no record.
     pub record: &'static str,
-    /// What was wrong.
+    /// What is wrong.
     pub fault: DecodeFault,
 }
 
@@ -113,27 +111,27 @@ pub struct DecodeError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeFault {
-    /// The input ends before the field does.
+    /// The input ends within a field.
     Truncated {
-        /// The bytes that were there.
+        /// The bytes that are left for the field.
         left: usize,
     },
-    /// A length below -1, which means null.
+    /// A length is less than -1, the length of null.
     NegativeLength(i32),
-    /// A length or count greater than the bytes that follow can hold.
+    /// A length or count is greater than the bytes after it can hold.
     LengthBeyondInput {
-        /// What was claimed.
+        /// The length or count.
         claimed: i32,
-        /// The bytes that were there.
+        /// The bytes that are left.
         left: usize,
     },
-    /// Null where ZooKeeper does not take it.
+    /// A value is null where ZooKeeper does not accept null.
     Null,
-    /// A code that does not exist.
+    /// An operation code is unknown.
     UnknownCode(i32),
-    /// A read among the operations of a multi, or a write among those of a multiRead.
+    /// A multi contains a read, or a multiRead contains a write beside reads.
     MixedMulti,
-    /// A multiRead of nothing but writes, to which ZooKeeper answers an error *with* a body.
+    /// A multiRead contains writes only. ZooKeeper replies to it with an error *and* a body.
     WriteInMultiRead,
 }
 
@@ -144,33 +142,43 @@ impl fmt::Display for DecodeError {
         }
         match self.fault {
             DecodeFault::Truncated { left } => {
-                write!(f, "the bytes end inside a field, {left} left of it")
+                write!(f, "the bytes end within a field ({left} left)")
             }
-            DecodeFault::NegativeLength(length) => write!(f, "a length of {length}"),
+            DecodeFault::NegativeLength(length) => write!(f, "the length {length} is negative"),
             DecodeFault::LengthBeyondInput { claimed, left } => {
-                write!(f, "a length of {claimed} where {left} bytes are left")
+                write!(f, "the length or count is {claimed}, but only {left} bytes are left")
             }
-            DecodeFault::Null => f.write_str("null where a value is needed"),
-            DecodeFault::UnknownCode(code) => write!(f, "unknown code {code}"),
-            DecodeFault::MixedMulti => f.write_str("reads and writes in one multi"),
-            DecodeFault::WriteInMultiRead => f.write_str("a write in a multiRead"),
+            DecodeFault::Null => f.write_str("a value that must not be null is null"),
+            DecodeFault::UnknownCode(code) => write!(f, "the operation code {code} is unknown"),
+            DecodeFault::MixedMulti => f.write_str("a multi contains both reads and writes"),
+            DecodeFault::WriteInMultiRead => f.write_str("a multiRead contains only writes"),
         }
     }
 }
 
 impl std::error::Error for DecodeError {}
 
-/// A parse that ends with `fault`.
+impl ParseError<&[u8]> for DecodeError {
+    fn from_error_kind(input: &[u8], _: ErrorKind) -> Self {
+        Self { record: "", fault: DecodeFault::Truncated { left: input.len() } }
+    }
+
+    fn append(_: &[u8], _: ErrorKind, other: Self) -> Self {
+        other
+    }
+}
+
+/// Fails with `fault`.
 pub(crate) fn fail<T>(fault: DecodeFault) -> Parsed<'static, T> {
     Err(DecodeError { record: "", fault })
 }
 
-/// Names the record in an error that came from within it.
+/// Names the record in an error about one of its fields.
 pub(crate) fn within<'a, T>(record: &'static str, parsed: Parsed<'a, T>) -> Parsed<'a, T> {
     parsed.map_err(|error| DecodeError { record, ..error })
 }
 
-/// Declares a record: a struct whose wire form is its fields in order.
+/// Declares a record: a struct that is encoded as its fields in order.
 #[macro_export]
 macro_rules! record {
     (
@@ -217,7 +225,7 @@ impl Decode for i32 {
     const MIN_BYTES: usize = 4;
 
     fn decode<'a>(_: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
-        from_nom(be_i32(input))
+        run(be_i32, input)
     }
 }
 
@@ -235,7 +243,7 @@ impl Decode for i64 {
     const MIN_BYTES: usize = 8;
 
     fn decode<'a>(_: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
-        from_nom(be_i64(input))
+        run(be_i64, input)
     }
 }
 
@@ -252,10 +260,9 @@ impl Encode for i64 {
 impl Decode for bool {
     const MIN_BYTES: usize = 1;
 
-    /// Any byte but zero is true.
+    /// Every byte except zero is true.
     fn decode<'a>(_: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
-        let (input, byte) = from_nom(be_u8(input))?;
-        Ok((input, byte != 0))
+        run(be_u8.map(|byte| byte != 0), input)
     }
 }
 
@@ -269,14 +276,11 @@ impl Encode for bool {
     }
 }
 
-/// The bytes of a string or buffer, `None` for the length -1.
+/// The bytes of a string or buffer. `None` for the length -1, which is null.
 fn length_prefixed(input: &[u8]) -> Parsed<'_, Option<&[u8]>> {
-    let (input, length) = from_nom(be_i32(input))?;
+    let (input, length) = run(be_i32, input)?;
     match usize::try_from(length) {
-        Ok(length_bytes) if length_bytes <= input.len() => {
-            let (input, bytes) = from_nom(take(length_bytes)(input))?;
-            Ok((input, Some(bytes)))
-        }
+        Ok(length_bytes) if length_bytes <= input.len() => run(take(length_bytes).map(Some), input),
         Ok(_) => fail(DecodeFault::LengthBeyondInput { claimed: length, left: input.len() }),
         Err(_) if length == -1 => Ok((input, None)),
         Err(_) => fail(DecodeFault::NegativeLength(length)),
@@ -293,9 +297,9 @@ fn encode_length_prefixed(bytes: Option<&[u8]>, out: &mut BytesMut) {
     }
 }
 
-/// Writes a length or a count.
+/// Appends a length or a count.
 pub(crate) fn put_count(count: usize, out: &mut BytesMut) {
-    out.put_i32(i32::try_from(count).expect("what is encoded is shorter than 2 GiB"));
+    out.put_i32(i32::try_from(count).expect("a frame is shorter than 2 GiB"));
 }
 
 impl Decode for Option<Bytes> {
@@ -317,13 +321,13 @@ impl Encode for Option<Bytes> {
     }
 }
 
-/// `part` of `frame` as bytes that share its memory.
+/// The slice of `frame` that `part` is, sharing its memory.
 fn slice_of(frame: &Bytes, part: &[u8]) -> Bytes {
     if part.is_empty() { Bytes::new() } else { frame.slice_ref(part) }
 }
 
-/// Text whose malformed parts are U+FFFD, as in Java: like [`String::from_utf8_lossy`], but that
-/// an encoded surrogate is one malformed part, and not one for each of its bytes.
+/// Replaces malformed parts of a text by U+FFFD as Java does. Unlike [`String::from_utf8_lossy`] it
+/// replaces an encoded surrogate by one character and not by one for each byte.
 pub(crate) fn repaired(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -336,7 +340,7 @@ pub(crate) fn repaired(bytes: &[u8]) -> String {
             Err(error) => error,
         };
         let (valid, malformed) = rest.split_at(error.valid_up_to());
-        text.push_str(std::str::from_utf8(valid).expect("it was just found valid"));
+        text.push_str(std::str::from_utf8(valid).expect("this part was found to be valid"));
         text.push(char::REPLACEMENT_CHARACTER);
         let length = match malformed {
             [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
@@ -394,9 +398,9 @@ impl Encode for ByteString {
 impl<T: Decode> Decode for Option<Vec<T>> {
     const MIN_BYTES: usize = 4;
 
-    /// A count below -1 reads as an empty vector, as in Java.
+    /// As in Java, a count less than -1 stands for an empty vector.
     fn decode<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
-        let (mut input, count) = from_nom(be_i32(input))?;
+        let (mut input, count) = run(be_i32, input)?;
         if count == -1 {
             return Ok((input, None));
         }
@@ -464,7 +468,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn malformed_text_is_repaired_as_java_does() {
+    fn malformed_text_is_replaced_as_in_java() {
         let cases: [(&[u8], &str); 6] = [
             (b"plain", "plain"),
             (b"\xed\xa0\xbd\xed\xb8\x80:x", "\u{fffd}\u{fffd}:x"),

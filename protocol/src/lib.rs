@@ -1,17 +1,19 @@
-//! ZooKeeper's wire protocol: frames of bytes to typed records, and back.
+//! ZooKeeper's wire protocol: typed records, and their encoding in frames of bytes.
 //!
-//! Both directions of every record are here, so that a server and a client are built from the same
-//! lines: [`Request`], [`Response`], [`WatchedEvent`], the handshake ([`ConnectRequest`],
-//! [`ConnectResponse`]) and the values that they carry.
+//! Every record can be both encoded and decoded, so that servers and clients use the same code:
+//! [`Request`], [`Response`], [`WatchedEvent`], the handshake ([`ConnectRequest`], [`ConnectResponse`]) and the
+//! values that they carry. [`Transport`] and [`Dial`] are the traits of a connection.
 //!
-//! What this crate promises:
+//! What this crate guarantees:
 //!
-//! - Decoding copies no data: strings and buffers are slices of the frame they came in.
-//! - No length that a peer claims sizes an allocation before it was checked against the bytes
-//!   that are there.
-//! - A code that is not known survives a round trip: codes are newtypes with named constants.
-//! - Nothing here keeps state, reads a clock, or does I/O. A path is not validated when it is
-//!   decoded, because ZooKeeper checks paths after other things ([`RawPath`], [`ZPath`]).
+//! - Decoding copies no data: strings and buffers are slices of the frame in which they came.
+//! - No length from a peer decides how much memory is allocated before it was checked against the
+//!   bytes that follow.
+//! - Unknown codes can be decoded and encoded again: codes are newtypes with named constants.
+//! - The crate keeps no state, reads no clock and does no I/O.
+//!
+//! Paths are not validated when they are decoded, because ZooKeeper makes other checks first ([`RawPath`],
+//! [`ZPath`]).
 //!
 //! ```
 //! use zoolet_protocol::{Lookup, Read, Request, RequestHeader, Xid, decode_request, encode_request};
@@ -52,7 +54,7 @@ pub use parts::{Parts, encode_reply_in_parts};
 pub use path::{PathError, RawPath, ZPath};
 pub use request::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, CreateMode, Delete,
-    Lookup, Read, Reconfig, RemoveWatches, Request, RequestHeader, Session, SetAcl, SetData,
+    Lookup, Read, Reconfig, RemoveWatches, Request, RequestHeader, SessionRequest, SetAcl, SetData,
     SetWatches, Watch, Write, decode_request, encode_request,
 };
 pub use response::{

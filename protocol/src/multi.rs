@@ -1,5 +1,5 @@
-//! The operations of a multi or multiRead, and their results: each behind a header that says what
-//! follows (`MultiHeader`), and a last header that says that nothing does.
+//! The operations of a multi or multiRead, and their results. A header (`MultiHeader`) before each tells
+//! what follows, and a last header marks the end.
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -16,7 +16,7 @@ use crate::request::{Check, Create, CreateKind, CreateMode, Delete, Lookup, SetD
 use crate::stat::Stat;
 
 record! {
-    /// What stands before each entry, and at the end.
+    /// The header before each entry and at the end.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct MultiHeader {
         op: OpCode,
@@ -47,7 +47,7 @@ pub enum MultiOp {
     Delete(Delete),
     /// `setData`.
     SetData(SetData),
-    /// `check`, which ZooKeeper takes within a multi only.
+    /// `check`, which ZooKeeper accepts only within a multi.
     Check(Check),
 }
 
@@ -101,7 +101,7 @@ impl MultiOp {
         }
     }
 
-    /// The znode that it is about.
+    /// The path of the znode.
     #[must_use]
     pub fn path(&self) -> &RawPath {
         match self {
@@ -112,7 +112,7 @@ impl MultiOp {
         }
     }
 
-    /// Reads the body of the operation `op`; `None` if it may not stand in a multi.
+    /// Decodes the body of the operation `op`. `None` if a multi cannot contain that operation.
     fn decode_body<'a>(frame: &Bytes, op: OpCode, input: &'a [u8]) -> Option<Parsed<'a, Self>> {
         fn map<'a, T>(
             parsed: Parsed<'a, T>,
@@ -140,7 +140,7 @@ impl MultiOp {
         }
     }
 
-    /// The bytes of it in a multi on the wire: a header and its body.
+    /// The bytes of the operation in a multi on the wire: header and body.
     ///
     /// ```
     /// use zoolet_protocol::{Check, Expect, MultiOp};
@@ -187,7 +187,7 @@ impl From<Check> for MultiOp {
     }
 }
 
-/// A read within a multiRead. The wire form has a watch flag, which ZooKeeper ignores here.
+/// A read within a multiRead. On the wire it has a watch flag, which ZooKeeper ignores.
 ///
 /// ```
 /// use zoolet_protocol::{MultiReadOp, OpCode};
@@ -221,7 +221,7 @@ impl MultiReadOp {
         }
     }
 
-    /// The znode that it is about.
+    /// The path of the znode.
     #[must_use]
     pub fn path(&self) -> &RawPath {
         match self {
@@ -255,7 +255,7 @@ impl MultiReadOp {
 pub enum MultiResult {
     /// Of `create`: the path, with its sequence number.
     Create(ByteString),
-    /// Of `create2`, `createContainer` and `createTTL`, which all answer as `create2`.
+    /// Of `create2`, `createContainer` and `createTTL`, which all reply like `create2`.
     Create2(ByteString, Stat),
     /// Of `delete`.
     Delete,
@@ -267,13 +267,13 @@ pub enum MultiResult {
     Children(Names),
     /// Of `getData`.
     Data(Option<Bytes>, Stat),
-    /// A refusal; in a failed multi every operation has one, [`ErrorCode::OK`] before the one
-    /// that was refused and [`ErrorCode::RUNTIME_INCONSISTENCY`] after it.
+    /// The operation was not done. In a refused multi every operation has such a result: those before the
+    /// refused one have [`ErrorCode::OK`], those after it [`ErrorCode::RUNTIME_INCONSISTENCY`].
     Error(ErrorCode),
 }
 
 impl MultiResult {
-    /// The code that announces it on the wire.
+    /// The operation code in the header before the result.
     #[must_use]
     pub fn op_code(&self) -> OpCode {
         match self {
@@ -289,7 +289,7 @@ impl MultiResult {
     }
 }
 
-/// Reads entries up to the last header.
+/// Decodes entries up to the header that marks the end.
 fn decode_entries<'a, T>(
     frame: &Bytes,
     mut input: &'a [u8],
@@ -307,7 +307,7 @@ fn decode_entries<'a, T>(
     }
 }
 
-/// The operations of a multi.
+/// Decodes the operations of a multi.
 pub(crate) fn decode_ops<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec<MultiOp>> {
     decode_entries(frame, input, |op, rest| {
         MultiOp::decode_body(frame, op, rest).unwrap_or_else(|| {
@@ -317,7 +317,7 @@ pub(crate) fn decode_ops<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec<M
     })
 }
 
-/// The operations of a multiRead.
+/// Decodes the operations of a multiRead.
 pub(crate) fn decode_reads<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec<MultiReadOp>> {
     let mut reads = 0;
     let parsed = decode_entries(frame, input, |op, rest| {
@@ -340,7 +340,7 @@ pub(crate) fn decode_reads<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec
     }
 }
 
-/// The results of either.
+/// Decodes the results of a multi or multiRead.
 pub(crate) fn decode_results<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec<MultiResult>> {
     decode_entries(frame, input, |op, input| {
         Ok(match op {
@@ -410,7 +410,7 @@ pub(crate) fn encode_results(results: &[MultiResult], out: &mut BytesMut) {
     MultiHeader::END.encode(out);
 }
 
-/// Like [`encode_results`], but long data and long lists are shared.
+/// Like [`encode_results`], but shares long data and long lists of names instead of copying them.
 pub(crate) fn encode_results_in_parts(results: &[MultiResult], out: &mut impl Parts) {
     for result in results {
         match result {

@@ -1,4 +1,4 @@
-//! A list of names that stays encoded.
+//! A list of names that is kept in its encoding.
 
 use std::fmt;
 
@@ -8,11 +8,10 @@ use crate::jute::{Decode, DecodeFault, Encode, Parsed, fail, put_count};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::parts::Parts;
 
-/// A `vector<ustring>` in its wire form: children, ephemerals, paths to watch.
+/// A list of names in its encoding, a `vector<ustring>`: children, ephemerals, watched paths.
 ///
-/// Such a list can have ten thousand entries, and whoever gets it mostly looks at a few. It is
-/// checked when it is decoded, and iterating allocates nothing. A null list and an empty one
-/// differ on the wire, and so they do here.
+/// Such a list can have ten thousand entries, of which the receiver mostly needs a few. It is validated when
+/// it is decoded; iterating over it allocates nothing. As on the wire, a null list and an empty list differ.
 ///
 /// ```
 /// use zoolet_protocol::Names;
@@ -25,19 +24,18 @@ use crate::parts::Parts;
 pub struct Names {
     /// -1 for null.
     count: i32,
-    /// The entries, each with its length before it.
+    /// The entries, each after its length.
     encoded: Bytes,
 }
 
 impl Names {
-    /// The null list, which some operations refuse and some take for an empty one.
+    /// The null list. Some operations refuse it, others treat it as an empty one.
     pub const NULL: Self = Self { count: -1, encoded: Bytes::new() };
 
     /// A list without names.
     pub const EMPTY: Self = Self { count: 0, encoded: Bytes::new() };
 
-    /// Encodes the names of an iterator whose length and total bytes are known beforehand, into
-    /// exactly one allocation.
+    /// Encodes names. With `bytes`, the bytes of all names and 4 more for each, this is one allocation.
     pub fn with_capacity<'a>(bytes: usize, names: impl Iterator<Item = &'a str>) -> Self {
         let mut encoded = BytesMut::with_capacity(bytes);
         let mut count = 0;
@@ -49,13 +47,13 @@ impl Names {
         Self { count, encoded: encoded.freeze() }
     }
 
-    /// How many names there are; 0 for null.
+    /// The number of names; 0 for the null list.
     #[must_use]
     pub fn len(&self) -> usize {
         usize::try_from(self.count).unwrap_or(0)
     }
 
-    /// Whether there are none.
+    /// Whether there are no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -67,18 +65,18 @@ impl Names {
         self.count == -1
     }
 
-    /// The names in their order.
+    /// The names, in the order of the list.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         let mut rest = &self.encoded[..];
         std::iter::from_fn(move || {
             let (length, tail) = rest.split_first_chunk::<4>()?;
             let (name, tail) = tail.split_at(u32::from_be_bytes(*length) as usize);
             rest = tail;
-            Some(std::str::from_utf8(name).expect("names are checked when they are decoded"))
+            Some(std::str::from_utf8(name).expect("names are validated when they are decoded"))
         })
     }
 
-    /// Whether the list is so long that it is shared rather than copied.
+    /// Whether the list is so long that replies share it instead of copying it.
     pub(crate) fn is_long(&self) -> bool {
         self.encoded.len() >= SHARED_BYTES_MIN
     }
@@ -88,7 +86,7 @@ impl Names {
         out.share(&self.encoded);
     }
 
-    /// The names as strings of their own.
+    /// The names as separate strings.
     #[must_use]
     pub fn to_vec(&self) -> Vec<String> {
         self.iter().map(str::to_owned).collect()
@@ -143,8 +141,8 @@ impl Decode for Names {
     }
 }
 
-/// The names of a checked list with malformed UTF-8 replaced as Java does, and null taken for the
-/// empty string, which names nothing either.
+/// The names of a validated list with malformed UTF-8 replaced as in Java. A null name becomes the empty
+/// string, which is not the name of a znode either.
 fn repaired(mut rest: &[u8]) -> Names {
     let mut names = Vec::new();
     while let Some((length, tail)) = rest.split_first_chunk::<4>() {
@@ -173,7 +171,7 @@ mod tests {
     use crate::jute::decode_all;
 
     #[test]
-    fn what_java_would_repair_is_repaired() {
+    fn malformed_names_are_replaced_as_in_java() {
         let mut wire = BytesMut::new();
         wire.put_i32(3);
         for name in [&b"good"[..], b"\xff", b"\xe4\xb8\xad"] {
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn null_empty_and_absurd_counts() {
+    fn counts_are_validated() {
         let decode =
             |count: i32| decode_all::<Names>(&Bytes::copy_from_slice(&count.to_be_bytes()));
         assert!(decode(-1).unwrap().is_null());

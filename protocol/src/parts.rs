@@ -1,4 +1,4 @@
-//! Replies whose long parts are not copied.
+//! Encodes replies without copying their long parts.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -7,7 +7,7 @@ use crate::limits::SHARED_BYTES_MIN;
 use crate::response::{ReplyHeader, Response};
 use crate::stat::Stat;
 
-/// Takes what is encoded: short parts are copied into a buffer, long ones are shared.
+/// A destination for encoded replies. Short parts are copied into its buffer, long parts are shared.
 ///
 /// ```
 /// use bytes::{Bytes, BytesMut};
@@ -31,14 +31,14 @@ use crate::stat::Stat;
 /// assert_eq!(parts.buffer.len() + parts.shared, header.encoded_len() + response.encoded_len());
 /// ```
 pub trait Parts {
-    /// Where short parts go.
+    /// The buffer to which short parts are appended.
     fn buffer(&mut self) -> &mut BytesMut;
 
-    /// Appends a long part, behind all that is in the buffer by now.
+    /// Appends a long part after everything that the buffer contains now.
     fn share(&mut self, part: &Bytes);
 }
 
-/// Appends a reply as the payload of a frame, and shares what is long in it, data and lists of names.
+/// Appends a reply as the payload of a frame. Long data and long lists of names are shared.
 pub fn encode_reply_in_parts(header: &ReplyHeader, response: &Response, out: &mut impl Parts) {
     header.encode(out.buffer());
     match response {

@@ -1,4 +1,4 @@
-//! Paths: as they came over the wire, and as they may name a znode.
+//! Paths: [`RawPath`] as it came over the wire, and [`ZPath`], which is valid.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::jute::{Decode, Encode, Parsed};
 
 /// A path as it came over the wire: any text, or null.
 ///
-/// ZooKeeper looks at other things before it validates a path, so a request carries this, and
-/// whoever carries the request out makes a [`ZPath`] of it at the right moment.
+/// ZooKeeper makes other checks before it validates a path. So a request carries a `RawPath`, and the server
+/// makes a [`ZPath`] of it at the same point as ZooKeeper.
 ///
 /// ```
 /// use zoolet_protocol::RawPath;
@@ -78,7 +78,7 @@ impl Encode for RawPath {
     }
 }
 
-/// A path that may name a znode, validated by the rules of ZooKeeper's `PathUtils`.
+/// A valid path by the rules of ZooKeeper's `PathUtils`.
 ///
 /// Clones share one allocation.
 ///
@@ -106,17 +106,17 @@ impl ZPath {
     ///
     /// # Errors
     ///
-    /// [`PathError`] says which rule it breaks.
+    /// [`PathError`] tells which rule the path breaks.
     pub fn parse(path: &str) -> Result<Self, PathError> {
         Self::check(path)?;
         Ok(Self(path.into()))
     }
 
-    /// Validates a path without making one of it.
+    /// Validates a path without allocating.
     ///
     /// # Errors
     ///
-    /// [`PathError`] says which rule it breaks.
+    /// [`PathError`] tells which rule the path breaks.
     pub fn check(path: &str) -> Result<(), PathError> {
         validate(path).map_err(|fault| PathError { path: path.to_owned(), fault })
     }
@@ -198,7 +198,7 @@ impl Encode for ZPath {
     }
 }
 
-/// A path that names no znode, and why.
+/// Why a text is not a valid path.
 ///
 /// ```
 /// use zoolet_protocol::ZPath;
@@ -209,7 +209,7 @@ impl Encode for ZPath {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path:?}: {fault}")]
 pub struct PathError {
-    /// The text that is no path.
+    /// The text.
     pub path: String,
     fault: PathFault,
 }
@@ -253,15 +253,15 @@ fn validate(path: &str) -> Result<(), PathFault> {
             _ => {}
         }
     }
-    // Most paths are ASCII without control characters, which a look at each byte tells.
+    // Most paths are ASCII without control characters. Checking bytes is faster than decoding characters.
     if path.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
         return Ok(());
     }
     path.chars().find(|&c| is_forbidden(c)).map_or(Ok(()), |c| Err(PathFault::Character(c)))
 }
 
-/// The characters that `PathUtils.validatePath` refuses. What lies beyond U+FFFF is a surrogate
-/// pair in Java, and surrogates are refused.
+/// The characters that `PathUtils.validatePath` refuses. Java represents characters beyond U+FFFF by two
+/// surrogates, and refuses surrogates.
 fn is_forbidden(c: char) -> bool {
     matches!(
         c,
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_refuses_what_it_is_for() {
+    fn invalid_paths_are_refused() {
         let refused = [
             ("", PathFault::Empty),
             ("a", PathFault::NoLeadingSlash),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_knows_its_parent_and_its_name() {
+    fn a_path_has_a_parent_and_a_name() {
         let parts = |path: &str| {
             let path = ZPath::parse(path).unwrap();
             (path.parent().map(str::to_owned), path.name().to_owned())

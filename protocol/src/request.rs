@@ -1,6 +1,6 @@
-//! Requests: what a client asks, grouped by what a server must do to answer.
+//! Requests, grouped by what a server must do to answer them.
 //!
-//! The bodies of the single operations are in `records`, the way to bytes and back in `codec`.
+//! The bodies of the operations are in `records`, encoding and decoding in `codec`.
 
 mod codec;
 mod create_mode;
@@ -22,7 +22,7 @@ use crate::path::RawPath;
 use crate::record;
 
 record! {
-    /// What stands before the body of every request.
+    /// The header of every request.
     ///
     /// ```
     /// use zoolet_protocol::{Encode, OpCode, RequestHeader, Xid, limits};
@@ -32,14 +32,14 @@ record! {
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct RequestHeader {
-        /// By which the reply is recognised.
+        /// The id of the request. The reply carries the same xid.
         pub xid: Xid,
-        /// What is asked.
+        /// The operation.
         pub op: OpCode,
     }
 }
 
-/// A request, by what answering it takes.
+/// A request.
 ///
 /// ```
 /// use zoolet_protocol::{Lookup, OpCode, Read, Request, Watch};
@@ -50,24 +50,24 @@ record! {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// A look at the tree that changes nothing.
+    /// Reads without setting a watch.
     Read(Read),
-    /// A look that leaves or removes watches.
+    /// Sets or removes watches.
     Watch(Watch),
-    /// A change of the tree or of the set of sessions: it takes a zxid, even when refused.
+    /// Changes the tree or the sessions. It takes a zxid even if it is refused.
     Write(Write),
-    /// About the connection itself.
-    Session(Session),
-    /// An operation that is not known.
+    /// Concerns the session or the connection.
+    Session(SessionRequest),
+    /// Has an unknown operation code.
     Unknown {
-        /// Its code.
+        /// The code.
         op: OpCode,
-        /// What followed the header.
+        /// The undecoded body.
         body: Bytes,
     },
 }
 
-/// A look at the tree that changes nothing.
+/// A request that reads without setting a watch.
 ///
 /// ```
 /// use zoolet_protocol::{OpCode, Read};
@@ -76,13 +76,13 @@ pub enum Request {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
-    /// A read without its watch.
+    /// A lookup without a watch.
     Lookup(Lookup),
     /// `getACL`.
     GetAcl(RawPath),
-    /// `sync`: the path comes back as it was.
+    /// `sync`: returns the path unchanged.
     Sync(RawPath),
-    /// `getEphemerals` of the session, below a prefix of paths.
+    /// `getEphemerals`: the session's ephemerals whose paths begin with this prefix.
     GetEphemerals(RawPath),
     /// `getAllChildrenNumber`.
     GetAllChildrenNumber(RawPath),
@@ -92,7 +92,7 @@ pub enum Read {
     MultiRead(Vec<MultiReadOp>),
 }
 
-/// A look that leaves or removes watches.
+/// A request that sets or removes watches.
 ///
 /// ```
 /// use zoolet_protocol::{AddWatch, OpCode, Watch, WatchMode};
@@ -102,7 +102,7 @@ pub enum Read {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watch {
-    /// A read with its watch.
+    /// A lookup that sets a watch.
     Lookup(Lookup),
     /// `addWatch`.
     Add(AddWatch),
@@ -114,7 +114,7 @@ pub enum Watch {
     Set2(SetWatches),
 }
 
-/// The four reads that may leave a watch.
+/// The four reads that can set a watch.
 ///
 /// ```
 /// use zoolet_protocol::{Lookup, OpCode};
@@ -123,17 +123,17 @@ pub enum Watch {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
-    /// `exists`: the Stat, or that there is none.
+    /// `exists`: returns the Stat.
     Exists(RawPath),
-    /// `getData`: data and Stat.
+    /// `getData`: returns data and Stat.
     GetData(RawPath),
-    /// `getChildren`: names.
+    /// `getChildren`: returns the names of the children.
     GetChildren(RawPath),
-    /// `getChildren2`: names, and the parent's Stat.
+    /// `getChildren2`: returns the names of the children, and the Stat of the parent.
     GetChildren2(RawPath),
 }
 
-/// A change of the tree or of the set of sessions.
+/// A request that changes the tree or the sessions.
 ///
 /// ```
 /// use zoolet_protocol::{OpCode, Write};
@@ -142,13 +142,13 @@ pub enum Lookup {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// One that may also stand in a multi.
+    /// An operation that can also be part of a multi.
     Op(MultiOp),
     /// `setACL`.
     SetAcl(SetAcl),
-    /// `deleteContainer`, which only a server's own sweeper should send.
+    /// `deleteContainer`, which only the sweeper of a server should send.
     DeleteContainer(RawPath),
-    /// `multi`: all or none.
+    /// `multi`: does all operations or none.
     Multi(Vec<MultiOp>),
     /// `reconfig`.
     Reconfig(Reconfig),
@@ -157,7 +157,7 @@ pub enum Write {
 }
 
 impl Write {
-    /// The bytes of its body on the wire.
+    /// The bytes of the body on the wire.
     ///
     /// ```
     /// use zoolet_protocol::Write;
@@ -178,20 +178,20 @@ impl Write {
     }
 }
 
-/// About the connection itself.
+/// A request that concerns the session or the connection.
 ///
 /// ```
-/// use zoolet_protocol::{OpCode, Session};
+/// use zoolet_protocol::{OpCode, SessionRequest};
 ///
-/// assert_eq!(Session::Ping.op_code(), OpCode::PING);
+/// assert_eq!(SessionRequest::Ping.op_code(), OpCode::PING);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Session {
+pub enum SessionRequest {
     /// `ping`: keeps the session alive.
     Ping,
     /// `auth`: adds an identity.
     Auth(Auth),
-    /// `sasl`: one round, with the client's token.
+    /// `sasl`: one round of the exchange, with the client's token.
     Sasl(Option<Bytes>),
     /// `whoAmI`: lists the identities.
     WhoAmI,
@@ -209,7 +209,7 @@ impl Lookup {
         }
     }
 
-    /// The path that is looked at.
+    /// The path of the znode.
     #[must_use]
     pub fn path(&self) -> &RawPath {
         match self {
@@ -266,7 +266,7 @@ impl Write {
     }
 }
 
-impl Session {
+impl SessionRequest {
     /// The code of the operation.
     #[must_use]
     pub fn op_code(&self) -> OpCode {

@@ -1,4 +1,4 @@
-//! Responses: what a server answers, and what a client makes of a frame that arrived.
+//! Replies and events: how a server encodes them and a client decodes them.
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -6,7 +6,7 @@ use bytestring::ByteString;
 use crate::acl::Acl;
 use crate::code::{ErrorCode, OpCode};
 use crate::id::{Xid, Zxid};
-use crate::jute::{Decode, DecodeError, Encode, Parsed, finish};
+use crate::jute::{Decode, DecodeError, Encode, Parsed};
 use crate::multi::{self, MultiResult};
 use crate::names::Names;
 use crate::path::RawPath;
@@ -15,7 +15,7 @@ use crate::stat::Stat;
 use crate::watch::WatchedEvent;
 
 record! {
-    /// What stands before the body of every reply and event.
+    /// The header of every reply and event.
     ///
     /// ```
     /// use zoolet_protocol::{Encode, ErrorCode, ReplyHeader, Xid, Zxid, limits};
@@ -25,11 +25,11 @@ record! {
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct ReplyHeader {
-        /// The xid of the request, or a special one.
+        /// The xid of the request, or one of the special xids of [`Xid`].
         pub xid: Xid,
-        /// The last change that the answer may reflect.
+        /// The zxid of the last transaction that the reply may reflect.
         pub zxid: Zxid,
-        /// What became of the request.
+        /// The error of the request, or [`ErrorCode::OK`].
         pub err: ErrorCode,
     }
 }
@@ -40,12 +40,12 @@ record! {
     pub struct ClientInfo {
         /// The scheme.
         pub scheme: Option<ByteString>,
-        /// The user, without secrets.
+        /// The user, without the hash of the password.
         pub user: Option<ByteString>,
     }
 }
 
-/// The body of a reply. Which one belongs to which operation is in [`Response::decode`].
+/// The body of a reply. [`Response::decode`] knows which body belongs to which operation.
 ///
 /// ```
 /// use zoolet_protocol::{OpCode, Response};
@@ -55,8 +55,8 @@ record! {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
-    /// Nothing: of `delete`, `ping`, `auth`, `setWatches`, `closeSession`, `checkWatches`,
-    /// `removeWatches`, and of nearly every error.
+    /// An empty body: of `delete`, `ping`, `auth`, `setWatches`, `closeSession`, `checkWatches`,
+    /// `removeWatches`, and of nearly every refused request.
     Empty,
     /// Of `create` and `sync`.
     Path(RawPath),
@@ -64,7 +64,7 @@ pub enum Response {
     PathStat(ByteString, Stat),
     /// Of `exists`, `setData` and `setACL`.
     Stat(Stat),
-    /// Of `getData`; `reconfig` answers likewise.
+    /// Of `getData` and `reconfig`.
     Data(Option<Bytes>, Stat),
     /// Of `getACL`.
     Acl(Option<Vec<Acl>>, Stat),
@@ -74,32 +74,32 @@ pub enum Response {
     NamesStat(Names, Stat),
     /// Of `multi` and `multiRead`.
     Multi(Vec<MultiResult>),
-    /// Of `getAllChildrenNumber`; of `addWatch`, always 0.
+    /// Of `getAllChildrenNumber`, and of `addWatch`, where it is always 0.
     Number(i32),
     /// Of `whoAmI`.
     WhoAmI(Vec<ClientInfo>),
     /// Of `sasl`.
     Token(Option<Bytes>),
-    /// The body of an answer to an operation that is not known.
+    /// Of an unknown operation: the undecoded body.
     Raw(Bytes),
 }
 
 impl Response {
-    /// Reads the body of an answer to `op`. An answer whose header has an error mostly has no
-    /// body; read it with [`Response::decode_error`].
+    /// Decodes the body of a reply to `op`. A reply whose header has an error mostly has no body: decode
+    /// it with [`Response::decode_error`].
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if the body is not what `op` answers with.
+    /// [`DecodeError`] if the body is not that of a reply to `op`.
     pub fn decode(op: OpCode, body: &Bytes) -> Result<Self, DecodeError> {
-        finish(Self::parse(op, body, body))
+        Self::parse(op, body, body).map(|(_, response)| response)
     }
 
-    /// Reads the body of an answer with an error: what is there, or [`Response::Empty`].
+    /// Decodes the body of a reply with an error. It is [`Response::Empty`] if there is no body.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if there is a body and it is not what `op` answers with.
+    /// [`DecodeError`] if there is a body that is not that of a reply to `op`.
     pub fn decode_error(op: OpCode, body: &Bytes) -> Result<Self, DecodeError> {
         if body.is_empty() { Ok(Self::Empty) } else { Self::decode(op, body) }
     }
@@ -226,9 +226,9 @@ pub fn encode_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMu
     response.encode(out);
 }
 
-/// An event as the payload of a frame.
+/// Encodes an event as the payload of a frame.
 ///
-/// The zxid is that of the change which caused it, as ZooKeeper does since 3.9.
+/// `zxid` is that of the transaction that fired the event, as in ZooKeeper since 3.9.
 ///
 /// ```
 /// use zoolet_protocol::{EventType, Incoming, WatchedEvent, Zxid, decode_incoming, encode_event};
@@ -264,34 +264,33 @@ pub fn encode_event(zxid: Zxid, event: &WatchedEvent) -> Bytes {
 pub enum Incoming {
     /// A watch fired.
     Event {
-        /// The change that fired it; -1 from servers before 3.9 and from `setWatches`.
+        /// The transaction that fired it. -1 from servers before 3.9, and for events that `setWatches`
+        /// reports.
         zxid: Zxid,
-        /// What happened.
+        /// The event.
         event: WatchedEvent,
     },
-    /// An answer, to be read with [`Response::decode`] once the request is found by its xid.
+    /// A reply. Find the request by its xid, and decode the body with [`Response::decode`].
     Reply {
         /// The header.
         header: ReplyHeader,
-        /// What follows it.
+        /// The undecoded body.
         body: Bytes,
     },
 }
 
-/// Reads the header of a frame from a server, and the event if it is one.
+/// Decodes the header of a frame from a server and, if it is an event, the event.
 ///
 /// # Errors
 ///
-/// [`DecodeError`] if there is no header, or no event where one is announced.
+/// [`DecodeError`] if the frame is too short for a header, or if its header announces an event and its body
+/// is none.
 pub fn decode_incoming(frame: &Bytes) -> Result<Incoming, DecodeError> {
-    let parse = |input| {
-        let (input, header) = ReplyHeader::decode(frame, input)?;
-        if header.xid == Xid::EVENT {
-            let (input, event) = WatchedEvent::decode(frame, input)?;
-            return Ok((input, Incoming::Event { zxid: header.zxid, event }));
-        }
-        let body = if input.is_empty() { Bytes::new() } else { frame.slice_ref(input) };
-        Ok((&[][..], Incoming::Reply { header, body }))
-    };
-    finish(parse(frame))
+    let (body, header) = ReplyHeader::decode(frame, frame)?;
+    if header.xid == Xid::EVENT {
+        let (_, event) = WatchedEvent::decode(frame, body)?;
+        return Ok(Incoming::Event { zxid: header.zxid, event });
+    }
+    let body = if body.is_empty() { Bytes::new() } else { frame.slice_ref(body) };
+    Ok(Incoming::Reply { header, body })
 }

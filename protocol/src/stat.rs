@@ -1,4 +1,4 @@
-//! What a znode's owner may know of it besides its data.
+//! The Stat of a znode.
 
 use crate::id::{SessionId, Zxid};
 use crate::record;
@@ -13,27 +13,27 @@ record! {
     /// ```
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
     pub struct Stat {
-        /// The change that created the znode.
+        /// The transaction that created the znode.
         pub czxid: Zxid,
-        /// The change that last set its data.
+        /// The transaction that last set its data.
         pub mzxid: Zxid,
         /// When it was created, in milliseconds since 1970.
         pub ctime: i64,
         /// When its data was last set, in milliseconds since 1970.
         pub mtime: i64,
-        /// How often its data was set; -1 is skipped when it wraps around.
+        /// How many times its data was set. After an overflow, -1 is skipped.
         pub version: i32,
-        /// How often a child came or went.
+        /// How many times a child was created or deleted.
         pub cversion: i32,
-        /// How often its access control list was set.
+        /// How many times its access control list was set.
         pub aversion: i32,
-        /// The session that owns it; 0 for znodes that outlive their session.
+        /// The session of an ephemeral; 0 for every other znode.
         pub ephemeral_owner: SessionId,
         /// The length of its data in bytes; 0 for null.
         pub data_length: i32,
-        /// How many children it has.
+        /// The number of its children.
         pub num_children: i32,
-        /// The change that last created or deleted a child; its own creation at first.
+        /// The transaction that last created or deleted a child; before that, the one that created the znode.
         pub pzxid: Zxid,
     }
 }

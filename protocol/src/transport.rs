@@ -1,5 +1,5 @@
-//! The seam between a client and what carries its frames: a socket, or a server in the same
-//! process.
+//! What a client needs of a connection: [`Transport`] carries frames, [`Dial`] connects. A connection leads
+//! through a socket or to a server in the same process.
 
 use std::fmt;
 use std::future::Future;
@@ -10,62 +10,61 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-/// A connection as both sides see it: whole frames, in order, until it is gone.
+/// A connection that carries whole frames in order.
 ///
-/// Over TCP frames pass through a socket. In process [`Transport::send`] lets the server handle
-/// the frame on the caller's own thread, and the reply can be received when it returns.
+/// Over TCP, frames pass through a socket. In process, [`Transport::send`] lets the server handle the frame
+/// on the caller's thread; the reply can be received as soon as it returns.
 pub trait Transport: Send + Sync {
-    /// Whether a reply may be there as soon as [`Transport::send`] returns, and a wake-up may be
-    /// answered on the thread that wakes.
+    /// Whether the server is in this process. Then a reply can be received as soon as [`Transport::send`]
+    /// returns, and a woken receiver may run on the thread that wakes it.
     fn is_local(&self) -> bool;
 
-    /// Whether the server is certainly the only one of its ensemble: what it answers needs nobody's
-    /// consent, and so proves that it has not ended the session. A server of several may be cut off
-    /// from the others and answer all the same.
+    /// Whether the server is known to be standalone. Then any reply proves that the session has not
+    /// expired. A member of an ensemble may be cut off from the others and still answer reads.
     fn is_single_node(&self) -> bool {
         false
     }
 
-    /// Sends the payload of one frame. It has its place in line when this returns, and leaves with
-    /// the next [`Transport::flush`] at the latest, so that many frames may cost one system call.
+    /// Sends the payload of one frame. Its position in the order is fixed when this returns. It leaves with
+    /// the next [`Transport::flush`] at the latest, so that one system call may carry many frames.
     ///
-    /// Who sends over a local transport receives until there is nothing more: what its own frame
-    /// brings about wakes nobody.
+    /// After sending over a local transport, the caller receives until nothing is left: the replies and
+    /// events that its own frame caused do not wake it.
     ///
     /// # Errors
     ///
-    /// [`Disconnected`] if the connection is gone. What was sent before may have arrived.
+    /// [`Disconnected`] if the connection is closed. Earlier frames may have arrived.
     fn send(&self, frame: Bytes) -> Result<(), Disconnected>;
 
-    /// Lets what was sent leave, as soon as whoever carries it takes it. Waits for nothing.
+    /// Starts writing all sent frames to the connection. It does not wait until they are written.
     ///
     /// # Errors
     ///
     /// As [`Transport::send`].
     fn flush(&self) -> Result<(), Disconnected>;
 
-    /// Receives the payload of the next frame; `None` once the connection is gone and everything
-    /// that came before was received. Only the last caller is woken.
+    /// Receives the payload of the next frame. `None` if the connection is closed and all frames before
+    /// that were received. Only the last caller is woken.
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
 }
 
-/// The connection is gone.
+/// The connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the connection is gone")]
+#[error("the connection is closed")]
 pub struct Disconnected;
 
-/// The future of a connection; dropping it gives the attempt up.
+/// The future of a connection attempt. Dropping it ends the attempt.
 pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
 
-/// The future of a search; dropping it gives the search up.
+/// The future of a search for a server. Dropping it ends the search.
 pub type Searching = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Something that connections can be made to.
+/// Connects to one server or to several in turn.
 pub trait Dial: Send + Sync {
-    /// Begins to connect, to the next of several servers in turn.
+    /// Starts to connect to the next server in turn.
     fn dial(&self) -> Dialing;
 
-    /// How many servers there are to try.
+    /// The number of servers.
     fn servers(&self) -> usize {
         1
     }
@@ -75,15 +74,14 @@ pub trait Dial: Send + Sync {
         ""
     }
 
-    /// Asks the next server in turn whether it serves writes, for a client that is connected to one
-    /// that has lost its ensemble and serves reads only. If it does, the next [`Dial::dial`]
-    /// connects to it.
+    /// Finds out whether the next server in turn serves writes. If it does, the next [`Dial::dial`] connects
+    /// to it. A client that is connected to a read-only server uses this.
     fn find_read_write(&self) -> Searching {
         Box::pin(std::future::ready(false))
     }
 
-    /// Whether no connection can be made any more, whatever happens: a server in this process has
-    /// ended. A client stops trying then, and closes.
+    /// Whether no connection can be made any more, because a server in this process has ended. Then the
+    /// client closes.
     fn is_gone(&self) -> bool {
         false
     }

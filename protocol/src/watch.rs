@@ -1,4 +1,4 @@
-//! Watches: their kinds, and the events that they fire.
+//! Watches: their modes and types, and the events that fire them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::id::integer_newtype;
 use crate::path::RawPath;
 use crate::record;
 
-/// What happened to a znode: `Watcher.Event.EventType`.
+/// The type of an event: `Watcher.Event.EventType`.
 ///
 /// ```
 /// use zoolet_protocol::EventType;
@@ -18,21 +18,21 @@ use crate::record;
 pub struct EventType(pub i32);
 
 codes! { EventType {
-    /// Client side: only the connection's state changed.
+    /// On the client's side: the state of the connection changed.
     NONE = -1, "None";
-    /// It was created.
+    /// The znode was created.
     NODE_CREATED = 1, "NodeCreated";
-    /// It was deleted.
+    /// The znode was deleted.
     NODE_DELETED = 2, "NodeDeleted";
-    /// Its data was set.
+    /// The data of the znode was set.
     NODE_DATA_CHANGED = 3, "NodeDataChanged";
-    /// A child was created or deleted.
+    /// A child of the znode was created or deleted.
     NODE_CHILDREN_CHANGED = 4, "NodeChildrenChanged";
-    /// Client side: a data watch was taken back.
+    /// On the client's side: a data watch was removed.
     DATA_WATCH_REMOVED = 5, "DataWatchRemoved";
-    /// Client side: a child watch was taken back.
+    /// On the client's side: a child watch was removed.
     CHILD_WATCH_REMOVED = 6, "ChildWatchRemoved";
-    /// Client side: a persistent watch was taken back.
+    /// On the client's side: a persistent watch was removed.
     PERSISTENT_WATCH_REMOVED = 7, "PersistentWatchRemoved";
 } }
 
@@ -60,12 +60,13 @@ codes! { KeeperState {
     SASL_AUTHENTICATED = 6, "SaslAuthenticated";
     /// Closed by the client.
     CLOSED = 7, "Closed";
-    /// The session is over.
+    /// The session has expired.
     EXPIRED = -112, "Expired";
 } }
 
 record! {
-    /// One event, as it goes to one connection, whatever number of its watches it fires.
+    /// One event as a connection receives it. It is sent once, however many watches of the connection it
+    /// fires.
     ///
     /// ```
     /// use zoolet_protocol::{EventType, KeeperState, WatchedEvent};
@@ -75,23 +76,23 @@ record! {
     /// ```
     #[derive(Debug, Clone, PartialEq, Eq, Hash)]
     pub struct WatchedEvent {
-        /// What happened.
+        /// The type of the event.
         pub event_type: EventType,
         /// Always [`KeeperState::SYNC_CONNECTED`] from a server.
         pub state: KeeperState,
-        /// To which znode; for children, their parent.
+        /// The path of the znode. If a child was created or deleted, that of the parent.
         pub path: RawPath,
     }
 }
 
 impl WatchedEvent {
-    /// An event as a server sends it.
+    /// An event as servers send it, with [`KeeperState::SYNC_CONNECTED`].
     pub fn new(event_type: EventType, path: impl Into<RawPath>) -> Self {
         Self { event_type, state: KeeperState::SYNC_CONNECTED, path: path.into() }
     }
 }
 
-/// How an `addWatch` watches: `AddWatchMode`.
+/// The mode of an `addWatch`: `AddWatchMode`.
 ///
 /// ```
 /// use zoolet_protocol::WatchMode;
@@ -102,13 +103,14 @@ impl WatchedEvent {
 pub struct WatchMode(pub i32);
 
 codes! { WatchMode {
-    /// Every change of the znode and of its list of children, until it is taken back.
+    /// Fires on every change of the znode and of its children, until it is removed.
     PERSISTENT = 0, "PERSISTENT";
-    /// Every creation, deletion and data change of the znode and all its descendants.
+    /// Fires when the znode or one of its descendants is created or deleted or its data is set, until the
+    /// watch is removed.
     PERSISTENT_RECURSIVE = 1, "PERSISTENT_RECURSIVE";
 } }
 
-/// Which watches `removeWatches` and `checkWatches` mean: `Watcher.WatcherType`.
+/// The type of watches in `removeWatches` and `checkWatches`: `Watcher.WatcherType`.
 ///
 /// ```
 /// use zoolet_protocol::WatcherType;
@@ -121,9 +123,9 @@ pub struct WatcherType(pub i32);
 codes! { WatcherType {
     /// One-shot child watches.
     CHILDREN = 1, "Children";
-    /// One-shot data and exists watches.
+    /// One-shot data watches, including those of `exists`.
     DATA = 2, "Data";
-    /// All on the path.
+    /// All watches on the path.
     ANY = 3, "Any";
     /// Persistent watches.
     PERSISTENT = 4, "Persistent";

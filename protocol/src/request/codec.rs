@@ -1,24 +1,25 @@
-//! Requests to bytes and back: which operation code has which body.
+//! Encodes and decodes requests: the body that belongs to each operation code.
 
 use bytes::{Bytes, BytesMut};
 
 use super::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateKind, Delete, Lookup, Read, Reconfig,
-    RemoveWatches, Request, RequestHeader, Session, SetAcl, SetData, SetWatches, Watch, Write,
+    RemoveWatches, Request, RequestHeader, SessionRequest, SetAcl, SetData, SetWatches, Watch,
+    Write,
 };
 use crate::code::OpCode;
 use crate::id::Xid;
-use crate::jute::{Decode, DecodeError, Encode, Parsed, finish};
+use crate::jute::{Decode, DecodeError, Encode, Parsed};
 use crate::multi::{self, MultiOp};
 use crate::path::RawPath;
 
-/// Gives the value of a parse its place among the requests.
+/// Makes a request of a decoded body.
 fn map<'a, T>(parsed: Parsed<'a, T>, wrap: fn(T) -> Request) -> Parsed<'a, Request> {
     parsed.map(|(rest, value)| (rest, wrap(value)))
 }
 
 impl Lookup {
-    /// A lookup is a [`Watch`] or a [`Read`], as its last byte says.
+    /// Decodes a lookup. The last byte of its body tells whether it is a [`Watch`] or a [`Read`].
     fn decode_with<'a>(
         wrap: fn(RawPath) -> Self,
         frame: &Bytes,
@@ -95,12 +96,14 @@ impl Request {
                 map(Reconfig::decode(frame, input), |r| Self::Write(Write::Reconfig(r)))
             }
             OpCode::CLOSE_SESSION => write(Write::CloseSession),
-            OpCode::PING => Ok((input, Self::Session(Session::Ping))),
-            OpCode::WHO_AM_I => Ok((input, Self::Session(Session::WhoAmI))),
-            OpCode::AUTH => map(Auth::decode(frame, input), |a| Self::Session(Session::Auth(a))),
-            OpCode::SASL => {
-                map(Option::<Bytes>::decode(frame, input), |t| Self::Session(Session::Sasl(t)))
+            OpCode::PING => Ok((input, Self::Session(SessionRequest::Ping))),
+            OpCode::WHO_AM_I => Ok((input, Self::Session(SessionRequest::WhoAmI))),
+            OpCode::AUTH => {
+                map(Auth::decode(frame, input), |a| Self::Session(SessionRequest::Auth(a)))
             }
+            OpCode::SASL => map(Option::<Bytes>::decode(frame, input), |t| {
+                Self::Session(SessionRequest::Sasl(t))
+            }),
             _ => match CreateKind::from_op_code(op) {
                 Some(kind) => map(Create::decode_as(kind, frame, input), |c| {
                     Self::Write(Write::Op(MultiOp::Create(c)))
@@ -143,9 +146,10 @@ impl Encode for Request {
             Self::Write(Write::SetAcl(set_acl)) => set_acl.encode(out),
             Self::Write(Write::Multi(ops)) => multi::encode_ops(ops, out),
             Self::Write(Write::Reconfig(reconfig)) => reconfig.encode(out),
-            Self::Write(Write::CloseSession) | Self::Session(Session::Ping | Session::WhoAmI) => {}
-            Self::Session(Session::Auth(auth)) => auth.encode(out),
-            Self::Session(Session::Sasl(token)) => token.encode(out),
+            Self::Write(Write::CloseSession)
+            | Self::Session(SessionRequest::Ping | SessionRequest::WhoAmI) => {}
+            Self::Session(SessionRequest::Auth(auth)) => auth.encode(out),
+            Self::Session(SessionRequest::Sasl(token)) => token.encode(out),
             Self::Unknown { body, .. } => out.extend_from_slice(body),
         }
     }
@@ -168,17 +172,17 @@ impl Encode for Request {
             Self::Watch(Watch::Set(lists)) => lists.short_len(),
             Self::Watch(Watch::Set2(lists)) => lists.encoded_len(),
             Self::Write(write) => write.encoded_len(),
-            Self::Session(Session::Ping | Session::WhoAmI) => 0,
-            Self::Session(Session::Auth(auth)) => auth.encoded_len(),
-            Self::Session(Session::Sasl(token)) => token.encoded_len(),
+            Self::Session(SessionRequest::Ping | SessionRequest::WhoAmI) => 0,
+            Self::Session(SessionRequest::Auth(auth)) => auth.encoded_len(),
+            Self::Session(SessionRequest::Sasl(token)) => token.encoded_len(),
             Self::Unknown { body, .. } => body.len(),
         }
     }
 }
 
-/// Reads a request: its header, and its body or what was wrong with it. ZooKeeper closes the
-/// connection when there is no header, and answers
-/// [`ErrorCode::MARSHALLING_ERROR`](crate::ErrorCode::MARSHALLING_ERROR) to a bad body.
+/// Decodes a request: its header, and its body or what is wrong with the body. ZooKeeper closes the
+/// connection if there is no header, and replies to a malformed body with
+/// [`ErrorCode::MARSHALLING_ERROR`](crate::ErrorCode::MARSHALLING_ERROR).
 ///
 /// # Errors
 ///
@@ -186,19 +190,17 @@ impl Encode for Request {
 pub fn decode_request(
     frame: &Bytes,
 ) -> Result<(RequestHeader, Result<Request, DecodeError>), DecodeError> {
-    let (body, header) = match RequestHeader::decode(frame, frame) {
-        Ok(parsed) => parsed,
-        Err(error) => return Err(finish::<()>(Err(error)).expect_err("an error stays one")),
-    };
-    Ok((header, finish(Request::decode_body(header.op, frame, body))))
+    let (body, header) = RequestHeader::decode(frame, frame)?;
+    let request = Request::decode_body(header.op, frame, body);
+    Ok((header, request.map(|(_, request)| request)))
 }
 
-/// Writes a request as the payload of a frame.
+/// Encodes a request as the payload of a frame.
 ///
 /// ```
-/// use zoolet_protocol::{Request, Session, Xid, encode_request};
+/// use zoolet_protocol::{Request, SessionRequest, Xid, encode_request};
 ///
-/// let frame = encode_request(Xid::PING, &Request::Session(Session::Ping));
+/// let frame = encode_request(Xid::PING, &Request::Session(SessionRequest::Ping));
 /// assert_eq!(&frame[..], [255, 255, 255, 254, 0, 0, 0, 11]);
 /// ```
 #[must_use]

@@ -1,10 +1,10 @@
-//! The modes of znodes, each with what it needs: a wrong combination cannot be written down.
+//! The modes in which a client creates a znode. Invalid combinations cannot be expressed.
 
 use std::time::Duration;
 
 use super::{CreateFlags, CreateKind};
 
-/// What kind of znode a create makes: ZooKeeper's `CreateMode`.
+/// The mode of a created znode: ZooKeeper's `CreateMode`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{CreateFlags, CreateKind};
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum CreateMode {
-    /// `PERSISTENT`: the znode stays until a client deletes it.
+    /// `PERSISTENT`: the znode exists until a client deletes it.
     #[default]
     Persistent,
     /// `PERSISTENT_SEQUENTIAL`: persistent, and the server appends a number of ten digits to the
@@ -28,9 +28,9 @@ pub enum CreateMode {
     EphemeralSequential,
     /// `CONTAINER`: the server deletes the znode some time after its last child is deleted.
     Container,
-    /// `PERSISTENT_WITH_TTL`: the server deletes the znode when nobody has changed it for this long
-    /// and it has no children. Servers of Apache refuse it unless `extendedTypesEnabled` is set.
-    /// Whole milliseconds count; the server refuses 0.
+    /// `PERSISTENT_WITH_TTL`: the server deletes the znode when its data was not set for this long and it
+    /// has no children. Apache ZooKeeper refuses it unless `extendedTypesEnabled` is set. The time is cut
+    /// to milliseconds; the server refuses 0.
     PersistentWithTtl(Duration),
     /// `PERSISTENT_SEQUENTIAL_WITH_TTL`: with a time to live, and the server appends a number.
     PersistentSequentialWithTtl(Duration),
@@ -52,7 +52,7 @@ impl CreateMode {
     }
 
     /// The operation that creates such a znode, alone or in a multi: `create`, `createContainer` or
-    /// `createTTL`. A time to live of more than 2^63 - 1 milliseconds is one of so many.
+    /// `createTTL`. A time to live of more than 2^63 - 1 milliseconds is cut to that.
     #[must_use]
     pub fn kind(self) -> CreateKind {
         match self {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_mode_has_the_flags_and_the_operation_of_zookeepers() {
+    fn each_mode_has_its_flags_and_operation() {
         const MINUTE: Duration = Duration::from_secs(60);
         let ttl = CreateKind::Ttl { ttl_ms: 60_000 };
         let modes = [

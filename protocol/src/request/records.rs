@@ -16,7 +16,7 @@ use crate::watch::{WatchMode, WatcherType};
 
 use super::CreateMode;
 
-/// Which of the four kinds of create, that is, which operation code.
+/// The four operations that create a znode.
 ///
 /// ```
 /// use zoolet_protocol::{CreateKind, OpCode};
@@ -25,15 +25,15 @@ use super::CreateMode;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CreateKind {
-    /// `create`: answers with the path.
+    /// `create`: the reply is the path.
     Create,
-    /// `create2`: answers with path and Stat.
+    /// `create2`: the reply is the path and the Stat.
     Create2,
-    /// `createContainer`.
+    /// `createContainer`: the reply is the path and the Stat.
     Container,
-    /// `createTTL`.
+    /// `createTTL`: the reply is the path and the Stat.
     Ttl {
-        /// The time to live after the last change, in milliseconds.
+        /// The time to live after the data was last set, in milliseconds.
         ttl_ms: i64,
     },
 }
@@ -50,7 +50,7 @@ impl CreateKind {
         }
     }
 
-    /// The kind, its time to live still 0.
+    /// The operation with this code. Its time to live is 0, since it follows in the body.
     pub(crate) fn from_op_code(op: OpCode) -> Option<Self> {
         match op {
             OpCode::CREATE => Some(Self::Create),
@@ -62,8 +62,8 @@ impl CreateKind {
     }
 }
 
-/// The flags of a create: `CreateMode`. What is stored follows from the operation code; the flags
-/// decide ephemeral and sequential, and must fit a time to live.
+/// The flags of a create: ZooKeeper's `CreateMode` as a number. The operation code tells whether the znode is a
+/// container or a TTL znode; the flags tell whether it is ephemeral or sequential.
 ///
 /// ```
 /// use zoolet_protocol::CreateFlags;
@@ -75,34 +75,34 @@ impl CreateKind {
 pub struct CreateFlags(pub i32);
 
 impl CreateFlags {
-    /// Stays until it is deleted.
+    /// The znode exists until a client deletes it.
     pub const PERSISTENT: Self = Self(0);
-    /// Goes with the session.
+    /// The server deletes the znode when the session ends.
     pub const EPHEMERAL: Self = Self(1);
-    /// Persistent, the server appends a number.
+    /// Persistent, and the server appends a number to the name.
     pub const PERSISTENT_SEQUENTIAL: Self = Self(2);
-    /// Ephemeral, the server appends a number.
+    /// Ephemeral, and the server appends a number to the name.
     pub const EPHEMERAL_SEQUENTIAL: Self = Self(3);
-    /// Goes some time after its last child.
+    /// The server deletes the znode some time after its last child was deleted.
     pub const CONTAINER: Self = Self(4);
-    /// Goes when it was not changed for its time to live.
+    /// The server deletes the znode when its data was not set for its time to live and it has no children.
     pub const PERSISTENT_WITH_TTL: Self = Self(5);
-    /// With a time to live, the server appends a number.
+    /// With a time to live, and the server appends a number to the name.
     pub const PERSISTENT_SEQUENTIAL_WITH_TTL: Self = Self(6);
 
-    /// Whether these are the flags of a mode.
+    /// Whether these are the flags of one of ZooKeeper's modes.
     #[must_use]
     pub fn is_known(self) -> bool {
         (0..=6).contains(&self.0)
     }
 
-    /// Whether the znode goes with the session.
+    /// Whether the znode is ephemeral.
     #[must_use]
     pub fn is_ephemeral(self) -> bool {
         matches!(self, Self::EPHEMERAL | Self::EPHEMERAL_SEQUENTIAL)
     }
 
-    /// Whether the server appends a number.
+    /// Whether the server appends a number to the name.
     #[must_use]
     pub fn is_sequential(self) -> bool {
         matches!(
@@ -113,7 +113,7 @@ impl CreateFlags {
         )
     }
 
-    /// Whether the mode has a time to live.
+    /// Whether the znode has a time to live.
     #[must_use]
     pub fn has_ttl(self) -> bool {
         matches!(self, Self::PERSISTENT_WITH_TTL | Self::PERSISTENT_SEQUENTIAL_WITH_TTL)
@@ -122,7 +122,7 @@ impl CreateFlags {
 
 integer_newtype!(CreateFlags(i32));
 
-/// The body of the four creates.
+/// The body of the four operations that create a znode.
 ///
 /// ```
 /// use zoolet_protocol::{Acl, Create, CreateFlags, CreateKind};
@@ -138,7 +138,7 @@ integer_newtype!(CreateFlags(i32));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Create {
-    /// Which of the operations.
+    /// The operation.
     pub kind: CreateKind,
     /// The path, without the number that a sequential znode gets.
     pub path: RawPath,
@@ -186,7 +186,7 @@ impl Create {
         self
     }
 
-    /// Reads the body of the operation that `kind` stands for.
+    /// Decodes the body of the operation `kind`.
     pub(crate) fn decode_as<'a>(
         kind: CreateKind,
         frame: &Bytes,
@@ -231,9 +231,9 @@ record! {
     /// The body of `delete`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Delete {
-        /// Which znode.
+        /// The path of the znode.
         pub path: RawPath,
-        /// The data version it must have.
+        /// The expected version of the data.
         pub version: Expect,
     }
 }
@@ -242,11 +242,11 @@ record! {
     /// The body of `setData`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct SetData {
-        /// Which znode.
+        /// The path of the znode.
         pub path: RawPath,
         /// The new data; `None` for null.
         pub data: Option<Bytes>,
-        /// The data version it must have.
+        /// The expected version of the data.
         pub version: Expect,
     }
 }
@@ -255,9 +255,9 @@ record! {
     /// The body of `check`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Check {
-        /// Which znode.
+        /// The path of the znode.
         pub path: RawPath,
-        /// The data version it must have.
+        /// The expected version of the data.
         pub version: Expect,
     }
 }
@@ -266,11 +266,11 @@ record! {
     /// The body of `setACL`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct SetAcl {
-        /// Which znode.
+        /// The path of the znode.
         pub path: RawPath,
         /// The new list.
         pub acl: Option<Vec<Acl>>,
-        /// The access control list version it must have.
+        /// The expected version of the list.
         pub version: Expect,
     }
 }
@@ -279,13 +279,13 @@ record! {
     /// The body of `reconfig`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Reconfig {
-        /// Members to add.
+        /// The members to add.
         pub joining: Option<ByteString>,
-        /// Members to remove.
+        /// The members to remove.
         pub leaving: Option<ByteString>,
-        /// The whole list of members.
+        /// The complete new list of members.
         pub new_members: Option<ByteString>,
-        /// The configuration that this changes, -1 for any.
+        /// The version of the configuration to change; -1 for any.
         pub current_config: i64,
     }
 }
@@ -294,7 +294,7 @@ record! {
     /// The body of `addWatch`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct AddWatch {
-        /// Which path; it need not exist.
+        /// The path. There need not be a znode.
         pub path: RawPath,
         /// Persistent or recursive.
         pub mode: WatchMode,
@@ -305,9 +305,9 @@ record! {
     /// The body of `removeWatches`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct RemoveWatches {
-        /// Which path.
+        /// The path.
         pub path: RawPath,
-        /// Which of the watches on it.
+        /// The type of the watches.
         pub watcher_type: WatcherType,
     }
 }
@@ -316,23 +316,23 @@ record! {
     /// The body of `checkWatches`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct CheckWatches {
-        /// Which path.
+        /// The path.
         pub path: RawPath,
-        /// Which of the watches on it.
+        /// The type of the watches.
         pub watcher_type: WatcherType,
     }
 }
 
 record! {
-    /// The body of `setWatches2`; that of `setWatches` is its first four fields, and has no place
-    /// for persistent watches.
+    /// The body of `setWatches2`. The body of `setWatches` has the first four fields only, without
+    /// persistent watches.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct SetWatches {
-        /// The last zxid that the client saw: what changed after it is told at once.
+        /// The last zxid that the client received. The server reports later changes at once.
         pub relative_zxid: Zxid,
         /// Paths with data watches.
         pub data: Names,
-        /// Paths with exists watches that did not exist.
+        /// Paths with watches of `exists` where there was no znode.
         pub exist: Names,
         /// Paths with child watches.
         pub child: Names,
@@ -375,17 +375,17 @@ record! {
     /// The body of `auth`.
     #[derive(Clone, PartialEq, Eq)]
     pub struct Auth {
-        /// Ignored.
+        /// ZooKeeper ignores this field.
         pub auth_type: i32,
-        /// The scheme: `digest`, say.
+        /// The scheme, for example `digest`.
         pub scheme: Option<ByteString>,
-        /// The credentials, in the terms of the scheme.
+        /// The credentials, in the format of the scheme.
         pub auth: Option<Bytes>,
     }
 }
 
 impl fmt::Debug for Auth {
-    /// Without the credentials.
+    /// Shows the scheme without the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Auth").field("scheme", &self.scheme).finish_non_exhaustive()
     }

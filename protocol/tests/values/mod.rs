@@ -9,9 +9,9 @@ use zoolet_protocol::{
     Acl, AddWatch, Auth, Check, CheckWatches, ClientInfo, ConnectRequest, ConnectResponse, Create,
     CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, Id, KeeperState, Lookup,
     MultiOp, MultiReadOp, MultiResult, Names, OpCode, Password, Permissions, RawPath, Read,
-    Reconfig, RemoveWatches, ReplyHeader, Request, RequestHeader, Response, Session, SessionId,
-    SetAcl, SetData, SetWatches, Stat, Watch, WatchMode, WatchedEvent, WatcherType, Write, Xid,
-    Zxid,
+    Reconfig, RemoveWatches, ReplyHeader, Request, RequestHeader, Response, SessionId,
+    SessionRequest, SetAcl, SetData, SetWatches, Stat, Watch, WatchMode, WatchedEvent, WatcherType,
+    Write, Xid, Zxid,
 };
 
 /// The operations that a client may send: all that have a name, but for the codes which stand for
@@ -48,10 +48,14 @@ pub(crate) fn request_of(op: OpCode) -> BoxedStrategy<Request> {
         OpCode::MULTI => write(vec(multi_op(), 0..5), Write::Multi),
         OpCode::RECONFIG => write(reconfig(), Write::Reconfig),
         OpCode::CLOSE_SESSION => Just(Request::Write(Write::CloseSession)).boxed(),
-        OpCode::PING => Just(Request::Session(Session::Ping)).boxed(),
-        OpCode::WHO_AM_I => Just(Request::Session(Session::WhoAmI)).boxed(),
-        OpCode::AUTH => auth().prop_map(|auth| Request::Session(Session::Auth(auth))).boxed(),
-        OpCode::SASL => data().prop_map(|token| Request::Session(Session::Sasl(token))).boxed(),
+        OpCode::PING => Just(Request::Session(SessionRequest::Ping)).boxed(),
+        OpCode::WHO_AM_I => Just(Request::Session(SessionRequest::WhoAmI)).boxed(),
+        OpCode::AUTH => {
+            auth().prop_map(|auth| Request::Session(SessionRequest::Auth(auth))).boxed()
+        }
+        OpCode::SASL => {
+            data().prop_map(|token| Request::Session(SessionRequest::Sasl(token))).boxed()
+        }
         _ => write(multi_op_of(op), Write::Op),
     }
 }

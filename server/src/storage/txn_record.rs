@@ -53,7 +53,7 @@ zoolet_protocol::record! {
 /// use zoolet_server::storage::decode_txn;
 ///
 /// let error = decode_txn(Bytes::from_static(&[0; 9])).unwrap_err();
-/// assert_eq!(error.to_string(), "TxnHeader: the bytes end inside a field, 1 left of it");
+/// assert_eq!(error.to_string(), "TxnHeader: the bytes end within a field (1 left)");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
