@@ -372,7 +372,7 @@ async fn lists_and_identities_have_their_limits() {
 
 /// Credentials of the digest scheme.
 fn auth(credentials: &str) -> Request {
-    Request::Session(zoolet::protocol::Session::Auth(zoolet::protocol::Auth {
+    Request::Session(zoolet::protocol::SessionRequest::Auth(zoolet::protocol::Auth {
         auth_type: 0,
         scheme: Some("digest".into()),
         auth: Some(Bytes::from(credentials.to_owned())),
@@ -389,7 +389,7 @@ async fn an_identity_has_a_length_limit_and_so_have_all_of_a_connection_together
     for n in 0..IDENTITIES_BYTES_MAX / IDENTITY_BYTES_MAX {
         assert_eq!(client.call(&auth(&long(n))).await.0.err, ErrorCode::OK);
     }
-    let who = Request::Session(zoolet::protocol::Session::WhoAmI);
+    let who = Request::Session(zoolet::protocol::SessionRequest::WhoAmI);
     let (_, Response::WhoAmI(infos)) = client.call(&who).await else { panic!("no answer") };
     let bytes: usize = infos.iter().map(|info| info.user.as_deref().unwrap_or("").len()).sum();
     assert!(bytes <= IDENTITIES_BYTES_MAX, "{bytes}");

@@ -248,7 +248,7 @@ async fn a_snapshot_without_some_parent_is_named() {
     let error = refusal(&disk).await;
     let StorageError::NoUsableSnapshot(unusable) = &error else { panic!("{error}") };
     assert!(matches!(unusable[0].reason, SnapshotFault::Tree(_)));
-    assert!(error.to_string().contains("/nobody/is/there comes before its parent"), "{error}");
+    assert!(error.to_string().contains("has /nobody/is/there before its parent"), "{error}");
 }
 
 fn simd_adler32(bytes: &[u8]) -> u32 {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use zoolet::protocol::{Request, Session, Xid, encode_request};
+use zoolet::protocol::{Request, SessionRequest, Xid, encode_request};
 
 use super::wire::{SESSION_TIMEOUT_MS, Wire};
 
@@ -109,7 +109,7 @@ pub(crate) fn wait_until_settled(address: SocketAddr) -> io::Result<()> {
 }
 
 pub(crate) fn ping() -> bytes::Bytes {
-    encode_request(Xid::PING, &Request::Session(Session::Ping))
+    encode_request(Xid::PING, &Request::Session(SessionRequest::Ping))
 }
 
 fn note(noticed: &Mutex<Noticed>, note: impl FnOnce(&mut Noticed)) {

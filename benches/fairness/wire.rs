@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zoolet::protocol::{
-    Auth, ConnectRequest, ConnectResponse, Request, Session, Xid, Zxid, encode_request,
+    Auth, ConnectRequest, ConnectResponse, Request, SessionRequest, Xid, Zxid, encode_request,
 };
 use zoolet_test_support::blocking::FrameStream;
 
@@ -53,7 +53,7 @@ impl Wire {
             let credentials = Bytes::from(format!("user-{user}:password"));
             let auth =
                 Auth { auth_type: 0, scheme: Some("digest".into()), auth: Some(credentials) };
-            self.send(&encode_request(Xid::AUTH, &Request::Session(Session::Auth(auth))))?;
+            self.send(&encode_request(Xid::AUTH, &Request::Session(SessionRequest::Auth(auth))))?;
             self.receive()?;
         }
         Ok(())

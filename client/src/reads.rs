@@ -117,7 +117,7 @@ impl Client {
     /// The identities that the server knows of this client (`whoAmI`, ZooKeeper 3.7 and later).
     pub fn who_am_i(&self) -> Operation<Vec<ClientInfo>> {
         let reading = reply_reader!(Response::WhoAmI(infos) => infos);
-        self.operation("/", reading, |_| Request::Session(zoolet_protocol::Session::WhoAmI))
+        self.operation("/", reading, |_| Request::Session(zoolet_protocol::SessionRequest::WhoAmI))
     }
 
     /// The ensemble's configuration as text (`/zookeeper/config`); empty on a single node.

@@ -37,7 +37,7 @@ use super::clock::{Instant, SuspensionClock};
 use super::proof::{self, ClaimId, Handshake, Servers, SessionProof};
 use super::rewatch;
 use super::state::ConnectionState;
-use super::watches::{EventQueue, WatchKind, WatchKinds, WatchUpdate, Watches};
+use super::watches::{EventQueue, WatchKind, WatchModes, WatchUpdate, Watches};
 
 /// What the user chose for the session.
 #[derive(Debug, Clone)]
@@ -156,7 +156,7 @@ pub(crate) struct Session {
     pings: VecDeque<Instant>,
     watches: Watches,
     /// Watches that the server has, that no watcher needs any more, and that cannot be removed yet.
-    stale: BTreeMap<String, WatchKinds>,
+    stale: BTreeMap<String, WatchModes>,
     /// How many of the requests in flight are `addWatch`.
     persistent_in_flight: usize,
     outgoing: VecDeque<Bytes>,
@@ -295,7 +295,7 @@ impl Session {
     }
 
     fn send_auth(&mut self, auth: Auth, call: Option<Arc<Call>>, now: Instant) {
-        let request = Request::Session(zoolet_protocol::Session::Auth(auth));
+        let request = Request::Session(zoolet_protocol::SessionRequest::Auth(auth));
         self.outgoing.push_back(encode_request(Xid::AUTH, &request));
         self.authenticating.push_back(call);
         self.last_sent = now;
@@ -552,7 +552,7 @@ impl Session {
                     self.send_check(now);
                 }
                 if now >= self.ping_at() {
-                    let ping = Request::Session(zoolet_protocol::Session::Ping);
+                    let ping = Request::Session(zoolet_protocol::SessionRequest::Ping);
                     self.outgoing.push_back(encode_request(Xid::PING, &ping));
                     self.pings.push_back(now);
                     self.last_sent = now;

@@ -47,9 +47,9 @@ impl WatchKind {
 
 /// A set of kinds. `Data` and `Exist` count as one, as they do for a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct WatchKinds(u8);
+pub(crate) struct WatchModes(u8);
 
-impl WatchKinds {
+impl WatchModes {
     /// The kinds that stay until they are removed.
     pub(crate) const PERSISTENT: Self = Self::of(WatchKind::Persistent).with(WatchKind::Recursive);
 
@@ -96,13 +96,13 @@ impl WatchKinds {
     }
 }
 
-impl From<WatchKind> for WatchKinds {
+impl From<WatchKind> for WatchModes {
     fn from(kind: WatchKind) -> Self {
         Self::of(kind)
     }
 }
 
-impl BitOr for WatchKinds {
+impl BitOr for WatchModes {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -110,7 +110,7 @@ impl BitOr for WatchKinds {
     }
 }
 
-impl BitAnd for WatchKinds {
+impl BitAnd for WatchModes {
     type Output = Self;
 
     fn bitand(self, other: Self) -> Self {
@@ -118,7 +118,7 @@ impl BitAnd for WatchKinds {
     }
 }
 
-impl FromIterator<WatchKind> for WatchKinds {
+impl FromIterator<WatchKind> for WatchModes {
     fn from_iter<I: IntoIterator<Item = WatchKind>>(kinds: I) -> Self {
         kinds.into_iter().fold(Self::default(), Self::with)
     }
@@ -306,7 +306,7 @@ impl Watches {
     }
 
     /// The kinds of watches that a path needs.
-    pub(crate) fn kinds(&self, path: &str) -> WatchKinds {
+    pub(crate) fn kinds(&self, path: &str) -> WatchModes {
         self.by_path.get(path).into_iter().flatten().map(|(kind, _)| *kind).collect()
     }
 

@@ -86,7 +86,7 @@ impl Link for CoreLink {
 impl Drop for CoreLink {
     fn drop(&mut self) {
         let mut shell = self.shell.borrow_mut();
-        shell.core.forget(self.id, usize::MAX);
+        shell.core.remove_watches_of(self.id, usize::MAX);
         shell.connections.remove(&self.id);
     }
 }
@@ -170,7 +170,7 @@ impl Shell {
     }
 
     fn close(&mut self, id: ConnectionId) {
-        self.core.forget(id, usize::MAX);
+        self.core.remove_watches_of(id, usize::MAX);
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.is_closed = true;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use zoolet_core::{Core, Frozen, Persisted, Settings};
+use zoolet_core::{Core, Frozen, Settings, StatPersisted};
 use zoolet_protocol::{Acl, SessionId};
 use zoolet_server::storage::{LogReader, SnapshotError, SnapshotReader, write_snapshot};
 
@@ -15,7 +15,7 @@ const APACHE_LOG: &[u8] = include_bytes!("data/apache-3.8.log");
 const DIGEST_BYTES: usize = 8 + 4 + 8 + 13;
 
 /// What a snapshot says of each znode.
-type Znodes = BTreeMap<String, (Option<Bytes>, Option<Vec<Acl>>, Persisted)>;
+type Znodes = BTreeMap<String, (Option<Bytes>, Option<Vec<Acl>>, StatPersisted)>;
 
 fn read(bytes: &[u8]) -> Result<(Vec<(SessionId, i32)>, Znodes), SnapshotError> {
     let mut snapshot = SnapshotReader::new(bytes)?;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use zoolet_protocol::{
     ConnectRequest, Create, CreateKind, ErrorCode, MultiOp, MultiReadOp, MultiResult, OpCode,
-    Password, Read, ReplyHeader, Request, RequestHeader, Response, Session, SessionId, SetWatches,
-    Watch, WatchedEvent, Write, Xid, Zxid, decode_all, decode_request,
+    Password, Read, ReplyHeader, Request, RequestHeader, Response, SessionId, SessionRequest,
+    SetWatches, Watch, WatchedEvent, Write, Xid, Zxid, decode_all, decode_request,
 };
 
 use super::connection::Connection;
@@ -307,7 +307,7 @@ impl Model {
                 self.reply(id, header, result);
             }
             Request::Write(write) => self.write(id, session, header, &write, now)?,
-            Request::Session(Session::Ping) => {
+            Request::Session(SessionRequest::Ping) => {
                 let header = RequestHeader { xid: Xid::PING, ..header };
                 self.reply(id, header, Ok(Response::Empty));
             }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use zoolet_core::{CreateTxn, EphemeralOwner, Owner, Persisted, TxnOp};
+use zoolet_core::{CreateTxn, EphemeralOwner, EphemeralType, StatPersisted, TxnOp};
 use zoolet_protocol::{Acl, CreateKind};
 use zoolet_server::storage::LogRecord;
 
@@ -64,10 +64,10 @@ impl ZnodeLine {
         path: String,
         bytes: Option<&Bytes>,
         entries: Option<&[Acl]>,
-        stat: &Persisted,
+        stat: &StatPersisted,
     ) -> Self {
         let (data, data_base64) = data(bytes);
-        let kind = kind(stat.owner);
+        let kind = kind(stat.ephemeral_owner);
         let stat = Some(stat_line(stat));
         Self { path, data, data_base64, acl: entries.map(acl), kind, stat }
     }
@@ -89,15 +89,15 @@ impl ZnodeLine {
 }
 
 fn kind(owner: EphemeralOwner) -> Option<KindLine> {
-    match owner.owner() {
-        Owner::Nobody => None,
-        Owner::Container => Some(KindLine::Container),
-        Owner::Ttl { ttl_ms } => Some(KindLine::TtlMs(ttl_ms)),
-        Owner::Session(session) => Some(KindLine::EphemeralOf(session.to_string())),
+    match owner.ephemeral_type() {
+        EphemeralType::Persistent => None,
+        EphemeralType::Container => Some(KindLine::Container),
+        EphemeralType::Ttl { ttl_ms } => Some(KindLine::TtlMs(ttl_ms)),
+        EphemeralType::Ephemeral(session) => Some(KindLine::EphemeralOf(session.to_string())),
     }
 }
 
-fn stat_line(stat: &Persisted) -> Value {
+fn stat_line(stat: &StatPersisted) -> Value {
     json!({
         "czxid": stat.czxid.to_string(),
         "mzxid": stat.mzxid.to_string(),

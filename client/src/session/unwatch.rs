@@ -21,7 +21,7 @@ use super::{
     Call, EventQueue, Instant, Phase, Sent, Session, Submission, WatchKind, WatchRegistration,
     rewatch,
 };
-use crate::watches::WatchKinds;
+use crate::watches::WatchModes;
 
 impl Session {
     /// Removes a watcher, and its watch on the server if no other watcher needs that.
@@ -53,7 +53,7 @@ impl Session {
         let Some(&stale) = self.stale.get(path) else { return };
         let live = self.watches.kinds(path);
         let in_flight = self.kinds_in_flight(path);
-        if stale.has_any(WatchKinds::PERSISTENT) {
+        if stale.has_any(WatchModes::PERSISTENT) {
             // Servers before 3.9 cannot remove these alone, so all watches of the path are removed.
             if live.is_none() && in_flight.is_none() {
                 self.stale.remove(path);
@@ -63,7 +63,7 @@ impl Session {
         }
         let mut left = stale;
         for kind in [WatchKind::Data, WatchKind::Child] {
-            let table = WatchKinds::in_table_of(kind);
+            let table = WatchModes::in_table_of(kind);
             if !stale.has_any(kind.into()) {
                 continue;
             }
@@ -89,23 +89,23 @@ impl Session {
     }
 
     /// The watches that requests in flight may add at a path.
-    fn kinds_in_flight(&self, path: &str) -> WatchKinds {
+    fn kinds_in_flight(&self, path: &str) -> WatchModes {
         let watches = self.sent.iter().filter_map(|sent| sent.watch.as_ref());
         watches.filter(|watch| watch.path == path).map(|watch| watch.kind).collect()
     }
 
     /// The persistent watches that the server has at a path, as of its last reply.
-    fn persistent_at(&self, path: &str) -> WatchKinds {
+    fn persistent_at(&self, path: &str) -> WatchModes {
         let stale = self.stale.get(path).copied().unwrap_or_default();
-        (self.watches.kinds(path) | stale) & WatchKinds::PERSISTENT
+        (self.watches.kinds(path) | stale) & WatchModes::PERSISTENT
     }
 
     /// The persistent watches that the server will have at a path when it handles the next request,
     /// unless it refuses an `addWatch`.
-    fn persistent_before_next(&self, path: &str) -> WatchKinds {
+    fn persistent_before_next(&self, path: &str) -> WatchModes {
         match self.persistent_in_flight {
             0 => self.persistent_at(path),
-            _ => self.persistent_at(path) | (self.kinds_in_flight(path) & WatchKinds::PERSISTENT),
+            _ => self.persistent_at(path) | (self.kinds_in_flight(path) & WatchModes::PERSISTENT),
         }
     }
 

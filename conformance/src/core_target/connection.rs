@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use zoolet_core::{ConnectionId, Identities, Requester, authenticate};
 use zoolet_protocol::{
     Auth, ConnectRequest, ConnectResponse, DecodeFault, Encode, ErrorCode, FrameCodec, MultiOp,
-    OpCode, Password, ReplyHeader, Request, RequestHeader, Response, Session, SessionId, Write,
-    Xid, Zxid, decode_all, decode_request, encode_event, encode_reply,
+    OpCode, Password, ReplyHeader, Request, RequestHeader, Response, SessionId, SessionRequest,
+    Write, Xid, Zxid, decode_all, decode_request, encode_event, encode_reply,
 };
 
 use super::{SESSION_TIMEOUTS_MS, Shell};
@@ -139,10 +139,10 @@ impl Shell {
     ) {
         let xid = header.xid;
         let bare = |err| (err, Response::Empty);
-        if let Some(body) = self.core.stumble(&request, requester) {
+        if let Some(body) = self.core.reply_before_null_path(&request, requester) {
             return self.reply(id, xid, Err((ErrorCode::MARSHALLING_ERROR, body)));
         }
-        if let Some(body) = self.core.stumble(&request, requester) {
+        if let Some(body) = self.core.reply_before_null_path(&request, requester) {
             return self.reply(id, xid, Err((ErrorCode::MARSHALLING_ERROR, body)));
         }
         match request {
@@ -169,16 +169,18 @@ impl Shell {
                     self.close(id);
                 }
             }
-            Request::Session(Session::Ping) => self.reply(id, Xid::PING, Ok(Response::Empty)),
-            Request::Session(Session::WhoAmI) => {
+            Request::Session(SessionRequest::Ping) => {
+                self.reply(id, Xid::PING, Ok(Response::Empty))
+            }
+            Request::Session(SessionRequest::WhoAmI) => {
                 self.reply(id, xid, Ok(Response::WhoAmI(requester.identities.client_infos())));
             }
             // `processSasl` looks at the length of the token before anything else.
-            Request::Session(Session::Sasl(None)) => self.close(id),
-            Request::Session(Session::Sasl(Some(_))) => {
+            Request::Session(SessionRequest::Sasl(None)) => self.close(id),
+            Request::Session(SessionRequest::Sasl(Some(_))) => {
                 self.send(id, xid, Zxid::ZERO, ErrorCode::OK, &Response::Token(None));
             }
-            Request::Session(Session::Auth(auth)) => self.authenticate(id, xid, &auth),
+            Request::Session(SessionRequest::Auth(auth)) => self.authenticate(id, xid, &auth),
         }
     }
 

@@ -5,7 +5,7 @@ mod operations;
 use std::fmt;
 
 use fastrand::Rng;
-use zoolet_protocol::{OpCode, Request, Session, Write};
+use zoolet_protocol::{OpCode, Request, SessionRequest, Write};
 
 use self::operations::Operations;
 use super::SLOTS;
@@ -144,7 +144,7 @@ impl Generator {
             }
             5..=8 => {
                 let auth = self.operations.auth(&mut self.rng);
-                Step::Ask { slot, requests: vec![Request::Session(Session::Auth(auth))] }
+                Step::Ask { slot, requests: vec![Request::Session(SessionRequest::Auth(auth))] }
             }
             9..=18 => {
                 let count = self.rng.usize(1..=self.most_at_once);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use zoolet_protocol::{ConnectRequest, Password, Request, Session, Xid, Zxid};
+use zoolet_protocol::{ConnectRequest, Password, Request, SessionRequest, Xid, Zxid};
 
 use super::SLOTS;
 use super::differences;
@@ -158,7 +158,7 @@ impl<'a> Side<'a> {
         let Some(client) = self.clients[slot].as_mut().filter(|client| client.is_open()) else {
             return;
         };
-        let mut messages = client.ask(&Request::Session(Session::Ping));
+        let mut messages = client.ask(&Request::Session(SessionRequest::Ping));
         let is_pong = |message: &Message| matches!(message, Message::Reply { header, .. } if header.xid == Xid::PING);
         if messages.last().is_some_and(is_pong) {
             messages.pop();

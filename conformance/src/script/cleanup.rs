@@ -5,7 +5,7 @@ use std::io;
 use bytes::Bytes;
 use zoolet_protocol::{
     Auth, ConnectRequest, Delete, Expect, Lookup, MultiOp, Password, Read, ReplyHeader, Request,
-    Response, Session, SessionId, Write, Zxid,
+    Response, SessionId, SessionRequest, Write, Zxid,
 };
 
 use crate::client::{Body, Client, Handshake, Message};
@@ -38,7 +38,7 @@ impl Janitor {
 
     /// The last transaction of the server.
     pub(crate) fn last_zxid(&mut self) -> io::Result<Zxid> {
-        Ok(self.ask(&Request::Session(Session::Ping))?.0.zxid)
+        Ok(self.ask(&Request::Session(SessionRequest::Ping))?.0.zxid)
     }
 
     /// Ends these sessions, and deletes every znode that is not built in.
@@ -77,7 +77,7 @@ impl Janitor {
 }
 
 fn super_auth() -> Request {
-    Request::Session(Session::Auth(Auth {
+    Request::Session(SessionRequest::Auth(Auth {
         auth_type: 0,
         scheme: Some("digest".into()),
         auth: Some(Bytes::from_static(SUPER_CREDENTIALS)),

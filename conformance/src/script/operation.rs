@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use zoolet_protocol::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, Delete, Expect, Lookup,
-    MultiOp, MultiReadOp, OpCode, RawPath, Read, Reconfig, RemoveWatches, Request, Session, SetAcl,
-    SetData, SetWatches, Watch, WatchMode, WatcherType, Write, Xid, Zxid,
+    MultiOp, MultiReadOp, OpCode, RawPath, Read, Reconfig, RemoveWatches, Request, SessionRequest,
+    SetAcl, SetData, SetWatches, Watch, WatchMode, WatcherType, Write, Xid, Zxid,
 };
 
 use super::value::{self, Fault};
@@ -274,14 +274,16 @@ impl Operation {
             }))),
             Self::SetWatches(lists) => Ok(Request::Watch(Watch::Set(lists.lists(base)?))),
             Self::SetWatches2(lists) => Ok(Request::Watch(Watch::Set2(lists.lists(base)?))),
-            Self::Ping => Ok(Request::Session(Session::Ping)),
-            Self::WhoAmI => Ok(Request::Session(Session::WhoAmI)),
-            Self::Sasl { token } => Ok(Request::Session(Session::Sasl(value::data(token)?))),
-            Self::Auth { scheme, credentials } => Ok(Request::Session(Session::Auth(Auth {
-                auth_type: 0,
-                scheme: value::text(scheme)?,
-                auth: value::data(credentials)?,
-            }))),
+            Self::Ping => Ok(Request::Session(SessionRequest::Ping)),
+            Self::WhoAmI => Ok(Request::Session(SessionRequest::WhoAmI)),
+            Self::Sasl { token } => Ok(Request::Session(SessionRequest::Sasl(value::data(token)?))),
+            Self::Auth { scheme, credentials } => {
+                Ok(Request::Session(SessionRequest::Auth(Auth {
+                    auth_type: 0,
+                    scheme: value::text(scheme)?,
+                    auth: value::data(credentials)?,
+                })))
+            }
             _ => self.write().map(Request::Write),
         }
     }

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 
 use goldenscript::{Block, Context};
-use zoolet_protocol::{ConnectRequest, Password, Request, Session, SessionId, Xid, Zxid};
+use zoolet_protocol::{ConnectRequest, Password, Request, SessionId, SessionRequest, Xid, Zxid};
 
 use super::cleanup::Janitor;
 use super::command::{Command, Connect};
@@ -211,7 +211,7 @@ impl<'a> Runner<'a> {
         if !has_session || !client.is_open() {
             return Vec::new();
         }
-        let mut messages = client.ask(&Request::Session(Session::Ping));
+        let mut messages = client.ask(&Request::Session(SessionRequest::Ping));
         if let Some(Message::Reply { header, .. }) = messages.last()
             && header.xid == Xid::PING
         {

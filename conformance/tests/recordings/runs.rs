@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zoolet::client::{Client, CreateMode, RetryPolicy};
 use zoolet::protocol::{
     Acl, Auth, Check, Delete, Dial, Encode, ErrorCode, Expect, Id, MultiOp, MultiReadOp, OpCode,
-    Permissions, RawPath, Read, Request, Session, SetData, Transport, WatchMode, Write, Xid,
+    Permissions, RawPath, Read, Request, SessionRequest, SetData, Transport, WatchMode, Write, Xid,
     encode_request,
 };
 use zoolet::testing::{RequestFilter, TestServer};
@@ -144,7 +144,7 @@ pub(super) async fn odd_values() -> Recorded {
     send(&Request::Write(Write::Multi(Vec::new())), b"")?;
     let scheme = Some("digest".into());
     let auth = Auth { auth_type: 7, scheme, auth: Some(Bytes::from_static(b"ann:secret")) };
-    send(&Request::Session(Session::Auth(auth)), b"")?;
+    send(&Request::Session(SessionRequest::Auth(auth)), b"")?;
     send(&Request::Unknown { op: OpCode::EXISTS, body: Bytes::from_static(b"short") }, b"")?;
     send(&Request::Unknown { op: OpCode(99), body: Bytes::new() }, b"")?;
     Ok(recorder.script())
@@ -287,7 +287,7 @@ pub(super) async fn from_the_middle() -> Recorded {
     let watch = zoolet::protocol::Lookup::Exists("/a".into());
     let watch = Request::Watch(zoolet::protocol::Watch::Lookup(watch));
     client.send(encode_request(Xid(1), &watch))?;
-    client.send(encode_request(Xid::PING, &Request::Session(Session::Ping)))?;
+    client.send(encode_request(Xid::PING, &Request::Session(SessionRequest::Ping)))?;
     before.create("/a").await?;
     drop(before);
     server.restart().await?;

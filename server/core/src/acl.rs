@@ -1,8 +1,9 @@
-//! Access control: who a connection is, what a list permits, and which lists may be set.
+//! Access control: the identities of a connection, what a list permits them, and which lists may be
+//! set.
 //!
-//! After ZooKeeper's `PrepRequestProcessor.fixupACL`, `ZooKeeperServer.checkACL` and the
-//! authentication providers. SASL and X.509 are not here yet; their schemes are refused in lists
-//! as schemes without a provider are in ZooKeeper.
+//! This follows ZooKeeper's `PrepRequestProcessor.fixupACL`, `ZooKeeperServer.checkACL` and
+//! authentication providers. There is no provider for SASL and X.509 yet: like ZooKeeper with an
+//! unknown scheme, the server refuses lists with their schemes.
 
 mod digest;
 mod ip;
@@ -22,9 +23,10 @@ use crate::limits::{
 };
 use crate::settings::Settings;
 
-/// Who a connection is: its address and what it proved with `auth`. Never shrinks.
+/// The identities of a connection: its address, and those that it added with `auth`. None is ever
+/// removed.
 ///
-/// Clones share one list; a request captures the list as it was when the request arrived.
+/// Clones share one list. A request carries the list that the connection had when it arrived.
 ///
 /// ```
 /// use zoolet_core::Identities;
@@ -39,7 +41,7 @@ pub struct Identities(Arc<Known>);
 struct Known {
     ids: Box<[Id]>,
     hasher: DefaultHashBuilder,
-    /// The hashes of the identities, in order; empty for a few identities, which are compared one by one.
+    /// The sorted hashes of the identities. Empty for a few identities, which are compared one by one.
     hashes: Box<[u64]>,
 }
 
@@ -51,7 +53,7 @@ impl PartialEq for Known {
 
 impl Eq for Known {}
 
-/// Up to so many identities are compared one by one, which is faster than hashing.
+/// Up to this number, comparing identities one by one is faster than hashing.
 const COMPARED_IDENTITIES_MAX: usize = 8;
 
 impl Identities {
@@ -65,7 +67,7 @@ impl Identities {
         Self(Arc::new(Known { ids, hasher, hashes: hashes.into() }))
     }
 
-    /// The identity that every connection has by its remote address.
+    /// The identity that a connection has by its remote address.
     #[must_use]
     pub fn of_address(address: IpAddr) -> Self {
         Self::of([Id::new("ip", address.to_canonical().to_string())].into())
@@ -80,19 +82,19 @@ impl Identities {
         Self::of(self.iter().cloned().chain([id]).collect())
     }
 
-    /// The identities, in the order in which they came.
+    /// The identities, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Id> {
         self.0.ids.iter()
     }
 
-    /// Whether this is one of them.
+    /// Whether `id` is one of them.
     fn contain(&self, id: &Id) -> bool {
         let Known { ids, hasher, hashes } = &*self.0;
         let may = hashes.is_empty() || hashes.binary_search(&hasher.hash_one(id)).is_ok();
         may && ids.contains(id)
     }
 
-    /// The bytes of their texts.
+    /// The bytes of the texts of all identities.
     fn text_bytes(&self) -> usize {
         self.iter().map(|id| id.id.as_deref().unwrap_or_default().len()).sum()
     }
@@ -103,13 +105,13 @@ impl Identities {
         self.iter().any(|id| id.scheme.as_deref() == Some(scheme))
     }
 
-    /// Whether no list binds them.
+    /// Whether the connection is the superuser's, whom every list permits everything.
     #[must_use]
     pub fn are_super(&self) -> bool {
         self.have_scheme("super")
     }
 
-    /// What `whoAmI` tells: of a digest only the user.
+    /// The reply to `whoAmI`. Of a digest it shows the user without the hash.
     #[must_use]
     pub fn client_infos(&self) -> Vec<ClientInfo> {
         let info = |id: &Id| {
@@ -124,7 +126,7 @@ impl Identities {
     }
 }
 
-/// An access control list, shared between all znodes that have the same.
+/// An access control list. All znodes with the same list share one copy.
 ///
 /// ```
 /// use zoolet_core::{AclList, Identities};
@@ -136,12 +138,12 @@ impl Identities {
 pub struct AclList(Option<Arc<[Acl]>>);
 
 impl AclList {
-    /// The list of the built-in znodes: everything to everyone, without being written anywhere.
-    /// An equal list that a client set is a list of its own in snapshots.
+    /// The list of the built-in znodes, which permits everyone everything. It is not stored in
+    /// snapshots; a list with the same entry that a client has set is.
     pub const OPEN: Self = Self(None);
 
-    /// Whether one of `identities` has one of the permissions in `wanted`. An empty list permits
-    /// everything, as in ZooKeeper.
+    /// Whether the list gives one of `identities` one of the permissions in `wanted`. An empty list
+    /// permits everything, as in ZooKeeper.
     #[must_use]
     pub fn permits(&self, wanted: Permissions, identities: &Identities) -> bool {
         let Some(entries) = &self.0 else {
@@ -154,32 +156,33 @@ impl AclList {
             || identities.are_super()
     }
 
-    /// Whether everyone has one of the permissions in `wanted`.
+    /// Whether the list gives everyone one of the permissions in `wanted`.
     #[must_use]
     pub fn permits_everyone(&self, wanted: Permissions) -> bool {
         self.permits(wanted, &Identities::default())
     }
 
-    /// Where a list is that is longer to judge than to look up; two lists that are alive differ in it.
+    /// The address of a list that takes longer to evaluate than to look up. Two lists that exist at the
+    /// same time have different addresses.
     pub(crate) fn long_address(&self) -> Option<usize> {
         let entries = self.0.as_ref().filter(|entries| entries.len() >= LONG_LIST_ENTRIES_MIN)?;
         Some(Arc::as_ptr(entries).cast::<Acl>() as usize)
     }
 
-    /// The entries, as `getACL` tells them.
+    /// The entries, as `getACL` shows them.
     #[must_use]
     pub fn to_vec(&self) -> Vec<Acl> {
         self.0.as_ref().map_or_else(|| vec![Acl::open()], |entries| entries.to_vec())
     }
 
-    /// The entries that were set; `None` for [`AclList::OPEN`].
+    /// The entries that a client has set. `None` for [`AclList::OPEN`].
     #[must_use]
     pub fn entries(&self) -> Option<&[Acl]> {
         self.0.as_deref()
     }
 
-    /// The entries as they are told to someone who may not administer the znode: without the
-    /// hashes of the digest scheme.
+    /// The entries as `getACL` shows them to a client without the permission `ADMIN`: without the hashes
+    /// of the digest scheme.
     #[must_use]
     pub fn to_masked_vec(&self) -> Vec<Acl> {
         let mut entries = self.to_vec();
@@ -194,7 +197,7 @@ impl AclList {
     }
 }
 
-/// Whether an entry's identity is among those of a connection.
+/// Whether the identity of an entry matches one of a connection's.
 fn matches(id: &Id, identities: &Identities) -> bool {
     match (id.scheme.as_deref(), id.id.as_deref()) {
         (Some("world"), Some("anyone")) => true,
@@ -206,29 +209,29 @@ fn matches(id: &Id, identities: &Identities) -> bool {
     }
 }
 
-/// What lists permit to whoever asks: a long list is judged once in a request, whatever number of its
-/// reads and writes it governs.
+/// Decides what one requester may do. It evaluates a long list once in a request, however many
+/// operations of the request the list governs.
 #[derive(Debug)]
-pub(crate) struct Judge<'a> {
+pub(crate) struct Authorizer<'a> {
     identities: &'a Identities,
     skips_lists: bool,
-    /// By the address of a list and what is wanted. The lists are kept, so that no other list comes to
-    /// have the address of one.
-    verdicts: RefCell<Option<Box<Verdicts>>>,
+    /// The results so far, by the address of the list and the wanted permissions. Each keeps its list
+    /// alive, so that no other list gets its address.
+    results: RefCell<Option<Box<AuthorizerResults>>>,
 }
 
-type Verdicts = HashMap<(usize, Permissions), (AclList, bool)>;
+type AuthorizerResults = HashMap<(usize, Permissions), (AclList, bool)>;
 
-/// A list of fewer entries is judged again faster than it is looked up.
+/// Evaluating a list with fewer entries is faster than looking up its result.
 const LONG_LIST_ENTRIES_MIN: usize = 8;
 
-impl<'a> Judge<'a> {
-    /// Judges for someone with these identities.
+impl<'a> Authorizer<'a> {
+    /// Decides for a requester with these identities.
     pub(crate) fn new(identities: &'a Identities, settings: &Settings) -> Self {
-        Self { identities, skips_lists: settings.skip_acl, verdicts: RefCell::new(None) }
+        Self { identities, skips_lists: settings.skip_acl, results: RefCell::new(None) }
     }
 
-    /// Whether a list permits something, or lists are not looked at.
+    /// `NoAuth`, unless the list permits what is wanted or the settings skip access control.
     pub(crate) fn permits(&self, list: &AclList, wanted: Permissions) -> Result<(), ErrorCode> {
         let permits = self.skips_lists
             || match list.long_address() {
@@ -239,28 +242,33 @@ impl<'a> Judge<'a> {
     }
 
     fn permits_once(&self, list: &AclList, address: usize, wanted: Permissions) -> bool {
-        let mut verdicts = self.verdicts.borrow_mut();
-        let place = (address, wanted);
-        let verdict = verdicts
+        let mut results = self.results.borrow_mut();
+        let (_, permits) = results
             .get_or_insert_default()
-            .entry(place)
+            .entry((address, wanted))
             .or_insert_with(|| (list.clone(), list.permits(wanted, self.identities)));
-        verdict.1
+        *permits
     }
 }
 
-/// Keeps one copy of each list that is in use.
+/// One shared copy of each access control list that is in use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AclLists {
     lists: HashSet<Arc<[Acl]>>,
-    /// The number of lists at which those out of use are dropped again.
+    /// When there are this many lists, those that no znode uses are dropped.
     sweep_at: usize,
 }
 
-/// Below this many lists it is not worth looking for those out of use.
+/// With fewer lists it is not worth looking for unused ones.
 const SWEEP_LISTS_MIN: usize = 64;
 
 impl AclLists {
+    /// Whether `list` is the shared copy of its entries, so that equal lists use memory once.
+    pub(crate) fn share(&self, list: &AclList) -> bool {
+        let Some(entries) = &list.0 else { return true };
+        self.lists.get(entries).is_some_and(|shared| Arc::ptr_eq(shared, entries))
+    }
+
     /// The shared copy of `entries`.
     pub(crate) fn intern(&mut self, entries: &Arc<[Acl]>) -> AclList {
         if let Some(list) = self.lists.get(entries) {
@@ -270,22 +278,22 @@ impl AclLists {
             self.lists.retain(|list| Arc::strong_count(list) > 1);
             self.sweep_at = (2 * self.lists.len()).max(SWEEP_LISTS_MIN);
         }
-        // Copied to the letter, so that a list does not keep the frame in which it came.
+        // The texts are copied, so that a list does not keep the frame alive in which it came.
         let own: Arc<[Acl]> = entries.iter().map(detached).collect();
         self.lists.insert(Arc::clone(&own));
         AclList(Some(own))
     }
 }
 
-/// An entry that shares no memory with where it came from.
+/// A copy of an entry that shares no memory with it.
 fn detached(entry: &Acl) -> Acl {
     let part = |part: &Option<ByteString>| part.as_deref().map(ByteString::from);
     let id = Id { scheme: part(&entry.id.scheme), id: part(&entry.id.id) };
     Acl { permissions: entry.permissions, id }
 }
 
-/// The list that is stored when a client sets `acl`: duplicates gone, `auth` replaced by who the
-/// client is, everything else checked by its scheme.
+/// The list that is stored when a client sets `acl` (`fixupACL`): without repeated entries, with `auth`
+/// replaced by the client's digest identities, and with every other entry checked by its scheme.
 pub(crate) fn fix_up(
     acl: Option<&[Acl]>,
     identities: &Identities,
@@ -334,8 +342,8 @@ pub(crate) fn fix_up(
     Ok(fixed.into())
 }
 
-/// Whether an identity may stand in a list. The providers of the original stumble over a null id,
-/// and it answers that the request cannot be read.
+/// Whether an identity may stand in a list. ZooKeeper's providers throw on a null id, and ZooKeeper
+/// then replies with `MarshallingError`.
 fn is_valid(scheme: &str, id: Option<&str>, settings: &Settings) -> Result<bool, ErrorCode> {
     let is_valid: fn(&str) -> bool = match scheme {
         "world" => |id| id == "anyone",
@@ -347,7 +355,7 @@ fn is_valid(scheme: &str, id: Option<&str>, settings: &Settings) -> Result<bool,
     Ok(id.len() <= IDENTITY_BYTES_MAX && is_valid(id))
 }
 
-/// Credentials that were refused: an unknown scheme, say.
+/// Why the credentials of an `auth` packet were refused.
 ///
 /// ```
 /// use zoolet_core::{Identities, Settings, authenticate};
@@ -360,10 +368,10 @@ pub struct AuthRefused(Refusal);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Refusal {
-    /// The begin of the scheme's name, which is as long as the client likes.
+    /// The scheme's name, cut to [`LOGGED_CHARS_MAX`] characters.
     NoProvider(String),
     TooMany,
-    /// An identity of so many bytes.
+    /// The identity has this many bytes.
     TooLong(usize),
     TooLongTogether,
 }
@@ -373,16 +381,19 @@ impl fmt::Display for AuthRefused {
         match &self.0 {
             Refusal::NoProvider(scheme) => write!(f, "no provider for the scheme {scheme:?}"),
             Refusal::TooMany => {
-                write!(f, "the connection has {IDENTITIES_MAX} identities, and may have no more")
+                write!(
+                    f,
+                    "the connection has {IDENTITIES_MAX} identities, which is the limit: add fewer with auth"
+                )
             }
             Refusal::TooLong(bytes) => write!(
                 f,
-                "the identity has {bytes} bytes, and may have {IDENTITY_BYTES_MAX}: use a shorter user name"
+                "the identity has {bytes} bytes, the limit is {IDENTITY_BYTES_MAX}: use a shorter user name"
             ),
             Refusal::TooLongTogether => write!(
                 f,
-                "the identities of a connection may have {IDENTITIES_BYTES_MAX} bytes together: \
-                 use shorter user names or fewer"
+                "the identities of the connection have more than {IDENTITIES_BYTES_MAX} bytes together: \
+                 use fewer identities or shorter user names"
             ),
         }
     }
@@ -390,8 +401,10 @@ impl fmt::Display for AuthRefused {
 
 impl std::error::Error for AuthRefused {}
 
-/// The identities of a connection after an `auth` packet. Any digest credentials are taken: there
-/// is no list of users, and who sets a list by them must know them again.
+/// The identities of a connection after an `auth` packet.
+///
+/// As in ZooKeeper, there is no list of users: any user with any password is accepted in the digest
+/// scheme. An access control list then permits only those who know the same user and password.
 ///
 /// # Errors
 ///
@@ -415,7 +428,7 @@ pub fn authenticate(
         return Err(AuthRefused(Refusal::TooMany));
     }
     match scheme {
-        // The address is known already.
+        // The connection has this identity from the start.
         "ip" => Ok(identities.clone()),
         "digest" if settings.digest_scheme => {
             let id = digest::identity(credentials, settings.digest_algorithm);
@@ -452,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn many_identities_are_told_apart_like_few() {
+    fn many_identities_match_as_few_do() {
         for count in [1, COMPARED_IDENTITIES_MAX, COMPARED_IDENTITIES_MAX + 1, IDENTITIES_MAX] {
             let ids = (0..count).map(user);
             let identities = ids.fold(Identities::default(), |all, id| all.and(id));
@@ -465,16 +478,16 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_comes_where_another_was_is_judged_for_itself() {
+    fn a_list_at_the_address_of_a_dropped_one_is_evaluated_again() {
         let identities = Identities::default().and(user(0));
-        let judge = Judge::new(&identities, &Settings::default());
+        let authorizer = Authorizer::new(&identities, &Settings::default());
         for round in 0..100 {
             let others = list(round + 1..round + 1_000);
-            assert_eq!(judge.permits(&others, Permissions::READ), Err(ErrorCode::NO_AUTH));
+            assert_eq!(authorizer.permits(&others, Permissions::READ), Err(ErrorCode::NO_AUTH));
             drop(others);
             let own = list(0..999);
-            assert_eq!(judge.permits(&own, Permissions::READ), Ok(()));
-            assert_eq!(judge.permits(&own, Permissions::WRITE), Err(ErrorCode::NO_AUTH));
+            assert_eq!(authorizer.permits(&own, Permissions::READ), Ok(()));
+            assert_eq!(authorizer.permits(&own, Permissions::WRITE), Err(ErrorCode::NO_AUTH));
         }
     }
 }

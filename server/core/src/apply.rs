@@ -1,8 +1,8 @@
-//! Changes: a transaction is carried out, whether it was just decided or read from a log.
+//! Changes: [`Core::apply`] carries out a transaction, whether it was just decided or read from a log.
 //!
-//! This is the only code that changes what outlives a restart. It is total: what a log says that
-//! no longer fits, because a snapshot held it already, does nothing, as in ZooKeeper's
-//! `DataTree.processTxn`.
+//! This is the only code that changes what survives a restart. It is total: it accepts every
+//! transaction. A log may repeat what its snapshot holds already; such a part does nothing, as in
+//! ZooKeeper's `DataTree.processTxn`.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use zoolet_protocol::{
 
 use crate::acl::{AclList, Identities};
 use crate::core::Core;
-use crate::owner::Owner;
+use crate::ephemeral_owner::EphemeralType;
 use crate::quota::{Change, QuotaZnode, Quotas};
 use crate::tree::Znode;
 use crate::txn::{CreateTxn, Txn, TxnOp};
-use crate::watches::{self, ConnectionId, Kind};
+use crate::watches::{ConnectionId, Table};
 
-/// What a transaction brought about.
+/// The result of a transaction: the reply, the events and the session that ended.
 ///
 /// ```
 /// use zoolet_core::{Core, Settings};
@@ -37,17 +37,17 @@ use crate::watches::{self, ConnectionId, Kind};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effects {
-    /// The zxid of the transaction, which the reply and the events carry.
+    /// The zxid of the transaction. The reply and the events carry it.
     pub zxid: Zxid,
-    /// The answer to whoever asked.
+    /// The reply to the client that sent the request.
     pub reply: Result<Response, ErrorCode>,
-    /// What others hear of it, in order, and before the answer is given.
-    pub events: Vec<Fired>,
-    /// The session that is over with this, if one is.
+    /// The events, in order. A client receives its events before the reply.
+    pub events: Vec<FiredEvent>,
+    /// The session that the transaction closed, if it closed one.
     pub ended: Option<SessionId>,
 }
 
-/// One event and who hears of it.
+/// One event and the connections whose watches it fired.
 ///
 /// ```
 /// use zoolet_core::{ConnectionId, Core, Requester, Settings};
@@ -66,32 +66,32 @@ pub struct Effects {
 /// assert_eq!(effects.events[0].receivers, [ConnectionId(1)]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fired {
-    /// What happened.
+pub struct FiredEvent {
+    /// The event as it is sent.
     pub event: WatchedEvent,
-    /// Whose watches it fired, each connection once, in order.
+    /// The connections whose watches it fired, each once, ordered by id.
     pub receivers: Vec<ConnectionId>,
-    /// Who may know of it. A watch fires for those who may not, and they do not hear of it
-    /// (CVE-2024-23944).
-    readers: AclList,
+    /// The access control list of the znode. The event fires the watch of a connection that may not read
+    /// the znode too, but is not sent to it (CVE-2024-23944).
+    acl: AclList,
 }
 
-impl Fired {
-    /// Whether everyone may know of it, so that nobody need be asked who they are.
+impl FiredEvent {
+    /// Whether everyone may read the znode, so that no connection's identities matter.
     #[must_use]
     pub fn is_public(&self) -> bool {
-        self.readers.permits_everyone(zoolet_protocol::Permissions::READ)
+        self.acl.permits_everyone(zoolet_protocol::Permissions::READ)
     }
 
-    /// Whether a connection with these identities may know of it.
+    /// Whether a connection with these identities may read the znode.
     #[must_use]
     pub fn may_be_told(&self, identities: &Identities) -> bool {
-        self.readers.permits(zoolet_protocol::Permissions::READ, identities)
+        self.acl.permits(zoolet_protocol::Permissions::READ, identities)
     }
 }
 
-/// Who may know of the events of one transaction: a long list is judged once for each connection,
-/// whatever number of events it governs.
+/// Tells which connections may read the events of one transaction. It evaluates a long access control
+/// list once for each connection, however many events the list governs.
 ///
 /// ```
 /// use zoolet_core::{Audience, ConnectionId, Core, Identities, Requester, Settings};
@@ -113,79 +113,79 @@ impl Fired {
 /// ```
 #[derive(Debug, Default)]
 pub struct Audience {
-    /// By the address of a list, and the connection; for everyone without one.
-    verdicts: Option<Box<Verdicts>>,
+    /// The results so far, by the address of the list and the connection; `None` stands for everyone.
+    results: Option<Box<AudienceResults>>,
 }
 
-type Verdicts = HashMap<(usize, Option<ConnectionId>), Verdict>;
+type AudienceResults = HashMap<(usize, Option<ConnectionId>), AudienceResult>;
 
-/// Whether a list lets someone know. The list is kept, so that no other comes to have its address.
+/// Whether a list permits reading. It keeps the list alive, so that no other list gets its address.
 #[derive(Debug)]
-struct Verdict {
+struct AudienceResult {
     _list: AclList,
     permits: bool,
 }
 
 impl Audience {
-    /// Whether everyone may know of an event, so that nobody need be asked who they are.
-    pub fn is_everyone(&mut self, fired: &Fired) -> bool {
-        self.judge(fired, None, || fired.is_public())
+    /// Whether everyone may read an event, so that no connection's identities matter.
+    pub fn is_everyone(&mut self, fired: &FiredEvent) -> bool {
+        self.evaluate(fired, None, || fired.is_public())
     }
 
-    /// Whether a connection may know of an event. `identities` are those that it has now.
+    /// Whether a connection may read an event. `identities` returns those that the connection has now.
     pub fn includes(
         &mut self,
-        fired: &Fired,
+        fired: &FiredEvent,
         connection: ConnectionId,
         identities: impl FnOnce() -> Identities,
     ) -> bool {
-        self.judge(fired, Some(connection), || fired.may_be_told(&identities()))
+        self.evaluate(fired, Some(connection), || fired.may_be_told(&identities()))
     }
 
-    fn judge(
+    fn evaluate(
         &mut self,
-        fired: &Fired,
+        fired: &FiredEvent,
         connection: Option<ConnectionId>,
-        judge: impl FnOnce() -> bool,
+        permits: impl FnOnce() -> bool,
     ) -> bool {
-        let Some(address) = fired.readers.long_address() else { return judge() };
-        let verdict = || Verdict { _list: fired.readers.clone(), permits: judge() };
-        let verdicts = self.verdicts.get_or_insert_default();
-        verdicts.entry((address, connection)).or_insert_with(verdict).permits
+        let Some(address) = fired.acl.long_address() else { return permits() };
+        let result = || AudienceResult { _list: fired.acl.clone(), permits: permits() };
+        let results = self.results.get_or_insert_default();
+        results.entry((address, connection)).or_insert_with(result).permits
     }
 }
 
-/// The zxid and time of the transaction that is carried out, and who did it.
+/// The header of the transaction that is being carried out.
 #[derive(Clone, Copy)]
-struct At {
+struct Header {
     session: SessionId,
     zxid: Zxid,
     time_ms: i64,
 }
 
 impl Core {
-    /// Carries a transaction out.
+    /// Carries out a transaction.
     ///
-    /// Data is copied, so that the tree does not keep the frame that it came in.
+    /// The data is copied, so that the tree does not keep the frame alive in which it came.
     pub fn apply(&mut self, txn: &Txn) -> Effects {
         let mut events = Vec::new();
-        let at = At { session: txn.session, zxid: txn.zxid, time_ms: txn.time_ms };
+        let header = Header { session: txn.session, zxid: txn.zxid, time_ms: txn.time_ms };
         let mut ended = None;
         let reply = match &txn.op {
             TxnOp::CreateSession { timeout_ms } => {
-                self.sessions.begin(txn.session, *timeout_ms);
+                self.sessions.create(txn.session, *timeout_ms);
                 Ok(Response::Empty)
             }
             TxnOp::CloseSession { paths } => {
-                // In a log that does not fit, these need not be its ephemerals.
+                // A log that does not fit its snapshot may name paths that the session does not own.
                 for path in paths {
                     if !self.sessions.owns(txn.session, path) {
-                        self.delete(path, at, &mut events);
+                        self.delete(path, header, &mut events);
                     }
                 }
-                // Logs from before ZooKeeper 3.6 do not tell them.
-                self.delete_ephemerals(txn.session, at, &mut events);
-                self.sessions.end(txn.session);
+                // Logs from before ZooKeeper 3.6 do not name the ephemerals.
+                self.delete_ephemerals(txn.session, header, &mut events);
+                self.sessions.close(txn.session);
                 ended = Some(txn.session);
                 Ok(Response::Empty)
             }
@@ -198,21 +198,21 @@ impl Core {
                 });
                 set.map(Response::Stat).ok_or(ErrorCode::NO_NODE)
             }
-            // ZooKeeper logs what stands before a refusal as if it had been granted.
+            // ZooKeeper logs the operations before a refused one as if they had been done.
             TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => {
                 #[cfg(feature = "planted-bugs")]
                 if is_planted(PlantedBug::MultiHalfDone) {
                     for op in ops.iter().filter(|op| !op.is_refusal()) {
-                        self.carry_out(op, at, &mut events);
+                        self.carry_out(op, header, &mut events);
                     }
                 }
                 Ok(Response::Multi(ops.iter().map(refused).collect()))
             }
             TxnOp::Multi(ops) => {
-                let results = ops.iter().map(|op| self.carry_out(op, at, &mut events));
+                let results = ops.iter().map(|op| self.carry_out(op, header, &mut events));
                 Ok(Response::Multi(results.collect()))
             }
-            op => match self.carry_out(op, at, &mut events) {
+            op => match self.carry_out(op, header, &mut events) {
                 MultiResult::Create(path) => Ok(Response::Path(RawPath(Some(path)))),
                 MultiResult::Create2(path, stat) => Ok(Response::PathStat(path, stat)),
                 MultiResult::SetData(stat) => Ok(Response::Stat(stat)),
@@ -224,18 +224,23 @@ impl Core {
         Effects { zxid: txn.zxid, reply, events, ended }
     }
 
-    /// Carries an operation out that may stand alone or in a multi.
-    fn carry_out(&mut self, op: &TxnOp, at: At, events: &mut Vec<Fired>) -> MultiResult {
+    /// Carries out an operation that stands alone or in a multi.
+    fn carry_out(
+        &mut self,
+        op: &TxnOp,
+        header: Header,
+        events: &mut Vec<FiredEvent>,
+    ) -> MultiResult {
         match op {
-            TxnOp::Create(create) => self.create(create, at, events),
+            TxnOp::Create(create) => self.create(create, header, events),
             TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => {
-                match self.delete(path, at, events) {
+                match self.delete(path, header, events) {
                     Some(()) => MultiResult::Delete,
                     None => MultiResult::Error(ErrorCode::NO_NODE),
                 }
             }
             TxnOp::SetData { path, data, version } => {
-                match self.set_data(path, data.as_ref(), *version, at, events) {
+                match self.set_data(path, data.as_ref(), *version, header, events) {
                     Some(stat) => MultiResult::SetData(stat),
                     None => MultiResult::Error(ErrorCode::NO_NODE),
                 }
@@ -246,7 +251,12 @@ impl Core {
         }
     }
 
-    fn create(&mut self, create: &CreateTxn, at: At, events: &mut Vec<Fired>) -> MultiResult {
+    fn create(
+        &mut self,
+        create: &CreateTxn,
+        header: Header,
+        events: &mut Vec<FiredEvent>,
+    ) -> MultiResult {
         let path = &create.path;
         let acl = self.tree.acl_lists().intern(&create.acl);
         let is_there = self.tree.update(path, |znode| znode.acl = acl.clone()).is_some();
@@ -257,25 +267,32 @@ impl Core {
                 CreateTxn::PARENT_CVERSION_UNKNOWN => parent.stat.cversion.wrapping_add(1),
                 cversion => cversion,
             };
-            // At the end of the numbers the new one is negative, and the parent stays as it is.
+            // After 2^31 - 1 the new cversion is negative; then the parent keeps its cversion.
             if cversion > parent.stat.cversion {
                 parent.stat.cversion = cversion;
-                parent.stat.pzxid = parent.stat.pzxid.max(at.zxid);
+                parent.stat.pzxid = parent.stat.pzxid.max(header.zxid);
             }
         });
         if is_there {
-            // ZooKeeper's snapshots may hold a znode and not yet what it did to its parent.
+            // A snapshot of ZooKeeper's may hold a znode, but not yet the change of its parent.
             return MultiResult::Error(ErrorCode::NODE_EXISTS);
         }
         if raised.is_none() {
             return MultiResult::Error(ErrorCode::NO_NODE);
         }
-        let owner = Owner::of_created(create.kind, create.ephemeral, at.session);
-        self.list(owner, path);
+        let ephemeral_type =
+            EphemeralType::of_created(create.kind, create.ephemeral, header.session);
+        self.index(ephemeral_type, path);
         let data = create.data.as_deref().map(Bytes::copy_from_slice);
         let bytes = data.as_ref().map_or(0, Bytes::len) as i64;
-        let znode =
-            Znode::created(path.clone(), data, acl.clone(), owner.into(), at.zxid, at.time_ms);
+        let znode = Znode::created(
+            path.clone(),
+            data,
+            acl.clone(),
+            ephemeral_type.into(),
+            header.zxid,
+            header.time_ms,
+        );
         let stat = znode.stat();
         self.tree.insert(znode);
         match QuotaZnode::at(path) {
@@ -286,7 +303,7 @@ impl Core {
             _ => {}
         }
         self.quotas.count(&mut self.tree, path, Change { count: 1, bytes });
-        self.fire(EventType::NODE_CREATED, path, Kind::Data, &acl, events);
+        self.fire(EventType::NODE_CREATED, path, Table::Data, &acl, events);
         self.fire_children(parent, events);
         let path = path.as_str().into();
         match create.kind {
@@ -295,35 +312,35 @@ impl Core {
         }
     }
 
-    /// Lists a znode where those that go by themselves are looked for.
-    fn list(&mut self, owner: Owner, path: &ZPath) {
-        match owner {
-            Owner::Nobody => {}
-            Owner::Session(session) => self.sessions.own(session, path.clone()),
-            Owner::Container => {
+    /// Lists a znode that the server deletes by itself, so that it is found when its time has come.
+    pub(crate) fn index(&mut self, ephemeral_type: EphemeralType, path: &ZPath) {
+        match ephemeral_type {
+            EphemeralType::Persistent => {}
+            EphemeralType::Ephemeral(session) => self.sessions.own(session, path.clone()),
+            EphemeralType::Container => {
                 self.containers.insert(path.clone());
             }
-            Owner::Ttl { .. } => {
+            EphemeralType::Ttl { .. } => {
                 self.ttls.insert(path.clone());
             }
         }
     }
 
-    /// Deletes a znode; `None` if it is not there, or, in a log that does not fit, has children.
-    fn delete(&mut self, path: &ZPath, at: At, events: &mut Vec<Fired>) -> Option<()> {
+    /// Deletes a znode. `None` if it does not exist or, in a log that does not fit, if it has children.
+    fn delete(&mut self, path: &ZPath, header: Header, events: &mut Vec<FiredEvent>) -> Option<()> {
         let parent = path.parent()?;
-        self.tree.update(parent, |parent| parent.stat.pzxid = parent.stat.pzxid.max(at.zxid));
+        self.tree.update(parent, |parent| parent.stat.pzxid = parent.stat.pzxid.max(header.zxid));
         if self.tree.get(path)?.num_children > 0 {
             return None;
         }
         let znode = self.tree.remove(path)?;
-        match znode.stat.owner.owner() {
-            Owner::Nobody => {}
-            Owner::Session(session) => self.sessions.disown(session, path),
-            Owner::Container => {
+        match znode.stat.ephemeral_owner.ephemeral_type() {
+            EphemeralType::Persistent => {}
+            EphemeralType::Ephemeral(session) => self.sessions.disown(session, path),
+            EphemeralType::Container => {
                 self.containers.remove(path);
             }
-            Owner::Ttl { .. } => {
+            EphemeralType::Ttl { .. } => {
                 self.ttls.remove(path);
             }
         }
@@ -337,37 +354,39 @@ impl Core {
         Some(())
     }
 
-    /// Deletes a session's ephemerals, and tells how many that were. What one after the other would do
-    /// for each is done once for many: a session may own hundreds of thousands.
-    fn delete_ephemerals(&mut self, session: SessionId, at: At, events: &mut Vec<Fired>) -> usize {
+    /// Deletes the ephemerals of a session. It changes each parent and each quota once for all siblings,
+    /// because a session may own hundreds of thousands of ephemerals.
+    fn delete_ephemerals(
+        &mut self,
+        session: SessionId,
+        header: Header,
+        events: &mut Vec<FiredEvent>,
+    ) {
         let paths = self.sessions.disown_all(session);
-        let gone = self.tree.remove_all(&paths, at.zxid);
+        let gone = self.tree.remove_all(&paths, header.zxid);
+        if gone.len() < paths.len() {
+            // In a log that does not fit, an ephemeral may have children. Such a znode stays.
+            let is_left = |path: &ZPath| self.tree.get(path).is_some();
+            for path in paths.into_iter().filter(is_left) {
+                self.sessions.own(session, path);
+            }
+        }
         self.quotas.count_deleted(&mut self.tree, gone.iter().map(Arc::as_ref));
         if !self.watches.is_empty() {
             for znode in &gone {
                 self.fire_deleted(&znode.path, &znode.acl, events);
-                let parent = znode.path.parent().expect("the root is no ephemeral");
+                let parent = znode.path.parent().expect("the root is not an ephemeral");
                 self.fire_children(parent, events);
             }
         }
-        gone.len()
     }
 
-    /// Ends what a recovery has left without an owner, ephemerals of sessions that are neither in the
-    /// snapshot nor begun in a log, and tells how many went (`ZooKeeperServer.loadData`). What follows
-    /// depends on it, so it must be in a snapshot before anything is logged.
-    pub fn end_recovery(&mut self) -> usize {
-        #[cfg(feature = "planted-bugs")]
+    /// Lets sequence numbers be used again, if that bug is planted.
+    #[cfg(feature = "planted-bugs")]
+    pub fn plant_number_reuse(&mut self) {
         if is_planted(PlantedBug::NumberReused) {
             self.tree.forget_numbers();
         }
-        let mut count = 0;
-        for session in self.sessions.unknown() {
-            let at = At { session, zxid: self.last_zxid, time_ms: 0 };
-            count += self.delete_ephemerals(session, at, &mut Vec::new());
-            self.sessions.end(session);
-        }
-        count
     }
 
     fn set_data(
@@ -375,8 +394,8 @@ impl Core {
         path: &ZPath,
         data: Option<&Bytes>,
         version: i32,
-        at: At,
-        events: &mut Vec<Fired>,
+        header: Header,
+        events: &mut Vec<FiredEvent>,
     ) -> Option<Stat> {
         let data = data.map(|data| Bytes::copy_from_slice(data));
         let length = data.as_ref().map_or(0, Bytes::len) as i64;
@@ -384,12 +403,12 @@ impl Core {
             let bytes = length - znode.data_length() as i64;
             znode.data = data;
             znode.stat.version = version;
-            znode.stat.mzxid = at.zxid;
-            znode.stat.mtime = at.time_ms;
+            znode.stat.mzxid = header.zxid;
+            znode.stat.mtime = header.time_ms;
             (znode.stat(), znode.acl.clone(), bytes)
         })?;
         self.quotas.count(&mut self.tree, path, Change { count: 0, bytes });
-        self.fire(EventType::NODE_DATA_CHANGED, path, Kind::Data, &acl, events);
+        self.fire(EventType::NODE_DATA_CHANGED, path, Table::Data, &acl, events);
         Some(stat)
     }
 
@@ -397,25 +416,26 @@ impl Core {
         &mut self,
         event_type: EventType,
         path: &str,
-        kind: Kind,
+        table: Table,
         acl: &AclList,
-        events: &mut Vec<Fired>,
+        events: &mut Vec<FiredEvent>,
     ) {
-        let receivers = self.watches.trigger(path, kind);
+        let receivers = self.watches.trigger(path, table);
         self.report(event_type, path, receivers, acl, events);
     }
 
-    /// A deletion is heard of once by each connection, whichever of the two tables it is in.
-    fn fire_deleted(&mut self, path: &str, acl: &AclList, events: &mut Vec<Fired>) {
-        let data = self.watches.trigger(path, Kind::Data);
-        let mut child = self.watches.trigger(path, Kind::Child);
+    /// Fires the data and child watches of a deleted znode. Each connection receives one event, even if it
+    /// has watches in both tables.
+    fn fire_deleted(&mut self, path: &str, acl: &AclList, events: &mut Vec<FiredEvent>) {
+        let data = self.watches.trigger(path, Table::Data);
+        let mut child = self.watches.trigger(path, Table::Child);
         child.retain(|connection| data.binary_search(connection).is_err());
         self.report(EventType::NODE_DELETED, path, data, acl, events);
         self.report(EventType::NODE_DELETED, path, child, acl, events);
     }
 
-    fn fire_children(&mut self, parent: &str, events: &mut Vec<Fired>) {
-        let receivers = self.watches.trigger(parent, Kind::Child);
+    fn fire_children(&mut self, parent: &str, events: &mut Vec<FiredEvent>) {
+        let receivers = self.watches.trigger(parent, Table::Child);
         if receivers.is_empty() {
             return;
         }
@@ -429,17 +449,17 @@ impl Core {
         path: &str,
         receivers: Vec<ConnectionId>,
         acl: &AclList,
-        events: &mut Vec<Fired>,
+        events: &mut Vec<FiredEvent>,
     ) {
         if receivers.is_empty() {
             return;
         }
-        let readers = if self.settings.skip_acl { AclList::OPEN } else { acl.clone() };
-        events.push(Fired { event: watches::event(event_type, path), receivers, readers });
+        let acl = if self.settings.skip_acl { AclList::OPEN } else { acl.clone() };
+        events.push(FiredEvent { event: WatchedEvent::new(event_type, path), receivers, acl });
     }
 }
 
-/// What becomes of an operation of a multi that was refused.
+/// The result of one operation of a refused multi.
 fn refused(op: &TxnOp) -> MultiResult {
     match op {
         TxnOp::Error(code) => MultiResult::Error(*code),

@@ -1,12 +1,12 @@
-//! The state machine itself: what it holds, and which of its rooms a request goes to.
+//! The state machine itself: what it holds, and what it tells about that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use zoolet_protocol::{ErrorCode, SessionId, Xid, ZPath, Zxid};
 
-use crate::acl::{Identities, Judge};
-use crate::owner::Owner;
+use crate::acl::{Authorizer, Identities};
+use crate::ephemeral_owner::EphemeralType;
 use crate::quota::Quotas;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -14,16 +14,17 @@ use crate::tree::{FrozenTree, Tree, Znode};
 use crate::txn::{Txn, TxnOp};
 use crate::watches::{ConnectionId, WatchSummary, WatchersByPath, Watches};
 
-/// The state of one server: tree, sessions, watches.
+/// The state of one server: its tree of znodes, its sessions and its watches.
 ///
-/// Invariants, asserted where they are made and where they are relied upon:
+/// Invariants:
 ///
-/// - Every znode but the root has a parent, which counts it.
-/// - Every ephemeral is among those of its session; every container and TTL znode is among those
-///   that the sweeper looks at.
-/// - Only [`Core::apply`] changes what outlives a restart.
+/// - Only [`Core::apply`] changes what survives a restart.
+/// - Every znode but the root has a parent, which lists and counts it.
+/// - Every ephemeral is listed with its session; every container and TTL znode is listed for the
+///   sweeper; every watch is listed by its path and by its connection; every total is the sum of its
+///   parts. [`Core::check`] compares them all.
 ///
-/// See the [crate's page](crate) for the way of a write.
+/// The [front page of the crate](crate) shows a write from the request to the reply.
 ///
 /// ```
 /// use zoolet_core::{Core, Settings};
@@ -37,14 +38,15 @@ pub struct Core {
     pub(crate) tree: Tree,
     pub(crate) sessions: Sessions,
     pub(crate) quotas: Quotas,
-    /// The znodes that the sweeper looks at.
+    /// The containers, for the sweeper.
     pub(crate) containers: BTreeSet<ZPath>,
+    /// The TTL znodes, for the sweeper.
     pub(crate) ttls: BTreeSet<ZPath>,
     pub(crate) watches: Watches,
     pub(crate) last_zxid: Zxid,
 }
 
-/// Who asks.
+/// The sender of a request.
 ///
 /// ```
 /// use zoolet_core::{ConnectionId, Requester};
@@ -55,25 +57,25 @@ pub struct Core {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requester {
-    /// Whose session it is.
+    /// The session of the client.
     pub session: SessionId,
-    /// Over which connection, for the watches.
+    /// The connection over which the request came. Watches belong to it.
     pub connection: ConnectionId,
-    /// The request's xid, for the transaction.
+    /// The xid of the request. The transaction carries it.
     pub xid: Xid,
-    /// Who the connection was when the request arrived.
+    /// The identities that the connection had when the request arrived.
     pub identities: Identities,
 }
 
 impl Requester {
-    /// Someone without identities.
+    /// A requester without identities.
     #[must_use]
     pub fn new(session: SessionId, connection: ConnectionId, xid: Xid) -> Self {
         Self { session, connection, xid, identities: Identities::default() }
     }
 }
 
-/// Numbers for monitoring.
+/// The totals that monitoring shows.
 ///
 /// ```
 /// use zoolet_core::{Core, Settings};
@@ -83,20 +85,20 @@ impl Requester {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Znodes; the root counts twice, as in ZooKeeper, where it has two names.
+    /// Znodes. The root counts twice, as in ZooKeeper, where it has two names.
     pub znodes: usize,
-    /// The bytes of all paths and data.
+    /// The bytes of all paths and all data.
     pub data_bytes: usize,
     /// Ephemeral znodes.
     pub ephemerals: usize,
-    /// Watches on data and on children.
+    /// Data watches and child watches.
     pub watches: usize,
     /// Sessions.
     pub sessions: usize,
 }
 
 impl Core {
-    /// A server that has seen nothing: the built-in znodes, zxid 0.
+    /// The state of a new server: the built-in znodes, and zxid 0.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -111,7 +113,7 @@ impl Core {
         }
     }
 
-    /// The settings it was made with.
+    /// The settings with which it was made.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -123,45 +125,45 @@ impl Core {
         self.last_zxid
     }
 
-    /// Whether a session has begun and not ended.
+    /// Whether a session was created and has not ended.
     #[must_use]
     pub fn has_session(&self, session: SessionId) -> bool {
         self.sessions.contain(session)
     }
 
-    /// All sessions and the timeouts, in milliseconds, with which they were created.
+    /// All sessions with their timeouts in milliseconds, ordered by id.
     #[must_use]
     pub fn sessions(&self) -> Vec<(SessionId, i32)> {
         self.sessions.timeouts()
     }
 
-    /// The sessions that own ephemerals, in order.
+    /// The sessions that own ephemerals, ordered by id.
     #[must_use]
     pub fn owners(&self) -> Vec<SessionId> {
         self.sessions.owner_ids()
     }
 
-    /// The sessions that own ephemerals, and these.
+    /// The sessions that own ephemerals with the paths of these, ordered by id and path.
     #[must_use]
     pub fn ephemeral_owners(&self) -> Vec<(SessionId, Vec<ZPath>)> {
         self.sessions.owners()
     }
 
-    /// The ephemerals of a session after `path`, `most` of them in order: a listing that lets go of the
-    /// lock between its parts goes on from the last one.
+    /// At most `most` ephemerals of a session whose paths come after `path`, in order. A long listing
+    /// calls this repeatedly with the last path, and can release the lock between the calls.
     #[must_use]
     pub fn ephemerals_after(&self, session: SessionId, path: &str, most: usize) -> Vec<ZPath> {
         self.sessions.ephemerals_after(session, path).take(most).cloned().collect()
     }
 
-    /// How much is watched, of data and existence.
+    /// The totals of the data watches, as `wchs` shows them.
     #[must_use]
     pub fn watch_summary(&self) -> WatchSummary {
         self.watches.summary()
     }
 
-    /// The paths after `path` that a connection watches, `most` of them in order, and of each whether
-    /// its data or existence is watched, as `wchc` and `wchp` tell.
+    /// At most `most` paths that a connection watches and that come after `path`, in order, each with
+    /// whether it has a data watch, as `wchc` and `wchp` show.
     #[must_use]
     pub fn watched_after(
         &self,
@@ -172,19 +174,19 @@ impl Core {
         self.watches.watched_after(connection, path, most)
     }
 
-    /// Every path that is watched, by whom and how, ordered by path and connection.
+    /// Every watched path with its watchers and their modes, ordered by path and connection.
     #[must_use]
     pub fn watchers(&self) -> WatchersByPath {
         self.watches.watchers()
     }
 
-    /// Whether there is a znode at `path`, whoever may know of it.
+    /// Whether there is a znode at `path`, whatever its access control list says.
     #[must_use]
     pub fn has_znode(&self, path: &str) -> bool {
         self.tree.get(path).is_some()
     }
 
-    /// Numbers for monitoring.
+    /// The totals that monitoring shows.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals {
@@ -196,8 +198,8 @@ impl Core {
         }
     }
 
-    /// The quotas of top-level znodes: name, and the values of count limit, count, bytes limit,
-    /// bytes; -1 where none is set.
+    /// The quotas of the znodes below the root: the name, and then the limit of the count, the count, the
+    /// limit of the bytes and the bytes. -1 stands for a value that is not set.
     #[must_use]
     pub fn top_level_quotas(&self) -> Vec<(String, [i64; 4])> {
         let values = |(name, limits, stats): (String, crate::quota::Track, crate::quota::Track)| {
@@ -212,20 +214,21 @@ impl Core {
         self.quotas.top_level(&self.tree).into_iter().map(values).collect()
     }
 
-    /// Takes back at most `most` watches of a connection, which is gone, and tells whether there may
-    /// be more.
-    pub fn forget(&mut self, connection: ConnectionId, most: usize) -> bool {
-        self.watches.forget(connection, most)
+    /// Removes at most `most` watches of a closed connection. Returns whether there may be more: a caller
+    /// with a lock can release it between the calls.
+    pub fn remove_watches_of(&mut self, connection: ConnectionId, most: usize) -> bool {
+        self.watches.remove_all_of(connection, most)
     }
 
-    /// All znodes as they are now, to be counted. Takes microseconds; changes after it do not show in it.
+    /// All znodes as they are now, for counting. This takes microseconds. Later changes do not show in
+    /// the result.
     #[must_use]
     pub fn freeze_tree(&self) -> FrozenTree {
         self.tree.freeze()
     }
 
-    /// Everything that outlives a restart, as it is now. Takes microseconds, whatever the number
-    /// of znodes; changes after it do not show in it.
+    /// Everything that survives a restart, as it is now. This takes microseconds, whatever the number of
+    /// znodes. Later changes do not show in the result.
     #[must_use]
     pub fn freeze(&self) -> Frozen {
         Frozen {
@@ -235,21 +238,21 @@ impl Core {
         }
     }
 
-    /// The containers and TTL znodes that may go at `now_ms`: those without children that had one
-    /// or, if `never_used_ms` is not 0, are older than that; and those whose time is over
-    /// (`ContainerManager`).
+    /// The containers and TTL znodes that the sweeper is to delete at `now_ms` (`ContainerManager`). None of
+    /// them has children. A container is due if it had a child or, if `never_used_ms` is not 0, if it is
+    /// older than that. A TTL znode is due if its data was not set for its time to live.
     #[must_use]
     pub fn sweepable(&self, now_ms: i64, never_used_ms: i64) -> Vec<ZPath> {
         let age = |znode: &Znode| now_ms.saturating_sub(znode.stat.mtime);
         let is_due = |znode: &&Znode| {
             znode.num_children == 0
-                && match znode.stat.owner.owner() {
-                    Owner::Container => {
+                && match znode.stat.ephemeral_owner.ephemeral_type() {
+                    EphemeralType::Container => {
                         znode.stat.cversion > 0
                             || (never_used_ms != 0 && age(znode) > never_used_ms)
                     }
-                    Owner::Ttl { ttl_ms } => age(znode) > ttl_ms,
-                    Owner::Nobody | Owner::Session(_) => false,
+                    EphemeralType::Ttl { ttl_ms } => age(znode) > ttl_ms,
+                    EphemeralType::Persistent | EphemeralType::Ephemeral(_) => false,
                 }
         };
         let candidates = self.containers.iter().chain(&self.ttls);
@@ -260,13 +263,12 @@ impl Core {
             .collect()
     }
 
-    /// Judges what a requester may do.
-    pub(crate) fn judge<'a>(&self, requester: &'a Requester) -> Judge<'a> {
-        Judge::new(&requester.identities, &self.settings)
+    /// Decides what a requester may do.
+    pub(crate) fn authorizer<'a>(&self, requester: &'a Requester) -> Authorizer<'a> {
+        Authorizer::new(&requester.identities, &self.settings)
     }
 
-    /// The transaction of a write that is refused before it is looked at: one whose body could
-    /// not be read.
+    /// The transaction of a write whose body could not be decoded. It is refused with `code`.
     #[must_use]
     pub fn refuse(&self, requester: &Requester, code: ErrorCode, time_ms: i64) -> Txn {
         self.txn(requester, time_ms, TxnOp::Error(code))
@@ -283,7 +285,7 @@ impl Core {
     }
 }
 
-/// The state of a server at one moment, as a snapshot needs it.
+/// The part of the state that survives a restart, at one moment: what a snapshot file holds.
 ///
 /// ```
 /// use zoolet_core::{Core, Settings};
@@ -294,34 +296,33 @@ impl Core {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Frozen {
-    /// The last transaction that is in it.
+    /// The zxid of the last transaction that it contains.
     pub zxid: Zxid,
-    /// The sessions and their timeouts in milliseconds.
+    /// The sessions and their timeouts in milliseconds, ordered by id.
     pub sessions: Vec<(SessionId, i32)>,
     tree: FrozenTree,
 }
 
 impl Frozen {
-    /// How many znodes there are.
+    /// The number of znodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tree.count
     }
 
-    /// The znodes as a server counts them that has started with this: the root counts twice, as in
-    /// [`Totals`].
+    /// The number of znodes as [`Totals::znodes`] counts them: the root counts twice.
     #[must_use]
     pub fn counted(&self) -> usize {
         self.len() + 1
     }
 
-    /// Never: the built-in znodes are always there.
+    /// Always false: the built-in znodes always exist.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tree.count == 0
     }
 
-    /// The znodes in the order of their paths, so that each comes after its parent.
+    /// The znodes ordered by path, so that each comes after its parent.
     #[must_use]
     pub fn znodes(&self) -> Vec<&Znode> {
         let mut znodes: Vec<_> = self.tree.iter().collect();

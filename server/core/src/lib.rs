@@ -1,20 +1,21 @@
 //! The state machine of a ZooKeeper server.
 //!
-//! [`Core`] is given requests, transactions and times as values, and gives back transactions,
-//! replies and events as values. It reads no clock, draws no random numbers, takes no lock and
-//! does no I/O: this crate's manifest has nothing to do it with.
+//! [`Core`] takes requests, transactions and times as values, and returns transactions, replies and
+//! events as values. It reads no clock, draws no random numbers, takes no lock and does no I/O. The
+//! manifest of this crate has no dependency that could do so.
 //!
-//! Its methods come in four families, to be called in this order for one request:
+//! The methods that serve requests come in four families:
 //!
-//! - *looks*, `&self`: [`Core::read`] answers what changes nothing.
-//! - *watches*, `&mut self`: [`Core::watch`] answers what leaves or takes back watches.
-//! - *decisions*, `&self`: [`Core::prepare`] and its sisters decide what a write does, and put the
-//!   decision into a [`Txn`]. A refusal is a `Txn` too.
-//! - *changes*, `&mut self`: [`Core::apply`] carries a `Txn` out, whether it was just decided or
-//!   read from a log. It obeys: whatever the `Txn` says is done, and nothing else changes what
-//!   outlives a restart.
+//! - *reads*, `&self`: [`Core::read`] answers a request that changes nothing.
+//! - *watches*, `&mut self`: [`Core::watch`] answers a request that sets or removes watches.
+//! - *decisions*, `&self`: [`Core::prepare`] and the other `prepare_*` methods decide what a write does
+//!   and return the decision as a [`Txn`]. A refused write is a `Txn` too.
+//! - *changes*, `&mut self`: [`Core::apply`] carries out a `Txn`, whether it was just decided or read
+//!   from a log. It does what the `Txn` says, and nothing else changes what survives a restart.
 //!
-//! The way of a write:
+//! [`Core::check`] compares what the state machine keeps twice: indexes and counts with the znodes.
+//!
+//! A write, from the request to the reply:
 //!
 //! ```
 //! use zoolet_core::{ConnectionId, Core, Requester, Settings};
@@ -41,8 +42,9 @@
 
 mod acl;
 mod apply;
+mod check;
 mod core;
-mod owner;
+mod ephemeral_owner;
 mod prepare;
 mod quota;
 mod read;
@@ -56,11 +58,12 @@ mod watches;
 pub mod limits;
 
 pub use self::acl::{AclList, AuthRefused, Identities, authenticate};
-pub use self::apply::{Audience, Effects, Fired};
+pub use self::apply::{Audience, Effects, FiredEvent};
+pub use self::check::{Disagreement, Disagreements};
 pub use self::core::{Core, Frozen, Requester, Totals};
-pub use self::owner::{EphemeralOwner, Owner, TTL_MS_MAX};
+pub use self::ephemeral_owner::{EphemeralOwner, EphemeralType, TTL_MS_MAX};
 pub use self::restore::{Restore, RestoreError, Restored};
 pub use self::settings::{DigestAlgorithm, Settings};
-pub use self::tree::{FrozenTree, Persisted, Znode};
+pub use self::tree::{FrozenTree, StatPersisted, Znode};
 pub use self::txn::{CreateTxn, Txn, TxnOp};
-pub use self::watches::{ConnectionId, WatchKinds, WatchSummary, Watched, WatchersByPath};
+pub use self::watches::{ConnectionId, WatchModes, WatchReply, WatchSummary, WatchersByPath};

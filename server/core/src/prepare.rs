@@ -1,8 +1,8 @@
-//! Decisions: what a write does, in the order of checks that ZooKeeper's `PrepRequestProcessor`
-//! has, so that of several errors the same one comes out.
+//! Decisions: what a write does. The checks come in the order of ZooKeeper's `PrepRequestProcessor`, so
+//! that a request with several faults gets the same error.
 //!
-//! A decision looks at the tree through a [`View`], which within a multi also shows what the
-//! earlier operations decided.
+//! A decision reads the tree through a [`View`]. Within a multi, the view also shows the decisions about
+//! the earlier operations.
 
 mod create;
 mod view;
@@ -19,31 +19,31 @@ use zoolet_protocol::{
 use self::view::View;
 use crate::acl;
 use crate::core::{Core, Requester};
+use crate::ephemeral_owner::EphemeralType;
 use crate::limits::{
     CLOSE_SESSION_BYTES_MAX, QUOTA_COUNTS_PER_MULTI, QUOTA_TEXT_BYTES_MAX, TXN_BYTES_ALWAYS,
     TXN_BYTES_MAX, TXN_BYTES_PER_BYTE,
 };
-use crate::owner::Owner;
 use crate::quota::{Change, QuotaZnode, Track};
 use crate::tree::Znode;
 use crate::txn::{Txn, TxnOp};
 use crate::watches::ConnectionId;
 
-/// A decision: what to do, or why not.
+/// A decision: the change, or the error code of the refusal.
 type Decision = Result<TxnOp, ErrorCode>;
 
 impl Core {
-    /// Decides what `write` does at `time_ms`, milliseconds since 1970.
+    /// Decides what `write` does at the time `time_ms`, in milliseconds since 1970.
     ///
-    /// A refusal is a transaction too: like ZooKeeper it takes a zxid and is logged.
+    /// A refused write is a transaction too: as in ZooKeeper, it takes a zxid and is logged.
     #[must_use]
     pub fn prepare(&self, write: &Write, requester: &Requester, time_ms: i64) -> Txn {
         let decision = match write {
             Write::Op(op) => self.decide(op, requester, &self.view(requester)),
             Write::SetAcl(set_acl) => self.decide_set_acl(set_acl, requester),
             Write::Multi(ops) => self.decide_multi(ops, requester, time_ms),
-            // Only the sweeper may: the reference server lets any client delete any empty
-            // persistent znode with this, without looking at permissions.
+            // Only the sweeper may do this. ZooKeeper lets any client delete any empty persistent znode
+            // with it, whatever the access control lists say.
             Write::DeleteContainer(_) => Err(ErrorCode::UNIMPLEMENTED),
             Write::Reconfig(_) if self.settings.reconfig_enabled => Err(ErrorCode::UNIMPLEMENTED),
             Write::Reconfig(_) => Err(ErrorCode::RECONFIG_DISABLED),
@@ -51,7 +51,7 @@ impl Core {
         };
         let decision = decision.and_then(|op| match op.about_bytes() {
             ..=TXN_BYTES_ALWAYS => Ok(op),
-            // Requests before it created the ephemerals whose paths it has.
+            // Earlier requests created the ephemerals whose paths it names.
             ..=TXN_BYTES_MAX if matches!(write, Write::CloseSession) => Ok(op),
             bytes if bytes <= txn_bytes_max(write.encoded_len()) => Ok(op),
             _ => Err(ErrorCode::BAD_ARGUMENTS),
@@ -59,34 +59,50 @@ impl Core {
         self.txn(requester, time_ms, decision.unwrap_or_else(TxnOp::Error))
     }
 
-    /// The begin of a session. Its id is the server's choice and must be new.
+    /// Decides the creation of a session. The server chooses the id, which must be new.
     #[must_use]
     pub fn prepare_create_session(&self, session: SessionId, timeout_ms: i32, time_ms: i64) -> Txn {
         self.txn(&of_server(session), time_ms, TxnOp::CreateSession { timeout_ms })
     }
 
-    /// The end of a session that expired.
+    /// Decides the end of a session that has expired.
     #[must_use]
     pub fn prepare_expiry(&self, session: SessionId, time_ms: i64) -> Txn {
         self.txn(&of_server(session), time_ms, self.decide_close_session(session))
     }
 
-    /// The deletion of a znode that [`Core::sweepable`] named. It is looked at again: it may have
-    /// a child by now.
+    /// Decides the deletion of a znode that [`Core::sweepable`] returned. It checks the znode again,
+    /// because the znode may have a child by now.
     #[must_use]
     pub fn prepare_sweep(&self, path: &ZPath, time_ms: i64) -> Txn {
         let decision = match self.tree.get(path) {
             None => Err(ErrorCode::NO_NODE),
             Some(znode) if znode.num_children > 0 => Err(ErrorCode::NOT_EMPTY),
-            Some(znode) => match znode.stat.owner.owner() {
-                Owner::Container | Owner::Ttl { .. } => {
+            Some(znode) => match znode.stat.ephemeral_owner.ephemeral_type() {
+                EphemeralType::Container | EphemeralType::Ttl { .. } => {
                     Ok(TxnOp::DeleteContainer { path: path.clone() })
                 }
-                Owner::Nobody | Owner::Session(_) => Err(ErrorCode::BAD_VERSION),
+                EphemeralType::Persistent | EphemeralType::Ephemeral(_) => {
+                    Err(ErrorCode::BAD_VERSION)
+                }
             },
         };
         let op = decision.unwrap_or_else(TxnOp::Error);
         self.txn(&of_server(SessionId::NONE), time_ms, op)
+    }
+
+    /// The transactions with which recovery ends: they delete the ephemerals of sessions that neither the
+    /// snapshot holds nor the log creates (`ZooKeeperServer.loadData`).
+    ///
+    /// They take no zxid of their own and are not logged. What is logged afterwards depends on them, so a
+    /// snapshot of the state after them must be written first.
+    #[must_use]
+    pub fn prepare_orphan_removal(&self) -> Vec<Txn> {
+        let removal = |session| Txn {
+            zxid: self.last_zxid,
+            ..self.txn(&of_server(session), 0, self.decide_close_session(session))
+        };
+        self.sessions.unknown().into_iter().map(removal).collect()
     }
 
     fn decide_close_session(&self, session: SessionId) -> TxnOp {
@@ -99,12 +115,12 @@ impl Core {
         TxnOp::CloseSession { paths }
     }
 
-    /// The tree as a decision for someone sees it.
+    /// The tree as a decision about a request of `requester` sees it.
     fn view<'a>(&'a self, requester: &'a Requester) -> View<'a> {
-        View::of(&self.tree, self.judge(requester))
+        View::of(&self.tree, self.authorizer(requester))
     }
 
-    /// Decides an operation that may stand alone or in a multi.
+    /// Decides an operation that stands alone or in a multi.
     fn decide(&self, op: &MultiOp, requester: &Requester, view: &View<'_>) -> Decision {
         match op {
             MultiOp::Create(create) => self.decide_create(create, requester, view),
@@ -123,7 +139,7 @@ impl Core {
             let decision = self.decide(op, requester, &view).and_then(|txn| {
                 counts += usize::from(is_count(&txn));
                 bytes += txn.about_bytes();
-                // Nothing is decided beyond the limit: what is decided takes memory.
+                // Decisions take memory, so the first one beyond the limit refuses the multi.
                 let is_too_long = bytes > TXN_BYTES_ALWAYS
                     && bytes > *bytes_max.get_or_insert_with(|| txn_bytes_max(multi_len(&ops)));
                 if counts > QUOTA_COUNTS_PER_MULTI || is_too_long {
@@ -156,16 +172,20 @@ impl Core {
         Ok(TxnOp::Multi(decided))
     }
 
-    /// What the original answers beside [`ErrorCode::MARSHALLING_ERROR`] to a multi or multiRead
-    /// with a null path, over which it stumbles: what it had read before. Such a request takes no
-    /// zxid. `None` for a request that it can read.
+    /// The body of the reply to a multi or multiRead with a null path. ZooKeeper throws when it reaches the
+    /// null path; its reply has the error [`ErrorCode::MARSHALLING_ERROR`] and contains the results of the
+    /// operations before that. Such a request takes no zxid. `None` for any other request.
     #[must_use]
-    pub fn stumble(&self, request: &Request, requester: &Requester) -> Option<Response> {
+    pub fn reply_before_null_path(
+        &self,
+        request: &Request,
+        requester: &Requester,
+    ) -> Option<Response> {
         let is_null = |path: &RawPath| path.text().is_none();
         match request {
             Request::Write(Write::Multi(ops)) => {
                 let place = ops.iter().position(|op| is_null(op.path()))?;
-                // What was refused before ends the list earlier.
+                // An operation that is refused earlier ends the multi before the null path.
                 let before = self.decide_multi(&ops[..place], requester, 0).ok()?;
                 let TxnOp::Multi(decided) = before else { return None };
                 let is_refused = decided.iter().any(|op| matches!(op, TxnOp::Error(_)));
@@ -190,7 +210,7 @@ impl Core {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         let parent = view.get(parent).ok_or(ErrorCode::NO_NODE)?;
-        view.judge.permits(&parent.acl, Permissions::DELETE)?;
+        view.authorizer.permits(&parent.acl, Permissions::DELETE)?;
         let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
         check_version(znode.stat.version, delete.version)?;
         if znode.num_children > 0 {
@@ -208,11 +228,11 @@ impl Core {
         self.check_session(requester)?;
         let path = valid(&set_data.path)?;
         let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
-        view.judge.permits(&znode.acl, Permissions::WRITE)?;
+        view.authorizer.permits(&znode.acl, Permissions::WRITE)?;
         let data = set_data.data.as_ref();
         if let Some(quota) = QuotaZnode::at(path) {
             let is_too_long = data.is_some_and(|data| data.len() > QUOTA_TEXT_BYTES_MAX);
-            // The reference server takes counters that it cannot read, and does not survive counting.
+            // ZooKeeper accepts counters that it cannot parse, and fails when it next counts.
             let is_unreadable =
                 matches!(quota, QuotaZnode::Stats(_)) && Track::parse(data).is_none();
             if is_too_long || is_unreadable {
@@ -222,7 +242,7 @@ impl Core {
         if self.settings.enforce_quota {
             let length = data.map_or(0, bytes::Bytes::len) as i64;
             let change = Change { count: 0, bytes: length - znode.data_length() as i64 };
-            self.quotas.check(&self.tree, path, change)?;
+            self.quotas.admit(&self.tree, path, change)?;
         }
         let version = check_version(znode.stat.version, set_data.version)?;
         Ok(TxnOp::SetData { path: znode.path.clone(), data: set_data.data.clone(), version })
@@ -233,7 +253,7 @@ impl Core {
         let path = valid(&set_acl.path)?;
         let acl = acl::fix_up(set_acl.acl.as_deref(), &requester.identities, &self.settings)?;
         let znode = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
-        self.judge(requester).permits(&znode.acl, Permissions::ADMIN)?;
+        self.authorizer(requester).permits(&znode.acl, Permissions::ADMIN)?;
         let version = check_version(znode.stat.aversion, set_acl.version)?;
         Ok(TxnOp::SetAcl { path: znode.path.clone(), acl, version })
     }
@@ -242,7 +262,7 @@ impl Core {
         self.check_session(requester)?;
         let path = valid(&check.path)?;
         let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
-        view.judge.permits(&znode.acl, Permissions::READ)?;
+        view.authorizer.permits(&znode.acl, Permissions::READ)?;
         let version = check_version(znode.stat.version, check.version)?;
         Ok(TxnOp::Check { path: znode.path.clone(), version })
     }
@@ -252,9 +272,9 @@ impl Core {
     }
 }
 
-/// The bytes that a request of `asked` bytes may put into the log.
-fn txn_bytes_max(asked: usize) -> usize {
-    TXN_BYTES_MAX.min(TXN_BYTES_ALWAYS + asked.saturating_mul(TXN_BYTES_PER_BYTE))
+/// The bytes that a request of `request_bytes` may write to the log.
+fn txn_bytes_max(request_bytes: usize) -> usize {
+    TXN_BYTES_MAX.min(TXN_BYTES_ALWAYS + request_bytes.saturating_mul(TXN_BYTES_PER_BYTE))
 }
 
 /// The bytes of the operations of a multi on the wire.
@@ -262,7 +282,7 @@ fn multi_len(ops: &[Cow<'_, MultiOp>]) -> usize {
     ops.iter().map(|op| op.encoded_len()).sum()
 }
 
-/// Whether it creates a counter, and so counts.
+/// Whether it creates the counters of a quota, for which all znodes below a path are counted.
 fn is_count(txn: &TxnOp) -> bool {
     match txn {
         TxnOp::Create(create) => matches!(QuotaZnode::at(&create.path), Some(QuotaZnode::Stats(_))),
@@ -270,24 +290,24 @@ fn is_count(txn: &TxnOp) -> bool {
     }
 }
 
-/// The server itself, on behalf of a session or of nobody.
+/// The server itself as a requester, on behalf of `session`.
 fn of_server(session: SessionId) -> Requester {
     Requester::new(session, ConnectionId(0), Xid(0))
 }
 
-/// The text of a path. Null makes the reference server stumble, and it answers this.
+/// The text of a path. ZooKeeper throws on a null path, and replies with `MarshallingError`.
 fn text(path: &RawPath) -> Result<&str, ErrorCode> {
     path.text().ok_or(ErrorCode::MARSHALLING_ERROR)
 }
 
-/// The text of a path that may name a znode.
+/// The text of a valid path.
 fn valid(path: &RawPath) -> Result<&str, ErrorCode> {
     let path = path.text().ok_or(ErrorCode::BAD_ARGUMENTS)?;
     ZPath::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
     Ok(path)
 }
 
-/// The version that follows, if the present one is the expected one.
+/// The next version, if the present one is the expected one.
 fn check_version(version: i32, expect: Expect) -> Result<i32, ErrorCode> {
     if expect.admits(version) {
         Ok(Znode::version_after(version))

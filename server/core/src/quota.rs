@@ -1,5 +1,7 @@
-//! Quotas: limits on the number and size of a znode and its descendants, kept in znodes of their
-//! own below `/zookeeper/quota` (`Quotas`, `StatsTrack`).
+//! Quotas: limits on the number and the data bytes of a znode with its descendants. Limits and counters are
+//! the data of znodes below `/zookeeper/quota` (`Quotas`, `StatsTrack`).
+
+mod check;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +20,17 @@ pub(crate) struct Quotas {
     paths: BTreeSet<String>,
 }
 
-/// What a znode below `/zookeeper/quota` is for.
+/// The meaning of a znode below `/zookeeper/quota`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuotaZnode<'a> {
-    /// It holds the limits of this path.
+    /// Its data are the limits of the quota on this path.
     Limits(&'a str),
-    /// It holds the counters of this path.
+    /// Its data are the counters of the quota on this path.
     Stats(&'a str),
 }
 
 impl<'a> QuotaZnode<'a> {
-    /// What the znode at `path` is for; `None` if it has nothing to do with quotas.
+    /// The meaning of the znode at `path`. `None` if it has nothing to do with quotas.
     pub(crate) fn at(path: &'a str) -> Option<Self> {
         let (parent, name) = path.strip_prefix(QUOTA_ROOT)?.rsplit_once('/')?;
         match name {
@@ -38,28 +40,29 @@ impl<'a> QuotaZnode<'a> {
         }
     }
 
-    /// Whether it would be a quota on everything, which the reference server takes and does not
-    /// survive.
+    /// Whether it would be a quota on the root. ZooKeeper accepts one and then fails.
     pub(crate) fn is_of_everything(self) -> bool {
         matches!(self, Self::Limits(""))
     }
 }
 
 impl Quotas {
+    /// A quota on `path` was created.
     pub(crate) fn insert(&mut self, path: &str) {
         self.paths.insert(path.to_owned());
     }
 
+    /// The quota on `path` was deleted.
     pub(crate) fn remove(&mut self, path: &str) {
         self.paths.remove(path);
     }
 
-    /// All paths with a quota, in order.
+    /// The paths that have a quota, in order.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.paths.iter().cloned().collect()
     }
 
-    /// The deepest path with a quota that `path` counts towards.
+    /// The path of the quota that counts `path`: the deepest one at or above `path`.
     fn governing<'a>(&self, path: &'a str) -> Option<&'a str> {
         if self.paths.is_empty() {
             return None;
@@ -74,9 +77,9 @@ impl Quotas {
         None
     }
 
-    /// Refuses a change that a hard limit forbids. The counters are those of the changes that
-    /// were applied: earlier operations of the same multi do not count, as in ZooKeeper.
-    pub(crate) fn check(&self, tree: &Tree, path: &str, change: Change) -> Result<(), ErrorCode> {
+    /// Refuses a change that would exceed a hard limit. As in ZooKeeper, the earlier operations of the same
+    /// multi do not count yet.
+    pub(crate) fn admit(&self, tree: &Tree, path: &str, change: Change) -> Result<(), ErrorCode> {
         let Some(quota) = self.governing(path) else { return Ok(()) };
         let limits = tree.get(&format!("{QUOTA_ROOT}{quota}/{LIMITS}"));
         let stats = tree.get(&format!("{QUOTA_ROOT}{quota}/{STATS}"));
@@ -96,8 +99,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Counts the deletion of znodes, which are gone: each counter is changed once for all that follow
-    /// one another.
+    /// Counts deleted znodes. It changes each counter once for all consecutive znodes of a quota.
     pub(crate) fn count_deleted<'a>(
         &mut self,
         tree: &mut Tree,
@@ -131,14 +133,14 @@ impl Quotas {
         }
     }
 
-    /// Counts a change. This alters the data of a counter znode and nothing else of it.
+    /// Counts a change at `path`. Of the znode with the counters only the data changes.
     pub(crate) fn count(&self, tree: &mut Tree, path: &str, change: Change) {
         if let Some(quota) = self.governing(path) {
             add(tree, quota, change);
         }
     }
 
-    /// Counts anew what stands at and below `path`, into its counter znode.
+    /// Counts the znodes at and below `path` again and sets the counters of its quota.
     pub(crate) fn recount(tree: &mut Tree, path: &str) {
         let below = tree.below(path);
         let mut track = Track::default();
@@ -148,7 +150,7 @@ impl Quotas {
         tree.update(&stats, |stats| stats.data = Some(track.to_bytes()));
     }
 
-    /// The quotas of top-level paths, for monitoring: name, limits, counters.
+    /// The quotas on znodes right below the root, for monitoring: name, limits, counters.
     pub(crate) fn top_level(&self, tree: &Tree) -> Vec<(String, Track, Track)> {
         let track = |quota: &str, name: &str| {
             let znode = tree.get(&format!("{QUOTA_ROOT}{quota}/{name}"))?;
@@ -167,8 +169,8 @@ impl Quotas {
 /// Adds a change to the counters of a quota.
 fn add(tree: &mut Tree, quota: &str, change: Change) {
     tree.update(&format!("{QUOTA_ROOT}{quota}/{STATS}"), |stats| {
-        // A text that is no counters was refused when it was written; one from elsewhere
-        // counts from nothing.
+        // This server refuses counters that it cannot parse. If the files of another server contain
+        // some, counting starts again.
         let mut track = Track::parse(stats.data.as_ref()).unwrap_or_default();
         track.add("count", change.count);
         track.add("bytes", change.bytes);
@@ -176,26 +178,27 @@ fn add(tree: &mut Tree, quota: &str, change: Change) {
     });
 }
 
-/// By how much a change alters the counters.
+/// The difference that a change makes to the counters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Change {
     pub(crate) count: i64,
     pub(crate) bytes: i64,
 }
 
-/// The text of a quota znode: `count=N,bytes=M`, and after an odd `=` further values.
+/// The data of a znode with limits or counters: `count=N,bytes=M`, and after an additional `=` more values
+/// (`StatsTrack`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Track {
     values: BTreeMap<String, i64>,
 }
 
 impl Track {
-    /// Reads a text; `None` if ZooKeeper could not.
+    /// Parses the data. `None` if ZooKeeper could not parse it.
     pub(crate) fn parse(text: Option<&Bytes>) -> Option<Self> {
         let text = text.map_or("", |text| std::str::from_utf8(text).unwrap_or("not UTF-8"));
         let mut track = Self::default();
         let pairs = text.split([',', ';']).enumerate();
-        // Runs of separators count as one, but not in front; a text of nothing is no values.
+        // Consecutive separators count as one, except at the beginning. An empty text has no values.
         for (_, pair) in
             pairs.filter(|(index, pair)| !pair.is_empty() || (*index == 0 && text.len() > 1))
         {
@@ -208,7 +211,7 @@ impl Track {
         Some(track)
     }
 
-    /// The value of a key, -1 if it is not set.
+    /// The value of a key; -1 if it is not set.
     pub(crate) fn value(&self, key: &str) -> i64 {
         self.values.get(key).copied().unwrap_or(-1)
     }
@@ -226,7 +229,7 @@ impl Track {
         let others =
             self.values.iter().filter(|(key, _)| !["count", "bytes"].contains(&key.as_str()));
         for (index, (key, value)) in others.enumerate() {
-            // The odd `=` keeps old parsers, which know two values, from reading on.
+            // The additional `=` stops old parsers, which know only two values.
             text.push_str(if index == 0 { "=;" } else { ";" });
             text.push_str(&format!("{key}={value}"));
         }
@@ -239,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_read_as_zookeeper_reads_them() {
+    fn quota_data_is_parsed_as_by_zookeeper() {
         let parse = |text: &'static str| Track::parse(Some(&Bytes::from_static(text.as_bytes())));
         let track = parse("count=3,bytes=100=;byteHardLimit=7;countHardLimit=-1").unwrap();
         assert_eq!(track.value("bytes"), 100);
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read_by_old_parsers() {
+    fn old_parsers_can_read_the_data() {
         let mut track = Track::default();
         track.set("count", 1);
         track.set("countHardLimit", 5);
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_znode_is_told_by_its_place() {
+    fn the_path_of_a_quota_znode_tells_its_meaning() {
         assert_eq!(
             QuotaZnode::at("/zookeeper/quota/a/b/zookeeper_limits"),
             Some(QuotaZnode::Limits("/a/b"))

@@ -1,5 +1,5 @@
-//! Answers: what a look at the tree finds, and what watches it leaves
-//! (`FinalRequestProcessor`, `DataTree.setWatches`).
+//! Reads: what they return and which watches they set (`FinalRequestProcessor`,
+//! `DataTree.setWatches`).
 
 #[cfg(feature = "planted-bugs")]
 use zoolet_planted_bugs::PlantedBug;
@@ -8,21 +8,21 @@ use zoolet_protocol::{
     Permissions, RawPath, Read, Response, SetWatches, Watch, WatchedEvent,
 };
 
-use crate::acl::Judge;
+use crate::acl::Authorizer;
 use crate::core::{Core, Requester};
 use crate::limits::MULTI_READ_BYTES_MAX;
 use crate::tree::Znode;
-use crate::watches::{Kind, Modes, Watched, event};
+use crate::watches::{Modes, Table, WatchReply};
 
 impl Core {
-    /// Answers what changes nothing.
+    /// Answers a read that sets no watch.
     ///
     /// # Errors
     ///
-    /// The code of the answer's header.
+    /// The error code for the header of the reply.
     pub fn read(&self, read: &Read, requester: &Requester) -> Result<Response, ErrorCode> {
         match read {
-            Read::Lookup(lookup) => self.look_up(lookup, &self.judge(requester)),
+            Read::Lookup(lookup) => self.look_up(lookup, &self.authorizer(requester)),
             Read::GetAcl(path) => self.acl(path, requester),
             Read::Sync(path) => Ok(Response::Path(path.clone())),
             Read::GetEphemerals(prefix) => {
@@ -36,13 +36,13 @@ impl Core {
         }
     }
 
-    /// Answers what leaves or takes back watches.
-    pub fn watch(&mut self, watch: &Watch, requester: &Requester) -> Watched {
+    /// Answers a request that sets or removes watches.
+    pub fn watch(&mut self, watch: &Watch, requester: &Requester) -> WatchReply {
         let mut events = Vec::new();
         let reply = match watch {
             Watch::Lookup(lookup) => self.look_up_and_watch(lookup, requester),
             Watch::Add(add) => {
-                // Null is a path like another here, and nothing ever happens there.
+                // ZooKeeper accepts a watch on the null path. No event ever fires it.
                 let path = add.path.text().unwrap_or_default();
                 let added = self.watches.add_mode(requester.connection, path, add.mode);
                 added.map(|()| Response::Number(0)).ok_or(ErrorCode::MARSHALLING_ERROR)
@@ -55,17 +55,17 @@ impl Core {
                 self.set_watches(lists, requester, &mut events)
             }
         };
-        Watched { reply, events }
+        WatchReply { reply, events }
     }
 
-    fn look_up(&self, lookup: &Lookup, judge: &Judge<'_>) -> Result<Response, ErrorCode> {
+    fn look_up(&self, lookup: &Lookup, authorizer: &Authorizer<'_>) -> Result<Response, ErrorCode> {
         let path = lookup.path().text().ok_or(ErrorCode::MARSHALLING_ERROR)?;
         if let Lookup::Exists(_) = lookup
             && path.contains('\0')
         {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let znode = self.readable(path, judge)?;
+        let znode = self.readable(path, authorizer)?;
         Ok(match lookup {
             Lookup::Exists(_) => Response::Stat(znode.stat()),
             Lookup::GetData(_) => Response::Data(znode.data.clone(), znode.stat()),
@@ -76,30 +76,30 @@ impl Core {
         })
     }
 
-    /// The znode at `path`, if there is one and the requester may read it.
-    fn readable(&self, path: &str, judge: &Judge<'_>) -> Result<&Znode, ErrorCode> {
+    /// The znode at `path`, if it exists and the requester may read it.
+    fn readable(&self, path: &str, authorizer: &Authorizer<'_>) -> Result<&Znode, ErrorCode> {
         let znode = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
-        judge.permits(&znode.acl, Permissions::READ)?;
+        authorizer.permits(&znode.acl, Permissions::READ)?;
         Ok(znode)
     }
 
-    /// A watch is left where something was found, and by `exists` also where nothing was.
+    /// Sets a watch if the lookup succeeded. `exists` also sets one where no znode is.
     fn look_up_and_watch(
         &mut self,
         lookup: &Lookup,
         requester: &Requester,
     ) -> Result<Response, ErrorCode> {
-        let reply = self.look_up(lookup, &self.judge(requester));
-        let kind = match lookup {
-            Lookup::Exists(_) | Lookup::GetData(_) => Kind::Data,
-            Lookup::GetChildren(_) | Lookup::GetChildren2(_) => Kind::Child,
+        let reply = self.look_up(lookup, &self.authorizer(requester));
+        let table = match lookup {
+            Lookup::Exists(_) | Lookup::GetData(_) => Table::Data,
+            Lookup::GetChildren(_) | Lookup::GetChildren2(_) => Table::Child,
         };
-        let leaves_watch = match (&reply, lookup) {
+        let sets_watch = match (&reply, lookup) {
             (Ok(_), _) | (Err(ErrorCode::NO_NODE), Lookup::Exists(_)) => true,
             (Err(_), _) => false,
         };
-        if leaves_watch && let Some(path) = lookup.path().text() {
-            self.watches.add(requester.connection, path, kind, Modes::STANDARD);
+        if sets_watch && let Some(path) = lookup.path().text() {
+            self.watches.add(requester.connection, path, table, Modes::STANDARD);
         }
         reply
     }
@@ -107,31 +107,31 @@ impl Core {
     fn acl(&self, path: &RawPath, requester: &Requester) -> Result<Response, ErrorCode> {
         let path = path.text().ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let znode = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
-        let judge = self.judge(requester);
-        judge.permits(&znode.acl, Permissions::READ | Permissions::ADMIN)?;
-        let acl = match judge.permits(&znode.acl, Permissions::ADMIN) {
+        let authorizer = self.authorizer(requester);
+        authorizer.permits(&znode.acl, Permissions::READ | Permissions::ADMIN)?;
+        let acl = match authorizer.permits(&znode.acl, Permissions::ADMIN) {
             Ok(()) => znode.acl.to_vec(),
             Err(_) => znode.acl.to_masked_vec(),
         };
         Ok(Response::Acl(Some(acl), znode.stat()))
     }
 
-    /// How many descendants a znode has, if they need not be looked for among all znodes. `None` if
-    /// they must, which [`FrozenTree::descendants`](crate::FrozenTree::descendants) does without holding up
-    /// anyone.
+    /// The number of a znode's descendants, if they are few enough to be counted at once. `None` if they
+    /// are more: [`FrozenTree::descendants`](crate::FrozenTree::descendants) counts them without the
+    /// server's lock.
     ///
     /// # Errors
     ///
-    /// The code of the answer's header.
+    /// The error code for the header of the reply.
     pub fn few_descendants(
         &self,
         path: &RawPath,
         requester: &Requester,
     ) -> Result<Option<i32>, ErrorCode> {
         let path = path.text().ok_or(ErrorCode::MARSHALLING_ERROR)?;
-        self.readable(path, &self.judge(requester))?;
+        self.readable(path, &self.authorizer(requester))?;
         Ok(match path {
-            // By the name of the empty string the root is a descendant of itself.
+            // Under its second name, the empty string, the root counts as its own descendant.
             "" => Some(number(self.tree.count())),
             "/" => Some(number(self.tree.count() - 1)),
             _ => self.tree.few_below(path).map(|below| number(below.znodes - 1)),
@@ -153,7 +153,7 @@ impl Core {
         found(self.watches.has(requester.connection, path, check.watcher_type))
     }
 
-    /// Several reads, as far as what they find has its limit.
+    /// Answers a multiRead, up to [`MULTI_READ_BYTES_MAX`] bytes of data and names.
     fn read_multi(
         &self,
         ops: &[MultiReadOp],
@@ -161,9 +161,9 @@ impl Core {
     ) -> Result<Response, ErrorCode> {
         let mut bytes = 0;
         let mut results = Vec::new();
-        let judge = self.judge(requester);
+        let authorizer = self.authorizer(requester);
         for op in ops {
-            let result = self.read_in_multi(op, &judge);
+            let result = self.read_in_multi(op, &authorizer);
             bytes += match &result {
                 MultiResult::Data(Some(data), _) => data.len(),
                 MultiResult::Children(names) => names.encoded_len(),
@@ -177,8 +177,8 @@ impl Core {
         Ok(Response::Multi(results))
     }
 
-    fn read_in_multi(&self, op: &MultiReadOp, judge: &Judge<'_>) -> MultiResult {
-        match self.look_up(&op.to_lookup(), judge) {
+    fn read_in_multi(&self, op: &MultiReadOp, authorizer: &Authorizer<'_>) -> MultiResult {
+        match self.look_up(&op.to_lookup(), authorizer) {
             Ok(Response::Data(data, stat)) => MultiResult::Data(data, stat),
             Ok(Response::Names(names)) => MultiResult::Children(names),
             Ok(other) => unreachable!("a read in a multi does not answer {other:?}"),
@@ -186,9 +186,9 @@ impl Core {
         }
     }
 
-    /// Registers the watches of a client that comes back, and tells what it missed: a sent event
-    /// means that the watch is not registered. What is told here is told without asking for
-    /// permission, as in ZooKeeper.
+    /// Sets the watches of a client that has reconnected. If a znode has changed meanwhile, the client
+    /// receives the event it missed and its watch is not set. As in ZooKeeper, these events are sent
+    /// without a look at the access control lists.
     fn set_watches(
         &mut self,
         lists: &SetWatches,
@@ -202,32 +202,32 @@ impl Core {
         }
         let connection = requester.connection;
         let seen = lists.relative_zxid;
-        let missed = |core: &Self, path: &str, kind: Kind| match core.tree.get(path) {
+        let missed = |core: &Self, path: &str, table: Table| match core.tree.get(path) {
             None => Some(EventType::NODE_DELETED),
-            Some(znode) if kind == Kind::Data && znode.stat.mzxid > seen => {
+            Some(znode) if table == Table::Data && znode.stat.mzxid > seen => {
                 Some(EventType::NODE_DATA_CHANGED)
             }
-            Some(znode) if kind == Kind::Child && znode.stat.pzxid > seen => {
+            Some(znode) if table == Table::Child && znode.stat.pzxid > seen => {
                 Some(EventType::NODE_CHILDREN_CHANGED)
             }
             Some(_) => None,
         };
         for path in lists.data.iter() {
-            match missed(self, path, Kind::Data) {
-                Some(event_type) => events.push(event(event_type, path)),
-                None => self.watches.add(connection, path, Kind::Data, Modes::STANDARD),
+            match missed(self, path, Table::Data) {
+                Some(event_type) => events.push(WatchedEvent::new(event_type, path)),
+                None => self.watches.add(connection, path, Table::Data, Modes::STANDARD),
             }
         }
         for path in lists.exist.iter() {
             match self.tree.get(path) {
-                Some(_) => events.push(event(EventType::NODE_CREATED, path)),
-                None => self.watches.add(connection, path, Kind::Data, Modes::STANDARD),
+                Some(_) => events.push(WatchedEvent::new(EventType::NODE_CREATED, path)),
+                None => self.watches.add(connection, path, Table::Data, Modes::STANDARD),
             }
         }
         for path in lists.child.iter() {
-            match missed(self, path, Kind::Child) {
-                Some(event_type) => events.push(event(event_type, path)),
-                None => self.watches.add(connection, path, Kind::Child, Modes::STANDARD),
+            match missed(self, path, Table::Child) {
+                Some(event_type) => events.push(WatchedEvent::new(event_type, path)),
+                None => self.watches.add(connection, path, Table::Child, Modes::STANDARD),
             }
         }
         #[cfg(feature = "planted-bugs")]
@@ -243,17 +243,17 @@ impl Core {
     fn add_all(&mut self, requester: &Requester, paths: &Names, mode: zoolet_protocol::WatchMode) {
         for path in paths.iter() {
             let added = self.watches.add_mode(requester.connection, path, mode);
-            assert!(added.is_some(), "{mode} is a mode");
+            assert!(added.is_some(), "{mode} is a known mode");
         }
     }
 }
 
-/// A number of znodes as a client is told it.
+/// A number of znodes as replies carry it.
 pub(crate) fn number(znodes: usize) -> i32 {
     i32::try_from(znodes).unwrap_or(i32::MAX)
 }
 
-/// The answer of `checkWatches` and `removeWatches`.
+/// The reply to `checkWatches` and `removeWatches`. `None` stands for an unknown watcher type.
 fn found(found: Option<bool>) -> Result<Response, ErrorCode> {
     match found {
         None => Err(ErrorCode::MARSHALLING_ERROR),

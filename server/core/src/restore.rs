@@ -1,4 +1,4 @@
-//! A state machine from what a snapshot holds.
+//! Makes a state machine from the contents of a snapshot.
 
 use std::sync::Arc;
 
@@ -7,22 +7,21 @@ use zoolet_protocol::{Acl, SessionId, ZPath, Zxid};
 
 use crate::acl::AclList;
 use crate::core::Core;
-use crate::owner::Owner;
 use crate::quota::{QuotaZnode, Quotas};
 use crate::settings::Settings;
-use crate::tree::{Persisted, Tree, Znode};
+use crate::tree::{StatPersisted, Tree, Znode};
 
-/// Takes the parts of a snapshot in their order, and makes a [`Core`] of them.
+/// Takes the parts of a snapshot in their order and makes a [`Core`] of them.
 ///
 /// ```
 /// use bytes::Bytes;
-/// use zoolet_core::{Core, Persisted, Restore, Settings};
+/// use zoolet_core::{Core, StatPersisted, Restore, Settings};
 /// use zoolet_protocol::{SessionId, ZPath, Zxid};
 ///
 /// # fn main() -> Result<(), zoolet_core::RestoreError> {
 /// let mut restore = Restore::new(Settings::default());
 /// restore.session(SessionId(1), 30_000);
-/// restore.znode(ZPath::root(), Some(Bytes::new()), None, Persisted::default())?;
+/// restore.znode(ZPath::root(), Some(Bytes::new()), None, StatPersisted::default())?;
 /// let restored = restore.finish(Zxid(7))?;
 /// assert_eq!(restored.built_ins_added, 3);
 /// assert_eq!(restored.core.last_zxid(), Zxid(7));
@@ -36,15 +35,15 @@ pub struct Restore {
     has_root: bool,
 }
 
-/// What a [`Restore`] made.
+/// The result of a [`Restore`].
 ///
 /// ```
-/// use zoolet_core::{Persisted, Restore, Settings};
+/// use zoolet_core::{StatPersisted, Restore, Settings};
 /// use zoolet_protocol::{ZPath, Zxid};
 ///
 /// # fn main() -> Result<(), zoolet_core::RestoreError> {
 /// let mut restore = Restore::new(Settings::default());
-/// restore.znode(ZPath::root(), None, None, Persisted::default())?;
+/// restore.znode(ZPath::root(), None, None, StatPersisted::default())?;
 /// assert_eq!(restore.finish(Zxid(7))?.core.totals().sessions, 0);
 /// # Ok(())
 /// # }
@@ -54,37 +53,37 @@ pub struct Restore {
 pub struct Restored {
     /// The state of the snapshot.
     pub core: Core,
-    /// How many built-in znodes were not in it, and are there now.
+    /// The number of built-in znodes that the snapshot did not contain, and that were created.
     pub built_ins_added: usize,
 }
 
-/// Why a snapshot makes no tree.
+/// Why the contents of a snapshot are not a tree.
 ///
 /// ```
-/// use zoolet_core::{Persisted, Restore, Settings};
+/// use zoolet_core::{StatPersisted, Restore, Settings};
 /// use zoolet_protocol::ZPath;
 ///
 /// let path = ZPath::parse("/a/b").unwrap();
 /// let mut restore = Restore::new(Settings::default());
-/// let error = restore.znode(path, None, None, Persisted::default()).unwrap_err();
-/// assert_eq!(error.to_string(), "/a/b comes before its parent");
+/// let error = restore.znode(path, None, None, StatPersisted::default()).unwrap_err();
+/// assert_eq!(error.to_string(), "the snapshot has /a/b before its parent");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// A znode whose parent was not there when it came.
-    #[error("{0} comes before its parent")]
+    /// A znode comes before its parent, or has none.
+    #[error("the snapshot has {0} before its parent")]
     ParentMissing(ZPath),
-    /// A znode that came before.
-    #[error("{0} is there twice")]
+    /// A path comes twice.
+    #[error("the snapshot has {0} twice")]
     Twice(ZPath),
-    /// There was no root.
-    #[error("there is no root")]
+    /// There is no root.
+    #[error("the snapshot has no root")]
     RootMissing,
 }
 
 impl Restore {
-    /// A state machine with nothing in it.
+    /// Starts with an empty state machine.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self { core: Core::new(settings), has_root: false }
@@ -92,21 +91,21 @@ impl Restore {
 
     /// Adds a session and its timeout in milliseconds.
     pub fn session(&mut self, session: SessionId, timeout_ms: i32) {
-        self.core.sessions.begin(session, timeout_ms);
+        self.core.sessions.create(session, timeout_ms);
     }
 
-    /// Adds a znode, the root first and each after its parent. `acl` is `None` for the list that
-    /// is written nowhere: everything to everyone.
+    /// Adds a znode. The root comes first, and every other znode after its parent. `acl` is `None` for
+    /// [`AclList::OPEN`], which snapshots do not store.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`] if it does not fit.
+    /// [`RestoreError`] if the znode comes before its parent, or twice.
     pub fn znode(
         &mut self,
         path: ZPath,
         data: Option<Bytes>,
         acl: Option<Arc<[Acl]>>,
-        stat: Persisted,
+        stat: StatPersisted,
     ) -> Result<(), RestoreError> {
         if path.is_root() {
             if std::mem::replace(&mut self.has_root, true) {
@@ -130,12 +129,7 @@ impl Restore {
             return Err(RestoreError::Twice(path));
         }
         let acl = acl.map_or(AclList::OPEN, |acl| self.core.tree.acl_lists().intern(&acl));
-        match stat.owner.owner() {
-            Owner::Session(session) => self.core.sessions.own(session, path.clone()),
-            Owner::Container => drop(self.core.containers.insert(path.clone())),
-            Owner::Ttl { .. } => drop(self.core.ttls.insert(path.clone())),
-            Owner::Nobody => {}
-        }
+        self.core.index(stat.ephemeral_owner.ephemeral_type(), &path);
         if let Some(QuotaZnode::Limits(quota)) = QuotaZnode::at(&path)
             && !quota.is_empty()
         {
@@ -145,21 +139,21 @@ impl Restore {
         Ok(())
     }
 
-    /// The state as it was after `zxid`, with the counters of quotas counted anew.
+    /// The state after the transaction `zxid`. The counters of all quotas are counted again.
     ///
     /// # Errors
     ///
-    /// [`RestoreError::RootMissing`] if there was no root.
+    /// [`RestoreError::RootMissing`] if no root was added.
     pub fn finish(self, zxid: Zxid) -> Result<Restored, RestoreError> {
         let Self { mut core, has_root } = self;
         if !has_root {
             return Err(RestoreError::RootMissing);
         }
         core.last_zxid = zxid;
+        let built_ins_added = core.tree.insert_built_ins();
         for quota in core.quotas.paths() {
             Quotas::recount(&mut core.tree, &quota);
         }
-        let built_ins_added = core.tree.insert_built_ins();
         Ok(Restored { core, built_ins_added })
     }
 }

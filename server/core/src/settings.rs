@@ -1,6 +1,6 @@
-//! What an administrator may choose about the state machine.
+//! The settings of the state machine that an administrator may change.
 
-/// The choices, with ZooKeeper's property in the docs of each.
+/// The settings. The docs of each name ZooKeeper's property.
 ///
 /// ```
 /// use zoolet_core::Settings;
@@ -10,22 +10,22 @@
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether znodes with a time to live may be created: `extendedTypesEnabled`. Off in
-    /// ZooKeeper, on here.
+    /// Whether clients may create TTL znodes: `extendedTypesEnabled`. On by default; in ZooKeeper it is
+    /// off by default.
     pub ttl_znodes: bool,
     /// Whether hard quotas are enforced: `enforceQuota`. Off by default.
     pub enforce_quota: bool,
-    /// Whether access control lists are not looked at: `skipACL`. Off by default.
+    /// Whether access control lists are ignored: `skipACL`. Off by default.
     pub skip_acl: bool,
-    /// The digest identity, `user:hash`, whose password makes a connection the superuser's:
-    /// `DigestAuthenticationProvider.superDigest`. None by default.
+    /// The digest identity of the superuser, `user:hash`. A connection that adds it with `auth` may do
+    /// everything: `DigestAuthenticationProvider.superDigest`. None by default.
     pub super_digest: Option<String>,
     /// The hash of the digest scheme: `DigestAuthenticationProvider.digestAlg`. SHA-1 by default.
     pub digest_algorithm: DigestAlgorithm,
-    /// Whether the digest scheme exists: `DigestAuthenticationProvider.enabled`. On by default.
+    /// Whether the digest scheme is enabled: `DigestAuthenticationProvider.enabled`. On by default.
     pub digest_scheme: bool,
-    /// Whether `reconfig` is refused as unimplemented rather than as disabled, as a standalone
-    /// server does with `reconfigEnabled`. Off by default.
+    /// Whether `reconfig` is refused with `Unimplemented` and not with `ReconfigDisabled`, as by a standalone
+    /// ZooKeeper with `reconfigEnabled`. Off by default.
     pub reconfig_enabled: bool,
 }
 
@@ -52,7 +52,7 @@ impl Default for Settings {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DigestAlgorithm {
-    /// What ZooKeeper uses unless told otherwise.
+    /// SHA-1, ZooKeeper's default.
     #[default]
     Sha1,
     /// SHA-256.
@@ -62,7 +62,7 @@ pub enum DigestAlgorithm {
 }
 
 impl DigestAlgorithm {
-    /// The algorithm of a Java name, in any case: `SHA1`, `SHA-256`, `SHA3-256`.
+    /// The algorithm with this Java name, in upper or lower case: `SHA1`, `SHA-256`, `SHA3-256`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name.to_ascii_uppercase().as_str() {

@@ -1,10 +1,11 @@
 //! The tree of znodes.
 //!
-//! What a snapshot holds, the znodes with data, Stat and access control list, is kept in
-//! copy-on-write shards by a hash of the path: [`Tree::freeze`] takes one reference a shard, and a
-//! change to a frozen shard copies its references, not its znodes. What a snapshot does not hold
-//! stands beside the shards: the names of children, in order.
+//! The znodes, with data, Stat and access control list, are kept in copy-on-write shards by a hash of
+//! their path. [`Tree::freeze`] copies one reference for each shard. A later change of a frozen shard
+//! copies the references of that shard, and only the znode that changes. The names of the children, in
+//! order, stand beside the shards: a snapshot does not need them.
 
+mod check;
 mod znode;
 
 use std::collections::BTreeSet;
@@ -15,13 +16,13 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use zoolet_protocol::{Encode, Names, ZPath, Zxid};
 
-pub use self::znode::{Persisted, Znode};
+pub use self::znode::{StatPersisted, Znode};
 use crate::acl::{AclList, AclLists};
-use crate::limits::{LIST_KEPT_NAMES_MIN, LISTS_KEPT_BYTES_MAX, WALKED_ZNODES_MAX};
+use crate::limits::{CACHED_LIST_NAMES_MIN, CACHED_LISTS_BYTES_MAX, WALKED_ZNODES_MAX};
 use crate::read::number;
 
-/// As many that a copied shard of a tree of a million znodes has four thousand references, and
-/// that an empty tree costs little.
+/// With a million znodes, a shard that must be copied has four thousand references. An empty tree with
+/// this many shards is small.
 const SHARDS: usize = 256;
 
 type Shard = HashTable<Arc<Znode>>;
@@ -35,19 +36,19 @@ pub(crate) struct Tree {
     children: HashMap<ZPath, Children>,
     acl_lists: AclLists,
     count: usize,
-    /// The bytes of all paths and data: ZooKeeper's `approximate_data_size`.
+    /// The bytes of all paths and all data: ZooKeeper's `approximate_data_size`.
     size_bytes: usize,
-    /// The bytes of the lists of children that are kept.
-    kept_bytes: AtomicUsize,
+    /// The bytes of all cached lists of children.
+    cached_bytes: AtomicUsize,
 }
 
 /// The children of one znode.
 #[derive(Debug, Default)]
 struct Children {
     paths: BTreeSet<ZPath>,
-    /// The bytes of the names, without what the encoding adds.
+    /// The bytes of all names, without the lengths that the encoding adds.
     name_bytes: usize,
-    /// The encoded names, for all who ask until the next change; only of many names.
+    /// The cached list of the encoded names. A change of the children drops it.
     list: OnceLock<Names>,
 }
 
@@ -57,15 +58,15 @@ impl Children {
         Names::with_capacity(bytes, self.paths.iter().map(ZPath::name))
     }
 
-    /// The children change: the encoded names are no longer theirs.
-    fn forget_list(&mut self, kept_bytes: &mut AtomicUsize) {
+    /// Drops the cached list, because the children change.
+    fn drop_cached_list(&mut self, cached_bytes: &mut AtomicUsize) {
         if let Some(list) = self.list.take() {
-            *kept_bytes.get_mut() -= list.encoded_len();
+            *cached_bytes.get_mut() -= list.encoded_len();
         }
     }
 }
 
-/// How many znodes there are at and below a path, and the bytes of their data.
+/// The number of znodes at and below a path, and the bytes of their data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Below {
     pub(crate) znodes: usize,
@@ -87,9 +88,9 @@ impl Tree {
         tree
     }
 
-    /// A tree of one znode.
+    /// A tree with nothing but a root.
     pub(crate) fn with_root(root: Znode) -> Self {
-        assert!(root.path.is_root(), "{} is no root", root.path);
+        assert!(root.path.is_root(), "the root of a tree has the path /, not {}", root.path);
         let mut tree = Self {
             shards: vec![Arc::default(); SHARDS].into(),
             hasher: DefaultHashBuilder::default(),
@@ -97,13 +98,13 @@ impl Tree {
             acl_lists: AclLists::default(),
             count: 0,
             size_bytes: 0,
-            kept_bytes: AtomicUsize::new(0),
+            cached_bytes: AtomicUsize::new(0),
         };
         tree.put(root);
         tree
     }
 
-    /// Adds those built-in znodes that are not there, and tells how many that are.
+    /// Inserts the built-in znodes that do not exist, and returns how many it inserted.
     pub(crate) fn insert_built_ins(&mut self) -> usize {
         let before = self.count;
         for (path, acl) in Znode::built_ins(&mut self.acl_lists) {
@@ -118,7 +119,7 @@ impl Tree {
         &mut self.acl_lists
     }
 
-    /// How many znodes there are.
+    /// The number of znodes.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -130,24 +131,25 @@ impl Tree {
     /// The znode at `path`. The empty string names the root, as in ZooKeeper.
     pub(crate) fn get(&self, path: &str) -> Option<&Znode> {
         let path = if path.is_empty() { "/" } else { path };
-        let (shard, hash) = self.place(path);
+        let (shard, hash) = self.shard_and_hash(path);
         self.shards[shard].find(hash, |znode| &*znode.path == path).map(Arc::as_ref)
     }
 
-    fn place(&self, path: &str) -> (usize, u64) {
+    /// The shard of a path, and the hash of the path.
+    fn shard_and_hash(&self, path: &str) -> (usize, u64) {
         let hash = self.hasher.hash_one(path);
-        // The table takes its bits from both ends of the hash; these are from the middle.
+        // The hash table uses the bits at both ends of the hash; the shard uses bits from the middle.
         ((hash >> 32) as usize % SHARDS, hash)
     }
 
-    /// Changes the znode at `path`, if it is there, and returns what `change` returns.
+    /// Changes the znode at `path`, and returns what `change` returns. `None` if there is no such znode.
     pub(crate) fn update<T>(
         &mut self,
         path: &str,
         change: impl FnOnce(&mut Znode) -> T,
     ) -> Option<T> {
         let path = if path.is_empty() { "/" } else { path };
-        let (shard, hash) = self.place(path);
+        let (shard, hash) = self.shard_and_hash(path);
         let shard = Arc::make_mut(&mut self.shards[shard]);
         let znode = Arc::make_mut(shard.find_mut(hash, |znode| &*znode.path == path)?);
         let before = znode.data_length();
@@ -156,48 +158,58 @@ impl Tree {
         Some(result)
     }
 
-    /// Adds a znode under its parent. Both must be sound: the parent there, the znode not.
+    /// Inserts a znode below its parent.
+    ///
+    /// # Panics
+    ///
+    /// If the parent does not exist, or if the znode is the root. The caller makes sure that no znode has the
+    /// path.
     pub(crate) fn insert(&mut self, znode: Znode) {
         let path = znode.path.clone();
         let parent = path.parent().expect("the root is never inserted");
         let added = self.update(parent, |parent| parent.num_children += 1);
-        assert!(added.is_some(), "{path} is inserted below a parent that is there");
+        assert!(added.is_some(), "the parent of {path} exists");
         let siblings = match self.children.get_mut(parent) {
             Some(siblings) => siblings,
             None => {
-                let parent = self.get(parent).expect("it was just updated").path.clone();
+                let parent = self.get(parent).expect("the parent was just updated").path.clone();
                 self.children.entry(parent).or_default()
             }
         };
-        siblings.forget_list(&mut self.kept_bytes);
+        siblings.drop_cached_list(&mut self.cached_bytes);
         siblings.name_bytes += path.name().len();
         siblings.paths.insert(path);
         self.put(znode);
     }
 
+    /// Puts a znode into its shard and leaves its parent unchanged.
     fn put(&mut self, znode: Znode) {
         self.count += 1;
         self.size_bytes += znode.path.len() + znode.data_length();
-        let (shard, hash) = self.place(&znode.path);
+        let (shard, hash) = self.shard_and_hash(&znode.path);
         let hasher = &self.hasher;
         Arc::make_mut(&mut self.shards[shard])
             .insert_unique(hash, Arc::new(znode), |znode| hasher.hash_one(znode.path.as_str()));
     }
 
-    /// Takes a znode without children out of the tree.
+    /// Removes a znode without children. `None` if there is no znode at `path`.
+    ///
+    /// # Panics
+    ///
+    /// If the znode has children.
     pub(crate) fn remove(&mut self, path: &str) -> Option<Arc<Znode>> {
-        let (shard, hash) = self.place(path);
+        let (shard, hash) = self.shard_and_hash(path);
         let entry = Arc::make_mut(&mut self.shards[shard])
             .find_entry(hash, |znode| &*znode.path == path)
             .ok()?;
-        assert_eq!(entry.get().num_children, 0, "{path} is removed without its children");
+        assert_eq!(entry.get().num_children, 0, "{path} has no children when it is removed");
         let (znode, _) = entry.remove();
         self.count -= 1;
         self.size_bytes -= znode.path.len() + znode.data_length();
         let parent = znode.path.parent().expect("the root is never removed");
         self.update(parent, |parent| parent.num_children -= 1);
         if let Some(siblings) = self.children.get_mut(parent) {
-            siblings.forget_list(&mut self.kept_bytes);
+            siblings.drop_cached_list(&mut self.cached_bytes);
             siblings.paths.remove(path);
             siblings.name_bytes -= znode.path.name().len();
             if siblings.paths.is_empty() {
@@ -207,26 +219,26 @@ impl Tree {
         Some(znode)
     }
 
-    /// Takes znodes without children out of the tree, whose paths are in order, and returns them: each
-    /// parent and its list are changed once for all that follow one another.
+    /// Removes znodes and returns those that it removed: it leaves znodes that have children. It changes
+    /// each parent once for all consecutive children, and sets the parent's pzxid to `zxid`.
     pub(crate) fn remove_all(&mut self, paths: &BTreeSet<ZPath>, zxid: Zxid) -> Vec<Arc<Znode>> {
         let mut gone = Vec::with_capacity(paths.len());
         let mut paths = paths.iter().peekable();
         while let Some(first) = paths.next() {
             let parent = first.parent().expect("the root is never removed");
             let since = gone.len();
-            gone.extend(self.unhash(first));
+            gone.extend(self.take_childless(first));
             while let Some(next) = paths.next_if(|next| next.parent() == Some(parent)) {
-                gone.extend(self.unhash(next));
+                gone.extend(self.take_childless(next));
             }
             self.unlist(parent, &gone[since..], zxid);
         }
         gone
     }
 
-    /// Takes a znode without children out of its shard, and leaves its parent as it is.
-    fn unhash(&mut self, path: &str) -> Option<Arc<Znode>> {
-        let (shard, hash) = self.place(path);
+    /// Takes a znode without children out of its shard and leaves its parent unchanged.
+    fn take_childless(&mut self, path: &str) -> Option<Arc<Znode>> {
+        let (shard, hash) = self.shard_and_hash(path);
         let entry = Arc::make_mut(&mut self.shards[shard])
             .find_entry(hash, |znode| &*znode.path == path)
             .ok()?;
@@ -239,20 +251,21 @@ impl Tree {
         Some(znode)
     }
 
-    /// Takes znodes off the list of their parent, in whose order they are.
+    /// Takes removed znodes, which are in the order of their paths, off the children of their parent.
     fn unlist(&mut self, parent: &str, gone: &[Arc<Znode>], zxid: Zxid) {
         self.update(parent, |znode| {
-            znode.num_children -= i32::try_from(gone.len()).expect("as many were counted");
+            znode.num_children -=
+                i32::try_from(gone.len()).expect("the number of children was an i32 before");
             znode.stat.pzxid = znode.stat.pzxid.max(zxid);
         });
         let Some(siblings) = self.children.get_mut(parent) else { return };
-        siblings.forget_list(&mut self.kept_bytes);
+        siblings.drop_cached_list(&mut self.cached_bytes);
         if siblings.paths.len() == gone.len() {
             self.children.remove(parent);
             return;
         }
         siblings.name_bytes -= gone.iter().map(|znode| znode.path.name().len()).sum::<usize>();
-        // To go through all is faster than to look for each, if there are many.
+        // If many are removed, going through all siblings is faster than looking each of them up.
         if gone.len() >= siblings.paths.len() / 8 {
             let mut gone = gone.iter().map(|znode| &znode.path).peekable();
             siblings.paths.retain(|path| gone.next_if(|next| *next == path).is_none());
@@ -263,12 +276,12 @@ impl Tree {
         }
     }
 
-    /// The names of the children of `path`, in order; empty if there are none. Many names are encoded
-    /// once, and kept for whoever asks before they change.
+    /// The names of the children of `path`, in order. A long list is encoded once and cached until the
+    /// children change.
     pub(crate) fn child_names(&self, path: &str) -> Names {
         let path = if path.is_empty() { "/" } else { path };
         let Some(children) = self.children.get(path) else { return Names::EMPTY };
-        if children.paths.len() < LIST_KEPT_NAMES_MIN {
+        if children.paths.len() < CACHED_LIST_NAMES_MIN {
             return children.encode();
         }
         if let Some(list) = children.list.get() {
@@ -276,16 +289,16 @@ impl Tree {
         }
         let list = children.encode();
         let bytes = list.encoded_len();
-        let kept_bytes = self.kept_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        // Somebody else may have been faster.
-        if kept_bytes > LISTS_KEPT_BYTES_MAX || children.list.set(list.clone()).is_err() {
-            self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let cached_bytes = self.cached_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // Another thread may have cached the same list meanwhile.
+        if cached_bytes > CACHED_LISTS_BYTES_MAX || children.list.set(list.clone()).is_err() {
+            self.cached_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         list
     }
 
-    /// Calls `visit` with the znode at `path` and all its descendants, each before its children, as
-    /// long as it returns true, and tells whether it always did.
+    /// Calls `visit` with the znode at `path` and all its descendants, each before its children, until
+    /// `visit` returns false. Returns whether it never did.
     fn visit(&self, path: &str, visit: &mut impl FnMut(&Znode) -> bool) -> bool {
         let mut ahead: Vec<&str> = vec![path];
         while let Some(path) = ahead.pop() {
@@ -302,7 +315,7 @@ impl Tree {
         true
     }
 
-    /// What there is at and below `path`, if those are a few.
+    /// Counts the znodes at and below `path`. `None` if they are too many to be looked up one by one.
     pub(crate) fn few_below(&self, path: &str) -> Option<Below> {
         let mut below = Below::default();
         let is_all = self.visit(path, &mut |znode| {
@@ -312,12 +325,12 @@ impl Tree {
         is_all.then_some(below)
     }
 
-    /// What there is at and below `path`.
+    /// Counts the znodes at and below `path`.
     pub(crate) fn below(&self, path: &str) -> Below {
         self.few_below(path).unwrap_or_else(|| below(&self.shards, path))
     }
 
-    /// Lets the numbers of new children begin at how many there are.
+    /// Resets each cversion to the number of children, so that sequence numbers are used again.
     #[cfg(feature = "planted-bugs")]
     pub(crate) fn forget_numbers(&mut self) {
         let mut paths = Vec::new();
@@ -330,7 +343,12 @@ impl Tree {
         }
     }
 
-    /// All znodes as they are now, in no order, untouched by what comes.
+    /// All znodes, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Znode> {
+        self.shards.iter().flat_map(|shard| shard.iter()).map(Arc::as_ref)
+    }
+
+    /// All znodes as they are now, in no order. Later changes do not show in the result.
     pub(crate) fn freeze(&self) -> FrozenTree {
         FrozenTree { shards: self.shards.clone(), count: self.count }
     }
@@ -356,15 +374,16 @@ impl FrozenTree {
         self.shards.iter().flat_map(|shard| shard.iter()).map(Arc::as_ref)
     }
 
-    /// How many descendants the znode at `path` has, which is not the root; 0 where there is none.
+    /// The number of descendants of the znode at `path`, which must not be the root. 0 if there is no such
+    /// znode.
     #[must_use]
     pub fn descendants(&self, path: &str) -> i32 {
         number(below(&self.shards, path).znodes.saturating_sub(1))
     }
 }
 
-/// Looks at all znodes one after the other for those at and below `path`: of many, that is ten times as
-/// fast as to look each of them up.
+/// Counts the znodes at and below `path` by going through all znodes. For many znodes this is ten times as
+/// fast as looking each of them up.
 fn below(shards: &[Arc<Shard>], path: &str) -> Below {
     let mut below = Below::default();
     for znode in shards.iter().flat_map(|shard| shard.iter()) {
@@ -380,7 +399,7 @@ fn below(shards: &[Arc<Shard>], path: &str) -> Below {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owner::EphemeralOwner;
+    use crate::ephemeral_owner::EphemeralOwner;
 
     fn path(path: &str) -> ZPath {
         ZPath::parse(path).unwrap()
@@ -392,7 +411,7 @@ mod tests {
         tree.insert(Znode::created(path(at), data, AclList::OPEN, owner, Zxid(1), 0));
     }
 
-    /// A directory of as many znodes.
+    /// A tree in which `/wide` has this many children.
     fn wide(znodes: usize) -> Tree {
         let mut tree = Tree::new();
         insert(&mut tree, "/wide", b"");
@@ -404,30 +423,30 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_many_children_is_encoded_once_until_it_changes() {
-        let mut tree = wide(LIST_KEPT_NAMES_MIN);
+    fn a_long_list_of_children_is_cached_until_it_changes() {
+        let mut tree = wide(CACHED_LIST_NAMES_MIN);
         let (first, second) = (tree.child_names("/wide"), tree.child_names("/wide"));
         let address = |names: &Names| names.iter().next().unwrap().as_ptr();
         assert_eq!(address(&first), address(&second));
-        assert_eq!(*tree.kept_bytes.get_mut(), first.encoded_len());
+        assert_eq!(*tree.cached_bytes.get_mut(), first.encoded_len());
 
         insert(&mut tree, "/wide/new", b"");
-        assert_eq!(*tree.kept_bytes.get_mut(), 0);
-        assert_eq!(tree.child_names("/wide").len(), LIST_KEPT_NAMES_MIN + 1);
+        assert_eq!(*tree.cached_bytes.get_mut(), 0);
+        assert_eq!(tree.child_names("/wide").len(), CACHED_LIST_NAMES_MIN + 1);
         tree.remove("/wide/new").unwrap();
         assert_eq!(tree.child_names("/wide"), first);
     }
 
     #[test]
-    fn no_more_lists_are_kept_than_fit() {
-        let mut tree = wide(LIST_KEPT_NAMES_MIN);
-        *tree.kept_bytes.get_mut() = LISTS_KEPT_BYTES_MAX;
-        assert_eq!(tree.child_names("/wide").len(), LIST_KEPT_NAMES_MIN);
-        assert_eq!(*tree.kept_bytes.get_mut(), LISTS_KEPT_BYTES_MAX);
+    fn the_cached_lists_have_a_limit() {
+        let mut tree = wide(CACHED_LIST_NAMES_MIN);
+        *tree.cached_bytes.get_mut() = CACHED_LISTS_BYTES_MAX;
+        assert_eq!(tree.child_names("/wide").len(), CACHED_LIST_NAMES_MIN);
+        assert_eq!(*tree.cached_bytes.get_mut(), CACHED_LISTS_BYTES_MAX);
     }
 
     #[test]
-    fn few_and_many_are_counted_alike() {
+    fn few_and_many_znodes_are_counted_alike() {
         let few = wide(100).below("/wide");
         assert_eq!(few, Below { znodes: 101, data_bytes: 400 });
         let tree = wide(WALKED_ZNODES_MAX);
@@ -438,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_removed_as_each_of_them_would_be() {
+    fn removing_many_znodes_at_once_equals_removing_them_one_by_one() {
         for share in [1, 3, 50] {
             let (mut at_once, mut one_by_one) = (wide(300), wide(300));
             let numbers = (0..300).step_by(share);

@@ -1,11 +1,11 @@
-//! Transactions: decisions about writes, in the form in which they are applied and logged.
+//! Transactions: the decisions about writes, in the form in which they are logged and applied.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use zoolet_protocol::{Acl, CreateKind, ErrorCode, OpCode, SessionId, Xid, ZPath, Zxid};
 
-/// What was decided about one write: `TxnHeader` and the record behind it.
+/// The decision about one write: ZooKeeper's `TxnHeader` with its record.
 ///
 /// ```
 /// use zoolet_core::{Core, Settings, TxnOp};
@@ -17,15 +17,15 @@ use zoolet_protocol::{Acl, CreateKind, ErrorCode, OpCode, SessionId, Xid, ZPath,
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Txn {
-    /// Whose write it was; none for those of the server itself.
+    /// The session of the client. [`SessionId::NONE`] for a write of the server itself.
     pub session: SessionId,
-    /// The request's xid.
+    /// The xid of the request.
     pub cxid: Xid,
-    /// Its place in the order of all writes.
+    /// The position in the order of all writes.
     pub zxid: Zxid,
-    /// When it was decided: milliseconds since 1970.
+    /// When it was decided, in milliseconds since 1970.
     pub time_ms: i64,
-    /// The decision.
+    /// What it does.
     pub op: TxnOp,
 }
 
@@ -39,56 +39,56 @@ pub struct Txn {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TxnOp {
-    /// A session begins.
+    /// Creates a session.
     CreateSession {
         /// Its timeout in milliseconds.
         timeout_ms: i32,
     },
-    /// A session ends, and these ephemerals of its with it.
+    /// Closes a session and deletes its ephemerals.
     CloseSession {
-        /// In the order in which they go.
+        /// The ephemerals, in the order of their deletion.
         paths: Vec<ZPath>,
     },
-    /// A znode is created.
+    /// Creates a znode.
     Create(CreateTxn),
-    /// A znode is deleted.
+    /// Deletes a znode.
     Delete {
-        /// Which.
+        /// The path of the znode.
         path: ZPath,
     },
-    /// The sweeper deletes a container or a TTL znode.
+    /// Deletes a container or a TTL znode on behalf of the sweeper.
     DeleteContainer {
-        /// Which.
+        /// The path of the znode.
         path: ZPath,
     },
-    /// A znode's data is set.
+    /// Sets the data of a znode.
     SetData {
-        /// Which.
+        /// The path of the znode.
         path: ZPath,
-        /// To what.
+        /// The new data.
         data: Option<Bytes>,
-        /// The version that it has from now on.
+        /// The new version of the data.
         version: i32,
     },
-    /// A znode's access control list is set.
+    /// Sets the access control list of a znode.
     SetAcl {
-        /// Which.
+        /// The path of the znode.
         path: ZPath,
-        /// To what.
+        /// The new list.
         acl: Arc<[Acl]>,
-        /// The version that the list has from now on.
+        /// The new version of the list.
         version: i32,
     },
-    /// A version was compared and found right; in a multi only.
+    /// Changes nothing: a version was compared and is the expected one. Only in a multi.
     Check {
-        /// Which.
+        /// The path of the znode.
         path: ZPath,
-        /// The version one after the compared one, as ZooKeeper logs it.
+        /// The version after the compared one, as ZooKeeper logs it.
         version: i32,
     },
-    /// All of these, or none if one of them is a [`TxnOp::Error`].
+    /// Does all of these, or none of them if one is a [`TxnOp::Error`].
     Multi(Vec<Self>),
-    /// Nothing: the write was refused.
+    /// Changes nothing: the write was refused.
     Error(ErrorCode),
 }
 
@@ -110,28 +110,28 @@ pub enum TxnOp {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateTxn {
-    /// Which of the operations, and with it what is stored.
+    /// The operation, which decides the type of the znode and the form of the reply.
     pub kind: CreateKind,
-    /// Where, with the sequence number.
+    /// The path, with the sequence number of a sequential znode.
     pub path: ZPath,
-    /// With which data.
+    /// The data.
     pub data: Option<Bytes>,
-    /// With which access control list.
+    /// The access control list.
     pub acl: Arc<[Acl]>,
-    /// Whether it goes with the session.
+    /// Whether the znode is an ephemeral of the session.
     pub ephemeral: bool,
-    /// The stored cversion that the parent has from now on, if that is more than it has.
+    /// The stored cversion that the parent gets, unless it has a greater one.
     pub parent_cversion: i32,
 }
 
 impl CreateTxn {
-    /// The parent's cversion in records that do not tell it, those from before ZooKeeper 3.4: one
-    /// more than it has.
+    /// The value in records from before ZooKeeper 3.4, which do not contain the parent's cversion. It
+    /// stands for one more than the parent has.
     pub const PARENT_CVERSION_UNKNOWN: i32 = -1;
 }
 
 impl TxnOp {
-    /// The code under which it is logged.
+    /// The operation code under which it is logged.
     #[must_use]
     pub fn op_code(&self) -> OpCode {
         match self {
@@ -148,7 +148,7 @@ impl TxnOp {
         }
     }
 
-    /// About as many bytes as it takes in a log.
+    /// An estimate of the bytes that it takes in the log.
     pub(crate) fn about_bytes(&self) -> usize {
         const FIELDS: usize = 32;
         let text =
@@ -170,7 +170,7 @@ impl TxnOp {
             }
     }
 
-    /// Whether it was refused.
+    /// Whether the write was refused.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Error(_))

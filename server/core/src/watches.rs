@@ -1,11 +1,13 @@
-//! Who watches what: ZooKeeper's two `WatchManager`s, for data and for children, in one table.
+//! The watches: ZooKeeper's two `WatchManager`s, one for data watches and one for child watches.
 //!
-//! Promises:
+//! What this file guarantees:
 //!
-//! - One registration of a mode by a connection on a path is one watch, however often it is made.
-//! - One trigger sends one event to a connection, whatever number of its watches fit.
-//! - A one-shot watch is gone once it was triggered, a persistent one stays.
-//! - Connections come in the order of their ids, so that a run can be repeated.
+//! - A connection has at most one watch of a mode on a path. Setting it again changes nothing.
+//! - A change fires one event for a connection, however many of its watches match.
+//! - A one-shot watch is removed when it fires; a persistent watch stays.
+//! - Connections are returned in the order of their ids, so that a run can be repeated.
+
+mod check;
 
 use std::collections::BTreeSet;
 use std::ops::{BitAnd, BitOr, Bound, Not};
@@ -14,9 +16,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 #[cfg(feature = "planted-bugs")]
 use zoolet_planted_bugs::{PlantedBug, is_planted};
-use zoolet_protocol::{ErrorCode, EventType, Response, WatchMode, WatchedEvent, WatcherType};
+use zoolet_protocol::{ErrorCode, Response, WatchMode, WatchedEvent, WatcherType};
 
-/// A connection, by a number that its server gives once. Watches belong to it, not to the session.
+/// The id of a connection, which the server gives only once. Watches belong to a connection and not to
+/// a session.
 ///
 /// ```
 /// use zoolet_core::ConnectionId;
@@ -26,7 +29,7 @@ use zoolet_protocol::{ErrorCode, EventType, Response, WatchMode, WatchedEvent, W
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// What came of a request that leaves or takes back watches.
+/// The result of a request that sets or removes watches.
 ///
 /// ```
 /// use zoolet_core::{ConnectionId, Core, Requester, Settings};
@@ -38,21 +41,24 @@ pub struct ConnectionId(pub u64);
 /// assert!(watched.reply.is_ok() && watched.events.is_empty());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
-    /// The answer.
+pub struct WatchReply {
+    /// The reply.
     pub reply: Result<Response, ErrorCode>,
-    /// What happened already, for this connection, to be sent before the answer with the zxid -1.
+    /// The events that `setWatches` found the client to have missed. They are sent before the reply, with
+    /// the zxid -1.
     pub events: Vec<WatchedEvent>,
 }
 
-/// Which of the two tables.
+/// One of ZooKeeper's two tables of watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Table {
+    /// The watches of `getData` and `exists`.
     Data,
+    /// The watches of `getChildren`.
     Child,
 }
 
-/// A set of modes in which one connection watches one path.
+/// The set of modes in which a connection watches a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Modes(u8);
 
@@ -60,9 +66,9 @@ impl Modes {
     pub(crate) const NONE: Self = Self(0);
     /// Fires once.
     pub(crate) const STANDARD: Self = Self(1);
-    /// Fires until it is taken back.
+    /// Fires until it is removed.
     pub(crate) const PERSISTENT: Self = Self(2);
-    /// Fires for all descendants, until it is taken back.
+    /// Fires for the znode and all its descendants, until it is removed.
     pub(crate) const RECURSIVE: Self = Self(4);
     const ALL: Self = Self(7);
     /// Fires once, and once more.
@@ -98,7 +104,7 @@ impl Not for Modes {
     }
 }
 
-/// How one connection watches one path.
+/// The watches of one connection on one path.
 #[derive(Debug, Clone, Copy)]
 struct Watcher {
     connection: ConnectionId,
@@ -107,10 +113,10 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn modes(&mut self, kind: Kind) -> &mut Modes {
-        match kind {
-            Kind::Data => &mut self.data,
-            Kind::Child => &mut self.child,
+    fn modes(&mut self, table: Table) -> &mut Modes {
+        match table {
+            Table::Data => &mut self.data,
+            Table::Child => &mut self.child,
         }
     }
 
@@ -119,34 +125,34 @@ impl Watcher {
     }
 }
 
-/// How one connection watches one path, in the terms of ZooKeeper's two tables.
+/// The watches of one connection on one path, by their modes.
 ///
 /// ```
-/// use zoolet_core::{ConnectionId, Core, Requester, Settings, WatchKinds};
+/// use zoolet_core::{ConnectionId, Core, Requester, Settings, WatchModes};
 /// use zoolet_protocol::{Lookup, SessionId, Watch, Xid};
 ///
 /// let mut core = Core::new(Settings::default());
 /// let requester = Requester::new(SessionId(1), ConnectionId(1), Xid(1));
 /// core.watch(&Watch::Lookup(Lookup::GetChildren("/".into())), &requester);
-/// let kinds = WatchKinds { child: true, ..WatchKinds::default() };
-/// assert_eq!(core.watchers(), [("/".into(), vec![(ConnectionId(1), kinds)])]);
+/// let modes = WatchModes { child: true, ..WatchModes::default() };
+/// assert_eq!(core.watchers(), [("/".into(), vec![(ConnectionId(1), modes)])]);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WatchKinds {
-    /// A one-shot watch among the data watches: of `getData` and of `exists`, which look alike here.
+pub struct WatchModes {
+    /// A one-shot data watch: of `getData` or of `exists`, between which the server makes no difference.
     pub data: bool,
-    /// A one-shot watch among the child watches.
+    /// A one-shot child watch.
     pub child: bool,
-    /// A persistent watch, which is in both tables.
+    /// A persistent watch. It is in both tables.
     pub persistent: bool,
-    /// A persistent recursive watch, which is among the data watches.
+    /// A persistent recursive watch. It is in the table of the data watches.
     pub recursive: bool,
 }
 
-/// Paths, and the connections that watch each of them.
-pub type WatchersByPath = Vec<(Arc<str>, Vec<(ConnectionId, WatchKinds)>)>;
+/// The watched paths, each with the connections that watch it and the modes of their watches.
+pub type WatchersByPath = Vec<(Arc<str>, Vec<(ConnectionId, WatchModes)>)>;
 
-impl WatchKinds {
+impl WatchModes {
     fn of(watcher: &Watcher) -> Self {
         Self {
             data: watcher.data.has(Modes::STANDARD),
@@ -156,7 +162,7 @@ impl WatchKinds {
         }
     }
 
-    /// How many entries this is in both tables: what [`Totals::watches`](crate::Totals::watches) counts.
+    /// The number of entries in both tables, as [`Totals::watches`](crate::Totals::watches) counts them.
     #[must_use]
     pub fn count(self) -> usize {
         usize::from(self.data || self.persistent || self.recursive)
@@ -167,37 +173,38 @@ impl WatchKinds {
 /// All watches.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// The watchers of each path, ordered by connection; never an empty list.
+    /// The watchers of each watched path. No list is empty.
     by_path: HashMap<Arc<str>, Watchers>,
-    /// The paths that each connection watches; never an empty set.
+    /// The paths that each connection watches. No set is empty.
     by_connection: HashMap<ConnectionId, WatchedPaths>,
-    /// How many recursive watches there are; without any, no ancestors are looked at.
+    /// The number of recursive watches. While there are none, no ancestors are looked up.
     recursive: usize,
-    /// How many entries there are in the data table and in the child table.
+    /// The number of data watches and of child watches.
     totals: [usize; 2],
-    /// How many paths and how many connections are in the data table.
+    /// The number of paths that have a data watch.
     data_paths: usize,
+    /// The number of connections that have a data watch.
     data_connections: usize,
 }
 
-/// Who watches a path.
+/// The watchers of one path.
 #[derive(Debug, Default)]
 struct Watchers {
     /// Ordered by connection.
     list: Vec<Watcher>,
-    /// How many of them are in the data table.
+    /// The number of those with a data watch.
     data: usize,
 }
 
-/// What a connection watches.
+/// The paths that one connection watches.
 #[derive(Debug, Default)]
 struct WatchedPaths {
     paths: BTreeSet<Arc<str>>,
-    /// How many of them are in the data table.
+    /// The number of those with a data watch.
     data: usize,
 }
 
-/// How much is watched, of data and existence: what `wchs` tells.
+/// The totals of the data watches: what `wchs` shows.
 ///
 /// ```
 /// use zoolet_core::{Core, Settings, WatchSummary};
@@ -207,17 +214,17 @@ struct WatchedPaths {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchSummary {
-    /// The connections that watch something.
+    /// Connections with a data watch.
     pub connections: usize,
-    /// The paths that are watched.
+    /// Paths with a data watch.
     pub paths: usize,
-    /// The watches: pairs of a connection and a path.
+    /// Data watches, at most one for a connection and a path.
     pub watches: usize,
 }
 
 impl Watches {
-    /// Registers a watch; registering it again changes nothing.
-    pub(crate) fn add(&mut self, connection: ConnectionId, path: &str, kind: Kind, modes: Modes) {
+    /// Sets a watch. Setting it again changes nothing.
+    pub(crate) fn add(&mut self, connection: ConnectionId, path: &str, table: Table, modes: Modes) {
         let (path, watchers) = match self.by_path.get_key_value(path) {
             Some((path, _)) => {
                 let path = Arc::clone(path);
@@ -238,7 +245,7 @@ impl Watches {
                 index
             }
         };
-        let registered = watchers.list[index].modes(kind);
+        let registered = watchers.list[index].modes(table);
         #[cfg(feature = "planted-bugs")]
         let modes = match is_planted(PlantedBug::WatchArmedTwice) {
             true if (modes & *registered).has(Modes::STANDARD) => modes | Modes::TWICE,
@@ -249,9 +256,9 @@ impl Watches {
         let is_new = *registered == Modes::NONE;
         *registered = *registered | modes;
         if is_new {
-            self.totals[kind as usize] += 1;
+            self.totals[table as usize] += 1;
         }
-        if is_new && kind == Kind::Data {
+        if is_new && table == Table::Data {
             watchers.data += 1;
             self.data_paths += usize::from(watchers.data == 1);
             let watched = self.by_connection.get_mut(&connection).expect("a watcher is listed");
@@ -260,7 +267,7 @@ impl Watches {
         }
     }
 
-    /// Registers what `addWatch` asks for; `None` if there is no such mode.
+    /// Sets the watch of an `addWatch`. `None` if the mode is unknown.
     pub(crate) fn add_mode(
         &mut self,
         connection: ConnectionId,
@@ -269,26 +276,27 @@ impl Watches {
     ) -> Option<()> {
         match mode {
             WatchMode::PERSISTENT => {
-                self.add(connection, path, Kind::Data, Modes::PERSISTENT);
-                self.add(connection, path, Kind::Child, Modes::PERSISTENT);
+                self.add(connection, path, Table::Data, Modes::PERSISTENT);
+                self.add(connection, path, Table::Child, Modes::PERSISTENT);
             }
             WatchMode::PERSISTENT_RECURSIVE => {
-                self.add(connection, path, Kind::Data, Modes::RECURSIVE);
+                self.add(connection, path, Table::Data, Modes::RECURSIVE);
             }
             _ => return None,
         }
         Some(())
     }
 
-    /// The connections that hear of a change of `path`, each once; one-shot watches end with it.
-    pub(crate) fn trigger(&mut self, path: &str, kind: Kind) -> Vec<ConnectionId> {
+    /// Fires the watches on `path`: returns the connections that receive the event, each once, and removes
+    /// the one-shot watches.
+    pub(crate) fn trigger(&mut self, path: &str, table: Table) -> Vec<ConnectionId> {
         let mut receivers = Vec::new();
         if let Some(watchers) = self.by_path.get_mut(path) {
             let mut ended = Vec::new();
             let mut has_idle = false;
             for watcher in &mut watchers.list {
                 let connection = watcher.connection;
-                let modes = watcher.modes(kind);
+                let modes = watcher.modes(table);
                 if *modes == Modes::NONE {
                     continue;
                 }
@@ -305,8 +313,8 @@ impl Watches {
                     ended.push((watcher.connection, watcher.is_idle()));
                 }
             }
-            self.totals[kind as usize] -= ended.len();
-            if kind == Kind::Data {
+            self.totals[table as usize] -= ended.len();
+            if table == Table::Data {
                 self.data_paths -= usize::from(watchers.data > 0 && watchers.data == ended.len());
                 watchers.data -= ended.len();
             }
@@ -315,7 +323,7 @@ impl Watches {
             }
             let is_last = watchers.list.is_empty();
             for (connection, is_idle) in ended {
-                if kind == Kind::Data {
+                if table == Table::Data {
                     self.uncount_data(connection);
                 }
                 if is_idle {
@@ -326,7 +334,7 @@ impl Watches {
                 self.by_path.remove(path);
             }
         }
-        if kind == Kind::Data && self.recursive > 0 {
+        if table == Table::Data && self.recursive > 0 {
             self.add_recursive(path, &mut receivers);
         }
         receivers
@@ -346,7 +354,8 @@ impl Watches {
         receivers.dedup();
     }
 
-    /// Whether `removeWatches` would find something; `None` if there is no such type.
+    /// Whether a connection has a watch of this type on `path` (`checkWatches`). `None` if the type is
+    /// unknown.
     pub(crate) fn has(
         &self,
         connection: ConnectionId,
@@ -354,7 +363,7 @@ impl Watches {
         watcher_type: WatcherType,
     ) -> Option<bool> {
         let (data, child) = match watcher_type {
-            // `checkWatches` looks for persistent watches among the data watches only.
+            // `checkWatches` looks for persistent watches in the table of the data watches only.
             WatcherType::PERSISTENT => (Modes::PERSISTENT, Modes::NONE),
             other => modes_of(other)?,
         };
@@ -365,7 +374,8 @@ impl Watches {
         Some(watcher.is_some_and(|w| w.data.has(data) || w.child.has(child)))
     }
 
-    /// Takes watches back, and tells whether there were any; `None` if there is no such type.
+    /// Removes the watches of this type on `path` and returns whether there were any (`removeWatches`).
+    /// `None` if the type is unknown.
     pub(crate) fn remove(
         &mut self,
         connection: ConnectionId,
@@ -373,11 +383,17 @@ impl Watches {
         watcher_type: WatcherType,
     ) -> Option<bool> {
         let (data, child) = modes_of(watcher_type)?;
-        Some(self.take(connection, path, data, child))
+        Some(self.remove_modes(connection, path, data, child))
     }
 
-    /// Removes these modes of a connection on a path, and tells whether there were any.
-    fn take(&mut self, connection: ConnectionId, path: &str, data: Modes, child: Modes) -> bool {
+    /// Removes the watches of these modes on `path` and returns whether there were any.
+    fn remove_modes(
+        &mut self,
+        connection: ConnectionId,
+        path: &str,
+        data: Modes,
+        child: Modes,
+    ) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
         let Ok(index) = watchers.list.binary_search_by_key(&connection, |w| w.connection) else {
             return false;
@@ -386,11 +402,11 @@ impl Watches {
         let found = watcher.data.has(data) || watcher.child.has(child);
         let was_data = watcher.data != Modes::NONE;
         self.recursive -= usize::from((watcher.data & data).has(Modes::RECURSIVE));
-        for (kind, gone) in [(Kind::Data, data), (Kind::Child, child)] {
-            let modes = watcher.modes(kind);
+        for (table, gone) in [(Table::Data, data), (Table::Child, child)] {
+            let modes = watcher.modes(table);
             let was_there = *modes != Modes::NONE;
             *modes = *modes & !gone;
-            self.totals[kind as usize] -= usize::from(was_there && *modes == Modes::NONE);
+            self.totals[table as usize] -= usize::from(was_there && *modes == Modes::NONE);
         }
         let (is_idle, ends_data) = (watcher.is_idle(), was_data && watcher.data == Modes::NONE);
         if is_idle {
@@ -411,13 +427,14 @@ impl Watches {
         found
     }
 
-    /// A connection has one path less in the data table.
+    /// Counts one data watch less for a connection.
     fn uncount_data(&mut self, connection: ConnectionId) {
         let watched = self.by_connection.get_mut(&connection).expect("a watcher is listed");
         watched.data -= 1;
         self.data_connections -= usize::from(watched.data == 0);
     }
 
+    /// Takes `path` off the paths that a connection watches.
     fn unlist(&mut self, connection: ConnectionId, path: &str) {
         let watched = self.by_connection.get_mut(&connection).expect("a watcher is listed");
         watched.paths.remove(path);
@@ -426,57 +443,57 @@ impl Watches {
         }
     }
 
-    /// Takes at most `most` watches of a connection back, and tells whether there may be more.
-    pub(crate) fn forget(&mut self, connection: ConnectionId, most: usize) -> bool {
+    /// Removes a connection's watches on at most `most` paths and returns whether there may be more.
+    pub(crate) fn remove_all_of(&mut self, connection: ConnectionId, most: usize) -> bool {
         for _ in 0..most {
             let watched = self.by_connection.get(&connection);
             let Some(path) = watched.and_then(|watched| watched.paths.first()).cloned() else {
                 return false;
             };
-            self.take(connection, &path, Modes::ALL, Modes::ALL);
+            self.remove_modes(connection, &path, Modes::ALL, Modes::ALL);
         }
         true
     }
 
-    /// How many entries there are in both tables: `watch_count`.
+    /// The number of watches in both tables: `zk_watch_count`.
     pub(crate) fn count(&self) -> usize {
         self.totals.iter().sum()
     }
 
-    /// Every path with all its watchers, ordered by path and connection.
+    /// Every watched path with its watchers, ordered by path and connection.
     pub(crate) fn watchers(&self) -> WatchersByPath {
-        let kinds = |watchers: &Watchers| {
+        let modes = |watchers: &Watchers| {
             watchers
                 .list
                 .iter()
-                .map(|watcher| (watcher.connection, WatchKinds::of(watcher)))
+                .map(|watcher| (watcher.connection, WatchModes::of(watcher)))
                 .collect()
         };
         let mut list: Vec<_> = self
             .by_path
             .iter()
-            .map(|(path, watchers)| (Arc::clone(path), kinds(watchers)))
+            .map(|(path, watchers)| (Arc::clone(path), modes(watchers)))
             .collect();
         list.sort();
         list
     }
 
-    /// How much is watched among the data watches.
+    /// The totals of the data watches.
     pub(crate) fn summary(&self) -> WatchSummary {
         WatchSummary {
             connections: self.data_connections,
             paths: self.data_paths,
-            watches: self.totals[Kind::Data as usize],
+            watches: self.totals[Table::Data as usize],
         }
     }
 
-    /// Whether nobody watches anything.
+    /// Whether there are no watches.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_path.is_empty()
     }
 
-    /// The paths after `path` that a connection watches, `most` of them in order, and whether each is
-    /// among the data watches.
+    /// At most `most` paths that a connection watches and that come after `path`, in order, each with
+    /// whether it has a data watch.
     pub(crate) fn watched_after(
         &self,
         connection: ConnectionId,
@@ -495,7 +512,7 @@ impl Watches {
     }
 }
 
-/// The modes in the data table and in the child table that a type stands for.
+/// The modes in the data table and in the child table that a watcher type stands for.
 fn modes_of(watcher_type: WatcherType) -> Option<(Modes, Modes)> {
     Some(match watcher_type {
         WatcherType::CHILDREN => (Modes::NONE, Modes::STANDARD),
@@ -507,16 +524,11 @@ fn modes_of(watcher_type: WatcherType) -> Option<(Modes, Modes)> {
     })
 }
 
-/// An event, and the connections that get it.
-pub(crate) fn event(event_type: EventType, path: &str) -> WatchedEvent {
-    WatchedEvent::new(event_type, path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What [`Watches::summary`] keeps, counted anew.
+    /// [`Watches::summary`], counted again.
     fn counted(watches: &Watches) -> WatchSummary {
         let is_data = |watcher: &&Watcher| watcher.data != Modes::NONE;
         let lists = watches.by_path.values().map(|w| w.list.iter().filter(is_data).count());
@@ -531,9 +543,9 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_is_that_of_all_watches_whatever_happens() {
+    fn the_totals_agree_with_the_watches_after_each_step() {
         let mut watches = Watches::default();
-        // A fixed sequence of numbers without a pattern.
+        // A fixed sequence of pseudo-random numbers.
         let mut state = 7_u32;
         let mut next = |below: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -543,29 +555,32 @@ mod tests {
             let connection = ConnectionId(u64::from(next(5)));
             let path = ["/", "/a", "/a/b", "/c", ""][next(5) as usize];
             match next(8) {
-                0 | 1 => watches.add(connection, path, Kind::Data, Modes::STANDARD),
-                2 => watches.add(connection, path, Kind::Child, Modes::STANDARD),
+                0 | 1 => watches.add(connection, path, Table::Data, Modes::STANDARD),
+                2 => watches.add(connection, path, Table::Child, Modes::STANDARD),
                 3 => drop(watches.add_mode(connection, path, WatchMode::PERSISTENT)),
                 4 => drop(watches.add_mode(connection, path, WatchMode::PERSISTENT_RECURSIVE)),
-                5 => drop(watches.trigger(path, [Kind::Data, Kind::Child][next(2) as usize])),
+                5 => drop(watches.trigger(path, [Table::Data, Table::Child][next(2) as usize])),
                 6 => {
                     let types = [WatcherType::DATA, WatcherType::CHILDREN, WatcherType::ANY];
                     watches.remove(connection, path, types[next(3) as usize]);
                 }
-                _ => drop(watches.forget(connection, next(3) as usize)),
+                _ => drop(watches.remove_all_of(connection, next(3) as usize)),
             }
             assert_eq!(watches.summary(), counted(&watches));
+            let mut findings = crate::check::Findings::default();
+            watches.check(&mut findings);
+            assert_eq!(findings.to_strings(), [""; 0]);
         }
     }
 
     #[test]
-    fn what_a_connection_watches_is_listed_slice_by_slice() {
+    fn the_paths_that_a_connection_watches_are_listed_in_slices() {
         let mut watches = Watches::default();
         for path in ["", "/b", "/a"] {
-            watches.add(ConnectionId(1), path, Kind::Data, Modes::STANDARD);
+            watches.add(ConnectionId(1), path, Table::Data, Modes::STANDARD);
         }
-        watches.add(ConnectionId(1), "/a/b", Kind::Child, Modes::STANDARD);
-        watches.add(ConnectionId(2), "/other", Kind::Data, Modes::STANDARD);
+        watches.add(ConnectionId(1), "/a/b", Table::Child, Modes::STANDARD);
+        watches.add(ConnectionId(2), "/other", Table::Data, Modes::STANDARD);
         let slice = |after| watches.watched_after(ConnectionId(1), after, 2);
         assert_eq!(slice(None), [("".into(), true), ("/a".into(), true)]);
         assert_eq!(slice(Some("/a")), [("/a/b".into(), false), ("/b".into(), true)]);

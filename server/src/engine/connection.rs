@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use zoolet_core::{Identities, Requester, authenticate};
 use zoolet_protocol::{
     Auth, ConnectRequest, ConnectResponse, DecodeError, DecodeFault, ErrorCode, MultiOp, OpCode,
-    Password, Read, ReplyHeader, Request, RequestHeader, Response, Session, Write, Xid, Zxid,
-    decode_all, decode_request,
+    Password, Read, ReplyHeader, Request, RequestHeader, Response, SessionRequest, Write, Xid,
+    Zxid, decode_all, decode_request,
 };
 
 use super::hooks::Closed;
@@ -244,7 +244,8 @@ impl Connection {
     ) -> Result<Result<Zxid, SessionEnded>, Hangup> {
         let engine = &self.engine;
         if let Request::Write(Write::Multi(_)) | Request::Read(Read::MultiRead(_)) = &request
-            && let Some(body) = engine.inspect(|core| core.stumble(&request, requester))
+            && let Some(body) =
+                engine.inspect(|core| core.reply_before_null_path(&request, requester))
         {
             return Ok(Ok(self.reply(requester.xid, ErrorCode::MARSHALLING_ERROR, body)));
         }
@@ -265,24 +266,24 @@ impl Connection {
     fn carry_out_session(
         &self,
         requester: &Requester,
-        request: Session,
+        request: SessionRequest,
     ) -> Result<Result<Zxid, SessionEnded>, Hangup> {
         match request {
-            Session::Ping => {
+            SessionRequest::Ping => {
                 // The reply has the xid of a ping, whatever xid the client sent.
                 Ok(Ok(self.reply(Xid::PING, ErrorCode::OK, Response::Empty)))
             }
-            Session::WhoAmI => {
+            SessionRequest::WhoAmI => {
                 let infos = Response::WhoAmI(requester.identities.client_infos());
                 Ok(Ok(self.reply(requester.xid, ErrorCode::OK, infos)))
             }
-            Session::Auth(auth) => {
+            SessionRequest::Auth(auth) => {
                 self.authenticate(requester, &auth)?;
                 Ok(Ok(Zxid::ZERO))
             }
             // ZooKeeper reads the length of the token first.
-            Session::Sasl(None) => Err(Hangup::AuthFailed("a null token".to_owned())),
-            Session::Sasl(Some(_)) => {
+            SessionRequest::Sasl(None) => Err(Hangup::AuthFailed("a null token".to_owned())),
+            SessionRequest::Sasl(Some(_)) => {
                 // Without a SASL configuration ZooKeeper replies with a null token, which means success.
                 self.reply_at(Zxid::ZERO, requester.xid, ErrorCode::OK, Response::Token(None));
                 Ok(Ok(Zxid::ZERO))

@@ -13,7 +13,7 @@ use std::task::Waker;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use zoolet_core::{Audience, Core, Effects, Fired, Requester, Txn};
+use zoolet_core::{Audience, Core, Effects, FiredEvent, Requester, Txn};
 use zoolet_protocol::{
     ErrorCode, Read, ReplyHeader, Response, SessionId, Watch, WatchedEvent, Write, Xid, Zxid,
     encode_event,
@@ -322,7 +322,7 @@ impl Engine {
         &self,
         held: LockHeld<'_>,
         zxid: Zxid,
-        fired: &Fired,
+        fired: &FiredEvent,
         audience: &mut Audience,
         wakers: &mut Wakers,
     ) {
@@ -340,7 +340,7 @@ impl Engine {
         }
     }
 
-    fn count_watches(&self, fired: &Fired) {
+    fn count_watches(&self, fired: &FiredEvent) {
         let index = usize::try_from(fired.event.event_type.0 - 1).ok();
         if let Some(counter) = index.and_then(|index| self.stats.watches_fired.get(index)) {
             counter.add(fired.receivers.len() as u64);
@@ -408,7 +408,7 @@ impl Engine {
 
     /// Removes some watches of a connection, and returns whether it may have more.
     fn remove_some_watches(&self, peer: &Peer) -> bool {
-        self.state.write().core.forget(peer.id, FORGET_WATCHES_PER_TURN)
+        self.state.write().core.remove_watches_of(peer.id, FORGET_WATCHES_PER_TURN)
     }
 
     /// Removes a closed connection and its watches. Its session lives on.

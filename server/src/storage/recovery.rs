@@ -68,7 +68,7 @@ pub struct SnapshotUnusable {
 /// use zoolet_server::storage::SnapshotFault;
 ///
 /// let fault = SnapshotFault::from(RestoreError::RootMissing);
-/// assert_eq!(fault.to_string(), "there is no root");
+/// assert_eq!(fault.to_string(), "the snapshot has no root");
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotFault {
@@ -117,7 +117,7 @@ pub(crate) fn recover(
     }
     let mut recovered = replay.recovered;
     recovered.check_mark(directory)?;
-    let orphans = recovered.core.end_recovery();
+    let orphans = recovered.remove_orphans();
     if orphans > 0 {
         tracing::warn!("{orphans} ephemeral znodes of unknown sessions were deleted");
         recovered.needs_snapshot = true;
@@ -283,6 +283,22 @@ impl Replay<'_> {
 }
 
 impl Recovered {
+    /// Deletes the ephemerals of sessions that do not exist, and returns how many they were.
+    fn remove_orphans(&mut self) -> usize {
+        #[cfg(feature = "planted-bugs")]
+        self.core.plant_number_reuse();
+        let before = self.core.totals().ephemerals;
+        for txn in self.core.prepare_orphan_removal() {
+            self.core.apply(&txn);
+        }
+        if cfg!(debug_assertions)
+            && let Err(disagreements) = self.core.check()
+        {
+            panic!("recovery has made an inconsistent state: {disagreements}");
+        }
+        before - self.core.totals().ephemerals
+    }
+
     fn new(core: Core) -> Self {
         Self {
             core,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 use hashbrown::HashMap;
 use simd_adler32::Adler32;
-use zoolet_core::Persisted;
+use zoolet_core::StatPersisted;
 use zoolet_protocol::{
     Acl, Decode, DecodeError, Id, PathError, Permissions, RawPath, SessionId, ZPath, Zxid,
     decode_front,
@@ -27,7 +27,7 @@ const SEAL_MARK: &[u8] = b"\0\0\0\x01/";
 /// use zoolet_server::storage::SnapshotZnode;
 ///
 /// fn is_ephemeral(znode: &SnapshotZnode) -> bool {
-///     matches!(znode.stat.owner.owner(), zoolet_core::Owner::Session(_))
+///     matches!(znode.stat.ephemeral_owner.ephemeral_type(), zoolet_core::EphemeralType::Ephemeral(_))
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct SnapshotZnode {
     /// Who may do what; `None` for the list that is written nowhere: everything to everyone.
     pub acl: Option<Arc<[Acl]>>,
     /// The part of its Stat that is stored.
-    pub stat: Persisted,
+    pub stat: StatPersisted,
 }
 
 /// Why a snapshot is of no use.

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use zoolet_core::{ConnectionId, Requester};
 use zoolet_protocol::{
     ConnectRequest, ConnectResponse, Encode, ErrorCode, MultiOp, Password, Read, ReplyHeader,
-    Request, RequestHeader, Response, Session, SessionId, Write, Xid, Zxid, decode_all,
+    Request, RequestHeader, Response, SessionId, SessionRequest, Write, Xid, Zxid, decode_all,
     decode_request, encode_event, encode_reply,
 };
 
@@ -155,7 +155,9 @@ impl State {
                 }
                 self.reply(id, xid, watched.reply);
             }
-            Request::Session(Session::Ping) => self.reply(id, Xid::PING, Ok(Response::Empty)),
+            Request::Session(SessionRequest::Ping) => {
+                self.reply(id, Xid::PING, Ok(Response::Empty))
+            }
             _ => {
                 let refused =
                     format!("an ensemble is asked for {request:?}, which it does not know");
@@ -201,6 +203,6 @@ impl State {
         connection.is_closed = true;
         connection.steps.clear();
         self.wakers.extend(connection.waker.take());
-        self.members[connection.member].core.forget(id, usize::MAX);
+        self.members[connection.member].core.remove_watches_of(id, usize::MAX);
     }
 }

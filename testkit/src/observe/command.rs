@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use zoolet_protocol::{
     Acl, AddWatch, ConnectRequest, Create, CreateFlags, CreateKind, Expect, Lookup, MultiOp,
-    MultiReadOp, Names, Password, RawPath, Read, Request, RequestHeader, Session, SetWatches,
-    Watch, WatchMode, WatcherType, Write, Zxid, encode_request,
+    MultiReadOp, Names, Password, RawPath, Read, Request, RequestHeader, SessionRequest,
+    SetWatches, Watch, WatchMode, WatcherType, Write, Zxid, encode_request,
 };
 
 use super::trace::hex;
@@ -85,14 +85,14 @@ fn of_known(request: &Request, base: Zxid) -> Option<String> {
         Request::Watch(watch) => of_watch(watch, base)?,
         Request::Write(write) => of_write(write)?,
         Request::Session(session) => match session {
-            Session::Ping => "ping".to_owned(),
-            Session::WhoAmI => "whoAmI".to_owned(),
-            Session::Sasl(token) => format!("sasl {}", data(token.as_ref())),
-            Session::Auth(auth) if auth.auth_type == 0 => {
+            SessionRequest::Ping => "ping".to_owned(),
+            SessionRequest::WhoAmI => "whoAmI".to_owned(),
+            SessionRequest::Sasl(token) => format!("sasl {}", data(token.as_ref())),
+            SessionRequest::Auth(auth) if auth.auth_type == 0 => {
                 let credentials = data(auth.auth.as_ref());
                 format!("auth {} {credentials}", text(auth.scheme.as_deref()))
             }
-            Session::Auth(_) => return None,
+            SessionRequest::Auth(_) => return None,
         },
         Request::Unknown { .. } => return None,
     })

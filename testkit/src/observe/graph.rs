@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
-use zoolet_core::{ConnectionId, Core, WatchKinds};
+use zoolet_core::{ConnectionId, Core, WatchModes};
 use zoolet_protocol::SessionId;
 
 /// Who watches what at one moment, and which session each ephemeral belongs to.
@@ -68,7 +68,7 @@ pub struct Watcher {
     /// The connection, to which the watch belongs.
     pub connection: ConnectionId,
     /// How it watches.
-    pub kinds: WatchKinds,
+    pub kinds: WatchModes,
 }
 
 /// A place in a line: a numbered ephemeral, and who waits for it.
@@ -172,7 +172,7 @@ fn watched_paths(
     ephemerals: &BTreeMap<String, SessionId>,
     session_of: impl Fn(ConnectionId) -> Option<SessionId>,
 ) -> Vec<WatchedPath> {
-    let watcher = |(connection, kinds): (ConnectionId, WatchKinds)| {
+    let watcher = |(connection, kinds): (ConnectionId, WatchModes)| {
         let session = session_of(connection)?;
         Some(Watcher { session, connection, kinds })
     };
@@ -187,7 +187,7 @@ fn watched_paths(
 }
 
 /// How a path is watched, in words.
-fn kinds(kinds: WatchKinds, exists: bool) -> String {
+fn kinds(kinds: WatchModes, exists: bool) -> String {
     let names = [
         (kinds.data, if exists { "data" } else { "exist" }),
         (kinds.child, "child"),

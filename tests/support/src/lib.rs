@@ -16,9 +16,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zoolet_protocol::{
     Acl, ConnectRequest, ConnectResponse, Create, CreateFlags, CreateKind, Dial, Encode, ErrorCode,
-    Expect, FrameCodec, Incoming, Lookup, MultiOp, Read, ReplyHeader, Request, Response, Session,
-    SetData, Transport, Watch, WatchedEvent, Write, Xid, decode_all, decode_incoming,
-    encode_request,
+    Expect, FrameCodec, Incoming, Lookup, MultiOp, Read, ReplyHeader, Request, Response,
+    SessionRequest, SetData, Transport, Watch, WatchedEvent, Write, Xid, decode_all,
+    decode_incoming, encode_request,
 };
 use zoolet_server::{Config, Server};
 
@@ -196,7 +196,7 @@ pub fn exists_and_watch(path: &str) -> Request {
 
 /// A ping.
 pub fn ping() -> Request {
-    Request::Session(Session::Ping)
+    Request::Session(SessionRequest::Ping)
 }
 
 /// Whether a znode exists.

@@ -5,7 +5,8 @@ use fastrand::Rng;
 use zoolet_protocol::{
     Acl, AddWatch, Auth, Check, Create, CreateFlags, CreateKind, Delete, Encode, Expect, Id,
     Lookup, MultiOp, MultiReadOp, Names, Permissions, RawPath, Read, Reconfig, RemoveWatches,
-    Request, Session, SetAcl, SetData, SetWatches, Watch, WatchMode, WatcherType, Write, Zxid,
+    Request, SessionRequest, SetAcl, SetData, SetWatches, Watch, WatchMode, WatcherType, Write,
+    Zxid,
 };
 
 use super::super::differences::{self, WatchKind};
@@ -60,8 +61,8 @@ impl Operations {
             93 => Request::Read(Read::Sync(znode_path(rng).into())),
             94 => Request::Read(Read::GetEphemerals(path(rng))),
             95 => Request::Read(Read::GetAllChildrenNumber(znode_path(rng).into())),
-            96 => Request::Session(Session::WhoAmI),
-            97 => Request::Session(Session::Ping),
+            96 => Request::Session(SessionRequest::WhoAmI),
+            97 => Request::Session(SessionRequest::Ping),
             98 if self.has_quotas => quota(rng),
             98 => reconfig(),
             _ => cut_short(rng),

@@ -1,4 +1,4 @@
-//! The digest scheme: an identity is a user and a hash of user and password
+//! The digest scheme: an identity is a user name and a hash of user name and password
 //! (`DigestAuthenticationProvider`).
 
 use base64::Engine;
@@ -20,8 +20,8 @@ pub(super) fn identity(credentials: &[u8], algorithm: DigestAlgorithm) -> String
     format!("{}:{}", String::from_utf8_lossy(user), STANDARD.encode(hash))
 }
 
-/// Whether a list may have this identity: two parts, as Java's `split` counts them, which drops
-/// empty parts at the end.
+/// Whether the identity has two parts. Parts are counted as by Java's `split`, which drops empty parts
+/// at the end.
 pub(super) fn is_valid(id: &str) -> bool {
     id.trim_end_matches(':').split(':').count() == 2
 }
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_has_two_parts() {
+    fn a_valid_identity_has_two_parts() {
         for (id, valid) in [
             ("a:b", true),
             (":b", true),

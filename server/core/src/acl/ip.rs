@@ -1,8 +1,10 @@
-//! The ip scheme: an address, or a range of them by its leading bits (`IPAuthenticationProvider`).
+//! The ip scheme: an address, or a range of addresses with the same leading bits
+//! (`IPAuthenticationProvider`).
 
 use std::net::IpAddr;
 
-/// The address and the bits of it that count; `None` if it is no range.
+/// The address of a range and the number of its leading bits that must match. `None` if the text is not
+/// a range.
 fn parse(range: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = match range.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
@@ -18,7 +20,7 @@ pub(super) fn is_valid(range: &str) -> bool {
     parse(range).is_some()
 }
 
-/// Whether `address` is in `range`; never, across the two families.
+/// Whether `address` is in `range`. An IPv4 address is in no IPv6 range, and the other way round.
 pub(super) fn matches(range: &str, address: &str) -> bool {
     let (Some((range, bits)), Ok(address)) = (parse(range), address.parse::<IpAddr>()) else {
         return false;

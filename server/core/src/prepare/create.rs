@@ -1,4 +1,4 @@
-//! The decision about a create, which has more to look at than the others.
+//! The decision about a create.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use super::view::View;
 use super::{Decision, text};
 use crate::acl;
 use crate::core::{Core, Requester};
+use crate::ephemeral_owner::{EphemeralType, TTL_MS_MAX};
 use crate::limits::QUOTA_TEXT_BYTES_MAX;
-use crate::owner::{Owner, TTL_MS_MAX};
 use crate::quota::{Change, QuotaZnode};
 use crate::txn::{CreateTxn, TxnOp};
 
@@ -29,7 +29,7 @@ impl Core {
         }
         let acl = acl::fix_up(create.acl.as_deref(), &requester.identities, &self.settings)?;
         let parent = view.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
-        view.judge.permits(&parent.acl, Permissions::CREATE)?;
+        view.authorizer.permits(&parent.acl, Permissions::CREATE)?;
 
         let number = parent.stat.cversion;
         let path = if create.flags.is_sequential() {
@@ -41,7 +41,7 @@ impl Core {
         if view.get(&path).is_some() {
             return Err(ErrorCode::NODE_EXISTS);
         }
-        if let Owner::Session(_) = parent.stat.owner.owner() {
+        if let EphemeralType::Ephemeral(_) = parent.stat.ephemeral_owner.ephemeral_type() {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         }
         if let Some(quota) = QuotaZnode::at(&path) {
@@ -52,7 +52,7 @@ impl Core {
         }
         if self.settings.enforce_quota {
             let bytes = create.data.as_ref().map_or(0, bytes::Bytes::len) as i64;
-            self.quotas.check(&self.tree, &path, Change { count: 1, bytes })?;
+            self.quotas.admit(&self.tree, &path, Change { count: 1, bytes })?;
         }
         Ok(TxnOp::Create(CreateTxn {
             kind: create.kind,
@@ -64,7 +64,7 @@ impl Core {
         }))
     }
 
-    /// Flags and time to live, which are looked at before anything else.
+    /// Checks the flags and the time to live. This comes before all other checks.
     fn check_mode(&self, create: &Create) -> Result<(), ErrorCode> {
         let flags = create.flags;
         if !flags.is_known() {
@@ -75,8 +75,8 @@ impl Core {
         }
         match create.kind {
             CreateKind::Ttl { ttl_ms } => {
-                // With other flags and a negative time the reference server logs what it cannot
-                // apply, and never starts again.
+                // With other flags and a negative time, ZooKeeper logs a transaction that it cannot apply,
+                // and cannot start any more.
                 let is_valid = flags.has_ttl() && (1..=TTL_MS_MAX).contains(&ttl_ms);
                 if is_valid { Ok(()) } else { Err(ErrorCode::BAD_ARGUMENTS) }
             }
@@ -86,9 +86,9 @@ impl Core {
     }
 }
 
-/// An operation as a multi takes it: in a multi the flags decide what a create stores, outside it
-/// the operation code does (`Op.create`). Bad flags and a missing list make the whole multi
-/// unreadable, but not those of a createTTL.
+/// An operation as a multi understands it. In a multi the flags decide the type of a created znode, outside
+/// a multi the operation code does (`Op.create`). Except in a createTTL, unknown flags or a missing access
+/// control list make the whole multi unreadable.
 pub(super) fn normalised(op: &MultiOp) -> Result<Cow<'_, MultiOp>, ErrorCode> {
     let MultiOp::Create(create) = op else { return Ok(Cow::Borrowed(op)) };
     let flags = create.flags;

@@ -1,28 +1,29 @@
-//! The tree as a decision sees it: as it is, or, within a multi, with what the operations before
-//! it decided laid over it. A refusal throws the overlay away.
+//! The tree as a decision sees it. Within a multi, an overlay shows the decisions about the earlier
+//! operations. If the multi is refused, the overlay is dropped.
 
 use hashbrown::HashMap;
 use zoolet_protocol::{SessionId, Zxid};
 
-use crate::acl::{AclList, AclLists, Judge};
-use crate::owner::{EphemeralOwner, Owner};
+use crate::acl::{AclList, AclLists, Authorizer};
+use crate::ephemeral_owner::{EphemeralOwner, EphemeralType};
 use crate::tree::{Tree, Znode};
 use crate::txn::{CreateTxn, TxnOp};
 
 pub(super) struct View<'a> {
     tree: &'a Tree,
-    /// Changed znodes by path; `None` where one was deleted.
+    /// The changed znodes by path. `None` stands for a deleted znode.
     overlay: HashMap<String, Option<Znode>>,
-    /// What whoever asks may do.
-    pub(super) judge: Judge<'a>,
+    /// Decides what the requester may do.
+    pub(super) authorizer: Authorizer<'a>,
 }
 
 impl<'a> View<'a> {
-    /// The tree as it is.
-    pub(super) fn of(tree: &'a Tree, judge: Judge<'a>) -> Self {
-        Self { tree, overlay: HashMap::new(), judge }
+    /// The tree without an overlay.
+    pub(super) fn of(tree: &'a Tree, authorizer: Authorizer<'a>) -> Self {
+        Self { tree, overlay: HashMap::new(), authorizer }
     }
 
+    /// The znode at `path`.
     pub(super) fn get(&self, path: &str) -> Option<&Znode> {
         if self.overlay.is_empty() {
             return self.tree.get(path);
@@ -34,14 +35,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Lays a decision over the tree.
+    /// Adds a decision to the overlay.
     pub(super) fn assume(&mut self, op: &TxnOp, session: SessionId, zxid: Zxid, time_ms: i64) {
         match op {
             TxnOp::Create(create) => {
-                let parent = create.path.parent().expect("the root exists and is not created");
+                let parent = create.path.parent().expect("a decision never creates the root");
                 self.change(parent, |parent| {
                     parent.num_children += 1;
-                    // A parent in the overlay counts on where the stored counter would stay.
+                    // In ZooKeeper the cversion of a parent in the overlay overflows, unlike a stored one.
                     parent.stat.cversion = create.parent_cversion;
                     parent.stat.pzxid = zxid;
                 });
@@ -49,7 +50,7 @@ impl<'a> View<'a> {
                 self.overlay.insert(create.path.to_string(), Some(znode));
             }
             TxnOp::Delete { path } => {
-                let parent = path.parent().expect("the root is never deleted");
+                let parent = path.parent().expect("a decision never deletes the root");
                 self.change(parent, |parent| {
                     parent.num_children -= 1;
                     parent.stat.pzxid = zxid;
@@ -63,21 +64,22 @@ impl<'a> View<'a> {
                 znode.stat.mtime = time_ms;
             }),
             TxnOp::Check { .. } => {}
-            other => unreachable!("{} does not stand in a multi", other.op_code()),
+            other => unreachable!("{} is not an operation of a multi", other.op_code()),
         }
     }
 
     fn change(&mut self, path: &str, change: impl FnOnce(&mut Znode)) {
-        let mut znode = self.get(path).expect("a decision changes what it saw").clone();
+        let mut znode = self.get(path).expect("a decision changes only znodes that exist").clone();
         change(&mut znode);
         self.overlay.insert(path.to_owned(), Some(znode));
     }
 }
 
-/// The znode that a create makes, for later operations of the same multi.
+/// The created znode, as the later operations of the multi see it.
 fn created(create: &CreateTxn, session: SessionId, zxid: Zxid, time_ms: i64) -> Znode {
-    // The lists of the tree are not touched by a decision, so this list is the view's own.
+    // A decision does not change the tree's shared lists, so this copy is not shared.
     let acl: AclList = AclLists::default().intern(&create.acl);
-    let owner = EphemeralOwner::from(Owner::of_created(create.kind, create.ephemeral, session));
+    let owner =
+        EphemeralOwner::from(EphemeralType::of_created(create.kind, create.ephemeral, session));
     Znode::created(create.path.clone(), create.data.clone(), acl, owner, zxid, time_ms)
 }

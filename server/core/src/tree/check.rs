@@ -1,0 +1,222 @@
+//! What the tree keeps beside its znodes, compared with them.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
+use zoolet_protocol::{Encode, ZPath};
+
+use super::{Children, Tree, Znode};
+use crate::check::Findings;
+
+impl Tree {
+    /// Compares the children, the counts and the shared access control lists with the znodes.
+    pub(crate) fn check(&self, findings: &mut Findings) {
+        let mut by_parent: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+        let (mut count, mut size_bytes) = (0, 0);
+        for znode in self.iter() {
+            count += 1;
+            size_bytes += znode.path.len() + znode.data_length();
+            self.check_znode(znode, findings);
+            if let Some(parent) = znode.path.parent() {
+                by_parent.entry(parent).or_default().insert(&znode.path);
+            }
+        }
+        findings.compare(|| "the number of znodes".to_owned(), self.count, count);
+        findings.compare(|| "the bytes of paths and data".to_owned(), self.size_bytes, size_bytes);
+        self.check_children(&by_parent, findings);
+    }
+
+    /// One znode: it is found by its path, its parent exists, and its list is the shared copy.
+    fn check_znode(&self, znode: &Znode, findings: &mut Findings) {
+        if !self.get(&znode.path).is_some_and(|found| std::ptr::eq(found, znode)) {
+            findings.not_listed("the znodes by path", &znode.path);
+        }
+        if znode.path.parent().is_some_and(|parent| self.get(parent).is_none()) {
+            findings.not_listed("the parents", &znode.path);
+        }
+        if !self.acl_lists.share(&znode.acl) {
+            findings.not_listed("the shared access control lists", &znode.path);
+        }
+    }
+
+    /// The names of the children, which stand beside the znodes, and what is derived from them.
+    fn check_children(&self, wanted: &HashMap<&str, BTreeSet<&str>>, findings: &mut Findings) {
+        let none = BTreeSet::new();
+        let mut parents: Vec<&ZPath> = self.children.keys().collect();
+        parents.sort_unstable();
+        let mut cached_bytes = 0;
+        for parent in parents {
+            let children = &self.children[parent];
+            let index = format!("the children of {parent}");
+            let listed = children.paths.iter().map(ZPath::as_str).collect();
+            let wanted = wanted.get(parent.as_str()).unwrap_or(&none);
+            findings.compare_index(&index, &listed, wanted);
+            if listed.is_empty() {
+                findings.listed_wrongly("the parents with children", parent);
+            }
+            cached_bytes += children.check(&index, findings);
+        }
+        let kept = self.cached_bytes.load(std::sync::atomic::Ordering::Relaxed);
+        findings.compare(|| "the bytes of the cached lists".to_owned(), kept, cached_bytes);
+
+        let mut znodes: Vec<&Znode> = self.iter().collect();
+        znodes.sort_unstable_by_key(|znode| &znode.path);
+        for znode in znodes {
+            let children = wanted.get(znode.path.as_str()).unwrap_or(&none);
+            if !children.is_empty() && !self.children.contains_key(&znode.path) {
+                findings.not_listed("the parents with children", &znode.path);
+            }
+            let what = || format!("the number of children of {}", znode.path);
+            findings.compare(what, znode.num_children.to_string(), children.len().to_string());
+        }
+    }
+}
+
+impl Children {
+    /// Compares the bytes of the names and the cached list with the names; the bytes of that list.
+    fn check(&self, index: &str, findings: &mut Findings) -> usize {
+        let name_bytes = self.paths.iter().map(|path| path.name().len()).sum();
+        let what = || format!("the bytes of the names of {index}");
+        findings.compare(what, self.name_bytes, name_bytes);
+        let Some(list) = self.list.get() else { return 0 };
+        if !list.iter().eq(self.paths.iter().map(ZPath::name)) {
+            findings.listed_wrongly("the cached lists", index);
+        }
+        list.encoded_len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use zoolet_protocol::{Acl, Names, Zxid};
+
+    use super::*;
+    use crate::acl::{AclList, AclLists};
+    use crate::ephemeral_owner::EphemeralOwner;
+    use crate::limits::CACHED_LIST_NAMES_MIN;
+
+    fn path(text: &str) -> ZPath {
+        ZPath::parse(text).unwrap()
+    }
+
+    fn znode(text: &str, acl: AclList) -> Znode {
+        Znode::created(path(text), None, acl, EphemeralOwner::default(), Zxid(1), 0)
+    }
+
+    /// `/a` with a child.
+    fn filled() -> Tree {
+        let mut tree = Tree::new();
+        tree.insert(znode("/a", AclList::OPEN));
+        tree.insert(znode("/a/b", AclList::OPEN));
+        assert_eq!(found(&tree), [""; 0]);
+        tree
+    }
+
+    fn found(tree: &Tree) -> Vec<String> {
+        let mut findings = Findings::default();
+        tree.check(&mut findings);
+        findings.to_strings()
+    }
+
+    #[test]
+    fn check_finds_a_child_that_its_parent_does_not_list() {
+        let mut tree = filled();
+        tree.children.remove("/a");
+        assert_eq!(found(&tree), ["the parents with children do not list /a"]);
+
+        let mut tree = filled();
+        tree.insert(znode("/a/c", AclList::OPEN));
+        let children = tree.children.get_mut("/a").unwrap();
+        children.paths.remove("/a/c");
+        children.name_bytes -= 1;
+        assert_eq!(found(&tree), ["the children of /a do not list /a/c"]);
+    }
+
+    #[test]
+    fn check_finds_a_listed_child_that_does_not_exist() {
+        let mut tree = filled();
+        let children = tree.children.get_mut("/a").unwrap();
+        children.paths.insert(path("/a/gone"));
+        children.name_bytes += "gone".len();
+        let surplus = "the children of /a list /a/gone, which does not belong there";
+        assert_eq!(found(&tree), [surplus]);
+    }
+
+    #[test]
+    fn check_finds_a_wrong_number_of_children() {
+        let mut tree = filled();
+        tree.update("/a", |znode| znode.num_children = 2);
+        assert_eq!(found(&tree), ["the number of children of /a: 2 is kept, 1 is right"]);
+    }
+
+    #[test]
+    fn check_finds_a_znode_without_a_parent() {
+        let mut tree = filled();
+        tree.put(znode("/x/y", AclList::OPEN));
+        assert_eq!(found(&tree), ["the parents do not list /x/y"]);
+    }
+
+    #[test]
+    fn check_finds_a_path_with_two_znodes() {
+        let mut tree = filled();
+        tree.put(znode("/a/b", AclList::OPEN));
+        assert_eq!(found(&tree), ["the znodes by path do not list /a/b"]);
+    }
+
+    #[test]
+    fn check_finds_wrong_totals() {
+        let mut tree = filled();
+        tree.count += 1;
+        tree.size_bytes -= 1;
+        let (count, size_bytes) = (tree.count, tree.size_bytes);
+        assert_eq!(
+            found(&tree),
+            [
+                format!("the number of znodes: {count} is kept, {} is right", count - 1),
+                format!(
+                    "the bytes of paths and data: {size_bytes} is kept, {} is right",
+                    size_bytes + 1
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn check_finds_wrong_bytes_of_names() {
+        let mut tree = filled();
+        tree.children.get_mut("/a").unwrap().name_bytes = 7;
+        let wrong = "the bytes of the names of the children of /a: 7 is kept, 1 is right";
+        assert_eq!(found(&tree), [wrong]);
+    }
+
+    #[test]
+    fn check_finds_a_cached_list_that_is_out_of_date() {
+        let mut tree = filled();
+        for number in 0..CACHED_LIST_NAMES_MIN {
+            tree.insert(znode(&format!("/a/{number}"), AclList::OPEN));
+        }
+        let list = tree.child_names("/a");
+        assert_eq!(found(&tree), [""; 0]);
+
+        *tree.cached_bytes.get_mut() += 1;
+        let (kept, right) = (list.encoded_len() + 1, list.encoded_len());
+        let wrong = format!("the bytes of the cached lists: {kept} is kept, {right} is right");
+        assert_eq!(found(&tree), [wrong]);
+
+        *tree.cached_bytes.get_mut() = Names::EMPTY.encoded_len();
+        let children = tree.children.get_mut("/a").unwrap();
+        children.list = std::sync::OnceLock::from(Names::EMPTY);
+        let wrong = "the cached lists list the children of /a, which does not belong there";
+        assert_eq!(found(&tree), [wrong]);
+    }
+
+    #[test]
+    fn check_finds_an_access_control_list_that_is_not_the_shared_copy() {
+        let mut tree = filled();
+        let own = AclLists::default().intern(&Arc::from([Acl::open()]));
+        tree.update("/a", |znode| znode.acl = own);
+        assert_eq!(found(&tree), ["the shared access control lists do not list /a"]);
+    }
+}

@@ -1,0 +1,271 @@
+//! [`Core::check`] holds after each step of random runs: of requests, of restarts from a snapshot, and of
+//! transactions that no server has decided.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use zoolet_core::{ConnectionId, Core, CreateTxn, Requester, Restore, Settings, Txn, TxnOp};
+use zoolet_protocol::{
+    Acl, AddWatch, Create, CreateFlags, CreateKind, Delete, Expect, Id, Lookup, MultiOp, Names,
+    Permissions, RemoveWatches, SessionId, SetAcl, SetData, SetWatches, Watch, WatchMode,
+    WatcherType, Write, Xid, ZPath, Zxid,
+};
+
+const CASES: u32 = 200;
+const STEPS_MAX: usize = 60;
+
+/// Few paths, so that the steps meet. The quotas are on `/a` and on `/a/b`, one below the other.
+const PATHS: [&str; 13] = [
+    "/a",
+    "/a/b",
+    "/a/b/c",
+    "/a/c",
+    "/d",
+    "/zookeeper/quota/a",
+    "/zookeeper/quota/a/zookeeper_limits",
+    "/zookeeper/quota/a/zookeeper_stats",
+    "/zookeeper/quota/a/b",
+    "/zookeeper/quota/a/b/zookeeper_limits",
+    "/zookeeper/quota/a/b/zookeeper_stats",
+    "/zookeeper/config",
+    "/",
+];
+
+/// How the server deletes a created znode by itself: [`CreateKind`] and [`CreateFlags`].
+const MODES: [(CreateKind, CreateFlags); 6] = [
+    (CreateKind::Create, CreateFlags::PERSISTENT),
+    (CreateKind::Create2, CreateFlags::PERSISTENT_SEQUENTIAL),
+    (CreateKind::Create, CreateFlags::EPHEMERAL),
+    (CreateKind::Create2, CreateFlags::EPHEMERAL_SEQUENTIAL),
+    (CreateKind::Container, CreateFlags::CONTAINER),
+    (CreateKind::Ttl { ttl_ms: 3 }, CreateFlags::PERSISTENT_WITH_TTL),
+];
+
+/// One step of a run. Sessions and connections are numbered from 1 to 3.
+#[derive(Debug, Clone)]
+enum Step {
+    CreateSession(i64),
+    /// Creates a quota as `setquota` does: the limits, then the counters.
+    SetQuota(&'static str),
+    Write(i64, Write),
+    Watch(u64, Watch),
+    /// Lists the children of many, which caches the list.
+    List(&'static str),
+    Expire(i64),
+    CloseConnection(u64, usize),
+    Sweep,
+    Restart,
+}
+
+fn path() -> impl Strategy<Value = &'static str> {
+    select(&PATHS[..])
+}
+
+fn acl() -> impl Strategy<Value = Vec<Acl>> {
+    let readable = Acl { permissions: Permissions::ALL, id: Id::new("ip", "0.0.0.0/0") };
+    select(vec![vec![Acl::open()], vec![Acl::open(), readable]])
+}
+
+fn operation() -> impl Strategy<Value = MultiOp> {
+    let create = (select(&MODES[..]), path(), 0..3_usize, acl()).prop_map(
+        |((kind, flags), path, length, acl)| {
+            let data = Some(vec![b'x'; length].into());
+            MultiOp::Create(Create { kind, path: path.into(), data, acl: Some(acl), flags })
+        },
+    );
+    let delete =
+        path().prop_map(|path| MultiOp::Delete(Delete { path: path.into(), version: Expect::Any }));
+    let set_data = (path(), 0..9_usize).prop_map(|(path, length)| {
+        let data = Some(vec![b','; length].into());
+        MultiOp::SetData(SetData { path: path.into(), data, version: Expect::Any })
+    });
+    prop_oneof![6 => create, 2 => delete, 1 => set_data]
+}
+
+fn write() -> impl Strategy<Value = Write> {
+    let set_acl = (path(), acl()).prop_map(|(path, acl)| {
+        Write::SetAcl(SetAcl { path: path.into(), acl: Some(acl), version: Expect::Any })
+    });
+    prop_oneof![
+        8 => operation().prop_map(Write::Op),
+        2 => vec(operation(), 0..4).prop_map(Write::Multi),
+        1 => set_acl,
+        1 => Just(Write::CloseSession),
+    ]
+}
+
+fn watch() -> impl Strategy<Value = Watch> {
+    let lookup = select(vec![Lookup::Exists, Lookup::GetData, Lookup::GetChildren]);
+    let modes = vec![WatchMode::PERSISTENT, WatchMode::PERSISTENT_RECURSIVE];
+    let types = vec![WatcherType::DATA, WatcherType::CHILDREN, WatcherType::ANY];
+    let set = |path: &'static str| {
+        let names = || [path].into_iter().collect::<Names>();
+        Watch::Set(SetWatches {
+            relative_zxid: Zxid::ZERO,
+            data: names(),
+            exist: names(),
+            child: names(),
+            persistent: names(),
+            persistent_recursive: names(),
+        })
+    };
+    prop_oneof![
+        4 => (lookup, path()).prop_map(|(lookup, path)| Watch::Lookup(lookup(path.into()))),
+        2 => (select(modes), path())
+            .prop_map(|(mode, path)| Watch::Add(AddWatch { path: path.into(), mode })),
+        1 => (select(types), path()).prop_map(|(watcher_type, path)| {
+            Watch::Remove(RemoveWatches { path: path.into(), watcher_type })
+        }),
+        1 => path().prop_map(set),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (1..4_i64).prop_map(Step::CreateSession),
+        1 => select(vec!["/a", "/a/b"]).prop_map(Step::SetQuota),
+        20 => (1..4_i64, write()).prop_map(|(session, write)| Step::Write(session, write)),
+        8 => (1..4_u64, watch()).prop_map(|(connection, watch)| Step::Watch(connection, watch)),
+        2 => path().prop_map(Step::List),
+        1 => (1..4_i64).prop_map(Step::Expire),
+        1 => (1..4_u64, 0..4_usize).prop_map(|(id, most)| Step::CloseConnection(id, most)),
+        1 => Just(Step::Sweep),
+        1 => Just(Step::Restart),
+    ]
+}
+
+fn requester(session: i64, connection: u64) -> Requester {
+    Requester::new(SessionId(session), ConnectionId(connection), Xid(1))
+}
+
+fn take(core: &mut Core, step: Step, now_ms: i64) {
+    match step {
+        Step::CreateSession(id) if !core.has_session(SessionId(id)) => {
+            core.apply(&core.prepare_create_session(SessionId(id), 30_000, now_ms));
+        }
+        Step::CreateSession(_) => {}
+        Step::SetQuota(path) => set_quota(core, path, now_ms),
+        Step::Write(session, write) => {
+            core.apply(&core.prepare(&write, &requester(session, 1), now_ms));
+        }
+        Step::Watch(connection, watch) => drop(core.watch(&watch, &requester(1, connection))),
+        Step::List(path) => {
+            let list = zoolet_protocol::Read::Lookup(Lookup::GetChildren(path.into()));
+            drop(core.read(&list, &requester(1, 1)));
+        }
+        Step::Expire(session) => {
+            core.apply(&core.prepare_expiry(SessionId(session), now_ms));
+        }
+        Step::CloseConnection(id, most) => {
+            core.remove_watches_of(ConnectionId(id), most);
+        }
+        Step::Sweep => {
+            for path in core.sweepable(now_ms, 0) {
+                core.apply(&core.prepare_sweep(&path, now_ms));
+            }
+        }
+        Step::Restart => *core = restarted(core),
+    }
+}
+
+fn set_quota(core: &mut Core, path: &str, now_ms: i64) {
+    // The quota of a path below another needs the directory of that one.
+    let directory = format!("/zookeeper/quota{path}");
+    let limits = format!("{directory}/zookeeper_limits");
+    let stats = format!("{directory}/zookeeper_stats");
+    for path in ["/zookeeper/quota/a", &directory, &limits, &stats] {
+        let (kind, flags) = (CreateKind::Create, CreateFlags::PERSISTENT);
+        let (data, acl) = (Some("count=9,bytes=9".into()), Some(vec![Acl::open()]));
+        let create = MultiOp::Create(Create { kind, path: path.into(), data, acl, flags });
+        core.apply(&core.prepare(&Write::Op(create), &requester(1, 1), now_ms));
+    }
+}
+
+/// The state that a restart makes of a snapshot.
+fn restarted(core: &Core) -> Core {
+    let frozen = core.freeze();
+    let mut restore = Restore::new(core.settings().clone());
+    for (session, timeout_ms) in &frozen.sessions {
+        restore.session(*session, *timeout_ms);
+    }
+    for znode in frozen.znodes() {
+        let (path, data) = (znode.path.clone(), znode.data.clone());
+        let acl = znode.acl.entries().map(Into::into);
+        restore.znode(path, data, acl, znode.stat).expect("a frozen tree is whole");
+    }
+    let restored = restore.finish(frozen.zxid).expect("there is a root");
+    assert_eq!(restored.core.freeze().len(), frozen.len() + restored.built_ins_added);
+    assert_eq!(restored.core.totals().ephemerals, core.totals().ephemerals);
+    restored.core
+}
+
+fn check(core: &Core) -> Result<(), TestCaseError> {
+    core.check().map_err(|disagreements| TestCaseError::fail(disagreements.to_string()))
+}
+
+/// A transaction whatever the state is: of sessions that do not exist, below ephemerals, with any counters.
+fn any_txn() -> impl Strategy<Value = Txn> {
+    // The counters of quotas are certain only in a log that a server has written.
+    let path = || select(vec!["/", "/a", "/a/b", "/a/b/c", "/d", "/zookeeper", "/zookeeper/quota"]);
+    let path = move || path().prop_map(|path| ZPath::parse(path).expect("the paths are valid"));
+    let create = (select(&MODES[..]), path(), acl(), -2..4_i32).prop_map(
+        |((kind, flags), path, acl, parent_cversion)| {
+            let (data, ephemeral) = (Some("x".into()), flags.is_ephemeral());
+            let acl = acl.into();
+            TxnOp::Create(CreateTxn { kind, path, data, acl, ephemeral, parent_cversion })
+        },
+    );
+    let set_data = (path(), 0..9_usize).prop_map(|(path, length)| {
+        let data = Some(vec![b'y'; length].into());
+        TxnOp::SetData { path, data, version: 1 }
+    });
+    let change = prop_oneof![
+        6 => create,
+        2 => path().prop_map(|path| TxnOp::Delete { path }),
+        1 => set_data,
+    ]
+    .boxed();
+    let op = prop_oneof![
+        8 => change.clone(),
+        1 => vec(change, 0..4).prop_map(TxnOp::Multi),
+        1 => (path(), acl()).prop_map(|(path, acl)| {
+            TxnOp::SetAcl { path, acl: acl.into(), version: 1 }
+        }),
+        1 => vec(path(), 0..3).prop_map(|paths| TxnOp::CloseSession { paths }),
+        1 => Just(TxnOp::CreateSession { timeout_ms: 30_000 }),
+    ];
+    (op, 1..4_i64, 1..99_i64).prop_map(|(op, session, zxid)| Txn {
+        session: SessionId(session),
+        cxid: Xid(1),
+        zxid: Zxid(zxid),
+        time_ms: 0,
+        op,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(CASES))]
+
+    #[test]
+    fn nothing_disagrees_after_any_request_or_restart(steps in vec(step(), 1..STEPS_MAX)) {
+        let mut core = Core::new(Settings::default());
+        for (now_ms, step) in (0..).zip(steps) {
+            take(&mut core, step, now_ms);
+            check(&core)?;
+        }
+    }
+
+    #[test]
+    fn nothing_disagrees_after_any_transaction(txns in vec(any_txn(), 1..STEPS_MAX)) {
+        let mut core = Core::new(Settings::default());
+        for txn in txns {
+            core.apply(&txn);
+            check(&core)?;
+        }
+        for txn in core.prepare_orphan_removal() {
+            core.apply(&txn);
+        }
+        check(&core)?;
+        check(&restarted(&core))?;
+    }
+}
