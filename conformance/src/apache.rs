@@ -1,5 +1,5 @@
-//! Apache ZooKeeper as a process of its own, started by `conformance/apache/start-apache` and
-//! stopped when the value is dropped.
+//! Apache ZooKeeper as a separate process. `conformance/apache/start-apache` starts it; dropping the value
+//! stops it.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
@@ -20,31 +20,32 @@ use crate::target::TcpTarget;
 pub struct Apache {
     process: Child,
     address: SocketAddr,
-    /// Ours, because a script that is killed cannot remove one; a member of an ensemble has none.
+    /// The data directory, removed when this is dropped. `None` for a member of an ensemble, whose directory
+    /// outlives the process.
     _data: Option<TempDir>,
 }
 
-/// The version that Debian has, in the form in which tags name versions.
+/// The version that Debian packages, in the form of the tags in scripts.
 pub const APACHE_VERSION: (u32, u32, u32) = (3, 8, 0);
 
-/// How often a server that has just started is asked for a session.
+/// How many times a server that has just started is asked for a session.
 pub const PROBES_MAX: usize = 3_000;
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 const PROBE_PATIENCE: Duration = Duration::from_millis(100);
 
-/// How time is measured in a server.
+/// The timing of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// The tick decides how soon sessions expire.
+pub struct Timing {
+    /// `tickTime` in milliseconds.
     pub tick_ms: i32,
-    /// How many ticks a member of an ensemble may be behind.
+    /// `initLimit` and `syncLimit`: how many ticks a member of an ensemble may be behind.
     pub limit_ticks: u32,
-    /// The shortest session timeout.
+    /// `minSessionTimeout` in milliseconds.
     pub session_timeout_min_ms: i32,
 }
 
-impl Pace {
-    /// Sessions expire soon, and members may be behind for seconds, as on a busy machine.
+impl Timing {
+    /// Sessions expire soon, and members may be behind for seconds, as happens on a busy machine.
     pub const QUICK: Self =
         Self { tick_ms: 200, limit_ticks: 50, session_timeout_min_ms: SESSION_TIMEOUTS_MS.0 };
 
@@ -59,54 +60,54 @@ impl Apache {
     ///
     /// # Errors
     ///
-    /// When it does not come up.
+    /// If it does not start.
     pub fn start(properties: &[String]) -> io::Result<Self> {
         let data = tempfile::tempdir()?;
-        let (process, address) = launch(data.path(), Pace::QUICK, properties)?;
+        let (process, address) = launch(data.path(), Timing::QUICK, properties)?;
         let server = Self { process, address, _data: Some(data) };
-        // It answers four-letter words before it takes sessions.
+        // The script waits for four-letter words, which the server answers before it accepts sessions.
         if is_serving(&server.target(), PROBES_MAX)? {
             Ok(server)
         } else {
-            Err(io::Error::other("the server takes no sessions"))
+            Err(io::Error::other("the server accepts no sessions"))
         }
     }
 
-    /// Starts a member of an ensemble with these lines of configuration, and does not wait until it
-    /// serves: that takes others.
+    /// Starts a member of an ensemble with these lines of configuration. It does not wait until the member
+    /// serves, because that needs other members.
     ///
     /// # Errors
     ///
-    /// When the process does not come up.
-    pub fn start_member(port: u16, pace: Pace, data: &Path, lines: &str) -> io::Result<Self> {
+    /// If the process does not start.
+    pub fn start_member(port: u16, timing: Timing, data: &Path, lines: &str) -> io::Result<Self> {
         let mut arguments = vec!["--port".to_owned(), port.to_string()];
-        let limits = ["initLimit", "syncLimit"].map(|key| format!("{key}={}", pace.limit_ticks));
+        let limits = ["initLimit", "syncLimit"].map(|key| format!("{key}={}", timing.limit_ticks));
         for line in lines.lines().map(str::to_owned).chain(limits) {
             arguments.extend(["--config-line".to_owned(), line]);
         }
-        // Who looks for a leader asks again at least this often: a minute by default.
+        // A member that looks for a leader sends its vote again at least this often. The default is a minute.
         arguments
             .push(format!("-Dzookeeper.fastleader.maxNotificationInterval={VOTE_INTERVAL_MS}"));
-        let (process, address) = launch(data, pace, &arguments)?;
+        let (process, address) = launch(data, timing, &arguments)?;
         Ok(Self { process, address, _data: None })
     }
 
-    /// The server, to connect to.
+    /// The server as a target.
     #[must_use]
     pub fn target(&self) -> TcpTarget {
         TcpTarget::new(self.address)
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Starts the script, and returns where the server listens.
-fn launch(data: &Path, pace: Pace, arguments: &[String]) -> io::Result<(Child, SocketAddr)> {
-    let Pace { tick_ms, session_timeout_min_ms: least, .. } = pace;
+/// Starts the script, and returns the process and the address on which the server listens.
+fn launch(data: &Path, timing: Timing, arguments: &[String]) -> io::Result<(Child, SocketAddr)> {
+    let Timing { tick_ms, session_timeout_min_ms: least, .. } = timing;
     let (_, most) = SESSION_TIMEOUTS_MS;
     let mut process = Command::new(conformance_folder().join("apache/start-apache"))
         .args(["--tick-time", &tick_ms.to_string()])
@@ -126,18 +127,17 @@ fn launch(data: &Path, pace: Pace, arguments: &[String]) -> io::Result<(Child, S
         Some(address) => Ok((process, address)),
         None => {
             stop(&mut process);
-            Err(io::Error::other(format!("start-apache said {line:?}")))
+            Err(io::Error::other(format!("start-apache printed {line:?} instead of its address")))
         }
     }
 }
 
-/// Whether a server takes sessions, of which it is asked for at most this many. While it takes none
-/// it closes the connection at once, or forgets about it. Asking for a session that is not there
-/// leaves no trace in it.
+/// Whether a server accepts sessions. It asks at most `probes_max` times. A server that is not ready closes the
+/// connection or does not answer. It asks for a session that does not exist, which changes nothing in the server.
 ///
 /// # Errors
 ///
-/// When it cannot be reached.
+/// If the server cannot be reached.
 pub fn is_serving(target: &TcpTarget, probes_max: usize) -> io::Result<bool> {
     let request = ConnectRequest { session: SessionId(1), ..ConnectRequest::new(0) };
     let target = target.with_patience(PROBE_PATIENCE);
@@ -151,12 +151,15 @@ pub fn is_serving(target: &TcpTarget, probes_max: usize) -> io::Result<bool> {
     Ok(false)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the server is a process with a clock of its own")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server is a separate process, whose clock cannot be paused"
+)]
 fn pause() {
     std::thread::sleep(PROBE_PAUSE);
 }
 
-/// Killed, the script takes its server along.
+/// Kills the script, which takes its server with it.
 fn stop(process: &mut Child) {
     let _ = process.kill();
     let _ = process.wait();

@@ -1,5 +1,5 @@
-//! A client that hides nothing: it sends any bytes, and gives back whatever arrives in the order
-//! in which it arrives.
+//! A client that hides nothing: it sends any bytes, and returns every message in the order in which it
+//! arrived.
 
 use std::fmt;
 use std::io;
@@ -13,12 +13,12 @@ use zoolet_protocol::{
 
 use crate::target::{Link, Received, Target};
 
-/// One connection to a server, and what is asked over it and not answered yet.
+/// One connection to a server, and the requests on it that have no reply yet.
 pub struct Client {
     link: Option<Box<dyn Link>>,
     pending: Vec<(Xid, OpCode)>,
     next_xid: i32,
-    /// The session that the last handshake gave, and its password.
+    /// The session of the last handshake, and its password.
     pub session: Option<(SessionId, Password)>,
 }
 
@@ -31,65 +31,65 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What arrived.
+/// A message from the server, or its absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// A watch fired.
+    /// An event.
     Event {
-        /// The header's zxid.
+        /// The zxid of its header.
         zxid: Zxid,
         /// The event.
         event: WatchedEvent,
     },
-    /// An answer.
+    /// A reply.
     Reply {
-        /// The xid of the request that it answers, if there is one.
+        /// The xid of the request that it answers, if there is such a request.
         asked: Option<Xid>,
         /// Its header.
         header: ReplyHeader,
         /// Its body.
         body: Body,
     },
-    /// Bytes that are no message.
+    /// A frame that is no message.
     Garbage(Bytes),
     /// The server closed the connection.
     Closed,
-    /// The server should have sent something and did not.
+    /// The server sent nothing within the time limit.
     Silence,
 }
 
 impl Message {
-    /// Whether a server that says this closes the connection after it.
+    /// Whether the server closes the connection after this message.
     fn ends_connection(&self) -> bool {
         let Self::Reply { header, .. } = self else { return false };
         match header.err {
             ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => true,
-            // That of an operation which is known and switched off has a zxid.
+            // The reply to a known operation that is disabled has another zxid.
             ErrorCode::UNIMPLEMENTED => header.zxid == Zxid::NONE,
             _ => false,
         }
     }
 }
 
-/// The body of an answer.
+/// The body of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// What the operation answers with, or nothing.
+    /// The body that belongs to the operation, or an empty one.
     Known(Response),
-    /// Bytes that are not that, or not exactly.
+    /// Any other bytes.
     Odd(Bytes),
 }
 
-/// How a handshake ended.
+/// The result of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Handshake {
-    /// With an answer.
+    /// The server answered.
     Answered(ConnectResponse),
-    /// With bytes that are no answer.
+    /// The server sent a frame that is no answer.
     Garbage(Bytes),
-    /// Closed without an answer.
+    /// The server closed the connection without an answer.
     Closed,
-    /// Nothing came.
+    /// The server sent nothing within the time limit.
     Silence,
 }
 
@@ -102,29 +102,29 @@ pub fn framed(payload: &Bytes) -> Bytes {
 }
 
 impl Client {
-    /// Connects, without a handshake.
+    /// Connects without a handshake.
     ///
     /// # Errors
     ///
-    /// When the server cannot be reached.
+    /// If the server cannot be reached.
     pub fn dial(target: &dyn Target) -> io::Result<Self> {
         Ok(Self { link: Some(target.dial()?), pending: Vec::new(), next_xid: 1, session: None })
     }
 
-    /// Connects and opens a session.
+    /// Connects and creates a session.
     ///
     /// # Errors
     ///
-    /// When the server cannot be reached or refuses.
+    /// If the server cannot be reached or refuses.
     pub fn open(target: &dyn Target, timeout_ms: i32) -> io::Result<Self> {
         let mut client = Self::dial(target)?;
         match client.shake_hands(&ConnectRequest::new(timeout_ms)) {
             Handshake::Answered(response) if !response.is_refused() => Ok(client),
-            other => Err(io::Error::other(format!("no session: {other:?}"))),
+            other => Err(io::Error::other(format!("the server gave no session: {other:?}"))),
         }
     }
 
-    /// Sends the first frame and takes the server's.
+    /// Sends the first frame and receives the server's.
     pub fn shake_hands(&mut self, request: &ConnectRequest) -> Handshake {
         let mut payload = BytesMut::new();
         request.encode(&mut payload);
@@ -132,7 +132,7 @@ impl Client {
         self.finish_handshake()
     }
 
-    /// Takes the server's first frame.
+    /// Receives the server's first frame.
     pub fn finish_handshake(&mut self) -> Handshake {
         match self.receive_frame() {
             Received::Frame(frame) => match decode_all::<ConnectResponse>(&frame) {
@@ -147,41 +147,41 @@ impl Client {
         }
     }
 
-    /// Whether the connection is there, as far as is known.
+    /// Whether the connection is open, as far as the client knows.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.link.is_some()
     }
 
-    /// Cuts the connection; the session lives on.
+    /// Closes the connection without closing the session.
     pub fn cut(&mut self) {
         self.link = None;
         self.pending.clear();
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
-        // A connection that is gone shows when something is received from it.
+        // If the connection is closed, the next receive tells it.
         if let Some(link) = &mut self.link {
             let _ = link.send(bytes);
         }
     }
 
-    /// Sends a request under the xid that it ordinarily has, and gives that back.
+    /// Sends a request with the xid that clients give it, and returns that xid.
     pub fn send(&mut self, request: &Request) -> Xid {
         let (xid, frame) = self.encode(request, None);
         self.send_bytes(&frame);
         xid
     }
 
-    /// The frame of a request, which is noted as one that waits for its answer.
+    /// Encodes a request as a frame, and notes that a reply is expected.
     pub fn encode(&mut self, request: &Request, xid: Option<Xid>) -> (Xid, Bytes) {
-        let xid = xid.unwrap_or_else(|| self.ordinary_xid(request.op_code()));
+        let xid = xid.unwrap_or_else(|| self.usual_xid(request.op_code()));
         self.pending.push((xid, request.op_code()));
         (xid, framed(&encode_request(xid, request)))
     }
 
-    fn ordinary_xid(&mut self, op: OpCode) -> Xid {
+    fn usual_xid(&mut self, op: OpCode) -> Xid {
         match op {
             OpCode::PING => Xid::PING,
             OpCode::AUTH => Xid::AUTH,
@@ -193,20 +193,20 @@ impl Client {
         }
     }
 
-    /// Whether a request waits for its answer.
+    /// Whether a request has no reply yet.
     #[must_use]
     pub fn awaits(&self, xid: Xid) -> bool {
         self.pending.iter().any(|(pending, _)| *pending == xid)
     }
 
-    /// Sends a request and receives up to its answer, or the end of the connection.
+    /// Sends a request and receives messages up to its reply or to the end of the connection.
     pub fn ask(&mut self, request: &Request) -> Vec<Message> {
         let xid = self.send(request);
         self.receive_until(xid)
     }
 
-    /// Receives up to the answer to a request, or the end of the connection. Where the answer says
-    /// that the server closes the connection now, that is awaited too: it may take a moment.
+    /// Receives messages up to the reply to a request or to the end of the connection. If the server closes the
+    /// connection after the reply, this waits for that too.
     pub fn receive_until(&mut self, xid: Xid) -> Vec<Message> {
         let mut messages = Vec::new();
         let mut is_closing = false;
@@ -248,8 +248,8 @@ impl Client {
         received
     }
 
-    /// The request that a reply answers: the first under its xid, or the first ping, since every
-    /// ping is answered under the same xid.
+    /// The request that a reply answers: the first with the same xid. If there is none and the reply has the
+    /// xid of pings, it is the first ping.
     fn answered_by(&mut self, xid: Xid) -> Option<(Xid, OpCode)> {
         let index = self.pending.iter().position(|(pending, _)| *pending == xid).or_else(|| {
             let is_ping = |(_, op): &(Xid, OpCode)| *op == OpCode::PING;
@@ -259,7 +259,7 @@ impl Client {
     }
 }
 
-/// Reads a body, and only calls it known if writing it again gives the same bytes.
+/// Decodes a body. It is known only if encoding it again gives the same bytes.
 fn read_body(op: Option<OpCode>, err: ErrorCode, body: &Bytes) -> Body {
     let decoded = |op| -> Result<Response, DecodeError> {
         if err.is_ok() { Response::decode(op, body) } else { Response::decode_error(op, body) }

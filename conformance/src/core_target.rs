@@ -1,9 +1,9 @@
-//! The core in process as a target: no sockets, no log, no threads, a clock that a write turns by
-//! one millisecond.
+//! The state machine in this process as a target: without sockets, log or threads, and with a clock that each
+//! write advances by one millisecond.
 //!
-//! This is the least that makes a server of a [`Core`]: handshake, sessions, identities, the order
-//! of events and replies. It is written apart from the real server on purpose, so that a
-//! difference between the two runs of a script tells which of them is wrong.
+//! This is the least that makes a server of a [`Core`]: handshake, sessions, identities, and the order of events
+//! and replies. It shares no code with the real server on purpose: if a script fails on one of the two only, that
+//! one is wrong.
 
 mod connection;
 
@@ -20,59 +20,59 @@ use zoolet_protocol::{SessionId, encode_event};
 use self::connection::Connection;
 use crate::target::{Link, Received, Target};
 
-/// The bounds of session timeouts, the same for every server that scripts run against.
+/// The least and the greatest session timeout of every server that scripts run against, in milliseconds.
 pub const SESSION_TIMEOUTS_MS: (i32, i32) = (400, 60_000);
 
-/// A core that can be connected to.
+/// A state machine to which clients can connect.
 #[derive(Debug, Clone)]
 pub struct CoreTarget {
-    shell: Rc<RefCell<Shell>>,
+    server: Rc<RefCell<CoreServer>>,
 }
 
 impl CoreTarget {
-    /// A server that has seen nothing.
+    /// A new server.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { shell: Rc::new(RefCell::new(Shell::new(settings))) }
+        Self { server: Rc::new(RefCell::new(CoreServer::new(settings))) }
     }
 
-    /// The same server, which answers nobody before he has an identity of this scheme.
+    /// The same server, which answers a client only after the client has an identity of this scheme.
     #[must_use]
     pub fn enforcing(self, scheme: &'static str) -> Self {
-        self.shell.borrow_mut().enforced_scheme = Some(scheme);
+        self.server.borrow_mut().enforced_scheme = Some(scheme);
         self
     }
 }
 
 impl Target for CoreTarget {
     fn dial(&self) -> io::Result<Box<dyn Link>> {
-        let id = self.shell.borrow_mut().accept();
-        Ok(Box::new(CoreLink { shell: Rc::clone(&self.shell), id }))
+        let id = self.server.borrow_mut().accept();
+        Ok(Box::new(CoreLink { server: Rc::clone(&self.server), id }))
     }
 
     fn expire(&self, session: SessionId) {
-        self.shell.borrow_mut().expire(session);
+        self.server.borrow_mut().expire(session);
     }
 
     fn sweep(&self) {
-        self.shell.borrow_mut().sweep();
+        self.server.borrow_mut().sweep();
     }
 }
 
 struct CoreLink {
-    shell: Rc<RefCell<Shell>>,
+    server: Rc<RefCell<CoreServer>>,
     id: ConnectionId,
 }
 
 impl Link for CoreLink {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.shell.borrow_mut().take_in(self.id, bytes);
+        self.server.borrow_mut().receive(self.id, bytes);
         Ok(())
     }
 
     fn receive(&mut self) -> Received {
-        let mut shell = self.shell.borrow_mut();
-        match shell.connections.get_mut(&self.id) {
+        let mut server = self.server.borrow_mut();
+        match server.connections.get_mut(&self.id) {
             None => Received::Closed,
             Some(connection) => match connection.outgoing.pop_front() {
                 Some(frame) => Received::Frame(frame),
@@ -85,14 +85,14 @@ impl Link for CoreLink {
 
 impl Drop for CoreLink {
     fn drop(&mut self) {
-        let mut shell = self.shell.borrow_mut();
-        shell.core.remove_watches_of(self.id, usize::MAX);
-        shell.connections.remove(&self.id);
+        let mut server = self.server.borrow_mut();
+        server.core.remove_watches_of(self.id, usize::MAX);
+        server.connections.remove(&self.id);
     }
 }
 
-/// A core and the connections to it.
-struct Shell {
+/// A state machine and the connections to it.
+struct CoreServer {
     core: Core,
     connections: BTreeMap<ConnectionId, Connection>,
     next_connection: u64,
@@ -101,20 +101,20 @@ struct Shell {
     enforced_scheme: Option<&'static str>,
 }
 
-impl fmt::Debug for Shell {
+impl fmt::Debug for CoreServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shell").field("core", &self.core).finish_non_exhaustive()
+        f.debug_struct("CoreServer").field("core", &self.core).finish_non_exhaustive()
     }
 }
 
-/// Any begin will do; ZooKeeper's ids carry the server's number in the highest byte.
+/// The first session id. As in ZooKeeper, the highest byte is the number of the server.
 const FIRST_SESSION: i64 = 0x0100_0000_0000_0000;
-/// Any time will do, as long as it is not that of the built-in znodes.
+/// Where the clock starts. It differs from 0, the time of the built-in znodes.
 const START_MS: i64 = 1_000_000;
-/// What passes when time is let pass: longer than any time to live in a script that waits for it.
+/// How far a sweep advances the clock: longer than any time to live in the scripts.
 const SWEEP_AGE_MS: i64 = 10_000;
 
-impl Shell {
+impl CoreServer {
     fn new(settings: Settings) -> Self {
         Self {
             core: Core::new(settings),
@@ -141,8 +141,7 @@ impl Shell {
         session
     }
 
-    /// Carries a transaction out, and puts its events into the connections of those who hear of
-    /// them, before any reply.
+    /// Applies a transaction, and gives its events to the connections that receive them, before any reply.
     fn apply(&mut self, txn: &Txn) -> Effects {
         self.now_ms += 1;
         let effects = self.core.apply(txn);
@@ -159,7 +158,7 @@ impl Shell {
         effects
     }
 
-    /// Closes the connection of a session, if it has one, without a word.
+    /// Closes the connection of a session, if it has one, without sending anything.
     fn close_connection_of(&mut self, session: SessionId) {
         let bound = |connection: &Connection| connection.session == Some(session);
         let ids: Vec<_> =
@@ -182,7 +181,7 @@ impl Shell {
         }
     }
 
-    /// Ends a session; its connection is closed without a word.
+    /// Expires a session, and closes its connection without sending anything.
     fn expire(&mut self, session: SessionId) {
         let txn = self.core.prepare_expiry(session, self.now_ms);
         self.apply(&txn);

@@ -1,12 +1,10 @@
 //! Random operations from a seed, sent to two servers side by side.
 //!
-//! Several sessions work on a few names, so that their operations collide. After each step
-//! everything that each session received is compared: replies, Stats, errors, events, their order;
-//! zxids are counted from the begin of a seed, sessions named, and times left out, as in the
-//! traces of [`crate::script`].
+//! Several sessions use a few names, so that their operations collide. After each step everything that each
+//! session received is compared: replies, Stats, errors, events and their order. As in the traces of
+//! [`crate::script`], zxids are counted from the start of a seed, sessions have names, and times are left out.
 //!
-//! What is known to differ between versions of ZooKeeper is in the table [`differences::KNOWN`],
-//! and nowhere else.
+//! The table [`differences::KNOWN`] has all known differences between versions of ZooKeeper.
 
 pub mod differences;
 mod generate;
@@ -20,48 +18,48 @@ use self::generate::{Generator, Step};
 use self::side::{Heard, Side};
 use crate::target::Target;
 
-/// How many sessions take part.
+/// The number of sessions.
 const SLOTS: usize = 4;
 
-/// What is to be run.
+/// What to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Which seeds.
+    /// The seeds.
     pub seeds: Range<u64>,
-    /// How many steps all seeds have together.
+    /// The number of steps of all seeds together.
     pub operations: u64,
-    /// Whether every step is printed.
+    /// Whether to print every step.
     pub is_verbose: bool,
-    /// Whether our server must give each event the zxid of its cause, as the newest ZooKeeper does
-    /// and the reference at hand does not.
+    /// Whether our server must send each event with the zxid of the transaction that fired it, as ZooKeeper does
+    /// since 3.9. The reference is older.
     pub has_event_zxids: bool,
 }
 
-/// What was run without a difference.
+/// The result of a run without a difference.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// How many seeds.
+    /// The number of seeds.
     pub seeds: u64,
-    /// How many steps.
+    /// The number of steps.
     pub steps: u64,
-    /// How many requests; a step may be several.
+    /// The number of requests. A step may have several.
     pub requests: u64,
-    /// How many events were heard of.
+    /// The number of events that clients received.
     pub events: u64,
 }
 
-/// The two servers did not do the same.
+/// The first step that gave different results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// In which seed.
+    /// The seed.
     pub seed: u64,
-    /// In which step of the seed.
+    /// The step within the seed.
     pub step: u64,
-    /// What was done.
+    /// The operation.
     pub operation: String,
-    /// What our server said.
+    /// What clients received from our server.
     pub ours: String,
-    /// What the other said.
+    /// What clients received from the reference.
     pub theirs: String,
 }
 
@@ -80,9 +78,9 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What ended a run.
+/// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum RunError {
     /// The servers differ.
     #[error("{0}")]
     Differs(Box<Difference>),
@@ -95,8 +93,8 @@ pub enum Fault {
 ///
 /// # Errors
 ///
-/// [`Fault`] at the first difference.
-pub fn run(plan: &Plan, ours: &dyn Target, reference: &dyn Target) -> Result<Agreement, Fault> {
+/// [`RunError`] at the first difference, or if a server cannot be reached.
+pub fn run(plan: &Plan, ours: &dyn Target, reference: &dyn Target) -> Result<Agreement, RunError> {
     let seeds = plan.seeds.end.saturating_sub(plan.seeds.start).max(1);
     let (each, rest) = (plan.operations / seeds, plan.operations % seeds);
     let mut agreement = Agreement::default();
@@ -114,7 +112,7 @@ fn run_seed(
     plan: &Plan,
     targets: [&dyn Target; 2],
     agreement: &mut Agreement,
-) -> Result<(), Fault> {
+) -> Result<(), RunError> {
     let mut generator = Generator::new(seed);
     let mut sides = [Side::new(targets[0], plan.has_event_zxids)?, Side::new(targets[1], false)?];
     let mut outcome = Ok(());
@@ -125,10 +123,11 @@ fn run_seed(
             println!("{seed}/{index} {step}\n{ours}");
         }
         if ours != theirs {
-            outcome = Err(Fault::Differs(Box::new(difference(seed, index, &step, &ours, &theirs))));
+            outcome =
+                Err(RunError::Differs(Box::new(difference(seed, index, &step, &ours, &theirs))));
             break;
         }
-        generator.heed(&ours.open);
+        generator.note_closed(&ours.open);
         agreement.steps += 1;
         agreement.requests += step.requests();
         agreement.events += ours.events;

@@ -1,4 +1,4 @@
-//! The command `differential`: which servers, and what is reported.
+//! The command `differential`.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -8,45 +8,50 @@ use zoolet_conformance::apache::Apache;
 use zoolet_conformance::core_target::CoreTarget;
 use zoolet_conformance::differential::{self, Plan};
 use zoolet_conformance::script::Setting;
-use zoolet_conformance::stage;
+use zoolet_conformance::servers;
 use zoolet_conformance::target::{Target, TcpTarget};
 use zoolet_conformance::wire::Wire;
 
-/// What to send to whom.
+/// The arguments of `differential`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The seeds, the end not among them.
+    /// The range of the seeds, without its end.
     #[arg(long, default_value = "0..200", value_parser = seeds)]
     seeds: Range<u64>,
-    /// How many operations all seeds have together.
+    /// The number of operations of all seeds together.
     #[arg(long, default_value_t = 10_000)]
     operations: u64,
-    /// Our server: `wire`, which is started over TCP; `core`, in process; or an address.
+    /// Our server: `wire` starts it on a port, `core` uses the state machine in this process, or the address of a
+    /// running server.
     #[arg(long, default_value = "wire")]
-    server: Subject,
-    /// The reference: an address; Apache ZooKeeper 3.8 is started if there is none.
+    server: OurServer,
+    /// The address of the reference. Without it, Apache ZooKeeper 3.8 is started.
     #[arg(long)]
     reference: Option<SocketAddr>,
-    /// Print every operation and what came of it.
+    /// Print every operation and its result.
     #[arg(long)]
     verbose: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Subject {
+enum OurServer {
     Wire,
     Core,
     At(SocketAddr),
 }
 
-impl FromStr for Subject {
+impl FromStr for OurServer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "wire" => Ok(Self::Wire),
             "core" => Ok(Self::Core),
-            address => address.parse().map(Self::At).map_err(|_| format!("no server: {address:?}")),
+            address => address.parse().map(Self::At).map_err(|_| {
+                format!(
+                    "{address:?} is no server: use wire, core or an address like 127.0.0.1:2181"
+                )
+            }),
         }
     }
 }
@@ -56,18 +61,18 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
         let range = start.parse().ok()?..end.parse().ok()?;
         Some(range).filter(|range| !range.is_empty())
     });
-    range.ok_or_else(|| format!("no seeds: {text:?}; 0..200 would be some"))
+    range.ok_or_else(|| format!("{text:?} is no range of seeds: use one like 0..200"))
 }
 
-/// Runs it, and tells whether the servers agree.
+/// Runs the command, and returns whether the servers agree.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let setting = Setting::Steady;
     let started;
     let ours: Box<dyn Target> = match arguments.server {
-        Subject::Core => Box::new(CoreTarget::new(stage::settings(setting))),
-        Subject::At(address) => Box::new(TcpTarget::new(address)),
-        Subject::Wire => {
-            started = Wire::start(stage::config(setting))?;
+        OurServer::Core => Box::new(CoreTarget::new(servers::settings(setting))),
+        OurServer::At(address) => Box::new(TcpTarget::new(address)),
+        OurServer::Wire => {
+            started = Wire::start(servers::config(setting))?;
             Box::new(started.target())
         }
     };
@@ -75,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Err
     let reference = match arguments.reference {
         Some(address) => TcpTarget::new(address),
         None => {
-            apache = Apache::start(&stage::properties(setting))?;
+            apache = Apache::start(&servers::properties(setting))?;
             apache.target()
         }
     };
@@ -83,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Err
         seeds: arguments.seeds.clone(),
         operations: arguments.operations,
         is_verbose: arguments.verbose,
-        has_event_zxids: !matches!(arguments.server, Subject::At(_)),
+        has_event_zxids: !matches!(arguments.server, OurServer::At(_)),
     };
     match differential::run(&plan, &*ours, &reference) {
         Ok(agreement) => {
@@ -93,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Err
             );
             Ok(true)
         }
-        Err(differential::Fault::Differs(difference)) => {
+        Err(differential::RunError::Differs(difference)) => {
             println!("{difference}");
             Ok(false)
         }

@@ -1,5 +1,5 @@
-//! Apache ZooKeeper as an ensemble of three processes on this machine, each of which can be killed
-//! and started again. The network between them can lag and be cut.
+//! An ensemble of three Apache ZooKeeper processes on this machine. Each can be killed and started again, and the
+//! network between them can lag and be cut.
 
 use std::fs;
 use std::io;
@@ -8,50 +8,50 @@ use std::ops::RangeInclusive;
 
 use tempfile::TempDir;
 
-use crate::apache::{Apache, PROBES_MAX, Pace, is_serving};
+use crate::apache::{Apache, PROBES_MAX, Timing, is_serving};
 use crate::four_letter;
 use crate::quorum_network::{MemberPorts, QuorumNetwork};
 use crate::target::TcpTarget;
 
-/// How many members there are: enough to lose one.
+/// The number of members: enough to lose one.
 pub const MEMBERS: usize = 3;
 
-/// Below those that outgoing connections take.
+/// Ports below those that the system uses for outgoing connections.
 const PORTS: RangeInclusive<u16> = 12_000..=31_999;
 
-/// Three servers, of which one leads.
+/// Three servers, one of which is the leader.
 #[derive(Debug)]
 pub struct Ensemble {
     members: Vec<Member>,
     network: QuorumNetwork,
-    pace: Pace,
+    timing: Timing,
 }
 
 #[derive(Debug)]
 struct Member {
-    /// `None` while it is killed.
+    /// `None` after the member was killed.
     process: Option<Apache>,
     client_port: u16,
     data: TempDir,
 }
 
 impl Ensemble {
-    /// Starts all members at a quick pace and waits until each serves.
+    /// Starts all members with [`Timing::QUICK`] and waits until each serves.
     ///
     /// # Errors
     ///
-    /// When one does not come up.
+    /// If one does not start.
     pub fn start() -> io::Result<Self> {
-        Self::start_at(Pace::QUICK)
+        Self::start_at(Timing::QUICK)
     }
 
     /// Starts all members and waits until each serves.
     ///
     /// # Errors
     ///
-    /// When one does not come up.
-    pub fn start_at(pace: Pace) -> io::Result<Self> {
-        // Held until all are chosen, so that they differ.
+    /// If one does not start.
+    pub fn start_at(timing: Timing) -> io::Result<Self> {
+        // The listeners stay open until all ports are chosen, so that the ports differ.
         let listeners = free_ports(MEMBERS * 3)?;
         let ports: Vec<_> = listeners
             .iter()
@@ -61,9 +61,9 @@ impl Ensemble {
         let member_ports = |ports: &[u16]| MemberPorts { quorum: ports[1], election: ports[2] };
         let members: Vec<_> = ports.chunks(3).map(member_ports).collect();
         let network = QuorumNetwork::start(&members)?;
-        let mut ensemble = Self { members: Vec::new(), network, pace };
+        let mut ensemble = Self { members: Vec::new(), network, timing };
         for (member, own_ports) in ports.chunks(3).enumerate() {
-            // Each member reaches the others by links of its own.
+            // Each member reaches the others through its own links.
             let peer_line = |(peer, &own): (usize, &MemberPorts)| {
                 let ports = ensemble.network.ports(member, peer).unwrap_or(own);
                 format!("server.{}=127.0.0.1:{}:{}", peer + 1, ports.quorum, ports.election)
@@ -81,21 +81,21 @@ impl Ensemble {
         Ok(ensemble)
     }
 
-    /// Where clients connect to: all members.
+    /// The connection string for clients: all members.
     #[must_use]
     pub fn connect_string(&self) -> String {
         let addresses: Vec<_> = self.addresses().iter().map(ToString::to_string).collect();
         addresses.join(",")
     }
 
-    /// Where each member listens.
+    /// The address on which each member listens for clients.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let address = |member: &Member| (Ipv4Addr::LOCALHOST, member.client_port).into();
         self.members.iter().map(address).collect()
     }
 
-    /// The member that leads, if one does.
+    /// The leader, if there is one.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
         self.addresses().iter().position(|&address| {
@@ -109,7 +109,7 @@ impl Ensemble {
         &self.network
     }
 
-    /// Whether somebody leads and has both others as followers that keep up.
+    /// Whether there is a leader that has both other members as synced followers.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.addresses().iter().any(|&address| {
@@ -119,32 +119,32 @@ impl Ensemble {
         })
     }
 
-    /// Kills a member as a failing machine would.
+    /// Kills a member, as if its machine had failed.
     pub fn kill(&mut self, member: usize) {
         self.members[member].process = None;
     }
 
-    /// Starts a member that was killed, with the data that it has.
+    /// Starts a killed member on its data directory.
     ///
     /// # Errors
     ///
-    /// When it does not come up.
+    /// If it does not start.
     pub fn restart(&mut self, member: usize) -> io::Result<()> {
         let Member { process, client_port, data } = &mut self.members[member];
         let peers = fs::read_to_string(data.path().join("peers"))?;
-        *process = Some(Apache::start_member(*client_port, self.pace, data.path(), &peers)?);
+        *process = Some(Apache::start_member(*client_port, self.timing, data.path(), &peers)?);
         Ok(())
     }
 
-    /// Waits until each member takes sessions.
+    /// Waits until each member accepts sessions.
     ///
     /// # Errors
     ///
-    /// When one does not.
+    /// If one does not.
     pub fn await_all(&self) -> io::Result<()> {
         for address in self.addresses() {
             if !is_serving(&TcpTarget::new(address), PROBES_MAX)? {
-                return Err(io::Error::other(format!("{address} takes no sessions")));
+                return Err(io::Error::other(format!("{address} accepts no sessions")));
             }
         }
         Ok(())
@@ -154,5 +154,9 @@ impl Ensemble {
 fn free_ports(count: usize) -> io::Result<Vec<TcpListener>> {
     let taken = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, fastrand::u16(PORTS))).ok();
     let listeners: Vec<_> = (0..=u16::MAX).filter_map(taken).take(count).collect();
-    if listeners.len() < count { Err(io::Error::other("no free ports")) } else { Ok(listeners) }
+    if listeners.len() < count {
+        Err(io::Error::other("there are no free ports"))
+    } else {
+        Ok(listeners)
+    }
 }

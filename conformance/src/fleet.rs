@@ -1,13 +1,11 @@
-//! Fleets: processes of several libraries that contend for one recipe of one path, and what they
-//! did to each other.
+//! Fleets: processes that use different libraries and contend for one recipe on one path.
 //!
-//! A member is a program of its own, one for each [`Library`], with the arguments
-//! `RECIPE HOST:PORT PATH FOLDER NAME CAPACITY`. It prints `ready` once it is connected. From the
-//! line `go` on it acquires and releases until its standard input ends, and notes each hold in the
-//! folder's file `entries`; see [`Entry`]. While it is inside it has a lock of the operating system
-//! on the folder's file `inside`, which it takes without waiting: who does not get it is beside
-//! someone who must not be there, says so and fails. Of the recipes `barrier` and `shell` a member does what
-//! each line says, and repeats the line when it is done.
+//! There is one program for each [`Library`], with the arguments `RECIPE HOST:PORT PATH FOLDER NAME CAPACITY`. A
+//! member prints `ready` when it is connected. After the line `go` it acquires and releases until its standard
+//! input ends, and appends each hold to the file `entries` in the folder; see [`Entry`]. While it holds the lock, it
+//! also holds a file lock of the operating system on the file `inside`. It takes the file lock without waiting; if
+//! another process has it, exclusion is violated, and the member prints an error and fails. With some recipes, such as
+//! `barrier` and `shell`, a member does what each line says, and prints the line when it is done.
 
 mod entries;
 
@@ -21,41 +19,41 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-pub use self::entries::{Entry, Fault, judge};
+pub use self::entries::{Entry, Violation, check};
 use crate::peers::{conformance_folder, kazoo_python};
 
-/// Whose recipe a member uses.
+/// The library whose recipe a member uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
-    /// zoolet's.
+    /// zoolet.
     Zoolet,
-    /// Curator's, in Java.
+    /// Curator, in Java.
     Curator,
-    /// kazoo's, in Python.
+    /// kazoo, in Python.
     Kazoo,
 }
 
-/// What a fleet contends for.
+/// The recipe for which a fleet contends.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
-    /// The recipe, as members name it.
-    pub recipe: &'a str,
+pub struct FleetRecipe<'a> {
+    /// The name of the recipe, as members know it.
+    pub name: &'a str,
     /// The server's address, as `HOST:PORT`.
     pub address: &'a str,
     /// The path of the recipe.
     pub path: &'a str,
-    /// How much weight there may be inside at once.
+    /// The greatest sum of the weights of all holds at one time.
     pub capacity: u32,
 }
 
-/// Longer than a member takes for anything that it is told to.
+/// A member does everything it is told to in less time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Processes that contend. Those that still run when it is dropped are killed.
+/// Running members. Dropping it kills them.
 #[derive(Debug)]
 pub struct Fleet {
     members: Vec<Member>,
-    said: Receiver<(usize, Option<String>)>,
+    lines: Receiver<(usize, Option<String>)>,
     folder: TempDir,
 }
 
@@ -67,29 +65,29 @@ struct Member {
 }
 
 impl Fleet {
-    /// Starts members of these libraries, `ours` being our own program, and waits until all are
-    /// connected.
+    /// Starts one member for each of these libraries and waits until all are connected. `ours` is our own
+    /// program.
     ///
     /// # Errors
     ///
-    /// When one does not come up.
-    pub fn start(subject: Subject<'_>, ours: &Path, libraries: &[Library]) -> io::Result<Self> {
+    /// If one does not start.
+    pub fn start(recipe: FleetRecipe<'_>, ours: &Path, libraries: &[Library]) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         File::create(folder.path().join("entries"))?;
         File::create(folder.path().join("inside"))?;
-        let (saying, said) = mpsc::channel();
-        let mut fleet = Self { members: Vec::new(), said, folder };
+        let (line_sender, lines) = mpsc::channel();
+        let mut fleet = Self { members: Vec::new(), lines, folder };
         for (number, &library) in libraries.iter().enumerate() {
             let name = format!("{}-{number}", library.name());
             let program = library.program(ours);
-            let member = fleet.spawn(program, subject, name, number, saying.clone())?;
+            let member = fleet.spawn(program, recipe, name, number, line_sender.clone())?;
             fleet.members.push(member);
         }
-        drop(saying);
+        drop(line_sender);
         for _ in libraries {
             let (member, line) = fleet.hear()?;
             if line != "ready" {
-                return Err(fleet.complaint(member, Some(line)));
+                return Err(fleet.error_of(member, Some(line)));
             }
         }
         Ok(fleet)
@@ -98,83 +96,85 @@ impl Fleet {
     fn spawn(
         &self,
         mut program: Command,
-        subject: Subject<'_>,
+        recipe: FleetRecipe<'_>,
         name: String,
         number: usize,
-        saying: Sender<(usize, Option<String>)>,
+        line_sender: Sender<(usize, Option<String>)>,
     ) -> io::Result<Member> {
         let mut process = program
-            .args([subject.recipe, subject.address, subject.path])
+            .args([recipe.name, recipe.address, recipe.path])
             .arg(self.folder.path())
-            .args([&name, &subject.capacity.to_string()])
+            .args([&name, &recipe.capacity.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(File::create(self.complaints(&name))?)
+            .stderr(File::create(self.errors(&name))?)
             .spawn()?;
         let output = process.stdout.take().expect("stdout is piped");
         thread::spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok).map(Some);
             for line in lines.chain([None]) {
-                // Nobody listens any more once the fleet is gone.
-                let _ = saying.send((number, line));
+                // Fails after the fleet was dropped.
+                let _ = line_sender.send((number, line));
             }
         });
         let input = process.stdin.take();
         Ok(Member { name, process, input })
     }
 
-    fn complaints(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name).with_extension("complaints")
+    fn errors(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name).with_extension("errors")
     }
 
-    /// Tells a member to do something.
+    /// Sends a line to a member.
     ///
     /// # Errors
     ///
-    /// When it has ended.
+    /// If the member has ended.
     pub fn tell(&mut self, member: usize, what: &str) -> io::Result<()> {
-        let input = self.members[member].input.as_mut().expect("it was not told to stop");
+        let input = self.members[member].input.as_mut().expect("the fleet was not stopped");
         writeln!(input, "{what}")
     }
 
-    /// Waits until a member says something, and gives back which and what.
+    /// Waits for the next line of any member, and returns the member and the line.
     ///
     /// # Errors
     ///
-    /// When one has ended, or nothing comes.
+    /// If a member has ended, or no line comes in time.
     pub fn hear(&mut self) -> io::Result<(usize, String)> {
-        match self.said.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(PATIENCE) {
             Ok((member, Some(line))) => Ok((member, line)),
-            Ok((member, None)) => Err(self.complaint(member, None)),
-            Err(error) => Err(io::Error::other(format!("nothing comes: {error}"))),
+            Ok((member, None)) => Err(self.error_of(member, None)),
+            Err(error) => {
+                Err(io::Error::other(format!("no member printed a line in time: {error}")))
+            }
         }
     }
 
-    /// Sees to it that nobody says anything for a while.
+    /// Waits, and checks that no member prints a line.
     ///
     /// # Errors
     ///
-    /// When a member does, or has ended.
+    /// If a member prints a line or ends.
     pub fn hear_nothing(&mut self, time: Duration) -> io::Result<()> {
-        match self.said.recv_timeout(time) {
+        match self.lines.recv_timeout(time) {
             Err(RecvTimeoutError::Timeout) => Ok(()),
-            Ok((member, line)) => Err(self.complaint(member, line)),
+            Ok((member, line)) => Err(self.error_of(member, line)),
             Err(error) => Err(io::Error::other(error)),
         }
     }
 
-    fn complaint(&self, member: usize, line: Option<String>) -> io::Error {
+    fn error_of(&self, member: usize, line: Option<String>) -> io::Error {
         let name = &self.members[member].name;
-        let line = line.unwrap_or_else(|| "nothing any more".to_owned());
-        let complaints = fs::read_to_string(self.complaints(name)).unwrap_or_default();
-        io::Error::other(format!("{name} says {line}\n{complaints}"))
+        let line = line.unwrap_or_else(|| "that it has ended".to_owned());
+        let errors = fs::read_to_string(self.errors(name)).unwrap_or_default();
+        io::Error::other(format!("{name} says {line}\n{errors}"))
     }
 
-    /// Lets all contend for a while, and returns what they noted.
+    /// Lets all members contend for some time, and returns their holds.
     ///
     /// # Errors
     ///
-    /// When one fails.
+    /// If a member fails.
     pub fn contend(&mut self, time: Duration) -> io::Result<Vec<Entry>> {
         for member in 0..self.members.len() {
             self.tell(member, "go")?;
@@ -184,26 +184,28 @@ impl Fleet {
         Entry::read_all(&self.folder.path().join("entries"))
     }
 
-    /// Ends all, each after what it is at.
+    /// Stops all members. Each finishes what it is doing.
     ///
     /// # Errors
     ///
-    /// When one fails.
+    /// If a member fails.
     pub fn stop(&mut self) -> io::Result<()> {
         for member in &mut self.members {
             member.input = None;
         }
         for _ in 0..self.members.len() {
-            match self.said.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(PATIENCE) {
                 Ok((_, None)) => {}
-                Ok((member, line)) => return Err(self.complaint(member, line)),
-                Err(error) => return Err(io::Error::other(format!("{error}: one does not end"))),
+                Ok((member, line)) => return Err(self.error_of(member, line)),
+                Err(error) => {
+                    return Err(io::Error::other(format!("a member does not end: {error}")));
+                }
             }
         }
         for member in 0..self.members.len() {
             let status = self.members[member].process.wait()?;
             if !status.success() {
-                return Err(self.complaint(member, Some(status.to_string())));
+                return Err(self.error_of(member, Some(status.to_string())));
             }
         }
         Ok(())
@@ -220,7 +222,7 @@ impl Drop for Fleet {
 }
 
 impl Library {
-    /// How the names of its members begin.
+    /// The beginning of the names of its members.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

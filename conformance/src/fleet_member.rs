@@ -1,4 +1,4 @@
-//! The command `fleet-member`: one process of ours among those of others; see
+//! The command `fleet-member`: the member of a fleet that uses our recipes. See
 //! [`zoolet_conformance::fleet`].
 
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ use zoolet_recipes::{
 
 use crate::lock_shell;
 
-/// What to contend for.
+/// The arguments of `fleet-member`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[arg(value_enum)]
@@ -29,11 +29,11 @@ pub(crate) struct Arguments {
     address: String,
     /// The path of the recipe.
     path: String,
-    /// Where the files of the fleet are.
+    /// The folder with the files of the fleet.
     folder: PathBuf,
-    /// By which the others know it.
+    /// The name of this member.
     name: String,
-    /// How much weight may be inside.
+    /// The capacity of the recipe.
     capacity: u32,
 }
 
@@ -54,15 +54,16 @@ enum Recipe {
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// The most that is spent inside, and the longest that a hurried attempt waits.
+/// The longest time for which a member holds a lock.
 const INSIDE_US_MAX: u64 = 2_000;
+/// The longest time for which an impatient attempt waits.
 const HURRY_MS_MAX: u64 = 20;
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// One of this many is hurried, writes, keeps the lock to read, or wants all permits.
+/// One of this many attempts is impatient; one of this many writes, keeps the lock to read, or wants all permits.
 const SELDOM: u32 = 4;
 
-/// Contends until the standard input ends.
+/// Runs the member until the standard input ends.
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -87,14 +88,14 @@ fn told() -> UnboundedReceiver<String> {
     let (sender, receiver) = unbounded_channel();
     std::thread::spawn(move || {
         for line in io::stdin().lines().map_while(Result::ok) {
-            // Nobody listens any more once the process is about to end.
+            // Fails when the process is about to end.
             let _ = sender.send(line);
         }
     });
     receiver
 }
 
-/// Does with a barrier what is told, and says so when it is done.
+/// Sets, removes or awaits a barrier as each line says, and prints the line when it is done.
 async fn obey(client: &Client, path: &str, mut told: UnboundedReceiver<String>) -> Outcome<()> {
     let barrier = DistributedBarrier::new(client, path)?;
     while let Some(line) = told.recv().await {
@@ -102,14 +103,14 @@ async fn obey(client: &Client, path: &str, mut told: UnboundedReceiver<String>) 
             "set" => barrier.set().await?,
             "remove" => barrier.remove().await?,
             "wait" => barrier.wait_within(PATIENCE).await?,
-            other => return Err(format!("told {other}").into()),
+            other => return Err(format!("unknown line {other:?}").into()),
         }
         println!("{line}");
     }
     Ok(())
 }
 
-/// Enters a double barrier and leaves it, and says so.
+/// Enters or leaves a double barrier as each line says, and prints the line when it is done.
 async fn enter_and_leave(
     client: &Client,
     arguments: &Arguments,
@@ -125,14 +126,14 @@ async fn enter_and_leave(
                 let membership = membership.take().ok_or("it has not entered")?;
                 membership.leave_within(PATIENCE).await?;
             }
-            other => return Err(format!("told {other}").into()),
+            other => return Err(format!("unknown line {other:?}").into()),
         }
         println!("{line}");
     }
     Ok(())
 }
 
-/// Sets a count, or waits until its copy has one, and says so.
+/// Sets a shared count or waits for a value of it as each line says, and prints the line when it is done.
 async fn set_and_await(
     client: &Client,
     path: &str,
@@ -149,7 +150,7 @@ async fn set_and_await(
                     now = count.changed(now).await?;
                 }
             }
-            _ => return Err(format!("told {line}").into()),
+            _ => return Err(format!("unknown line {line:?}").into()),
         }
         println!("{line}");
     }
@@ -180,7 +181,7 @@ async fn contend(
             (Recipe::Latch, _) => lead(&mut log, client, path).await?,
             (Recipe::Semaphore, _) => hold_permits(&mut log, &semaphore).await?,
             (Recipe::Long, _) => match long.increment().await {
-                // Others were quicker, each time.
+                // Other members changed the number before each attempt.
                 Err(ValueError::Contended { .. }) => {}
                 change => log.note_number(change?.after)?,
             },
@@ -190,8 +191,8 @@ async fn contend(
                     log.note_number((before + 1).into())?;
                 }
             }
-            // The others do what they are told, and the count was started above.
-            (recipe, _) => unreachable!("{recipe:?} is not contended for"),
+            // The other recipes take one line at a time, and the count was started above.
+            (recipe, _) => unreachable!("members do not contend for {recipe:?}"),
         }
     }
     Ok(())
@@ -201,12 +202,12 @@ fn is_seldom() -> bool {
     fastrand::u32(..SELDOM) == 0
 }
 
-/// How long the next attempt lasts: most until they succeed.
+/// How long the next attempt may wait. Most attempts wait until they succeed.
 fn time_to_wait() -> Duration {
     if is_seldom() { Duration::from_millis(fastrand::u64(1..=HURRY_MS_MAX)) } else { PATIENCE }
 }
 
-/// What an attempt got; a hurried one may get nothing.
+/// The result of an attempt. An impatient one may get nothing.
 fn got<T>(time: Duration, result: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match result {
         Err(LockError::Over) if time < PATIENCE => Ok(None),
@@ -281,7 +282,7 @@ async fn hold_permits(log: &mut Log, semaphore: &InterProcessSemaphoreV2) -> Out
     Ok(())
 }
 
-/// Where holds are noted, and the lock of the operating system that shows whether there may be one.
+/// The file to which holds are written, and the file lock that shows whether exclusion is violated.
 struct Log {
     name: String,
     capacity: u32,
@@ -289,7 +290,7 @@ struct Log {
     inside: File,
 }
 
-/// A hold that lasts.
+/// A hold that has not ended.
 struct Inside {
     weight: u32,
     start: u64,
@@ -313,8 +314,9 @@ impl Log {
         } else {
             FlockOperation::NonBlockingLockShared
         };
-        fcntl_lock(&self.inside, operation)
-            .map_err(|error| format!("someone is inside who must not be: {error}"))?;
+        fcntl_lock(&self.inside, operation).map_err(|error| {
+            format!("exclusion is violated, another process has the file lock: {error}")
+        })?;
         Ok(Inside { weight, start: now() })
     }
 
@@ -323,21 +325,21 @@ impl Log {
         Ok(fcntl_lock(&self.inside, FlockOperation::Unlock)?)
     }
 
-    /// Notes a number that a counter was brought to.
+    /// Writes the value to which this member has set a counter.
     fn note_number(&mut self, number: i64) -> Outcome<()> {
         self.note(0, number, now())
     }
 
     fn note(&mut self, weight: u32, token: i64, start: u64) -> Outcome<()> {
-        // In one write, which is what keeps lines of several processes apart.
+        // One write for the whole line, so that lines of several processes do not mix.
         let line = format!("{} {weight} {token} {start} {}\n", self.name, now());
         Ok(self.entries.write_all(line.as_bytes())?)
     }
 }
 
-/// Nanoseconds of the clock that all processes of the machine share.
+/// The time in nanoseconds of the monotonic clock, which all processes of the machine share.
 fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let nanoseconds = now.tv_sec * 1_000_000_000 + now.tv_nsec;
-    u64::try_from(nanoseconds).expect("the machine was started before now")
+    u64::try_from(nanoseconds).expect("the monotonic clock is not negative")
 }

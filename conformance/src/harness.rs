@@ -1,4 +1,4 @@
-//! What the golden tests share: one test for each script, against one kind of server.
+//! The test harness of the golden scripts: one test for each script.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -7,48 +7,50 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::peers::{self, Peer};
 use crate::script::{Script, corpus};
-use crate::stage::{Kind, Stage};
+use crate::servers::{ScriptServers, ServerKind};
 
-/// Runs every script against `kind` and reports each as a test of its name.
+/// Runs every script against `kind`, and reports each as a test with its name.
 ///
-/// A test that needs a peer which is not installed is reported as ignored, the reason in its
-/// name's brackets; with `ZOOLET_REQUIRE_PEERS=1` it fails.
+/// A test that needs a peer that is not installed is reported as ignored, with the reason in its name. With
+/// `ZOOLET_REQUIRE_PEERS=1` it fails.
 ///
 /// # Panics
 ///
-/// When the scripts cannot be listed.
+/// If the scripts cannot be listed.
 #[must_use]
-pub fn golden(kind: Kind) -> ExitCode {
+pub fn golden(kind: ServerKind) -> ExitCode {
     let mut arguments = Arguments::from_args();
-    if kind == Kind::Apache {
-        // Scripts on one server take turns: zxids are counted from the begin of each.
+    if kind == ServerKind::Apache {
+        // Scripts on one server run one after the other, because zxids are counted from the start of each.
         arguments.test_threads = Some(1);
     }
-    let scripts = corpus().expect("the scripts are a part of this crate");
-    let stage = Arc::new(Mutex::new(Stage::new(kind)));
-    let trials = scripts.into_iter().map(|script| trial(script, kind, &stage)).collect();
+    let scripts = corpus().expect("the scripts are part of this crate");
+    let servers = Arc::new(Mutex::new(ScriptServers::new(kind)));
+    let trials = scripts.into_iter().map(|script| trial(script, kind, &servers)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
-    // The servers go before the process does.
-    drop(stage);
+    // Stop the servers before the process ends.
+    drop(servers);
     conclusion.exit_code()
 }
 
-fn trial(script: Script, kind: Kind, stage: &Arc<Mutex<Stage>>) -> Trial {
+fn trial(script: Script, kind: ServerKind, servers: &Arc<Mutex<ScriptServers>>) -> Trial {
     let name = script.name.clone();
-    let peers: &[Peer] = if kind == Kind::Apache { &[Peer::Apache] } else { &[] };
-    let stage = Arc::clone(stage);
+    let peers: &[Peer] = if kind == ServerKind::Apache { &[Peer::Apache] } else { &[] };
+    let servers = Arc::clone(servers);
     needs(peers, &name, move || {
-        let check = |stage: &mut Stage| stage.check(&script);
+        let check = |servers: &mut ScriptServers| servers.check(&script);
         match kind {
-            Kind::Apache => check(&mut stage.lock().unwrap_or_else(|held| held.into_inner())),
-            Kind::Core | Kind::Wire => check(&mut Stage::new(kind)),
+            ServerKind::Apache => {
+                check(&mut servers.lock().unwrap_or_else(|held| held.into_inner()))
+            }
+            ServerKind::Core | ServerKind::Wire => check(&mut ScriptServers::new(kind)),
         }
         .map_err(Failed::from)
     })
 }
 
-/// A test that needs peers: without one of them it is ignored and says why, or fails where peers are
-/// required.
+/// A test that needs peers. If one is missing, the test is ignored with the reason in its name, or fails if peers
+/// are required.
 pub fn needs(
     peers: &[Peer],
     name: &str,

@@ -23,6 +23,6 @@ pub mod proxy;
 pub mod quorum_network;
 mod quorum_packets;
 pub mod script;
-pub mod stage;
+pub mod servers;
 pub mod target;
 pub mod wire;

@@ -1,5 +1,5 @@
-//! A member of a fleet that does with locks what it is told, one thing a line, so that what each
-//! costs can be counted.
+//! A member of a fleet that acquires and releases locks as each line of its input says, so that the requests of
+//! each step can be counted.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::fleet_member::Outcome;
 
 const PERMITS: usize = 3;
 
-/// What is held now. Each is released by the line of its name with `un` before it.
+/// The locks that are held now. The name of a lock with `un` before it releases it.
 #[derive(Default)]
-struct Held {
+struct HeldLocks {
     mutex: Option<Guard>,
     fresh: Option<Guard>,
     read: Option<Guard>,
     write: Option<Guard>,
     permit: Option<Permits>,
-    /// How many permits there may be, once that was asked for.
+    /// The number of permits of the counted semaphore, once it was used.
     maximum: Option<Arc<SharedCount>>,
     all: Option<MultiGuard>,
-    /// Those who take a lock when they get it, and release it at once.
+    /// Tasks that wait for a lock and release it at once.
     waiting: Vec<JoinHandle<Result<(), LockError>>>,
 }
 
-/// The locks of a folder.
+/// The locks below a path.
 struct Locks {
     client: Client,
     folder: String,
@@ -39,22 +39,22 @@ struct Locks {
     lock: InterProcessReadWriteLock,
     semaphore: InterProcessSemaphoreV2,
     all: InterProcessMultiLock,
-    /// As the thread that does all this in Curator.
+    /// One owner for all steps, as the thread is in the member that uses Curator.
     owner: Owner,
 }
 
-/// Does what each line says, and repeats the line when it is done.
+/// Does what each line says, and prints the line when it is done.
 pub(crate) async fn obey(
     client: &Client,
     folder: &str,
     mut told: UnboundedReceiver<String>,
 ) -> Outcome<()> {
-    let (locks, mut held) = (Locks::new(client, folder)?, Held::default());
+    let (locks, mut held) = (Locks::new(client, folder)?, HeldLocks::default());
     while let Some(line) = told.recv().await {
         match line.as_str() {
             "revocable" => {
                 let mutex = locks.mutex.clone();
-                // It says by itself what becomes of it.
+                // The task prints its own lines.
                 held.waiting.push(tokio::spawn(hold_until_revoked(mutex)));
                 continue;
             }
@@ -96,13 +96,13 @@ impl Locks {
 
     async fn revoke(&self) -> Outcome<()> {
         let participants = self.mutex.participants().await?;
-        let holder = participants.first().ok_or("nobody holds it")?;
+        let holder = participants.first().ok_or("the mutex is not held")?;
         Revoker::attempt_revoke(&self.client, holder).await?;
         Ok(())
     }
 }
 
-impl Held {
+impl HeldLocks {
     async fn acquire(&mut self, locks: &Locks, name: &str) -> Outcome<()> {
         let Locks { mutex, fresh, lock, semaphore, all, owner, .. } = locks;
         match name {
@@ -120,14 +120,14 @@ impl Held {
             }
             "all" => self.all = Some(all.acquire_as(*owner).await?),
             "try" if mutex.try_acquire_as(*owner).await?.is_some() => {
-                return Err("it was free".into());
+                return Err("the mutex was free".into());
             }
             "try" => {}
             "wait" => self.waiting.push(tokio::spawn(wait(mutex.clone()))),
             "wait-read" | "wait-write" => {
                 self.waiting.push(tokio::spawn(read_or_write(lock.clone(), name == "wait-read")));
             }
-            other => return Err(format!("told {other}").into()),
+            other => return Err(format!("unknown line {other:?}").into()),
         }
         Ok(())
     }
@@ -138,10 +138,10 @@ impl Held {
             "fresh" => self.fresh.take(),
             "read" => self.read.take(),
             "write" => self.write.take(),
-            "all" => return Ok(self.all.take().ok_or("they are not held")?.release().await?),
-            _ => return Ok(self.permit.take().ok_or("none is held")?.release().await?),
+            "all" => return Ok(self.all.take().ok_or("the locks are not held")?.release().await?),
+            _ => return Ok(self.permit.take().ok_or("no permit is held")?.release().await?),
         };
-        Ok(guard.ok_or("it is not held")?.release().await?)
+        Ok(guard.ok_or("the lock is not held")?.release().await?)
     }
 
     async fn maximum(&mut self, locks: &Locks) -> Outcome<Arc<SharedCount>> {
@@ -155,7 +155,7 @@ impl Held {
     }
 }
 
-/// Says when the mutex is held, and when it was released because somebody asked for that.
+/// Prints a line when the mutex is held, and another when it was released because somebody revoked it.
 async fn hold_until_revoked(mutex: InterProcessMutex) -> Result<(), LockError> {
     let guard = mutex.acquire().await?;
     println!("revocable");

@@ -1,4 +1,4 @@
-//! The command of the conformance crate: records scripts, and runs random operations.
+//! The command of this crate: runs and records golden scripts, and runs random operations.
 
 mod differential_command;
 mod fleet_member;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use zoolet_conformance::apache::APACHE_VERSION;
 use zoolet_conformance::script::{Script, corpus};
-use zoolet_conformance::stage::{Kind, Stage};
+use zoolet_conformance::servers::{ScriptServers, ServerKind};
 
 /// Conformance with Apache ZooKeeper.
 #[derive(Debug, Parser)]
@@ -20,27 +20,27 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs scripts and compares their traces with what is recorded.
+    /// Runs scripts and compares their traces with the recorded ones.
     Golden {
-        /// Which server.
-        #[arg(long, value_enum, default_value_t = Kind::Core)]
-        server: Kind,
-        /// Only scripts whose names begin so.
+        /// The server.
+        #[arg(long, value_enum, default_value_t = ServerKind::Core)]
+        server: ServerKind,
+        /// Only scripts whose names begin with one of these.
         prefixes: Vec<String>,
     },
     /// Runs scripts against Apache ZooKeeper and records their traces.
     Record {
-        /// Only scripts whose names begin so.
+        /// Only scripts whose names begin with one of these.
         prefixes: Vec<String>,
     },
-    /// Sends random operations to our server and to a reference, and compares what comes back.
+    /// Sends random operations to our server and to a reference, and compares the results.
     Differential(differential_command::Arguments),
-    /// Contends as a member of a fleet, told what to do by the lines of its standard input.
+    /// Runs as a member of a fleet. The lines of its standard input tell it what to do.
     FleetMember(fleet_member::Arguments),
-    /// Writes what our core does into the blocks that Apache ZooKeeper 3.8 is too old for. What
-    /// is written must then be compared with the reference by eye.
+    /// Records the traces of our state machine in the blocks that Apache ZooKeeper 3.8 is too old for. Compare them
+    /// with the source of a newer ZooKeeper.
     Fill {
-        /// Only scripts whose names begin so.
+        /// Only scripts whose names begin with one of these.
         prefixes: Vec<String>,
     },
 }
@@ -48,22 +48,23 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Golden { server, prefixes } => {
-            let mut stage = Stage::new(server);
-            for_each(&prefixes, |script| Ok(stage.check(script).map(|()| false)?))
+            let mut servers = ScriptServers::new(server);
+            for_each(&prefixes, |script| Ok(servers.check(script).map(|()| false)?))
         }
         Command::Record { prefixes } => {
-            let mut stage = Stage::new(Kind::Apache);
-            let version = stage.version();
+            let mut servers = ScriptServers::new(ServerKind::Apache);
+            let version = servers.version();
             for_each(&prefixes, |script| {
-                Ok(stage.with(script.setting(), |target| script.record(target, version))??)
+                Ok(servers.with(script.setting(), |target| script.record(target, version))??)
             })
         }
         Command::Differential(arguments) => differential_command::run(&arguments),
         Command::FleetMember(arguments) => fleet_member::run(&arguments).map(|()| true),
         Command::Fill { prefixes } => {
-            let mut stage = Stage::new(Kind::Core);
+            let mut servers = ScriptServers::new(ServerKind::Core);
             for_each(&prefixes, |script| {
-                Ok(stage.with(script.setting(), |target| script.fill(target, APACHE_VERSION))??)
+                Ok(servers
+                    .with(script.setting(), |target| script.fill(target, APACHE_VERSION))??)
             })
         }
     };
@@ -77,13 +78,14 @@ fn main() -> ExitCode {
     }
 }
 
-type Fault = Box<dyn std::error::Error>;
+type BoxError = Box<dyn std::error::Error>;
 
-/// Does something with each script, reports what failed, and tells whether nothing did.
+/// Calls `act` with each chosen script, and prints failures. `act` returns whether it changed the file. Returns
+/// whether no script failed.
 fn for_each(
     prefixes: &[String],
-    mut act: impl FnMut(&Script) -> Result<bool, Fault>,
-) -> Result<bool, Fault> {
+    mut act: impl FnMut(&Script) -> Result<bool, BoxError>,
+) -> Result<bool, BoxError> {
     let is_chosen = |script: &Script| {
         prefixes.is_empty() || prefixes.iter().any(|prefix| script.name.starts_with(prefix))
     };

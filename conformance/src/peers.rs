@@ -1,8 +1,7 @@
-//! The foreign servers and clients: where they are, and what a test says when they are not there.
+//! The foreign servers and clients that tests need.
 //!
-//! `conformance/install-peers` installs them. A test that needs one asks [`Peer::find`], and is
-//! reported as ignored, with the reason, when it is missing; with `ZOOLET_REQUIRE_PEERS=1` in the
-//! environment that is a failure instead, so that a run that must have them cannot pass without.
+//! `conformance/install-peers` installs them. A test asks [`Peer::find`]. If the peer is missing, the test is
+//! reported as ignored, with the reason. With `ZOOLET_REQUIRE_PEERS=1` in the environment the test fails instead.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -20,16 +19,16 @@ pub enum Peer {
     Curator,
     /// JUnit from Debian's jars.
     JUnit,
-    /// A browser without windows.
+    /// A headless browser.
     Chromium,
 }
 
-/// The browser.
+/// The program of the browser.
 pub const CHROMIUM: &str = "chromium-headless-shell";
 
-/// A peer that is not there.
+/// A peer is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}; conformance/install-peers installs it")]
+#[error("{what}; install it with conformance/install-peers")]
 pub struct Missing {
     what: String,
 }
@@ -53,13 +52,13 @@ pub fn kazoo_python() -> PathBuf {
 }
 
 impl Peer {
-    /// Whether the peer can be used here.
+    /// Checks that the peer is installed.
     ///
     /// # Errors
     ///
-    /// [`Missing`] says what is not there.
+    /// [`Missing`] names what is missing.
     pub fn find(self) -> Result<(), Missing> {
-        // Asking a program for its version takes a while, and many tests ask.
+        // Running a program for its version takes some time, and many tests ask.
         static FOUND: [OnceLock<Result<(), Missing>>; 5] = [const { OnceLock::new() }; 5];
         FOUND[self as usize].get_or_init(|| self.look_for()).clone()
     }
@@ -88,7 +87,7 @@ fn needs_file(path: &Path) -> Result<(), Missing> {
     if path.exists() {
         Ok(())
     } else {
-        Err(Missing { what: format!("{} is not there", path.display()) })
+        Err(Missing { what: format!("{} is missing", path.display()) })
     }
 }
 
@@ -97,6 +96,6 @@ fn needs_program(name: &str, argument: &str) -> Result<(), Missing> {
     command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        _ => Err(Missing { what: format!("the program {name} is not there") }),
+        _ => Err(Missing { what: format!("the program {name} is missing") }),
     }
 }

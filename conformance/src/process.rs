@@ -1,5 +1,5 @@
-//! A server as a process of its own on a data directory that outlives it: Apache ZooKeeper's or ours.
-//! It is ended as a power cut ends it.
+//! A server as a separate process on a data directory that outlives it: Apache ZooKeeper or ours. Dropping it kills
+//! the process.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,19 +12,19 @@ use crate::peers::conformance_folder;
 /// The superuser of the servers here: `super` with the password `secret`.
 pub const SUPER: (&str, &str) = ("digest", "super:secret");
 
-/// What a server is told of it.
+/// The superuser's digest, for the configuration of the servers.
 const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 
-/// Whose server it is.
+/// The implementation of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Maker {
-    /// Apache ZooKeeper's.
+pub enum Implementation {
+    /// Apache ZooKeeper.
     Apache,
     /// Ours.
     Zoolet,
 }
 
-impl Maker {
+impl Implementation {
     /// The other one.
     #[must_use]
     pub fn other(self) -> Self {
@@ -43,15 +43,15 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a server on a directory, and waits until it listens. Port 0 picks a free one.
+    /// Starts a server on a data directory and waits until it listens. Port 0 chooses a free port.
     ///
     /// # Errors
     ///
-    /// When it does not come up.
-    pub fn start(maker: Maker, directory: &Path, port: u16) -> io::Result<Self> {
-        let mut command = match maker {
-            Maker::Apache => apache(port),
-            Maker::Zoolet => zoolet(port)?,
+    /// If the server does not start.
+    pub fn start(implementation: Implementation, directory: &Path, port: u16) -> io::Result<Self> {
+        let mut command = match implementation {
+            Implementation::Apache => apache(port),
+            Implementation::Zoolet => zoolet(port)?,
         };
         let mut child = command
             .arg("--data-dir")
@@ -68,12 +68,14 @@ impl Process {
             Some(address) => Ok(Self { child, address }),
             None => {
                 kill(&mut child);
-                Err(io::Error::other(format!("{maker:?} did not start: it said {line:?}")))
+                Err(io::Error::other(format!(
+                    "{implementation:?} did not start: it printed {line:?}"
+                )))
             }
         }
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -81,13 +83,13 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// With SIGKILL: it has no chance to write anything more.
+    /// Sends SIGKILL, so that the server cannot write anything more.
     fn drop(&mut self) {
         kill(&mut self.child);
     }
 }
 
-/// Killed, the script takes its server along.
+/// Kills the process. A script takes its server with it.
 fn kill(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
@@ -107,11 +109,11 @@ fn zoolet(port: u16) -> io::Result<Command> {
     Ok(command)
 }
 
-/// The `zoolet` command, built as it stands, once.
+/// The release binary of the `zoolet` command. It is built once.
 ///
 /// # Errors
 ///
-/// When it does not compile.
+/// If it does not compile.
 pub fn zoolet_binary() -> io::Result<PathBuf> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let binary = BINARY.get_or_init(|| build_zoolet().map_err(|error| error.to_string()));

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use libtest_mimic::{Arguments, Failed, Trial};
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
-use zoolet_conformance::process::{Maker, Process, SUPER, zoolet_binary};
+use zoolet_conformance::process::{Implementation, Process, SUPER, zoolet_binary};
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, Expect, Id, MultiOp, Permissions, Stat,
 };
@@ -54,8 +54,8 @@ async fn both_ways(rounds: usize) -> Outcome<()> {
     // Sessions wait for a server to come back, and not for one to be compiled.
     zoolet_binary()?;
     let directory = tempfile::tempdir()?;
-    let mut maker = Maker::Apache;
-    let mut server = Process::start(maker, directory.path(), 0)?;
+    let mut implementation = Implementation::Apache;
+    let mut server = Process::start(implementation, directory.path(), 0)?;
     let port = server.address().port();
     let keeper = Client::builder().session_timeout(Duration::from_secs(20));
     let keeper = keeper.connect(server.address().to_string().as_str()).await?;
@@ -63,37 +63,42 @@ async fn both_ways(rounds: usize) -> Outcome<()> {
     prepare(&keeper).await?;
     for round in 0..rounds {
         let expected = write_until_killed(server, round).await?;
-        // What its own maker makes of the files, and what the other does.
+        // What its own implementation makes of the files, and what the other does.
         let copy = tempfile::tempdir()?;
         copy_files(directory.path(), copy.path())?;
         let same = {
-            let server = Process::start(maker, copy.path(), 0)?;
+            let server = Process::start(implementation, copy.path(), 0)?;
             znodes(&server).await?
         };
-        maker = maker.other();
-        server = Process::start(maker, directory.path(), port)?;
+        implementation = implementation.other();
+        server = Process::start(implementation, directory.path(), port)?;
         let other = znodes(&server).await?;
-        compare(&same, &other).map_err(|error| format!("round {round}, {maker:?}: {error}"))?;
-        check(&expected, &other).map_err(|error| format!("round {round}, {maker:?}: {error}"))?;
+        compare(&same, &other)
+            .map_err(|error| format!("round {round}, {implementation:?}: {error}"))?;
+        check(&expected, &other)
+            .map_err(|error| format!("round {round}, {implementation:?}: {error}"))?;
         keeper.set("/keeper", format!("{round}")).await?;
         let owned = keeper.exists("/keeper/mine").await?.ok_or("the ephemeral is gone")?;
         if keeper.session_id() != session || owned.ephemeral_owner != session {
-            return Err(format!("round {round}: the session did not go on with {maker:?}").into());
+            return Err(format!(
+                "round {round}: the session did not go on with {implementation:?}"
+            )
+            .into());
         }
-        println!("round {round}: {maker:?} goes on with {} znodes", other.len());
+        println!("round {round}: {implementation:?} goes on with {} znodes", other.len());
     }
     Ok(())
 }
 
 async fn killed(rounds: usize) -> Outcome<()> {
     let directory = tempfile::tempdir()?;
-    let mut server = Process::start(Maker::Zoolet, directory.path(), 0)?;
+    let mut server = Process::start(Implementation::Zoolet, directory.path(), 0)?;
     let port = server.address().port();
     let mut acknowledged = 0;
     for round in 0..rounds {
         let expected = write_until_killed(server, round).await?;
         acknowledged += expected.len();
-        server = Process::start(Maker::Zoolet, directory.path(), port)?;
+        server = Process::start(Implementation::Zoolet, directory.path(), port)?;
         let client = superuser(&server).await?;
         let there = znodes_below(&client, &format!("/load-{round}")).await?;
         check(&expected, &there).map_err(|error| format!("round {round}: {error}"))?;

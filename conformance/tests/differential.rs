@@ -10,7 +10,7 @@ use zoolet_conformance::differential::{self, Plan};
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
 use zoolet_conformance::script::Setting;
-use zoolet_conformance::stage;
+use zoolet_conformance::servers;
 use zoolet_conformance::target::Target;
 use zoolet_conformance::wire::Wire;
 
@@ -23,11 +23,11 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let trials = vec![
         trial("core", || {
-            let core = CoreTarget::new(stage::settings(Setting::Steady));
+            let core = CoreTarget::new(servers::settings(Setting::Steady));
             agrees(&core)
         }),
         trial("wire", || {
-            let server = Wire::start(stage::config(Setting::Steady))?;
+            let server = Wire::start(servers::config(Setting::Steady))?;
             agrees(&server.target())
         }),
     ];
@@ -39,7 +39,7 @@ fn trial(name: &str, test: fn() -> Result<(), Failed>) -> Trial {
 }
 
 fn agrees(ours: &dyn Target) -> Result<(), Failed> {
-    let reference = Apache::start(&stage::properties(Setting::Steady))?;
+    let reference = Apache::start(&servers::properties(Setting::Steady))?;
     let plan =
         Plan { seeds: 0..SEEDS, operations: OPERATIONS, is_verbose: false, has_event_zxids: true };
     let agreement = differential::run(&plan, ours, &reference.target())?;

@@ -12,11 +12,11 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Builder;
 use zoolet_conformance::apache::Apache;
-use zoolet_conformance::fleet::{self, Entry, Fleet, Library, Subject};
+use zoolet_conformance::fleet::{self, Entry, Fleet, FleetRecipe, Library};
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
 use zoolet_conformance::script::Setting;
-use zoolet_conformance::stage;
+use zoolet_conformance::servers;
 use zoolet_conformance::wire::Wire;
 use zoolet_recipes::SharedCount;
 use zoolet_recipes::client::Client;
@@ -77,14 +77,14 @@ fn on_both(name: &str, libraries: Vec<Library>, test: Test) -> [Trial; 2] {
     let others = libraries.clone();
     [
         harness::needs(&peers, &format!("zoolet::{name}"), move || {
-            let server = Wire::start(stage::config(Setting::Steady))?;
+            let server = Wire::start(servers::config(Setting::Steady))?;
             test(server.address(), &libraries)
         }),
         harness::needs(
             &[&[Peer::Apache], &*peers].concat(),
             &format!("apache::{name}"),
             move || {
-                let server = Apache::start(&stage::properties(Setting::Steady))?;
+                let server = Apache::start(&servers::properties(Setting::Steady))?;
                 test(server.address(), &others)
             },
         ),
@@ -110,10 +110,10 @@ fn excludes(
     libraries: &[Library],
 ) -> Result<(), Failed> {
     let address = address.to_string();
-    let subject = Subject { recipe, address: &address, path: "/fleet/place", capacity };
-    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    let contended = FleetRecipe { name: recipe, address: &address, path: "/fleet/place", capacity };
+    let mut fleet = Fleet::start(contended, Path::new(OURS), libraries)?;
     let entries = fleet.contend(Duration::from_secs(seconds()))?;
-    let inside = fleet::judge(entries, capacity)?;
+    let inside = fleet::check(entries, capacity)?;
     println!("{recipe}: {} entered, {inside:?}", inside.values().sum::<usize>());
     let least = (seconds() as f64 * ENTRIES_PER_SECOND_MIN) as usize;
     assert_eq!(inside.len(), libraries.len(), "one was never inside");
@@ -137,8 +137,8 @@ fn number(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
 /// All count: each number is reached once.
 fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
-    let subject = Subject { recipe, address: &address, path: NUMBER, capacity: 0 };
-    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    let contended = FleetRecipe { name: recipe, address: &address, path: NUMBER, capacity: 0 };
+    let mut fleet = Fleet::start(contended, Path::new(OURS), libraries)?;
     let entries = fleet.contend(Duration::from_secs(seconds()))?;
     println!("{recipe}: counted to {}", entries.len());
     let numbers: BTreeSet<_> = entries.iter().map(|entry| entry.token).collect();
@@ -155,13 +155,13 @@ fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<()
 fn double_barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let members = libraries.len();
-    let subject = Subject {
-        recipe: "double-barrier",
+    let contended = FleetRecipe {
+        name: "double-barrier",
         address: &address,
         path: "/fleet-double-barrier",
         capacity: u32::try_from(members)?,
     };
-    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    let mut fleet = Fleet::start(contended, Path::new(OURS), libraries)?;
     for last in 0..members {
         for step in ["enter", "leave"] {
             for member in (0..members).filter(|&member| member != last) {
@@ -183,8 +183,9 @@ fn double_barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Fail
 /// Each in turn sets the count, and all others come to have it.
 fn copies(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
-    let subject = Subject { recipe: "copy", address: &address, path: "/fleet-copy", capacity: 0 };
-    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    let contended =
+        FleetRecipe { name: "copy", address: &address, path: "/fleet-copy", capacity: 0 };
+    let mut fleet = Fleet::start(contended, Path::new(OURS), libraries)?;
     for (number, setter) in [-7, 0, i32::MAX, 1, i32::MIN, 8].into_iter().zip(0..) {
         let setter = setter % libraries.len();
         fleet.tell(setter, &format!("set {number}"))?;
@@ -201,9 +202,9 @@ fn copies(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
 /// Each holds a mutex, and gives it up when any other asks for that.
 fn revocation(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
-    let subject =
-        Subject { recipe: "shell", address: &address, path: "/fleet-revocation", capacity: 0 };
-    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    let contended =
+        FleetRecipe { name: "shell", address: &address, path: "/fleet-revocation", capacity: 0 };
+    let mut fleet = Fleet::start(contended, Path::new(OURS), libraries)?;
     for holder in 0..libraries.len() {
         for revoker in (0..libraries.len()).filter(|&revoker| revoker != holder) {
             fleet.tell(holder, "revocable")?;
@@ -222,9 +223,9 @@ fn revocation(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> 
 /// There is one permit. Others are let in, one for one, when any of them says that there is one more.
 fn counted_permits(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
-    let subject =
-        Subject { recipe: "shell", address: &address, path: "/fleet-counted", capacity: 0 };
-    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    let contended =
+        FleetRecipe { name: "shell", address: &address, path: "/fleet-counted", capacity: 0 };
+    let mut fleet = Fleet::start(contended, Path::new(OURS), libraries)?;
     fleet.tell(0, "counted")?;
     assert_eq!(fleet.hear()?, (0, "counted".to_owned()));
     for next in 1..libraries.len() {
@@ -249,8 +250,8 @@ fn counted_permits(address: SocketAddr, libraries: &[Library]) -> Result<(), Fai
 fn barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let path = "/fleet-barrier";
-    let subject = Subject { recipe: "barrier", address: &address, path, capacity: 0 };
-    let mut fleet = Fleet::start(subject, Path::new(OURS), libraries)?;
+    let contended = FleetRecipe { name: "barrier", address: &address, path, capacity: 0 };
+    let mut fleet = Fleet::start(contended, Path::new(OURS), libraries)?;
     for setter in 0..libraries.len() {
         let remover = (setter + 1) % libraries.len();
         fleet.tell(setter, "set")?;

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use zoolet_conformance::harness;
-use zoolet_conformance::stage::Kind;
+use zoolet_conformance::servers::ServerKind;
 
 fn main() -> ExitCode {
-    harness::golden(Kind::Core)
+    harness::golden(ServerKind::Core)
 }

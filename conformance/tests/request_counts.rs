@@ -8,13 +8,13 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed};
 use tokio::runtime::Runtime;
 use zoolet_conformance::apache::Apache;
-use zoolet_conformance::fleet::{Fleet, Library, Subject};
+use zoolet_conformance::fleet::{Fleet, FleetRecipe, Library};
 use zoolet_conformance::four_letter;
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
 use zoolet_conformance::proxy::{Counts, Proxy};
 use zoolet_conformance::script::Setting;
-use zoolet_conformance::stage;
+use zoolet_conformance::servers;
 use zoolet_conformance::wire::Wire;
 use zoolet_protocol::ErrorCode;
 use zoolet_recipes::client::Client;
@@ -52,12 +52,12 @@ fn main() -> ExitCode {
     let trials = vec![
         harness::needs(&[Peer::Curator], "zoolet", || {
             let four_letter_words = "*".parse()?;
-            let config = Config { four_letter_words, ..stage::config(Setting::Steady) };
+            let config = Config { four_letter_words, ..servers::config(Setting::Steady) };
             let server = Wire::start(config)?;
             compare("zoolet", server.address(), CONTENDED_REQUESTS_MAX)
         }),
         harness::needs(&[Peer::Apache, Peer::Curator], "apache", || {
-            let server = Apache::start(&stage::properties(Setting::Steady))?;
+            let server = Apache::start(&servers::properties(Setting::Steady))?;
             compare("Apache ZooKeeper 3.8", server.address(), CONTENDED_REQUESTS_MAX_BEFORE_3_9)
         }),
     ];
@@ -120,8 +120,8 @@ impl Bench {
         for _ in 0..CONTENDERS {
             let proxy = runtime.block_on(Proxy::start(address))?;
             let through = proxy.address().to_string();
-            let subject = Subject { recipe: "shell", address: &through, path: &path, capacity: 0 };
-            parties.push((Fleet::start(subject, Path::new(OURS), &[library])?, proxy));
+            let recipe = FleetRecipe { name: "shell", address: &through, path: &path, capacity: 0 };
+            parties.push((Fleet::start(recipe, Path::new(OURS), &[library])?, proxy));
         }
         let observer = runtime.block_on(Client::connect(address.to_string().as_str()))?;
         Ok(Self { runtime, address, path, parties, observer })

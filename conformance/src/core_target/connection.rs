@@ -1,4 +1,4 @@
-//! One connection to the core: from bytes to answers.
+//! One connection to the state machine: from bytes to replies.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,9 +11,9 @@ use zoolet_protocol::{
     Write, Xid, Zxid, decode_all, decode_request, encode_event, encode_reply,
 };
 
-use super::{SESSION_TIMEOUTS_MS, Shell};
+use super::{CoreServer, SESSION_TIMEOUTS_MS};
 
-/// What is known of a connection.
+/// The state of a connection.
 pub(super) struct Connection {
     stream: BytesMut,
     pub(super) session: Option<SessionId>,
@@ -40,9 +40,9 @@ impl Connection {
     }
 }
 
-impl Shell {
-    /// Takes bytes of a connection, and handles the frames that are whole.
-    pub(super) fn take_in(&mut self, id: ConnectionId, bytes: &[u8]) {
+impl CoreServer {
+    /// Receives bytes from a client, and handles the complete frames.
+    pub(super) fn receive(&mut self, id: ConnectionId, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.stream.extend_from_slice(bytes);
         loop {
@@ -68,7 +68,7 @@ impl Shell {
         let session = if request.session.is_none() {
             self.new_session(timeout_ms)
         } else {
-            // The other connection is closed before the password is looked at, as in ZooKeeper.
+            // As in ZooKeeper, the session's other connection is closed before the password is checked.
             self.close_connection_of(request.session);
             request.session
         };
@@ -113,7 +113,7 @@ impl Shell {
         }
         match request {
             Ok(request) => self.answer(id, header, request, &requester),
-            // These two are read before the queue of requests, where nobody answers for them.
+            // ZooKeeper decodes these two before it queues requests, and closes the connection on an error.
             Err(_) if matches!(header.op, OpCode::AUTH | OpCode::SASL) => self.close(id),
             Err(error) => {
                 if header.op == OpCode::MULTI {
@@ -142,9 +142,6 @@ impl Shell {
         if let Some(body) = self.core.reply_before_null_path(&request, requester) {
             return self.reply(id, xid, Err((ErrorCode::MARSHALLING_ERROR, body)));
         }
-        if let Some(body) = self.core.reply_before_null_path(&request, requester) {
-            return self.reply(id, xid, Err((ErrorCode::MARSHALLING_ERROR, body)));
-        }
         match request {
             Request::Read(read) => {
                 let answer = self.core.read(&read, requester).map_err(bare);
@@ -157,7 +154,7 @@ impl Shell {
                 }
                 self.reply(id, xid, watched.reply.map_err(bare));
             }
-            // A check stands in a multi only; createSession is for logs.
+            // `check` is known only in a multi, `createSession` only in logs.
             Request::Write(Write::Op(MultiOp::Check(_))) | Request::Unknown { .. } => {
                 self.refuse_unknown(id, xid);
             }
@@ -175,7 +172,7 @@ impl Shell {
             Request::Session(SessionRequest::WhoAmI) => {
                 self.reply(id, xid, Ok(Response::WhoAmI(requester.identities.client_infos())));
             }
-            // `processSasl` looks at the length of the token before anything else.
+            // ZooKeeper's `processSasl` throws on a null token.
             Request::Session(SessionRequest::Sasl(None)) => self.close(id),
             Request::Session(SessionRequest::Sasl(Some(_))) => {
                 self.send(id, xid, Zxid::ZERO, ErrorCode::OK, &Response::Token(None));

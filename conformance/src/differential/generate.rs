@@ -109,7 +109,7 @@ impl Generator {
     }
 
     /// Learns which connections were closed by the servers.
-    pub(super) fn heed(&mut self, open: &[bool]) {
+    pub(super) fn note_closed(&mut self, open: &[bool]) {
         for (slot, is_open) in open.iter().enumerate() {
             if self.slots[slot] == Slot::Connected && !is_open {
                 let is_closed = self.closing == Some(slot);

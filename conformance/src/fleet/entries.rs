@@ -1,4 +1,4 @@
-//! What the members of a fleet noted, and whether they may have been where they were.
+//! The holds of the members of a fleet, and the check that they do not violate exclusion.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -7,51 +7,55 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-/// One hold: from a moment at which it was had to a moment at which it was still had.
+/// One hold of a lock. The member measured both times while it held the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Who held.
+    /// The name of the member.
     pub who: String,
-    /// How much of the capacity; who has all of it is alone.
+    /// The part of the capacity. A hold with the whole capacity is exclusive.
     pub weight: u32,
-    /// The fencing token: the change that created the znode.
+    /// The fencing token: the zxid that created the znode.
     pub token: i64,
-    /// Nanoseconds of the clock that all processes of the machine share.
+    /// The start, in nanoseconds of the monotonic clock that all processes of the machine share.
     pub start: u64,
-    /// Likewise.
+    /// The end, likewise.
     pub end: u64,
 }
 
-/// What must not be.
+/// A violation of exclusion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// There was more inside than may be.
-    #[error("{weight} of {capacity} inside when this came: {entry:?}")]
+pub enum Violation {
+    /// The holds at one time exceeded the capacity.
+    #[error(
+        "the holds have a weight of {weight}, the capacity is {capacity}, at the start of {entry:?}"
+    )]
     Crowded {
-        /// How much.
+        /// The sum of the weights.
         weight: u32,
-        /// How much may be.
+        /// The capacity.
         capacity: u32,
-        /// Who came last.
+        /// The hold that started last.
         entry: Entry,
     },
-    /// One who was alone has a token that is not greater than all before, or somebody after has one
-    /// that is smaller than that of one who was alone.
-    #[error("a token {before} was seen before this came: {entry:?}")]
+    /// An exclusive hold has a token that is not greater than all earlier ones, or a later hold has a token that
+    /// is less than that of an exclusive one.
+    #[error(
+        "an earlier hold has the fencing token {before}, which is not less than that of {entry:?}"
+    )]
     Token {
-        /// The greatest before.
+        /// The greatest earlier token.
         before: i64,
-        /// Who came then.
+        /// The hold.
         entry: Entry,
     },
 }
 
 impl Entry {
-    /// Reads the lines of a file, each `WHO WEIGHT TOKEN START END`.
+    /// Reads the lines of a file. Each has the form `WHO WEIGHT TOKEN START END`.
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or a line is no entry.
+    /// If the file cannot be read or a line has another form.
     pub fn read_all(file: &Path) -> io::Result<Vec<Self>> {
         fs::read_to_string(file)?.lines().map(str::parse).collect()
     }
@@ -61,7 +65,8 @@ impl FromStr for Entry {
     type Err = io::Error;
 
     fn from_str(line: &str) -> io::Result<Self> {
-        let wrong = || io::Error::other(format!("no entry: {line:?}"));
+        let wrong =
+            || io::Error::other(format!("a line is not WHO WEIGHT TOKEN START END: {line:?}"));
         let mut fields = line.split(' ');
         let mut field = || fields.next().ok_or_else(wrong);
         let (who, weight, token, start, end) = (field()?, field()?, field()?, field()?, field()?);
@@ -75,18 +80,18 @@ impl FromStr for Entry {
     }
 }
 
-/// Whether there was never more inside than `capacity`, and whether tokens grew with everyone who
-/// was alone; if so, how often each was inside.
+/// Checks that the holds never exceeded `capacity` at one time, and that tokens grew with each exclusive hold.
+/// Returns the number of holds of each member.
 ///
 /// # Errors
 ///
-/// The first fault.
-pub fn judge(mut entries: Vec<Entry>, capacity: u32) -> Result<BTreeMap<String, usize>, Fault> {
+/// The first [`Violation`].
+pub fn check(mut entries: Vec<Entry>, capacity: u32) -> Result<BTreeMap<String, usize>, Violation> {
     entries.sort_by_key(|entry| entry.start);
     let mut counts = BTreeMap::new();
     let mut inside = BinaryHeap::new();
     let mut weight = 0;
-    // The greatest token of all so far, and of those who were alone.
+    // The greatest token of all holds so far, and of the exclusive ones.
     let (mut greatest, mut greatest_alone) = (0, 0);
     for entry in entries {
         while let Some(&Reverse((end, gone))) = inside.peek()
@@ -98,15 +103,15 @@ pub fn judge(mut entries: Vec<Entry>, capacity: u32) -> Result<BTreeMap<String, 
         weight += entry.weight;
         inside.push(Reverse((entry.end, entry.weight)));
         if weight > capacity {
-            return Err(Fault::Crowded { weight, capacity, entry });
+            return Err(Violation::Crowded { weight, capacity, entry });
         }
         let is_alone = entry.weight == capacity;
-        // Who keeps a part of what it had alone keeps the token too.
+        // A writer that keeps the lock to read keeps its token too.
         let has_grown =
             if is_alone { entry.token > greatest } else { entry.token >= greatest_alone };
         if !has_grown {
             let before = if is_alone { greatest } else { greatest_alone };
-            return Err(Fault::Token { before, entry });
+            return Err(Violation::Token { before, entry });
         }
         greatest = greatest.max(entry.token);
         if is_alone {
@@ -126,35 +131,35 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_one_after_another_is_counted() {
-        let counts = judge(entries(&["a 1 5 10 20", "b 1 6 20 30", "a 1 7 31 40"]), 1).unwrap();
+    fn exclusive_holds_one_after_another_are_counted() {
+        let counts = check(entries(&["a 1 5 10 20", "b 1 6 20 30", "a 1 7 31 40"]), 1).unwrap();
         assert_eq!(counts, BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 1)]));
     }
 
     #[test]
-    fn two_at_once_are_found_in_whatever_order_they_noted_it() {
+    fn overlapping_exclusive_holds_are_found() {
         let two = entries(&["b 1 6 19 30", "a 1 5 10 20"]);
-        assert!(matches!(judge(two, 1), Err(Fault::Crowded { weight: 2, .. })));
+        assert!(matches!(check(two, 1), Err(Violation::Crowded { weight: 2, .. })));
     }
 
     #[test]
-    fn readers_overlap_and_a_writer_among_them_is_found() {
+    fn a_writer_among_readers_is_found() {
         let readers = ["a 1 5 10 40", "b 1 6 20 30"];
-        assert!(judge(entries(&readers), 9).is_ok());
+        assert!(check(entries(&readers), 9).is_ok());
         let beside_a_writer = entries(&[readers[0], readers[1], "c 9 7 35 50"]);
-        assert!(matches!(judge(beside_a_writer, 9), Err(Fault::Crowded { weight: 10, .. })));
+        assert!(matches!(check(beside_a_writer, 9), Err(Violation::Crowded { weight: 10, .. })));
     }
 
     #[test]
     fn a_token_that_does_not_grow_is_found() {
         let same = entries(&["a 1 5 10 20", "b 1 5 20 30"]);
-        assert!(matches!(judge(same, 1), Err(Fault::Token { before: 5, .. })));
+        assert!(matches!(check(same, 1), Err(Violation::Token { before: 5, .. })));
         let older_than_the_writer_before = entries(&["a 9 5 10 20", "b 1 4 20 30"]);
         assert!(matches!(
-            judge(older_than_the_writer_before, 9),
-            Err(Fault::Token { before: 5, .. })
+            check(older_than_the_writer_before, 9),
+            Err(Violation::Token { before: 5, .. })
         ));
         let kept = entries(&["a 9 5 10 20", "a 1 5 20 30"]);
-        assert!(judge(kept, 9).is_ok(), "a writer who goes on reading keeps its token");
+        assert!(check(kept, 9).is_ok(), "a writer who goes on reading keeps its token");
     }
 }

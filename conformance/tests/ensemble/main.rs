@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use zoolet_conformance::apache::Pace;
+use zoolet_conformance::apache::Timing;
 use zoolet_conformance::ensemble::Ensemble;
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
@@ -27,8 +27,8 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // A network is in one state at a time.
     arguments.test_threads = Some(1);
-    let quick = Lazy::new(Pace::QUICK);
-    let usual = Lazy::new(Pace::USUAL);
+    let quick = Lazy::new(Timing::QUICK);
+    let usual = Lazy::new(Timing::USUAL);
     let trials = vec![
         quick.trial(
             "lag::a_follower_answers_from_its_old_state",
@@ -63,21 +63,21 @@ fn times(variable: &str, default: usize) -> Result<usize, Failed> {
 
 /// An ensemble, started when the first test needs it.
 struct Lazy {
-    pace: Pace,
+    timing: Timing,
     ensemble: Arc<Mutex<Option<Ensemble>>>,
 }
 
 impl Lazy {
-    fn new(pace: Pace) -> Self {
-        Self { pace, ensemble: Arc::default() }
+    fn new(timing: Timing) -> Self {
+        Self { timing, ensemble: Arc::default() }
     }
 
     fn trial(&self, name: &str, test: impl FnOnce(&Ensemble) -> Outcome + Send + 'static) -> Trial {
-        let (pace, ensemble) = (self.pace, Arc::clone(&self.ensemble));
+        let (timing, ensemble) = (self.timing, Arc::clone(&self.ensemble));
         harness::needs(&[Peer::Apache], name, move || {
             let mut ensemble = ensemble.lock().unwrap_or_else(PoisonError::into_inner);
             if ensemble.is_none() {
-                *ensemble = Some(Ensemble::start_at(pace)?);
+                *ensemble = Some(Ensemble::start_at(timing)?);
             }
             test(ensemble.as_ref().expect("it was just started"))
         })

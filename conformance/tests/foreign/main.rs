@@ -14,7 +14,7 @@ use zoolet_conformance::harness;
 use zoolet_conformance::peers::{self, Peer};
 use zoolet_conformance::process::zoolet_binary;
 use zoolet_conformance::script::Setting;
-use zoolet_conformance::stage;
+use zoolet_conformance::servers;
 use zoolet_conformance::wire::Wire;
 
 fn main() -> ExitCode {
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 /// A program that checks a server as a client of its kind sees it.
 fn client(name: &'static str, peer: Peer) -> Trial {
     harness::needs(&[peer], name, move || {
-        let server = Wire::start(stage::config(Setting::Steady))?;
+        let server = Wire::start(servers::config(Setting::Steady))?;
         let program = peers::conformance_folder().join("foreign").join(name);
         succeeded(&Command::new(program).arg(server.address().to_string()).output()?)
     })

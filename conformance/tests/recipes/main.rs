@@ -26,7 +26,7 @@ use zoolet_conformance::ensemble::Ensemble;
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
 use zoolet_conformance::script::Setting;
-use zoolet_conformance::stage;
+use zoolet_conformance::servers;
 use zoolet_conformance::wire::Wire;
 use zoolet_server::Config;
 
@@ -172,10 +172,10 @@ impl Server {
         Ok(match kind {
             Kind::Zoolet => {
                 let four_letter_words = "*".parse().expect("all words");
-                let config = Config { four_letter_words, ..stage::config(Setting::Steady) };
+                let config = Config { four_letter_words, ..servers::config(Setting::Steady) };
                 Self::Zoolet(Wire::start(config)?)
             }
-            Kind::Apache => Self::Apache(Apache::start(&stage::properties(Setting::Steady))?),
+            Kind::Apache => Self::Apache(Apache::start(&servers::properties(Setting::Steady))?),
             Kind::Ensemble => Self::Ensemble(Ensemble::start()?),
         })
     }

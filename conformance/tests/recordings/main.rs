@@ -12,7 +12,7 @@ use similar::TextDiff;
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
 use zoolet_conformance::script::{self, Setting};
-use zoolet_conformance::stage::{Kind, Stage};
+use zoolet_conformance::servers::{ScriptServers, ServerKind};
 
 /// What was recorded.
 type Recorded = Result<String, Box<dyn std::error::Error>>;
@@ -42,15 +42,15 @@ fn main() -> ExitCode {
         a_mutex_that_several_threads_want
         a_connection_that_is_cut_and_hears_nothing
     };
-    let apache = Arc::new(Mutex::new(Stage::new(Kind::Apache)));
+    let apache = Arc::new(Mutex::new(ScriptServers::new(ServerKind::Apache)));
     let mut trials = Vec::new();
     for (name, run) in runs {
-        for kind in [Kind::Core, Kind::Wire] {
-            let test = move || repeat(run, &mut Stage::new(kind));
+        for kind in [ServerKind::Core, ServerKind::Wire] {
+            let test = move || repeat(run, &mut ScriptServers::new(kind));
             trials.push(harness::needs(&[], &format!("{name} ({kind:?})"), test));
         }
-        let stage = Arc::clone(&apache);
-        let test = move || repeat(run, &mut stage.lock().unwrap_or_else(PoisonError::into_inner));
+        let servers = Arc::clone(&apache);
+        let test = move || repeat(run, &mut servers.lock().unwrap_or_else(PoisonError::into_inner));
         trials.push(harness::needs(&[Peer::Apache], &format!("{name} (Apache)"), test));
     }
     trials.push(Trial::test("what_was_before_is_told", || {
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 }
 
 /// Records a run, and repeats it.
-fn repeat(run: Run, stage: &mut Stage) -> Result<(), Failed> {
+fn repeat(run: Run, servers: &mut ScriptServers) -> Result<(), Failed> {
     let recorded = record(run())?;
     let is_fresh = recorded.lines().next().is_some_and(|line| line.contains("area fresh"));
     let setting = if is_fresh {
@@ -91,7 +91,7 @@ fn repeat(run: Run, stage: &mut Stage) -> Result<(), Failed> {
     } else {
         Setting::Shared
     };
-    let repeated = stage.with(setting, |target| script::run(target, &recorded, is_fresh));
+    let repeated = servers.with(setting, |target| script::run(target, &recorded, is_fresh));
     let repeated = repeated
         .and_then(|repeated| repeated)
         .map_err(|error| format!("{error}, in the script:\n{recorded}"))?;

@@ -1,4 +1,4 @@
-//! The servers that scripts run against, started as they are needed.
+//! The servers that golden scripts run against. They are started when they are needed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,10 +14,10 @@ use crate::script::{SUPER_DIGEST, Script, ScriptError, Setting, Version};
 use crate::target::Target;
 use crate::wire::Wire;
 
-/// Which of the servers.
+/// The implementation that scripts run against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
-    /// The core in process, without sockets and time.
+pub enum ServerKind {
+    /// The state machine in this process, without sockets and clock.
     Core,
     /// Our server over TCP.
     Wire,
@@ -25,39 +25,39 @@ pub enum Kind {
     Apache,
 }
 
-/// The servers of one kind. Ours are new for every script, since that costs nothing; one of
-/// Apache's serves all scripts that need the same settings and no new server.
+/// The servers of one implementation. Each script has its own server of ours, because starting one costs nothing.
+/// Scripts that need the same settings share one Apache ZooKeeper, unless they need a new server.
 #[derive(Debug)]
-pub struct Stage {
-    kind: Kind,
+pub struct ScriptServers {
+    kind: ServerKind,
     shared: BTreeMap<Setting, Apache>,
 }
 
-/// How often ours and Apache's look for containers that may go, where a script waits for it.
+/// How often the sweeper runs where a script waits for it.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The scheme without which nothing is answered where authentication is enforced.
+/// The scheme in which clients must authenticate where that is enforced.
 const ENFORCED_SCHEME: &str = "digest";
 
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
-/// The tick of our server: how soon sessions expire.
+/// The tick of our server. Sessions expire at a tick.
 const TICK_MS: u32 = 200;
 
-impl Stage {
-    /// No server yet.
+impl ScriptServers {
+    /// Starts no server yet.
     #[must_use]
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: ServerKind) -> Self {
         Self { kind, shared: BTreeMap::new() }
     }
 
-    /// The version whose behaviour its servers have; `None` is the newest.
+    /// The version of ZooKeeper whose behaviour the servers have. `None` is the newest.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         match self.kind {
-            Kind::Core | Kind::Wire => None,
-            Kind::Apache => Some(APACHE_VERSION),
+            ServerKind::Core | ServerKind::Wire => None,
+            ServerKind::Apache => Some(APACHE_VERSION),
         }
     }
 
@@ -65,41 +65,41 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// When they differ, or there is no server.
+    /// If the traces differ or the server does not start.
     pub fn check(&mut self, script: &Script) -> Result<(), ScriptError> {
         let version = self.version();
         self.with(script.setting(), |target| script.check(target, version))
             .unwrap_or_else(|source| Err(ScriptError::Run { name: script.name.clone(), source }))
     }
 
-    /// Does something with a server of these settings.
+    /// Calls `act` with a server of these settings.
     ///
     /// # Errors
     ///
-    /// When the server does not come up.
+    /// If the server does not start.
     pub fn with<T>(
         &mut self,
         setting: Setting,
         act: impl FnOnce(&dyn Target) -> T,
     ) -> io::Result<T> {
         match self.kind {
-            Kind::Core if setting == Setting::EnforceAuth => {
+            ServerKind::Core if setting == Setting::EnforceAuth => {
                 Ok(act(&CoreTarget::new(settings(setting)).enforcing(ENFORCED_SCHEME)))
             }
-            Kind::Core => Ok(act(&CoreTarget::new(settings(setting)))),
-            Kind::Wire => {
+            ServerKind::Core => Ok(act(&CoreTarget::new(settings(setting)))),
+            ServerKind::Wire => {
                 let server = Wire::start(config(setting))?;
                 Ok(act(&server.target()))
             }
-            // A sweep may come late, and take a zxid of whichever script is there then.
-            Kind::Apache if matches!(setting, Setting::Fresh | Setting::Sweeping) => {
+            // A late sweep would take a zxid in the next script, so scripts with sweeps share no server.
+            ServerKind::Apache if matches!(setting, Setting::Fresh | Setting::Sweeping) => {
                 let server = Apache::start(&properties(setting))?;
                 Ok(act(&server.target()))
             }
-            Kind::Apache => {
+            ServerKind::Apache => {
                 let server = match self.shared.entry(setting) {
                     Entry::Occupied(running) => running.into_mut(),
-                    Entry::Vacant(place) => place.insert(Apache::start(&properties(setting))?),
+                    Entry::Vacant(vacant) => vacant.insert(Apache::start(&properties(setting))?),
                 };
                 Ok(act(&server.target()))
             }
@@ -107,7 +107,7 @@ impl Stage {
     }
 }
 
-/// The settings of the core.
+/// The settings of the state machine.
 #[must_use]
 pub fn settings(setting: Setting) -> Settings {
     Settings {
@@ -144,7 +144,7 @@ pub fn config(setting: Setting) -> Config {
     }
 }
 
-/// The same for Apache.
+/// The JVM properties of Apache ZooKeeper with the same settings.
 #[must_use]
 pub fn properties(setting: Setting) -> Vec<String> {
     let super_digest = "zookeeper.DigestAuthenticationProvider.superDigest";
