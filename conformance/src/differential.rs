@@ -15,7 +15,7 @@ use std::io;
 use std::ops::Range;
 
 use self::generate::{Generator, Step};
-use self::side::{Heard, Side};
+use self::side::{Received, Side};
 use crate::target::Target;
 
 /// The number of sessions.
@@ -138,7 +138,7 @@ fn run_seed(
     outcome
 }
 
-fn difference(seed: u64, step: u64, done: &Step, ours: &Heard, theirs: &Heard) -> Difference {
+fn difference(seed: u64, step: u64, done: &Step, ours: &Received, theirs: &Received) -> Difference {
     Difference {
         seed,
         step,

@@ -1,13 +1,14 @@
-//! Conformance: our server against what Apache ZooKeeper does.
+//! Conformance: compares our server with Apache ZooKeeper.
 //!
-//! - [`script`]: golden scripts, each about one thing, with the exact trace that ZooKeeper gave.
+//! - [`script`]: golden scripts, each about one thing, with the exact trace of Apache ZooKeeper.
 //! - [`differential`]: random operations from a seed, sent to two servers side by side.
-//! - [`target`]: what both run against: the core in process, or any server over TCP.
-//! - [`process`]: servers on a data directory that outlives them.
-//! - [`peers`]: where the foreign servers and clients are, and what happens when they are not.
+//! - [`target`]: what both run against: the state machine in this process, or any server over TCP.
+//! - [`servers`], [`apache`], [`ensemble`], [`wire`], [`process`]: start those servers.
+//! - [`proxy`], [`quorum_network`]: networks that fail and count.
+//! - [`fleet`]: processes of several libraries that contend for one lock.
+//! - [`peers`]: finds the foreign servers and clients.
 //!
-//! What is deliberately not here: a client for others to use. [`client`] sends what no good client
-//! would, and hides nothing of what comes back.
+//! [`client`] is for tests only: it sends what no good client would send, and hides nothing.
 
 pub mod apache;
 pub mod client;

@@ -1,5 +1,5 @@
-//! Between a client and a server: a proxy that counts what it passes on, and does to connections
-//! what a network may do.
+//! A proxy between clients and a server. It counts what it passes on, and can cut, hold and lose messages as a network
+//! can.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,65 +25,65 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    /// Where new connections lead to.
+    /// The server for new connections.
     server: Mutex<SocketAddr>,
-    /// How many connections were made there.
+    /// The number of connections to it.
     connections: AtomicUsize,
     is_refusing: AtomicBool,
-    /// Answers and events are lost.
+    /// Whether replies and events are lost.
     is_deaf: AtomicBool,
-    /// Answers and events wait.
+    /// Whether replies and events are held back.
     is_holding: watch::Sender<bool>,
-    /// How often all connections were cut.
+    /// How many times all connections were cut.
     cuts: watch::Sender<usize>,
-    ambush: Mutex<Option<Ambush>>,
+    armed_cut: Mutex<Option<ArmedCut>>,
     counts: Mutex<Counts>,
 }
 
-/// A cut that waits for a client to act on an event.
+/// A cut that happens when a client acts on an event.
 #[derive(Debug)]
-struct Ambush {
+struct ArmedCut {
     was_event_heard: bool,
-    /// How many requests pass between the event and the cut.
+    /// The number of requests that pass between the event and the cut.
     passes: usize,
-    /// Where the client is led to.
+    /// The server for connections after the cut.
     server: SocketAddr,
 }
 
-/// What was passed on, handshakes and pings apart.
+/// What the proxy has passed on, without handshakes and pings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests by their operation.
+    /// The number of requests for each operation.
     pub requests: BTreeMap<OpCode, usize>,
-    /// How often requests were sent after an answer had come.
+    /// The number of flights: consecutive requests without a reply between them.
     pub flights: usize,
-    /// Events.
+    /// The number of events.
     pub events: usize,
-    /// Whether the next request is the first since an answer came.
+    /// Whether a request was sent after the last reply.
     is_in_flight: bool,
 }
 
 impl Counts {
-    /// How many requests there were.
+    /// The number of all requests.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.requests.values().sum()
     }
 }
 
-/// What goes which way.
+/// The direction of a frame.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum Direction {
     ToServer,
     ToClient,
 }
 
 impl Proxy {
-    /// A proxy in front of the server at this address.
+    /// Starts a proxy in front of the server at this address.
     ///
     /// # Errors
     ///
-    /// When no port can be had.
+    /// If there is no free port.
     pub async fn start(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -94,61 +94,61 @@ impl Proxy {
             is_deaf: AtomicBool::new(false),
             is_holding: watch::Sender::new(false),
             cuts: watch::Sender::new(0),
-            ambush: Mutex::default(),
+            armed_cut: Mutex::default(),
             counts: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, _accepting: AbortOnDropHandle::new(accepting) })
     }
 
-    /// Where clients connect to.
+    /// The address for clients.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Cuts all connections: nothing passes any more when this returns. New ones are taken, unless
-    /// they are refused, and hear everything.
+    /// Cuts all connections. When this returns, nothing passes over them any more. New connections work, unless
+    /// they are refused.
     pub fn cut(&self) {
         self.shared.cut();
     }
 
-    /// Waits for the next event, lets that and `passes` requests after it pass, cuts all connections
-    /// in place of one request more, and leads new ones to another server.
+    /// Arms a cut. The next event and `passes` requests after it pass; the request after those is lost, all
+    /// connections are cut, and new ones lead to another server.
     pub fn cut_after_event(&self, passes: usize, server: SocketAddr) {
-        let ambush = Ambush { was_event_heard: false, passes, server };
-        *self.shared.ambush() = Some(ambush);
+        let armed_cut = ArmedCut { was_event_heard: false, passes, server };
+        *self.shared.armed_cut() = Some(armed_cut);
     }
 
-    /// Whether such a cut was made, and a connection to the other server.
+    /// Whether the armed cut has happened and a client has connected to the other server.
     #[must_use]
-    pub fn was_ambush_sprung(&self) -> bool {
-        self.shared.ambush().is_none() && self.shared.connections.load(Ordering::SeqCst) > 0
+    pub fn was_cut_after_event(&self) -> bool {
+        self.shared.armed_cut().is_none() && self.shared.connections.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether answers and events wait here. Requests reach the server.
+    /// Holds replies and events back, or passes them on. Requests reach the server.
     pub fn hold_answers(&self, hold: bool) {
         self.shared.is_holding.send_replace(hold);
     }
 
-    /// Whether new connections are closed at once.
+    /// Refuses new connections, or accepts them again.
     pub fn refuse(&self, refuse: bool) {
         self.shared.is_refusing.store(refuse, Ordering::SeqCst);
     }
 
-    /// From now until the next cut requests reach the server, and nothing reaches the client.
+    /// Loses replies and events until the next cut. Requests reach the server.
     pub fn deafen(&self) {
         self.shared.is_deaf.store(true, Ordering::SeqCst);
     }
 
-    /// What was passed on since it was last forgotten.
+    /// What was passed on since the last reset.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.shared.counts().clone()
     }
 
-    /// Counts from nothing again.
-    pub fn forget(&self) {
+    /// Resets the counts.
+    pub fn reset_counts(&self) {
         *self.shared.counts() = Counts::default();
     }
 }
@@ -162,8 +162,8 @@ impl Drop for Proxy {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
-        // Before the look at the refusal: a connection may not slip through between a refusal and
-        // the cut after it.
+        // This comes before the check of `is_refusing`, so that no connection survives a refusal and the cut
+        // after it.
         let cuts = shared.cuts.subscribe();
         let cuts_before = *cuts.borrow();
         if !shared.is_refusing.load(Ordering::SeqCst) {
@@ -181,13 +181,13 @@ async fn serve(
     let address = *shared.server();
     let Ok(server) = TcpStream::connect(address).await else { return };
     shared.connections.fetch_add(1, Ordering::SeqCst);
-    // Fails for a socket that is closed already, which is noticed below.
+    // This fails if a socket is closed already, which shows below.
     let _ = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
     tokio::select! {
-        _ = shared.pass_on(from_client, to_server, Way::ToServer, cuts_before) => {}
-        _ = shared.pass_on(from_server, to_client, Way::ToClient, cuts_before) => {}
+        _ = shared.pass_on(from_client, to_server, Direction::ToServer, cuts_before) => {}
+        _ = shared.pass_on(from_server, to_client, Direction::ToClient, cuts_before) => {}
         _ = cuts.changed() => {}
     }
 }
@@ -197,7 +197,7 @@ impl Shared {
         &self,
         mut source: OwnedReadHalf,
         mut sink: OwnedWriteHalf,
-        way: Way,
+        direction: Direction,
         cuts_before: usize,
     ) -> io::Result<()> {
         let codec = FrameCodec::new(i32::MAX as usize);
@@ -207,22 +207,23 @@ impl Shared {
         while source.read_buf(&mut input).await? > 0 {
             while let Some(frame) = codec.next_frame(&mut input).map_err(io::Error::other)? {
                 if !std::mem::take(&mut is_handshake) {
-                    if self.springs_ambush(&frame, way) {
-                        // What was sent before is no victim of it.
+                    if self.cuts_here(&frame, direction) {
+                        // Earlier frames still arrive.
                         sink.write_all_buf(&mut output).await?;
                         self.cut();
                         return Ok(());
                     }
-                    self.count(&frame, way);
+                    self.count(&frame, direction);
                 }
                 FrameCodec::put(&frame, &mut output);
             }
-            if matches!(way, Way::ToClient) {
-                // The proxy lives as long as its connections.
+            if matches!(direction, Direction::ToClient) {
+                // This cannot fail: the proxy exists as long as its connections.
                 let _ = is_holding.wait_for(|is_holding| !is_holding).await;
             }
-            // In this order: a cut ends the deafness after it has ended the connection.
-            let is_lost = matches!(way, Way::ToClient) && self.is_deaf.load(Ordering::SeqCst);
+            // The order matters: a cut first ends the connections and then stops the loss.
+            let is_lost =
+                matches!(direction, Direction::ToClient) && self.is_deaf.load(Ordering::SeqCst);
             if *self.cuts.borrow() != cuts_before {
                 break;
             }
@@ -240,23 +241,25 @@ impl Shared {
         self.is_deaf.store(false, Ordering::SeqCst);
     }
 
-    /// Whether all connections are to be cut in place of this frame.
-    fn springs_ambush(&self, frame: &Bytes, way: Way) -> bool {
-        let mut waiting = self.ambush();
-        let Some(ambush) = &mut *waiting else { return false };
-        match way {
-            Way::ToClient => {
+    /// Whether the armed cut happens at this frame.
+    fn cuts_here(&self, frame: &Bytes, direction: Direction) -> bool {
+        let mut waiting = self.armed_cut();
+        let Some(armed_cut) = &mut *waiting else { return false };
+        match direction {
+            Direction::ToClient => {
                 let incoming = decode_incoming(frame);
-                ambush.was_event_heard |= matches!(incoming, Ok(Incoming::Event { .. }));
+                armed_cut.was_event_heard |= matches!(incoming, Ok(Incoming::Event { .. }));
                 false
             }
-            Way::ToServer if !ambush.was_event_heard || !is_counted_request(frame) => false,
-            Way::ToServer if ambush.passes > 0 => {
-                ambush.passes -= 1;
+            Direction::ToServer if !armed_cut.was_event_heard || !is_counted_request(frame) => {
                 false
             }
-            Way::ToServer => {
-                *self.server() = ambush.server;
+            Direction::ToServer if armed_cut.passes > 0 => {
+                armed_cut.passes -= 1;
+                false
+            }
+            Direction::ToServer => {
+                *self.server() = armed_cut.server;
                 self.connections.store(0, Ordering::SeqCst);
                 *waiting = None;
                 true
@@ -264,8 +267,8 @@ impl Shared {
         }
     }
 
-    fn ambush(&self) -> MutexGuard<'_, Option<Ambush>> {
-        self.ambush.lock().unwrap_or_else(PoisonError::into_inner)
+    fn armed_cut(&self) -> MutexGuard<'_, Option<ArmedCut>> {
+        self.armed_cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn server(&self) -> MutexGuard<'_, SocketAddr> {
@@ -276,9 +279,9 @@ impl Shared {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, frame: &Bytes, way: Way) {
-        match way {
-            Way::ToServer => match decode_request(frame) {
+    fn count(&self, frame: &Bytes, direction: Direction) {
+        match direction {
+            Direction::ToServer => match decode_request(frame) {
                 Ok((header, _)) if header.op != OpCode::PING => {
                     let mut counts = self.counts();
                     *counts.requests.entry(header.op).or_default() += 1;
@@ -287,7 +290,7 @@ impl Shared {
                 }
                 _ => {}
             },
-            Way::ToClient => match decode_incoming(frame) {
+            Direction::ToClient => match decode_incoming(frame) {
                 Ok(Incoming::Event { .. }) => self.counts().events += 1,
                 Ok(Incoming::Reply { header, .. }) if header.xid != Xid::PING => {
                     self.counts().is_in_flight = false;
@@ -298,7 +301,7 @@ impl Shared {
     }
 }
 
-/// Whether a frame of a client is a request, and no ping.
+/// Whether a frame of a client is a request other than a ping.
 fn is_counted_request(frame: &Bytes) -> bool {
     decode_request(frame).is_ok_and(|(header, _)| header.op != OpCode::PING)
 }

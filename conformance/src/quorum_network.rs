@@ -1,9 +1,8 @@
-//! The network between the members of an ensemble. It can make a follower lag, and cut a member off.
+//! The network between the members of an ensemble. It can let a follower lag and cut a member off.
 //!
-//! A follower connects to the quorum port of its leader, and members elect a leader by their election
-//! ports. Each member's configuration names proxies in place of the other members' ports, so all that
-//! members tell each other passes a link of this network. Clients use other ports, which stay
-//! reachable.
+//! A follower connects to the quorum port of its leader, and members elect a leader over their election ports. The
+//! configuration of each member names proxies instead of the ports of the others, so everything that members send to
+//! each other passes a link of this network. Clients use other ports, which stay reachable.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,57 +17,57 @@ use tokio::sync::watch;
 
 use crate::quorum_packets::QuorumPackets;
 
-/// By which ports members reach each other.
+/// The ports on which a member listens for other members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberPorts {
-    /// Where a leader listens for its followers.
+    /// The port on which a leader listens for its followers.
     pub quorum: u16,
-    /// Where a member listens for votes.
+    /// The port on which a member listens for votes.
     pub election: u16,
 }
 
 /// The links between all members.
 #[derive(Debug)]
 pub struct QuorumNetwork {
-    /// By who connects and who is connected to.
+    /// The links by the member that connects and the member to which it connects.
     links: BTreeMap<(usize, usize), Link>,
-    /// A runtime of its own: links pass packets on while a test computes or blocks.
+    /// A separate runtime, so that links pass packets on while a test computes or blocks.
     _runtime: Runtime,
 }
 
 #[derive(Debug)]
 struct Link {
     ports: MemberPorts,
-    mode: watch::Sender<Mode>,
+    mode: watch::Sender<LinkMode>,
 }
 
-/// What a link does.
+/// What a link does with packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum LinkMode {
     Passing,
-    /// The follower gets no commits. It gets everything else, so it acknowledges proposals and pings
-    /// and its leader keeps it.
+    /// The follower receives no commits, but everything else. It acknowledges proposals and pings, so its leader
+    /// keeps it.
     ///
-    /// A follower whose commit processor is slow behaves in the same way: it answers reads from its
-    /// old state, and re-attaches sessions.
+    /// A follower with a slow commit processor behaves in the same way: it answers reads from its old state and lets
+    /// sessions reattach.
     Lagging,
-    /// Nothing passes, not even the end of a connection.
+    /// Nothing passes, not even the close of a connection.
     Cut,
-    /// Nothing passes, and a follower finds its connection closed at once, which its leader does not.
+    /// Nothing passes. A follower finds its connection closed at once; its leader does not.
     Severed,
 }
 
-impl Mode {
+impl LinkMode {
     fn is_cut(self) -> bool {
         matches!(self, Self::Cut | Self::Severed)
     }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy)]
 enum Purpose {
     Quorum,
-    /// With the port by which the one who is connected to reaches the one who connects.
+    /// With the port over which the other member can connect back.
     Election {
         port_back: u16,
     },
@@ -79,7 +78,7 @@ impl QuorumNetwork {
     ///
     /// # Errors
     ///
-    /// When there are no free ports.
+    /// If there are no free ports.
     pub fn start(members: &[MemberPorts]) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (mut links, mut listeners) = (BTreeMap::new(), Vec::new());
@@ -91,7 +90,10 @@ impl QuorumNetwork {
                     quorum: quorum.local_addr()?.port(),
                     election: election.local_addr()?.port(),
                 };
-                links.insert((from, to), Link { ports, mode: watch::Sender::new(Mode::Passing) });
+                links.insert(
+                    (from, to),
+                    Link { ports, mode: watch::Sender::new(LinkMode::Passing) },
+                );
                 listeners.push((from, to, quorum, election));
             }
         }
@@ -108,35 +110,35 @@ impl QuorumNetwork {
         Ok(Self { links, _runtime: runtime })
     }
 
-    /// The ports by which one member reaches another.
+    /// The ports over which one member reaches another.
     #[must_use]
     pub fn ports(&self, from: usize, to: usize) -> Option<MemberPorts> {
         self.links.get(&(from, to)).map(|link| link.ports)
     }
 
-    /// Keeps commits from a follower, until the network is healed.
+    /// Holds back the commits for a follower until [`QuorumNetwork::heal`].
     pub fn lag(&self, follower: usize) {
-        self.change(Mode::Lagging, |(from, _)| from == follower);
+        self.change(LinkMode::Lagging, |(from, _)| from == follower);
     }
 
-    /// Cuts a member off from all others, until the network is healed.
+    /// Cuts a member off from all others until [`QuorumNetwork::heal`].
     pub fn cut_off(&self, member: usize) {
-        self.change(Mode::Cut, |(from, to)| from == member || to == member);
+        self.change(LinkMode::Cut, |(from, to)| from == member || to == member);
     }
 
-    /// Cuts a leader off from all others, until the network is healed. They notice at once and elect
-    /// another, and the leader does not.
+    /// Cuts a leader off from all others until [`QuorumNetwork::heal`]. The others notice it at once and elect another
+    /// leader; the leader does not notice it.
     pub fn sever(&self, leader: usize) {
-        self.change(Mode::Severed, |(from, to)| from == leader || to == leader);
+        self.change(LinkMode::Severed, |(from, to)| from == leader || to == leader);
     }
 
-    /// Lets everything pass again. A lagging follower catches up at once. A link that was cut closes
-    /// its connections, as a network does whose members gave up meanwhile.
+    /// Lets everything pass again. A lagging follower catches up at once. A link that was cut closes its
+    /// connections, because their ends have given up meanwhile.
     pub fn heal(&self) {
-        self.change(Mode::Passing, |_| true);
+        self.change(LinkMode::Passing, |_| true);
     }
 
-    fn change(&self, mode: Mode, is_affected: impl Fn((usize, usize)) -> bool) {
+    fn change(&self, mode: LinkMode, is_affected: impl Fn((usize, usize)) -> bool) {
         for link in self.links.iter().filter(|(ends, _)| is_affected(**ends)).map(|(_, link)| link)
         {
             link.mode.send_replace(mode);
@@ -148,7 +150,7 @@ async fn accept(
     listener: TcpListener,
     server: SocketAddr,
     purpose: Purpose,
-    modes: watch::Receiver<Mode>,
+    modes: watch::Receiver<LinkMode>,
 ) {
     while let Ok((client, _)) = listener.accept().await {
         tokio::spawn(serve(client, server, purpose, modes.clone()));
@@ -159,14 +161,14 @@ async fn serve(
     client: TcpStream,
     server: SocketAddr,
     purpose: Purpose,
-    mut modes: watch::Receiver<Mode>,
+    mut modes: watch::Receiver<LinkMode>,
 ) {
     if modes.borrow().is_cut() {
-        // Who connects hears nothing, as if its packets were lost.
+        // The connecting member gets no reply, as if its packets were lost.
         return until_whole(&mut modes).await;
     }
     let Ok(server) = TcpStream::connect(server).await else { return };
-    // Fails for a socket that is closed already, which is noticed below.
+    // This fails if a socket is closed already, which shows below.
     let _ = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
         (client.into_split(), server.into_split());
@@ -187,20 +189,20 @@ async fn serve(
         () = until_cut(modes.clone()) => {}
         () = pass_on => return,
     }
-    if matches!(purpose, Purpose::Quorum) && *modes.borrow() == Mode::Severed {
+    if matches!(purpose, Purpose::Quorum) && *modes.borrow() == LinkMode::Severed {
         drop((from_client, to_client));
     }
-    // The other sockets stay open until then.
+    // The other sockets stay open until the link is healed.
     until_whole(&mut modes).await;
 }
 
-async fn until_cut(mut modes: watch::Receiver<Mode>) {
+async fn until_cut(mut modes: watch::Receiver<LinkMode>) {
     let _ = modes.wait_for(|mode| mode.is_cut()).await;
 }
 
 /// Waits while the link is cut.
-async fn until_whole(modes: &mut watch::Receiver<Mode>) {
-    // An error means that the network is gone, and the task with it.
+async fn until_whole(modes: &mut watch::Receiver<LinkMode>) {
+    // An error means that the network was dropped, which ends this task too.
     let _ = modes.wait_for(|mode| !mode.is_cut()).await;
 }
 
@@ -214,11 +216,11 @@ async fn pass(source: &mut OwnedReadHalf, sink: &mut OwnedWriteHalf) -> io::Resu
     }
 }
 
-/// Of the address of a member, which is a name and a port.
+/// The most bytes of a member's address: a name and a port.
 const ADDRESS_BYTES_MAX: usize = 1_024;
 
-/// Passes votes on. A member begins with its number and its own address, to which the other connects
-/// if its number is greater: that would go round the network.
+/// Passes votes on. A member first sends its number and its own address. The other member connects to that address if
+/// it has the greater number, which would bypass this network, so the address is replaced.
 async fn pass_votes(
     source: &mut OwnedReadHalf,
     sink: &mut OwnedWriteHalf,
@@ -227,7 +229,9 @@ async fn pass_votes(
     let (version, member) = (source.read_i64().await?, source.read_i64().await?);
     let length = usize::try_from(source.read_i32().await?).map_err(io::Error::other)?;
     if length > ADDRESS_BYTES_MAX {
-        return Err(io::Error::other(format!("an address of {length} bytes")));
+        return Err(io::Error::other(format!(
+            "a member sent an address of {length} bytes, the limit is {ADDRESS_BYTES_MAX}"
+        )));
     }
     source.read_exact(&mut vec![0; length]).await?;
     let address = format!("127.0.0.1:{port_back}");
@@ -241,7 +245,7 @@ async fn pass_votes(
 async fn pass_to_follower(
     source: &mut OwnedReadHalf,
     sink: &mut OwnedWriteHalf,
-    mut modes: watch::Receiver<Mode>,
+    mut modes: watch::Receiver<LinkMode>,
 ) -> io::Result<()> {
     let mut packets = QuorumPackets::default();
     let (mut input, mut output, mut held) = (BytesMut::new(), BytesMut::new(), BytesMut::new());
@@ -254,7 +258,7 @@ async fn pass_to_follower(
         if read? == Some(0) {
             return Ok(());
         }
-        let is_lagging = *modes.borrow() == Mode::Lagging;
+        let is_lagging = *modes.borrow() == LinkMode::Lagging;
         while let Some(packet) = packets.next(&mut input) {
             let is_late = is_lagging && packet.is_in_order_of_commits;
             (if is_late { &mut held } else { &mut output }).extend_from_slice(&packet.bytes);

@@ -1,11 +1,11 @@
-//! What a leader sends to its follower, cut into packets.
+//! Cuts what a leader sends to its follower into packets.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Cuts a stream into packets. It must see the stream from its beginning.
 #[derive(Debug, Default)]
 pub(crate) struct QuorumPackets {
-    /// A snapshot follows, which is no packet.
+    /// Whether a snapshot follows, which is not a packet.
     is_in_snapshot: bool,
 }
 
@@ -13,8 +13,8 @@ pub(crate) struct QuorumPackets {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QuorumPacket {
     pub(crate) bytes: Bytes,
-    /// Whether the follower handles it in the order of commits: a commit itself, or the answer to a
-    /// `sync`, which the follower gives after all commits before it.
+    /// Whether the follower handles it in the order of commits: it is a commit, or the reply to a `sync`, which
+    /// comes after all earlier commits.
     pub(crate) is_in_order_of_commits: bool,
 }
 
@@ -24,11 +24,11 @@ const INFORM: i32 = 8;
 const COMMIT_AND_ACTIVATE: i32 = 9;
 const SNAP: i32 = 15;
 
-/// What a leader writes behind a snapshot: a string with its length.
+/// The signature that a leader writes after a snapshot: a string after its length.
 const SNAPSHOT_ENDS: &[u8] = b"\0\0\0\x0aBenWasHere";
 
 impl QuorumPackets {
-    /// The next packet, if all of it is there.
+    /// The next packet, if it is complete.
     pub(crate) fn next(&mut self, input: &mut BytesMut) -> Option<QuorumPacket> {
         if self.is_in_snapshot {
             return self.next_of_snapshot(input);
@@ -45,7 +45,7 @@ impl QuorumPackets {
         let end = input.windows(SNAPSHOT_ENDS.len()).position(|window| window == SNAPSHOT_ENDS);
         let length = match end {
             Some(end) => end + SNAPSHOT_ENDS.len(),
-            // Its end may be cut in two.
+            // The signature may not be complete yet.
             None => input.len().saturating_sub(SNAPSHOT_ENDS.len()),
         };
         self.is_in_snapshot = end.is_none();
@@ -54,7 +54,7 @@ impl QuorumPackets {
     }
 }
 
-/// Of the packet with which `input` begins, if all of it is there.
+/// The type and the length of the first packet of `input`, if it is complete.
 fn packet_type_and_length(input: &[u8]) -> Option<(i32, usize)> {
     let mut rest = input;
     let packet_type = rest.try_get_i32().ok()?;
@@ -69,7 +69,7 @@ fn packet_type_and_length(input: &[u8]) -> Option<(i32, usize)> {
     Some((packet_type, input.len() - rest.len()))
 }
 
-/// Skips bytes behind their length, which is -1 for none.
+/// Skips a length and as many bytes. The length -1 stands for null.
 fn skip_buffer(rest: &mut &[u8]) -> Option<()> {
     let length = usize::try_from(rest.try_get_i32().ok()?).unwrap_or(0);
     *rest = rest.get(length..)?;
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_cut_wherever_the_stream_is() {
+    fn packets_are_found_however_the_stream_is_cut() {
         let commit = packet(COMMIT, None);
         let sent = [packet(SNAP, Some(b"12")), b"anything".to_vec(), SNAPSHOT_ENDS.to_vec()];
         let all = [&sent.concat()[..], &commit, &packet(2, Some(b"proposal"))].concat();

@@ -1,7 +1,7 @@
-//! What scripts and random operations run against: something that can be connected to.
+//! The servers against which scripts and random operations run.
 //!
-//! A target is bytes in and frames out, so that what is malformed can be sent, and so that the
-//! core in process, our server and a foreign one look the same.
+//! A target accepts bytes and returns frames, so that malformed bytes can be sent, and so that the state machine in
+//! this process, our server and a foreign one look the same.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,48 +11,47 @@ use bytes::Bytes;
 use zoolet_protocol::SessionId;
 use zoolet_test_support::blocking::FrameStream;
 
-/// A server.
+/// A server to which clients can connect.
 pub trait Target {
-    /// Connects, without a handshake.
+    /// Connects without a handshake.
     ///
     /// # Errors
     ///
-    /// When the server cannot be reached.
+    /// If the server cannot be reached.
     fn dial(&self) -> io::Result<Box<dyn Link>>;
 
-    /// Lets a session expire. Servers with a clock of their own do it by themselves, and this does
-    /// nothing there.
+    /// Expires a session. A server with a clock does so by itself; there this does nothing.
     fn expire(&self, _session: SessionId) {}
 
-    /// Lets the containers and TTL znodes go that may, likewise.
+    /// Deletes the due containers and TTL znodes. A server with a clock does so by itself; there this does nothing.
     fn sweep(&self) {}
 }
 
-/// One connection. Dropping it cuts it.
+/// One connection. Dropping it closes it.
 pub trait Link {
     /// Sends bytes, which may be less or more than one frame.
     ///
     /// # Errors
     ///
-    /// When the connection is known to be gone.
+    /// If the connection is known to be closed.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Receives the payload of the next frame.
     fn receive(&mut self) -> Received;
 }
 
-/// What came over a link.
+/// The result of receiving.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     /// The payload of a frame.
     Frame(Bytes),
-    /// The connection was closed by the server.
+    /// The server closed the connection.
     Closed,
-    /// Nothing came for so long that nothing will.
+    /// Nothing arrived within the time limit.
     Silence,
 }
 
-/// How long a server may take for anything that it does. No test waits this long unless it fails.
+/// The time limit for everything that a server does. Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server behind an address.
@@ -63,13 +62,13 @@ pub struct TcpTarget {
 }
 
 impl TcpTarget {
-    /// The server that listens there.
+    /// The server at this address.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         Self { address, patience: PATIENCE }
     }
 
-    /// The same server, from which nothing is awaited for longer than `patience`.
+    /// The same server with another time limit for receiving.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -94,7 +93,7 @@ impl Link for TcpLink {
             Ok(frame) => Received::Frame(frame),
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Received::Silence,
-                // A reset is how some servers close when input is left unread.
+                // Some servers close a connection with a reset if they have not read all input.
                 _ => Received::Closed,
             },
         }

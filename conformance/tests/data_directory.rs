@@ -1,5 +1,5 @@
-//! One data directory and two servers, Apache ZooKeeper's and ours: each is killed with SIGKILL while
-//! clients write, and the other goes on from its files. And our own, killed again and again.
+//! One data directory and two servers, Apache ZooKeeper and ours. Each is killed with SIGKILL while
+//! clients write, and the other continues on its files. Another test kills our server again and again.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,7 +23,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Each keeps two cores busy by itself.
+    // Each test keeps two cores busy.
     arguments.test_threads = Some(1);
     let trials = vec![
         harness::needs(&[Peer::Apache], "both-ways", || Ok(run(both_ways(10))?)),
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// How often our server is killed: 200 times is the proof, fewer are enough to notice.
+/// How many times our server is killed. 200 times is the proof; fewer are enough to notice a regression.
 fn kill_rounds() -> Result<usize, Failed> {
     match std::env::var("ZOOLET_KILL_ROUNDS") {
         Ok(rounds) => Ok(rounds.parse()?),
@@ -44,14 +44,14 @@ fn run(test: impl Future<Output = Outcome<()>>) -> Outcome<()> {
     tokio::runtime::Runtime::new()?.block_on(test)
 }
 
-/// The writes after which a server is killed.
+/// The number of writes after which a server is killed.
 const WRITES: usize = 400;
 
-/// The clients that write.
+/// The number of clients that write.
 const WRITERS: usize = 3;
 
 async fn both_ways(rounds: usize) -> Outcome<()> {
-    // Sessions wait for a server to come back, and not for one to be compiled.
+    // Compile now: sessions must not expire because of a compiler.
     zoolet_binary()?;
     let directory = tempfile::tempdir()?;
     let mut implementation = Implementation::Apache;
@@ -63,7 +63,7 @@ async fn both_ways(rounds: usize) -> Outcome<()> {
     prepare(&keeper).await?;
     for round in 0..rounds {
         let expected = write_until_killed(server, round).await?;
-        // What its own implementation makes of the files, and what the other does.
+        // Compare what the two implementations read from the same files.
         let copy = tempfile::tempdir()?;
         copy_files(directory.path(), copy.path())?;
         let same = {
@@ -78,7 +78,7 @@ async fn both_ways(rounds: usize) -> Outcome<()> {
         check(&expected, &other)
             .map_err(|error| format!("round {round}, {implementation:?}: {error}"))?;
         keeper.set("/keeper", format!("{round}")).await?;
-        let owned = keeper.exists("/keeper/mine").await?.ok_or("the ephemeral is gone")?;
+        let owned = keeper.exists("/keeper/mine").await?.ok_or("the ephemeral was deleted")?;
         if keeper.session_id() != session || owned.ephemeral_owner != session {
             return Err(format!(
                 "round {round}: the session did not go on with {implementation:?}"
@@ -107,11 +107,11 @@ async fn killed(rounds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// One of each kind that only a server's files can tell.
+/// Creates one znode of each type, which only the files preserve.
 async fn prepare(client: &Client) -> Outcome<()> {
-    // What has children may have none that go by themselves.
+    // The parent of the TTL znode is persistent.
     client.create("/keeper").await?;
-    // `create` refuses this below an ephemeral, not the other way round.
+    // An ephemeral can have no children, but can be a child of any other znode.
     client.create("/keeper/mine").mode(CreateMode::Ephemeral).await?;
     client.create("/box").mode(CreateMode::Container).await?;
     client.create("/box/content").await?;
@@ -124,10 +124,10 @@ async fn prepare(client: &Client) -> Outcome<()> {
     Ok(())
 }
 
-/// What the writers were told: the data of a znode, or that it is gone.
+/// The acknowledged state: the data of each znode, or `None` after its deletion.
 type Expected = BTreeMap<String, Option<Bytes>>;
 
-/// Lets clients write, kills the server among their writes, and returns what they were told of.
+/// Lets clients write, kills the server during their writes, and returns the acknowledged state.
 async fn write_until_killed(server: Process, round: usize) -> Outcome<Expected> {
     let address = server.address().to_string();
     let written = Arc::new(AtomicUsize::new(0));
@@ -151,7 +151,7 @@ async fn write_until_killed(server: Process, round: usize) -> Outcome<Expected> 
     Ok(expected)
 }
 
-/// Writes until the server is gone. What was asked last is not among what is returned: it may have
+/// Writes until the server is killed. Leaves out the last write, which was not acknowledged and may have
 /// happened.
 async fn write(client: Client, root: String, written: Arc<AtomicUsize>) -> Expected {
     let mut expected = Expected::new();
@@ -184,11 +184,11 @@ async fn write(client: Client, root: String, written: Arc<AtomicUsize>) -> Expec
                 match refused {
                     Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
                     Err(error) => Err(error),
-                    Ok(_) => panic!("it has no parent"),
+                    Ok(_) => panic!("a create without a parent must fail"),
                 }
             }
             4 => {
-                // What was created two steps before, now changed, by version.
+                // Sets the data of the znode of two steps before, with its version.
                 let earlier = format!("{root}-{}", number - 2);
                 expected.remove(&earlier);
                 let set = client.set(&earlier, data.clone()).version(0).await;
@@ -226,19 +226,19 @@ fn delete(path: &str) -> MultiOp {
 
 type Znodes = BTreeMap<String, (Bytes, Stat, Vec<Acl>)>;
 
-/// A client that may read everything.
+/// A client of the superuser.
 async fn superuser(server: &Process) -> Outcome<Client> {
     let client = Client::connect(server.address().to_string().as_str()).await?;
     client.authenticate(SUPER.0, SUPER.1).await?;
     Ok(client)
 }
 
-/// Everything that a server has.
+/// All znodes of a server.
 async fn znodes(server: &Process) -> Outcome<Znodes> {
     let mut znodes = znodes_below(&superuser(server).await?, "/").await?;
-    // Its data is the ensemble's configuration, which a single node of the original writes itself.
+    // A standalone Apache ZooKeeper writes its configuration into this znode.
     let config = "/zookeeper/config";
-    znodes.remove(config).ok_or("there is no configuration")?;
+    znodes.remove(config).ok_or("the configuration znode is missing")?;
     Ok(znodes)
 }
 
@@ -258,7 +258,7 @@ async fn znodes_below(client: &Client, top: &str) -> Outcome<Znodes> {
     Ok(znodes)
 }
 
-/// Whether two servers have made the same of the same files.
+/// Checks that two servers read the same state from the same files.
 fn compare(one: &Znodes, other: &Znodes) -> Result<(), String> {
     let differs = |path: &&String| one.get(*path) != other.get(*path);
     match one.keys().chain(other.keys()).find(differs) {
@@ -271,7 +271,7 @@ fn compare(one: &Znodes, other: &Znodes) -> Result<(), String> {
     }
 }
 
-/// Whether everything is there that somebody was told of.
+/// Checks that the acknowledged state is there.
 fn check(expected: &Expected, there: &Znodes) -> Result<(), String> {
     for (path, data) in expected {
         let found = there.get(path).map(|(data, ..)| data);

@@ -1,5 +1,5 @@
-//! A short fixed range of seeds, ours against Apache ZooKeeper; the command `differential` runs
-//! longer ones.
+//! Random operations from a short range of seeds, on our server and on Apache ZooKeeper. The command `differential` runs
+//! more seeds.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use zoolet_conformance::servers;
 use zoolet_conformance::target::Target;
 use zoolet_conformance::wire::Wire;
 
-/// Half a minute on two busy cores.
+/// Takes half a minute on two busy cores.
 const SEEDS: u64 = 200;
 const OPERATIONS: u64 = 10_000;
 

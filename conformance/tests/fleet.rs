@@ -1,7 +1,7 @@
-//! Fleets of our processes, Curator's and kazoo's on one path: nobody is beside anybody who must be
-//! alone, tokens grow, and nobody starves.
+//! Fleets of processes with our recipes, Curator's and kazoo's on one path: exclusion is never violated,
+//! tokens grow, and no member starves.
 //!
-//! `ZOOLET_FLEET_SECONDS` is how long each contends.
+//! `ZOOLET_FLEET_SECONDS` sets how long each fleet contends.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -27,22 +27,22 @@ const OURS: &str = env!("CARGO_BIN_EXE_zoolet-conformance");
 
 const DEFAULT_SECONDS: u64 = 6;
 
-/// How often each must have been inside in a second, on however busy a machine.
+/// The fewest holds of each member in a second, on a busy machine.
 const ENTRIES_PER_SECOND_MIN: f64 = 0.5;
 
-/// Long enough for one who must not come through a barrier to do so.
+/// How long the test waits for a member that must not pass a barrier.
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// More readers than there are.
+/// The capacity of the read-write lock: more than there are readers.
 const READERS_MAX: u32 = 1_000;
 const PERMITS: u32 = 3;
 
-/// Where all count.
+/// The path of the counter.
 const NUMBER: &str = "/fleet-number";
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Each keeps the machine busy by itself.
+    // Each test keeps the machine busy.
     arguments.test_threads = Some(1);
     let four_each = [Zoolet, Curator, Kazoo].map(|library| [library; 4]).concat();
     let four_of_two = [Zoolet, Curator].map(|library| [library; 4]).concat();
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 
 type Test = fn(SocketAddr, &[Library]) -> Result<(), Failed>;
 
-/// A test of a fleet on our server, and on Apache's.
+/// One test of a fleet on our server and one on Apache ZooKeeper.
 fn on_both(name: &str, libraries: Vec<Library>, test: Test) -> [Trial; 2] {
     let peers = peers(&libraries);
     let others = libraries.clone();
@@ -102,7 +102,7 @@ fn seconds() -> u64 {
     text.map_or(DEFAULT_SECONDS, |text| text.parse().expect("a number of seconds"))
 }
 
-/// All in one line for a while: of `capacity` never more is had at once.
+/// Lets all members contend for some time. The holds never exceed `capacity`.
 fn excludes(
     address: SocketAddr,
     recipe: &str,
@@ -116,13 +116,13 @@ fn excludes(
     let inside = fleet::check(entries, capacity)?;
     println!("{recipe}: {} entered, {inside:?}", inside.values().sum::<usize>());
     let least = (seconds() as f64 * ENTRIES_PER_SECOND_MIN) as usize;
-    assert_eq!(inside.len(), libraries.len(), "one was never inside");
-    assert!(inside.values().all(|&count| count >= least), "one starved: {inside:?}");
+    assert_eq!(inside.len(), libraries.len(), "a member never held the lock");
+    assert!(inside.values().all(|&count| count >= least), "a member starved: {inside:?}");
     Ok(())
 }
 
-/// The number is there before anyone comes: if kazoo comes first it makes the znode without data,
-/// which is no number to Curator and to us until kazoo has set it.
+/// Creates the counter before the members start. If kazoo starts first, it creates the znode without data,
+/// which Curator and we cannot parse until kazoo has set it.
 fn number(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -134,7 +134,7 @@ fn number(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     counts(address, "count", libraries)
 }
 
-/// All count: each number is reached once.
+/// All members increment a counter. Each number is reached once.
 fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let contended = FleetRecipe { name: recipe, address: &address, path: NUMBER, capacity: 0 };
@@ -143,15 +143,15 @@ fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<()
     println!("{recipe}: counted to {}", entries.len());
     let numbers: BTreeSet<_> = entries.iter().map(|entry| entry.token).collect();
     assert_eq!(numbers.len(), entries.len(), "a number was reached twice");
-    assert_eq!(numbers.last().copied(), i64::try_from(entries.len()).ok(), "one was left out");
+    assert_eq!(numbers.last().copied(), i64::try_from(entries.len()).ok(), "a number was left out");
     for library in libraries {
         let is_of_it = |entry: &Entry| entry.who.starts_with(library.name());
-        assert!(entries.iter().any(is_of_it), "none of {} ever counted", library.name());
+        assert!(entries.iter().any(is_of_it), "no member of {} ever incremented", library.name());
     }
     Ok(())
 }
 
-/// All enter when the last one does, and leave when the last one does; each is that once.
+/// All members enter when the last one does, and leave when the last one does. Each member is the last one once.
 fn double_barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let members = libraries.len();
@@ -172,7 +172,7 @@ fn double_barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Fail
             let mut done = BTreeSet::new();
             while done.len() < members {
                 let (member, said) = fleet.hear()?;
-                assert!(said == step && done.insert(member), "{member} said {said}");
+                assert!(said == step && done.insert(member), "member {member} printed {said}");
             }
         }
     }
@@ -180,7 +180,7 @@ fn double_barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Fail
     Ok(())
 }
 
-/// Each in turn sets the count, and all others come to have it.
+/// Each member in turn sets a shared count, and all others get the new value.
 fn copies(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let contended =
@@ -199,7 +199,7 @@ fn copies(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Each holds a mutex, and gives it up when any other asks for that.
+/// Each member in turn holds a mutex, and releases it when another member revokes it.
 fn revocation(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let contended =
@@ -220,7 +220,7 @@ fn revocation(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> 
     Ok(())
 }
 
-/// There is one permit. Others are let in, one for one, when any of them says that there is one more.
+/// There is one permit. One more member acquires each time a member increments the number of permits.
 fn counted_permits(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let contended =
@@ -245,8 +245,8 @@ fn counted_permits(address: SocketAddr, libraries: &[Library]) -> Result<(), Fai
     Ok(())
 }
 
-/// Each in turn sets the barrier, all others wait, and come through when it is removed by yet
-/// another, and not before.
+/// Each member in turn sets a barrier. All others wait, and pass when another member
+/// removes it, and not before.
 fn barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let path = "/fleet-barrier";

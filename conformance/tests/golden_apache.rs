@@ -1,4 +1,4 @@
-//! Every script of the corpus, against Apache ZooKeeper 3.8, which recorded it.
+//! Runs every golden script against Apache ZooKeeper 3.8, from which it was recorded.
 
 use std::process::ExitCode;
 

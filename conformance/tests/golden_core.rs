@@ -1,4 +1,4 @@
-//! Every script of the corpus, against the core in process.
+//! Runs every golden script against the state machine in this process.
 
 use std::process::ExitCode;
 

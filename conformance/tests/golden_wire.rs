@@ -1,4 +1,4 @@
-//! Every script of the corpus, against our server over TCP.
+//! Runs every golden script against our server over TCP.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! What locks cost on the wire, by Curator 5.4 and by us: the same steps, counted by the same proxy,
-//! on our server and on Apache's.
+//! What locks cost on the wire with Curator 5.4 and with our recipes: the same steps, counted by the same proxy,
+//! on our server and on Apache ZooKeeper.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,18 +22,18 @@ use zoolet_server::Config;
 
 const OURS: &str = env!("CARGO_BIN_EXE_zoolet-conformance");
 
-/// Of those who contend for one lock, one holds it and the others wait.
+/// The processes that contend for a lock: one holds it and the others wait.
 const CONTENDERS: usize = 3;
 const CONTENDED_ROUNDS: usize = 9;
 
-/// How often that is done of which the best counts: the proxy sees a flight as two when the client
-/// is not scheduled in between.
+/// How many times a step is measured. The best counts, because the proxy sees one flight as two when the client
+/// is not scheduled between its requests.
 const ROUNDS: usize = 5;
 
 const CONTENDED: &str = "mutex: contended acquisition and release";
 
-/// Create, list, watches and the end; and where events have no zxid, a read or another list. Now and
-/// then somebody is not scheduled in time and lists once more.
+/// Create, list, watches and deletion; and where events have no zxid, a read or another list. Sometimes
+/// a client is not scheduled in time and lists once more.
 const CONTENDED_REQUESTS_MAX: f64 = 4.3;
 const CONTENDED_REQUESTS_MAX_BEFORE_3_9: f64 = 5.3;
 
@@ -41,7 +41,7 @@ const WAITERS: usize = 20;
 const WRITERS: usize = 5;
 const READERS: usize = 20;
 
-/// How long nothing comes before all has come: Curator sends some requests in the background.
+/// Everything has arrived when nothing arrived for this long. Curator sends some requests in the background.
 const QUIET: Duration = Duration::from_millis(40);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 const LOOKS_MAX: usize = 4_000;
@@ -64,14 +64,14 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// What something costs.
+/// The cost of a step.
 #[derive(Debug, Clone, PartialEq)]
 struct Cost {
     what: &'static str,
     requests: f64,
     flights: f64,
     events: f64,
-    /// How many watches are left on the server.
+    /// The number of watches that are left on the server.
     watches: usize,
 }
 
@@ -84,7 +84,10 @@ fn compare(server: &str, address: std::net::SocketAddr, contended_max: f64) -> R
         assert_eq!(theirs.what, ours.what);
         println!("{:42} {:>22} {:>22}", ours.what, theirs.to_string(), ours.to_string());
     }
-    let contended = ours.iter().find(|cost| cost.what == CONTENDED).ok_or("it was not measured")?;
+    let contended = ours
+        .iter()
+        .find(|cost| cost.what == CONTENDED)
+        .ok_or("the contended acquisition was not measured")?;
     assert!(contended.requests <= contended_max, "{CONTENDED}: more than {contended_max} requests");
     for (theirs, ours) in theirs.iter().zip(&ours) {
         assert!(ours.requests <= theirs.requests, "{} costs us more requests", ours.what);
@@ -101,13 +104,13 @@ impl std::fmt::Display for Cost {
     }
 }
 
-/// Processes of one library, each behind a proxy of its own.
+/// Processes that use one library, each with its own proxy.
 struct Bench {
     runtime: Runtime,
     address: std::net::SocketAddr,
     path: String,
     parties: Vec<(Fleet, Proxy)>,
-    /// Looks at the server past the proxies.
+    /// A client without a proxy.
     observer: Client,
 }
 
@@ -187,7 +190,7 @@ impl Bench {
         Ok(())
     }
 
-    /// What steps cost, of one party.
+    /// The cost of steps of one process.
     fn once(&mut self, what: &'static str, steps: &[&str]) -> Result<Cost, Failed> {
         self.forget();
         let before = self.watches()?;
@@ -196,7 +199,7 @@ impl Bench {
         self.with_watches(cost, before)
     }
 
-    /// The least that steps cost.
+    /// The least cost of steps.
     fn best(&mut self, what: &'static str, steps: &[&str], after: &[&str]) -> Result<Cost, Failed> {
         let mut best: Option<Cost> = None;
         for _ in 0..ROUNDS {
@@ -209,7 +212,7 @@ impl Bench {
         Ok(best.expect("there were rounds"))
     }
 
-    /// An attempt at a lock that is held.
+    /// The cost of an attempt to acquire a lock that is held.
     fn tried(&mut self) -> Result<Cost, Failed> {
         self.does(1, "mutex")?;
         let cost = self.best("mutex: try, in vain", &["try"], &[])?;
@@ -217,7 +220,7 @@ impl Bench {
         Ok(cost)
     }
 
-    /// One holds, the others wait, in turn.
+    /// The cost of a contended acquisition: one process holds the lock and the others wait, in turn.
     fn contended(&mut self) -> Result<Cost, Failed> {
         let before = self.watches()?;
         self.does(0, "mutex")?;
@@ -239,7 +242,7 @@ impl Bench {
         self.with_watches(cost, before)
     }
 
-    /// The holder of a round releases to the next, and is given back.
+    /// The holder of a round releases the lock to the next process. Returns the holder.
     fn hand_over(&mut self, round: usize) -> Result<usize, Failed> {
         let holder = round % CONTENDERS;
         self.does(holder, "unmutex")?;
@@ -247,7 +250,7 @@ impl Bench {
         Ok(holder)
     }
 
-    /// Many wait behind a holder of another process until all have had it.
+    /// The cost for many waiters in one process behind a holder of another process, until all have held the lock.
     fn drained(
         &mut self,
         what: &'static str,
@@ -267,17 +270,17 @@ impl Bench {
         self.does(1, &format!("un{lock}"))?;
         self.does(0, "join")?;
         self.settle();
-        self.parties[1].1.forget();
+        self.parties[1].1.reset_counts();
         let cost = self.cost(what, count);
         self.with_watches(cost, before)
     }
 
     fn forget(&self) {
         self.settle();
-        self.parties.iter().for_each(|(_, proxy)| proxy.forget());
+        self.parties.iter().for_each(|(_, proxy)| proxy.reset_counts());
     }
 
-    /// What all parties have cost since then, for each of `count`.
+    /// The cost of all processes since the last reset, divided by `count`.
     fn cost(&self, what: &'static str, count: usize) -> Cost {
         self.settle();
         let counts = self.counts();
@@ -293,7 +296,7 @@ impl Bench {
         }
     }
 
-    /// A cost with the watches that are there now, and were not before.
+    /// A cost with the watches that were added since `before`.
     fn with_watches(&self, cost: Cost, before: usize) -> Result<Cost, Failed> {
         self.settle();
         Ok(Cost { watches: self.watches()?.saturating_sub(before), ..cost })
@@ -303,7 +306,7 @@ impl Bench {
         self.parties.iter().map(|(_, proxy)| proxy.counts()).collect()
     }
 
-    /// Waits until nothing more comes.
+    /// Waits until nothing more arrives.
     fn settle(&self) {
         let mut before = None;
         while before.replace(self.counts()) != Some(self.counts()) {
@@ -314,10 +317,10 @@ impl Bench {
     fn watches(&self) -> Result<usize, Failed> {
         let said = four_letter::ask(self.address, "mntr")?;
         let line = said.lines().find_map(|line| line.strip_prefix("zk_watch_count"));
-        Ok(line.ok_or("no count of watches")?.trim().parse()?)
+        Ok(line.ok_or("mntr has no zk_watch_count")?.trim().parse()?)
     }
 
-    /// Waits until so many stand in a line, and have left their watches.
+    /// Waits until a line has this many places and their watches are set.
     fn await_line(&self, name: &str, count: usize) -> Result<(), Failed> {
         let directory = format!("{}/{name}", self.path);
         self.runtime.block_on(async {
@@ -328,7 +331,7 @@ impl Bench {
                     _ => tokio::time::sleep(LOOK_INTERVAL).await,
                 }
             }
-            Err(Failed::from(format!("not {count} in {directory}")))
+            Err(Failed::from(format!("{directory} does not get {count} children")))
         })?;
         self.settle();
         Ok(())

@@ -1,25 +1,24 @@
-//! What is known to differ between Apache ZooKeeper 3.8.0, the reference at hand, and the newest
-//! version, which ours follows: one table, and the predicates by which the generator and the
-//! comparison heed it.
+//! The known differences between Apache ZooKeeper 3.8.0, the reference, and the newest version, which zoolet follows:
+//! one table, and the predicates with which the generator and the comparison respect it.
 
 use zoolet_protocol::{EventType, WatchedEvent};
 
 /// One known difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// Since which version it is otherwise.
+    /// The version in which ZooKeeper changed. `never` if all versions do this, `ours` if only zoolet does.
     pub since: &'static str,
-    /// What changed.
+    /// The difference.
     pub what: &'static str,
     /// How it is kept out of the comparison.
     pub handling: &'static str,
 }
 
-/// All of them.
+/// All known differences.
 pub const KNOWN: &[Known] = &[
     Known {
         since: "3.9.0",
-        what: "the header of an event has the zxid of its cause",
+        what: "the header of an event has the zxid of the transaction that fired it",
         handling: "zxids of events are not compared",
     },
     Known {
@@ -30,17 +29,17 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         since: "3.8.4",
-        what: "events are told only to those who may read the znode",
+        what: "events are sent only to clients that may read the znode",
         handling: "events about closed names are not compared",
     },
     Known {
         since: "3.9.0",
         what: "one connection may watch one path in several modes at once",
-        handling: "each path has one kind of watch that is used on it",
+        handling: "each path is watched in one mode only",
     },
     Known {
         since: "3.9.0",
-        what: "checkWatches looks at one's own watches only",
+        what: "checkWatches checks the watches of the connection only",
         handling: "checkWatches is not generated",
     },
     Known {
@@ -77,19 +76,18 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         since: "never",
-        what: "a hard quota is compared with what was applied, not with what is on its way",
+        what: "a hard quota is compared with applied writes, not with writes in the queue",
         handling: "a seed has quotas, or sends several requests in one piece, not both",
     },
     Known {
         since: "never",
-        what: "the ephemerals of a session that ends go in the order of a hash set",
-        handling: "events of that step are sorted where they follow one another",
+        what: "the ephemerals of a session that ends are deleted in the order of a hash set",
+        handling: "consecutive events of that step are sorted",
     },
     Known {
         since: "ours",
-        what: "a character beyond U+FFFF in a path that is only echoed leaves as UTF-8, not as two \
-               surrogates",
-        handling: "sync is asked of other paths",
+        what: "a character beyond U+FFFF in the reply to sync is UTF-8 and not two surrogates",
+        handling: "sync is sent with other paths",
     },
     Known {
         since: "ours",
@@ -99,36 +97,36 @@ pub const KNOWN: &[Known] = &[
     },
 ];
 
-/// The name of znodes that not everyone may read.
+/// The name of znodes that perhaps not everyone may read.
 pub(super) const CLOSED_NAME: &str = "z";
 
-/// Whether a znode at a path may have a list that does not let everyone read.
+/// Whether a znode at this path may have an access control list that does not permit everyone to read.
 pub(super) fn is_closed(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with(CLOSED_NAME))
 }
 
-/// Whether old versions tell of an event to those who may not know of it.
-pub(super) fn is_told_by_old_versions_only(event: &WatchedEvent) -> bool {
+/// Whether old versions send this event to clients that may not read the znode.
+pub(super) fn is_sent_by_old_versions_only(event: &WatchedEvent) -> bool {
     event.event_type != EventType::NONE && event.path.text().is_some_and(is_closed)
 }
 
-/// The kind of watch that is used on a path.
+/// The mode in which a path is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WatchKind {
+pub(super) enum PathWatchMode {
     Standard,
     Persistent,
     Recursive,
 }
 
-/// Each path has one kind, so that old versions have no mode to displace.
-pub(super) fn watch_kind(path: &str) -> WatchKind {
+/// The mode for a path. Each path has one only, because old versions let one mode replace another.
+pub(super) fn watch_mode_of(path: &str) -> PathWatchMode {
     if path == "/" {
-        return WatchKind::Recursive;
+        return PathWatchMode::Recursive;
     }
     let sum: u32 = path.bytes().map(u32::from).sum();
     match sum % 5 {
-        0 => WatchKind::Persistent,
-        1 => WatchKind::Recursive,
-        _ => WatchKind::Standard,
+        0 => PathWatchMode::Persistent,
+        1 => PathWatchMode::Recursive,
+        _ => PathWatchMode::Standard,
     }
 }

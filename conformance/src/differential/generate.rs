@@ -1,4 +1,4 @@
-//! The steps that follow from a seed.
+//! Generates the steps of a seed.
 
 mod operations;
 
@@ -10,27 +10,27 @@ use zoolet_protocol::{OpCode, Request, SessionRequest, Write};
 use self::operations::Operations;
 use super::SLOTS;
 
-/// What is done next.
+/// One step.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// A session sends requests in one piece.
+    /// Sends requests of a session in one piece.
     Ask { slot: usize, requests: Vec<Request> },
-    /// A new session begins.
+    /// Creates a session.
     Open { slot: usize },
-    /// A connection is cut; its session lives on.
+    /// Cuts a connection without closing the session.
     Cut { slot: usize },
-    /// A session is taken up over a new connection, or is not for want of its password.
-    TakeUp { slot: usize, is_proven: bool },
+    /// Tries to reattach to a session over a new connection, with the right or a wrong password.
+    Reattach { slot: usize, is_proven: bool },
 }
 
 impl Step {
-    /// Whether a session ends with it.
+    /// Whether the step closes a session.
     pub(super) fn closes_session(&self) -> bool {
         let is_close = |request: &Request| *request == Request::Write(Write::CloseSession);
         matches!(self, Self::Ask { requests, .. } if requests.iter().any(is_close))
     }
 
-    /// How many requests are sent.
+    /// The number of requests.
     pub(super) fn requests(&self) -> u64 {
         match self {
             Self::Ask { requests, .. } => requests.len() as u64,
@@ -45,40 +45,40 @@ impl fmt::Display for Step {
             Self::Ask { slot, requests } => write!(f, "s{slot} {requests:?}"),
             Self::Open { slot } => write!(f, "s{slot} open"),
             Self::Cut { slot } => write!(f, "s{slot} cut"),
-            Self::TakeUp { slot, is_proven } => {
-                write!(f, "s{slot} take up, {}proven", if *is_proven { "" } else { "not " })
+            Self::Reattach { slot, is_proven } => {
+                write!(f, "s{slot} reattach, {}proven", if *is_proven { "" } else { "not " })
             }
         }
     }
 }
 
-/// What is known of a session's place.
+/// The state of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
-    /// No session, or one that was closed.
+    /// There is no session, or it was closed.
     Empty,
     Connected,
-    /// A session without a connection.
+    /// The session has no connection.
     Cut,
 }
 
-/// How many requests are sent in one piece at most.
+/// The most requests that are sent in one piece.
 const REQUESTS_AT_ONCE_MAX: usize = 6;
 
-/// Draws steps.
+/// Generates steps.
 pub(super) struct Generator {
     rng: Rng,
     operations: Operations,
-    /// How many requests are sent in one piece at most.
+    /// The most requests that this seed sends in one piece.
     most_at_once: usize,
     slots: [Slot; SLOTS],
-    /// The slot whose session the last step closed, if it did.
+    /// The slot whose session the last step closed.
     closing: Option<usize>,
 }
 
 impl Generator {
     pub(super) fn new(seed: u64) -> Self {
-        // A quota is compared with what was applied, so that what is sent in one piece races.
+        // ZooKeeper compares a quota with what was applied, so requests in one piece would race with it.
         let has_quotas = seed % 2 == 1;
         Self {
             most_at_once: if has_quotas { 1 } else { REQUESTS_AT_ONCE_MAX },
@@ -102,13 +102,13 @@ impl Generator {
                 if is_proven {
                     self.slots[slot] = Slot::Connected;
                 }
-                Step::TakeUp { slot, is_proven }
+                Step::Reattach { slot, is_proven }
             }
             Slot::Connected => self.step_of_connected(slot),
         }
     }
 
-    /// Learns which connections were closed by the servers.
+    /// Notes which connections the servers have closed.
     pub(super) fn note_closed(&mut self, open: &[bool]) {
         for (slot, is_open) in open.iter().enumerate() {
             if self.slots[slot] == Slot::Connected && !is_open {
@@ -124,11 +124,11 @@ impl Generator {
                 self.slots[slot] = Slot::Cut;
                 Step::Cut { slot }
             }
-            // Taking up a session whose connection still stands closes that.
-            1 => Step::TakeUp { slot, is_proven: true },
+            // Reattaching to a connected session closes its other connection.
+            1 => Step::Reattach { slot, is_proven: true },
             2 => {
                 self.slots[slot] = Slot::Cut;
-                Step::TakeUp { slot, is_proven: false }
+                Step::Reattach { slot, is_proven: false }
             }
             3 => {
                 self.closing = Some(slot);

@@ -1,4 +1,4 @@
-//! One of the two servers, and the sessions on it.
+//! One of the two servers with its sessions.
 
 use std::fmt;
 use std::io;
@@ -12,45 +12,45 @@ use crate::client::{Client, Message};
 use crate::script::{Janitor, Trace};
 use crate::target::Target;
 
-/// The timeout of every session; more than any step takes.
+/// The timeout of every session: longer than any step takes.
 const TIMEOUT_MS: i32 = 60_000;
 
 pub(super) struct Side<'a> {
     target: &'a dyn Target,
     janitor: Janitor,
     trace: Trace,
-    /// Whether events must have the zxids of their causes.
+    /// Whether events must carry the zxid of the transaction that fired them.
     has_event_zxids: bool,
-    /// The last zxid that the step before this one told of, and that this one did.
+    /// The last zxid in the replies of the step before, and in those of this step.
     seen: [Zxid; 2],
-    /// Whether a client is connected is known to it; it keeps its session when it is cut.
+    /// The client of each slot. A client keeps its session when its connection is cut.
     clients: Vec<Option<Client>>,
 }
 
-/// What the sessions of a side heard in one step.
+/// What the sessions of a server received in one step.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Heard {
+pub(super) struct Received {
     lines: Vec<String>,
     pub(super) events: u64,
-    /// Which slots are connected after it.
+    /// For each slot, whether it is connected after the step.
     pub(super) open: Vec<bool>,
 }
 
-impl PartialEq for Heard {
+impl PartialEq for Received {
     fn eq(&self, other: &Self) -> bool {
         self.lines == other.lines && self.open == other.open
     }
 }
 
-impl fmt::Display for Heard {
+impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
     }
 }
 
-impl Heard {
-    /// Puts the events that a session heard in a row into one order: that in which the ephemerals
-    /// of a session go is the order of a hash set.
+impl Received {
+    /// Sorts consecutive events of a session: ZooKeeper deletes the ephemerals of a session in the order of a hash
+    /// set.
     fn sort_events(&mut self) {
         let event_of = |line: &str| {
             let (slot, message) = line.split_once(": ")?;
@@ -78,39 +78,40 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// Takes a step, and gives back what everyone heard.
-    pub(super) fn take(&mut self, step: &Step) -> io::Result<Heard> {
-        let mut heard = Heard::default();
+    /// Does a step, and returns what all sessions received.
+    pub(super) fn take(&mut self, step: &Step) -> io::Result<Received> {
+        let mut received = Received::default();
         self.seen[0] = self.seen[1];
         match step {
-            Step::Ask { slot, requests } => self.ask(*slot, requests, &mut heard),
-            Step::Open { slot } => self.connect(*slot, None, &mut heard)?,
+            Step::Ask { slot, requests } => self.ask(*slot, requests, &mut received),
+            Step::Open { slot } => self.connect(*slot, None, &mut received)?,
             Step::Cut { slot } => {
                 if let Some(client) = &mut self.clients[*slot] {
                     client.cut();
                 }
             }
-            Step::TakeUp { slot, is_proven } => {
-                self.connect(*slot, Some(*is_proven), &mut heard)?;
+            Step::Reattach { slot, is_proven } => {
+                self.connect(*slot, Some(*is_proven), &mut received)?;
             }
         }
         for slot in 0..SLOTS {
-            self.settle(slot, &mut heard);
+            self.settle(slot, &mut received);
         }
         if step.closes_session() {
-            heard.sort_events();
+            received.sort_events();
         }
-        heard.open = self.clients.iter().map(|c| c.as_ref().is_some_and(Client::is_open)).collect();
-        Ok(heard)
+        received.open =
+            self.clients.iter().map(|c| c.as_ref().is_some_and(Client::is_open)).collect();
+        Ok(received)
     }
 
-    /// Ends all sessions and deletes all znodes.
+    /// Closes all sessions and deletes all znodes.
     pub(super) fn clean(&mut self) -> io::Result<()> {
         self.clients.clear();
         self.janitor.clean(self.target, &self.trace.sessions())
     }
 
-    fn ask(&mut self, slot: usize, requests: &[Request], heard: &mut Heard) {
+    fn ask(&mut self, slot: usize, requests: &[Request], received: &mut Received) {
         let Some(client) = &mut self.clients[slot] else { return };
         let base = self.trace.base;
         let mut bytes = Vec::new();
@@ -127,11 +128,16 @@ impl<'a> Side<'a> {
                 messages.extend(client.receive_until(xid));
             }
         }
-        self.note(slot, &messages, heard);
+        self.note(slot, &messages, received);
     }
 
-    /// Opens a session, or takes the slot's up again.
-    fn connect(&mut self, slot: usize, again: Option<bool>, heard: &mut Heard) -> io::Result<()> {
+    /// Creates a session, or reattaches to the session of the slot.
+    fn connect(
+        &mut self,
+        slot: usize,
+        again: Option<bool>,
+        received: &mut Received,
+    ) -> io::Result<()> {
         let mut request = ConnectRequest::new(TIMEOUT_MS);
         let before = self.clients[slot].as_ref().and_then(|client| client.session.clone());
         if let (Some(is_proven), Some((session, password))) = (again, before.clone()) {
@@ -143,9 +149,9 @@ impl<'a> Side<'a> {
         if let Some((session, _)) = &client.session {
             self.trace.name_session(*session, &format!("s{slot}"));
         }
-        heard.lines.push(format!("s{slot}: {}", self.trace.handshake(&handshake)));
+        received.lines.push(format!("s{slot}: {}", self.trace.handshake(&handshake)));
         if again == Some(false) {
-            // Refused, and the session lives on without a connection.
+            // The server refused, and the session continues without a connection.
             client.cut();
             client.session = before;
         }
@@ -153,8 +159,8 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// Receives all that is on its way to a slot.
-    fn settle(&mut self, slot: usize, heard: &mut Heard) {
+    /// Receives all messages that the server has sent to a slot.
+    fn settle(&mut self, slot: usize, received: &mut Received) {
         let Some(client) = self.clients[slot].as_mut().filter(|client| client.is_open()) else {
             return;
         };
@@ -163,11 +169,11 @@ impl<'a> Side<'a> {
         if messages.last().is_some_and(is_pong) {
             messages.pop();
         }
-        self.note(slot, &messages, heard);
+        self.note(slot, &messages, received);
     }
 
-    /// Whether an event can have this zxid: one of the step's changes, which the next answer on the
-    /// same connection knows of, or none for what `setWatches` tells.
+    /// Whether an event can carry this zxid. It must be that of a transaction of this step, not after the zxid of the
+    /// next reply on the same connection. An event that `setWatches` reports carries none.
     fn is_zxid_of_event(&self, zxid: Zxid, rest: &[Message]) -> bool {
         let reply = rest.iter().find_map(|message| match message {
             Message::Reply { header, .. } => Some(header),
@@ -180,26 +186,26 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn note(&mut self, slot: usize, messages: &[Message], heard: &mut Heard) {
+    fn note(&mut self, slot: usize, messages: &[Message], received: &mut Received) {
         for (index, message) in messages.iter().enumerate() {
             if let Message::Reply { header, .. } = message {
                 self.seen[1] = self.seen[1].max(header.zxid);
             }
             if let Message::Event { zxid, event } = message {
-                heard.events += 1;
+                received.events += 1;
                 if self.has_event_zxids && !self.is_zxid_of_event(*zxid, &messages[index..]) {
-                    heard.lines.push(format!("s{slot}: the next event has the zxid {zxid}"));
+                    received.lines.push(format!("s{slot}: the next event has the zxid {zxid}"));
                 }
-                if differences::is_told_by_old_versions_only(event) {
+                if differences::is_sent_by_old_versions_only(event) {
                     continue;
                 }
             }
-            heard.lines.push(format!("s{slot}: {}", self.trace.message(message)));
+            received.lines.push(format!("s{slot}: {}", self.trace.message(message)));
         }
     }
 }
 
-/// A request whose zxid, which is counted from the begin of the seed, is one of this server.
+/// The request with its zxid, which is counted from the start of the seed, converted to a zxid of this server.
 fn rebased(request: &Request, base: Zxid) -> Request {
     use zoolet_protocol::{SetWatches, Watch};
     let rebase = |lists: &SetWatches| {

@@ -1,4 +1,4 @@
-//! Who cleans up after a script on a server that other scripts use too.
+//! Cleans up after a script on a server that other scripts use too.
 
 use std::io;
 
@@ -11,19 +11,19 @@ use zoolet_protocol::{
 use crate::client::{Body, Client, Handshake, Message};
 use crate::target::Target;
 
-/// The digest that every server under test takes for the superuser's, whose password is `secret`:
-/// `DigestAuthenticationProvider.superDigest`.
+/// The superuser's digest on every server under test (`DigestAuthenticationProvider.superDigest`). The password
+/// is `secret`.
 pub const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 
 const SUPER_CREDENTIALS: &[u8] = b"super:secret";
 
-/// The longest that a script may leave the janitor's session without a request.
+/// The session timeout of the janitor, which sends no request while a script runs.
 const TIMEOUT_MS: i32 = 60_000;
 
-/// What stays: the built-in znodes.
+/// The built-in znodes, which are not deleted.
 const BUILT_IN: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
 
-/// A client with every permission.
+/// A client of the superuser.
 #[derive(Debug)]
 pub(crate) struct Janitor {
     client: Client,
@@ -36,12 +36,12 @@ impl Janitor {
         Ok(janitor)
     }
 
-    /// The last transaction of the server.
+    /// The zxid of the server's last transaction.
     pub(crate) fn last_zxid(&mut self) -> io::Result<Zxid> {
         Ok(self.ask(&Request::Session(SessionRequest::Ping))?.0.zxid)
     }
 
-    /// Ends these sessions, and deletes every znode that is not built in.
+    /// Closes these sessions and deletes every znode that is not built in.
     pub(crate) fn clean(&mut self, target: &dyn Target, sessions: &[SessionId]) -> io::Result<()> {
         for session in sessions {
             end_session(target, *session)?;
@@ -72,7 +72,7 @@ impl Janitor {
             Message::Reply { header, body, .. } => Some((header, body)),
             _ => None,
         });
-        reply.ok_or_else(|| io::Error::other("the janitor got no answer"))
+        reply.ok_or_else(|| io::Error::other("the server did not reply to the clean-up"))
     }
 }
 
@@ -84,7 +84,7 @@ fn super_auth() -> Request {
     }))
 }
 
-/// Takes a session up and closes it, if it is there.
+/// Reattaches to a session and closes it, if it exists.
 fn end_session(target: &dyn Target, session: SessionId) -> io::Result<()> {
     let mut client = Client::dial(target)?;
     let password = Password::of(session);

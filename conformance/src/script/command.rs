@@ -1,63 +1,63 @@
-//! One line of a script: a command about the connection, or operations.
+//! Parses one line of a script: a command about the connection, or operations.
 
 use clap::{Parser, Subcommand};
 
 use super::operation::Operation;
-use super::value::Fault;
+use super::value::ValueError;
 
-/// What a line says.
+/// A command of a script.
 #[derive(Debug, Clone, Subcommand)]
 #[command(rename_all = "camelCase")]
 pub(super) enum Command {
-    /// Opens a connection and shakes hands.
+    /// Opens a connection and does the handshake.
     Connect(Connect),
     /// Opens a connection and sends nothing.
     Dial,
-    /// Sends bytes as they are, in pieces.
+    /// Sends bytes, which are given in pieces.
     Bytes { pieces: Vec<String> },
-    /// Sends a frame, given in pieces.
+    /// Sends a frame, which is given in pieces.
     Frame { pieces: Vec<String> },
-    /// Cuts the connection; the session lives on.
+    /// Closes the connection without closing the session.
     Cut,
-    /// Receives what is on its way: all that the server sent before it answers a ping.
+    /// Pings, and receives everything that the server sends before it answers the ping.
     Receive,
-    /// Receives the answer of a handshake that was sent as bytes.
+    /// Receives the reply to a handshake that was sent as bytes.
     ReceiveHandshake,
-    /// Receives one message, of whatever kind.
+    /// Receives one message.
     AwaitMessage,
-    /// Receives up to the next event.
+    /// Receives messages up to the next event.
     AwaitEvent,
-    /// Receives until the server closes the connection.
+    /// Receives messages until the server closes the connection.
     AwaitClose,
-    /// Lets the session of this name expire, where the server has no clock of its own.
+    /// Expires the session of this name on a target without a clock. Other servers do so by themselves.
     Expire,
-    /// Lets containers and TTL znodes go that may, where the server has no clock of its own.
+    /// Deletes the due containers and TTL znodes on a target without a clock.
     Sweep,
-    /// Shows the zxids of events from here on.
+    /// Shows the zxids of events from now on.
     ShowEventZxids,
-    /// One operation: sent, and its answer awaited.
+    /// Sends one operation and waits for its reply.
     #[command(flatten)]
     Ask(Operation),
-    /// Operations that are sent at once, then all answers are awaited.
+    /// Sends operations in one piece and waits for all replies.
     #[command(skip)]
     Pipeline(Vec<Operation>),
-    /// Operations that are sent, and no answer awaited.
+    /// Sends operations and waits for no reply.
     #[command(skip)]
     Send(Vec<Operation>),
 }
 
-/// A handshake.
+/// The options of a handshake.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Connect {
     #[arg(long, default_value_t = 30_000, allow_negative_numbers = true)]
     pub(super) timeout: i32,
-    /// The session to take up: the name of a client, or a number.
+    /// The session to reattach to: the name of a client, or a number.
     #[arg(long, allow_negative_numbers = true)]
     pub(super) session: Option<String>,
     /// `own`, `wrong`, `short`, or `null`.
     #[arg(long, default_value = "own")]
     pub(super) password: String,
-    /// The last zxid seen.
+    /// The last zxid that the client claims to have received.
     #[arg(long, default_value = "0", allow_negative_numbers = true)]
     pub(super) seen: String,
     /// `yes`, `no`, or `absent`.
@@ -81,14 +81,14 @@ struct OperationLine {
     operation: Operation,
 }
 
-/// Between operations of a pipeline.
+/// Separates the operations of a pipeline.
 const PIPELINE_SEPARATOR: &str = ";";
-/// Between operations of a multi.
+/// Separates the operations of a multi.
 const MULTI_SEPARATOR: &str = ",";
 
 impl Command {
-    /// Reads a line.
-    pub(super) fn parse(line: &str) -> Result<Self, Fault> {
+    /// Parses a line.
+    pub(super) fn parse(line: &str) -> Result<Self, ValueError> {
         let words = shell_words::split(line).map_err(|error| error.to_string())?;
         match words.split_first() {
             Some((first, rest)) if first == "pipeline" => operations(rest).map(Self::Pipeline),
@@ -103,12 +103,14 @@ fn is_multi(word: &str) -> bool {
     matches!(word, "multi" | "multiRead")
 }
 
-fn operations(words: &[String]) -> Result<Vec<Operation>, Fault> {
+fn operations(words: &[String]) -> Result<Vec<Operation>, ValueError> {
     words.split(|word| word == PIPELINE_SEPARATOR).map(operation).collect()
 }
 
-fn operation(words: &[String]) -> Result<Operation, Fault> {
-    let Some((first, rest)) = words.split_first() else { return Err("no operation".into()) };
+fn operation(words: &[String]) -> Result<Operation, ValueError> {
+    let Some((first, rest)) = words.split_first() else {
+        return Err("an operation is missing".into());
+    };
     if !is_multi(first) {
         let line = OperationLine::try_parse_from(words).map_err(|error| error.to_string())?;
         return Ok(line.operation);

@@ -1,10 +1,8 @@
-//! The files of the corpus: which server each needs, and how a trace is compared with what is
-//! recorded.
+//! The script files: which server each needs, and how its trace is compared with the recorded one.
 //!
-//! A block in which a command has the tag `since-X.Y.Z` says what ZooKeeper does from that version
-//! on. An older server runs the block, but what it says there is neither compared nor recorded. The
-//! tag `ours` is for the few places in which we differ from every version on purpose, or the original
-//! is not always the same.
+//! A block in which a command has the tag `since-X.Y.Z` shows what ZooKeeper does from that version on. An older
+//! server runs the block, but its trace is neither compared nor recorded. The tag `ours` marks the few blocks in which
+//! zoolet differs from every version on purpose, or in which ZooKeeper does not always do the same.
 
 use std::fs;
 use std::io;
@@ -27,53 +25,53 @@ pub struct Script {
     path: PathBuf,
 }
 
-/// The server that a script needs, which its area decides.
+/// The settings of the server that a script needs. The area of the script decides them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Setting {
-    /// Any server, which other scripts use as well.
+    /// The default settings, on a server that other scripts use too.
     Shared,
-    /// A server that nobody used before: the area `fresh`.
+    /// The default settings, on a new server: the area `fresh`.
     Fresh,
     /// Hard quotas are enforced: the area `quota-enforced`.
     EnforceQuota,
-    /// Nothing is answered before a digest is known: the area `enforce-auth`.
+    /// Clients must authenticate with the digest scheme before their first request: the area `enforce-auth`.
     EnforceAuth,
-    /// Access control lists are not looked at: the area `skip-acl`.
+    /// Access control lists are ignored: the area `skip-acl`.
     SkipAcl,
-    /// Znodes with a time to live are not allowed: the area `ttl-disabled`.
+    /// TTL znodes are disabled: the area `ttl-disabled`.
     TtlDisabled,
-    /// Nothing goes by itself, and hard quotas are enforced: for random operations.
+    /// The sweeper never runs, and hard quotas are enforced: for random operations.
     Steady,
-    /// Containers and TTL znodes are swept many times a second: the area `sweep`.
+    /// The sweeper runs many times in a second: the area `sweep`.
     Sweeping,
 }
 
-/// What went wrong with a script.
+/// Why a script failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// It could not be run.
     #[error("{name}: {source}")]
     Run {
-        /// Which script.
+        /// The name of the script.
         name: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// Its trace is another one than the recorded one.
-    #[error("{name}: - is recorded, + is what came\n{diff}")]
+    /// Its trace differs from the recorded one.
+    #[error("{name}: the trace differs; - is recorded, + is new\n{diff}")]
     Differs {
-        /// Which script.
+        /// The name of the script.
         name: String,
         /// The lines that differ.
         diff: String,
     },
 }
 
-/// All scripts, in the order of their names.
+/// All scripts, ordered by name.
 ///
 /// # Errors
 ///
-/// When the files cannot be listed.
+/// If the files cannot be listed.
 pub fn corpus() -> io::Result<Vec<Script>> {
     let root = conformance_folder().join("scripts");
     let mut scripts = Vec::new();
@@ -93,13 +91,13 @@ pub fn corpus() -> io::Result<Vec<Script>> {
 }
 
 impl Script {
-    /// The area, which is the folder.
+    /// The area: the folder of the file.
     #[must_use]
     pub fn area(&self) -> &str {
         self.name.split('/').next().unwrap_or_default()
     }
 
-    /// The server that it needs.
+    /// The settings of the server that it needs.
     #[must_use]
     pub fn setting(&self) -> Setting {
         match self.area() {
@@ -113,12 +111,12 @@ impl Script {
         }
     }
 
-    /// Runs it and compares its trace with what is recorded, except for blocks that a server of
-    /// `version` is too old for; `None` is the newest.
+    /// Runs the script and compares its trace with the recorded one, except in blocks for which a server of
+    /// `version` is too old. `None` is the newest version.
     ///
     /// # Errors
     ///
-    /// When it cannot be run, or the trace is another.
+    /// If it cannot be run, or the traces differ.
     pub fn check(&self, target: &dyn Target, version: Option<Version>) -> Result<(), ScriptError> {
         let (recorded, traced) = self.trace(target, version)?;
         if recorded == traced {
@@ -129,12 +127,12 @@ impl Script {
         Err(ScriptError::Differs { name: self.name.clone(), diff })
     }
 
-    /// Runs it and records its trace, except in blocks that a server of `version` is too old for.
-    /// Tells whether the file is another now.
+    /// Runs the script and records its trace, except in blocks for which a server of `version` is too old. Returns
+    /// whether the file has changed.
     ///
     /// # Errors
     ///
-    /// When it cannot be run or written.
+    /// If it cannot be run or written.
     pub fn record(
         &self,
         target: &dyn Target,
@@ -145,12 +143,11 @@ impl Script {
         Ok(recorded != traced)
     }
 
-    /// Runs it and fills in the traces of the blocks that a server of `version` is too old for,
-    /// and no others.
+    /// Runs the script and records its trace only in the blocks for which a server of `version` is too old.
     ///
     /// # Errors
     ///
-    /// When it cannot be run or written.
+    /// If it cannot be run or written.
     pub fn fill(&self, target: &dyn Target, version: Version) -> Result<bool, ScriptError> {
         let (recorded, traced) = self.trace(target, None)?;
         let filled = merge(&recorded, &traced, |block| !block.is_beyond(version));
@@ -158,7 +155,7 @@ impl Script {
         Ok(recorded != filled)
     }
 
-    /// What is recorded, and what comes now.
+    /// The recorded text of the script, and the text with the new trace.
     fn trace(
         &self,
         target: &dyn Target,
@@ -178,20 +175,20 @@ impl Script {
     }
 }
 
-/// One block of a script as it stands in the file.
+/// One block of a script file.
 struct Text<'a> {
     commands: &'a str,
     output: &'a str,
 }
 
 const SEPARATOR: &str = "---\n";
-/// The tag of what a later version does.
+/// The beginning of a tag for what a later version does.
 const SINCE: &str = "since-";
-/// The tag of what we do on purpose and no version does.
+/// The tag for what only zoolet does, on purpose.
 const OURS: &str = "ours";
 
 impl Text<'_> {
-    /// Whether a command is tagged with a later version, or as ours alone.
+    /// Whether a command has the tag of a later version, or of what only zoolet does.
     fn is_beyond(&self, version: Version) -> bool {
         self.commands
             .lines()
@@ -210,7 +207,7 @@ fn parse_version(text: &str) -> Option<Version> {
     Some((parts.next()??, parts.next()??, parts.next()??))
 }
 
-/// The blocks of a script. Output ends at an empty line, as in goldenscript.
+/// The blocks of a script. As in goldenscript, output ends at an empty line.
 fn blocks(mut text: &str) -> Vec<Text<'_>> {
     let mut blocks = Vec::new();
     while let Some(end) = find_separator(text) {
@@ -228,7 +225,7 @@ fn blocks(mut text: &str) -> Vec<Text<'_>> {
     blocks
 }
 
-/// Where the line after the next separator begins.
+/// The offset of the line after the next separator.
 fn find_separator(text: &str) -> Option<usize> {
     if text.starts_with(SEPARATOR) {
         return Some(SEPARATOR.len());
@@ -236,7 +233,7 @@ fn find_separator(text: &str) -> Option<usize> {
     text.find("\n---\n").map(|place| place + 1 + SEPARATOR.len())
 }
 
-/// The new text, with the old output in the blocks that are to be kept.
+/// The new text, with the old output in the blocks for which `keeps` is true.
 fn merge(old: &str, new: &str, keeps: impl Fn(&Text<'_>) -> bool) -> String {
     let (old, new) = (blocks(old), blocks(new));
     let last = new.len().saturating_sub(2);
@@ -263,7 +260,7 @@ mod tests {
     const OLD: &str = "# Comment.\na: > x\n---\na: 1\n\na: [since-3.9.0] > y\n---\na: 2\n";
 
     #[test]
-    fn a_tagged_block_keeps_what_is_recorded() {
+    fn a_tagged_block_keeps_its_recorded_trace() {
         let new = OLD.replace("a: 1", "a: 10").replace("a: 2", "a: 20");
         let merged = merge(OLD, &new, |block| block.is_beyond((3, 8, 0)));
         assert_eq!(merged, OLD.replace("a: 1", "a: 10"));

@@ -1,4 +1,4 @@
-//! The operations of the protocol as they stand in scripts, and the requests that they are.
+//! The operations of the protocol in scripts, and the requests that they stand for.
 
 use clap::{Args, Subcommand};
 use zoolet_protocol::{
@@ -7,7 +7,7 @@ use zoolet_protocol::{
     SetAcl, SetData, SetWatches, Watch, WatchMode, WatcherType, Write, Xid, Zxid,
 };
 
-use super::value::{self, Fault};
+use super::value::{self, ValueError};
 
 /// An operation.
 #[derive(Debug, Clone, Subcommand)]
@@ -93,7 +93,7 @@ pub(super) enum Operation {
     GetAllChildrenNumber {
         path: String,
     },
-    /// Any operation code with any body.
+    /// A request with any operation code and any body.
     Raw {
         #[arg(allow_negative_numbers = true)]
         code: i32,
@@ -101,10 +101,10 @@ pub(super) enum Operation {
         #[arg(long, allow_negative_numbers = true)]
         xid: Option<i32>,
     },
-    /// Operations of a multi; the runner reads them, since they are operations themselves.
+    /// The operations of a multi. `Command::parse` parses them, since they are operations themselves.
     #[command(skip)]
     Multi(Vec<Self>),
-    /// Operations of a multiRead.
+    /// The operations of a multiRead.
     #[command(skip)]
     MultiRead(Vec<Self>),
 }
@@ -130,7 +130,7 @@ pub(super) struct CreateArgs {
 #[derive(Debug, Clone, Args)]
 pub(super) struct LookupArgs {
     path: String,
-    /// Leaves a watch.
+    /// Sets a watch.
     #[arg(short)]
     watch: bool,
 }
@@ -161,7 +161,7 @@ pub(super) struct SetWatchesArgs {
 }
 
 impl CreateArgs {
-    fn create(&self, kind: CreateKind) -> Result<Create, Fault> {
+    fn create(&self, kind: CreateKind) -> Result<Create, ValueError> {
         let ordinary = match (kind, self.ephemeral, self.sequential) {
             (CreateKind::Container, ..) => CreateFlags::CONTAINER,
             (CreateKind::Ttl { .. }, _, false) => CreateFlags::PERSISTENT_WITH_TTL,
@@ -182,7 +182,7 @@ impl CreateArgs {
 }
 
 impl LookupArgs {
-    fn request(&self, wrap: fn(RawPath) -> Lookup) -> Result<Request, Fault> {
+    fn request(&self, wrap: fn(RawPath) -> Lookup) -> Result<Request, ValueError> {
         let lookup = wrap(value::path(&self.path)?);
         Ok(if self.watch {
             Request::Watch(Watch::Lookup(lookup))
@@ -193,7 +193,7 @@ impl LookupArgs {
 }
 
 impl WatchesArgs {
-    fn watcher_type(&self) -> Result<WatcherType, Fault> {
+    fn watcher_type(&self) -> Result<WatcherType, ValueError> {
         Ok(match self.watcher_type.as_str() {
             "children" => WatcherType::CHILDREN,
             "data" => WatcherType::DATA,
@@ -206,7 +206,7 @@ impl WatchesArgs {
 }
 
 impl SetWatchesArgs {
-    fn lists(&self, base: Zxid) -> Result<SetWatches, Fault> {
+    fn lists(&self, base: Zxid) -> Result<SetWatches, ValueError> {
         Ok(SetWatches {
             relative_zxid: zxid(&self.zxid, base)?,
             data: value::names(&self.data)?,
@@ -218,14 +218,14 @@ impl SetWatchesArgs {
     }
 }
 
-/// A zxid: `z+N` counts from `base`, anything else is a number.
-pub(super) fn zxid(text: &str, base: Zxid) -> Result<Zxid, Fault> {
+/// Parses a zxid: `z+N` counts from `base`, anything else is a number.
+pub(super) fn zxid(text: &str, base: Zxid) -> Result<Zxid, ValueError> {
     let (offset, base) = text.strip_prefix("z+").map_or((text, 0), |offset| (offset, base.0));
     let offset: i64 = offset.parse().map_err(|_| format!("no zxid: {text:?}"))?;
     Ok(Zxid(base + offset))
 }
 
-fn watch_mode(mode: &str) -> Result<WatchMode, Fault> {
+fn watch_mode(mode: &str) -> Result<WatchMode, ValueError> {
     Ok(match mode {
         "persistent" => WatchMode::PERSISTENT,
         "recursive" => WatchMode::PERSISTENT_RECURSIVE,
@@ -234,8 +234,8 @@ fn watch_mode(mode: &str) -> Result<WatchMode, Fault> {
 }
 
 impl Operation {
-    /// The request, and its xid if it is not the ordinary one.
-    pub(super) fn request(&self, base: Zxid) -> Result<(Request, Option<Xid>), Fault> {
+    /// The request, and its xid if the script gives one.
+    pub(super) fn request(&self, base: Zxid) -> Result<(Request, Option<Xid>), ValueError> {
         if let Self::Raw { code, body, xid } = self {
             let request = Request::Unknown { op: OpCode(*code), body: value::pieces(body)? };
             return Ok((request, xid.map(Xid)));
@@ -243,7 +243,7 @@ impl Operation {
         Ok((self.well_formed(base)?, None))
     }
 
-    fn well_formed(&self, base: Zxid) -> Result<Request, Fault> {
+    fn well_formed(&self, base: Zxid) -> Result<Request, ValueError> {
         let read = |read| Ok(Request::Read(read));
         match self {
             Self::Exists(lookup) => lookup.request(Lookup::Exists),
@@ -288,7 +288,7 @@ impl Operation {
         }
     }
 
-    fn write(&self) -> Result<Write, Fault> {
+    fn write(&self) -> Result<Write, ValueError> {
         Ok(match self {
             Self::SetAcl { path, acl, version } => Write::SetAcl(SetAcl {
                 path: value::path(path)?,
@@ -311,7 +311,7 @@ impl Operation {
         })
     }
 
-    fn write_in_multi(&self) -> Result<MultiOp, Fault> {
+    fn write_in_multi(&self) -> Result<MultiOp, ValueError> {
         Ok(match self {
             Self::Create(create) => MultiOp::Create(create.create(CreateKind::Create)?),
             Self::Create2(create) => MultiOp::Create(create.create(CreateKind::Create2)?),
@@ -335,7 +335,7 @@ impl Operation {
         })
     }
 
-    fn read_in_multi(&self) -> Result<MultiReadOp, Fault> {
+    fn read_in_multi(&self) -> Result<MultiReadOp, ValueError> {
         match self {
             Self::GetData(lookup) => Ok(MultiReadOp::GetData(value::path(&lookup.path)?)),
             Self::GetChildren(lookup) => Ok(MultiReadOp::GetChildren(value::path(&lookup.path)?)),

@@ -15,11 +15,11 @@ use super::value;
 use crate::client::{Client, Message, framed};
 use crate::target::Target;
 
-/// Runs a script against a server, and gives back the script with the trace that it has there.
+/// Runs a script against a server, and returns the script with the trace that it has there.
 ///
 /// # Errors
 ///
-/// When a command cannot be read, or the server cannot be reached.
+/// If a command cannot be parsed, or the server cannot be reached.
 pub fn run(target: &dyn Target, text: &str, is_fresh: bool) -> std::io::Result<String> {
     let mut runner = Runner::new(target, is_fresh)?;
     let traced = goldenscript::generate(&mut runner, text);
@@ -34,7 +34,7 @@ struct Runner<'a> {
     target: &'a dyn Target,
     clients: BTreeMap<String, Client>,
     trace: Trace,
-    /// None where the server is new and nobody comes after.
+    /// `None` if the server is new and no other script uses it.
     janitor: Option<Janitor>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Runner<'a> {
                 return Ok(self.show(&messages));
             }
             Command::Expire => {
-                let session = self.trace.session(name).ok_or("no such session")?;
+                let session = self.trace.session(name).ok_or("the client has no session")?;
                 self.target.expire(session);
             }
             Command::Sweep => self.target.sweep(),
@@ -126,7 +126,10 @@ impl<'a> Runner<'a> {
             None => SessionId::NONE,
             Some(name) => match self.trace.session(name) {
                 Some(session) => session,
-                None => SessionId(name.parse().map_err(|_| format!("no session {name:?}"))?),
+                None => SessionId(
+                    name.parse()
+                        .map_err(|_| format!("{name:?} is neither a client nor a session id"))?,
+                ),
             },
         };
         let password = match connect.password.as_str() {
@@ -135,13 +138,15 @@ impl<'a> Runner<'a> {
             "wrong" => Password::from_bytes(vec![7; zoolet_protocol::PASSWORD_BYTES]),
             "short" => Password::from_bytes(vec![7; 3]),
             "null" => Password::NULL,
-            other => return Err(format!("no password {other:?}").into()),
+            other => {
+                return Err(format!("--password {other:?}: use own, wrong, short or null").into());
+            }
         };
         let read_only = match connect.read_only.as_str() {
             "yes" => Some(true),
             "no" => Some(false),
             "absent" => None,
-            other => return Err(format!("readOnly is no {other:?}").into()),
+            other => return Err(format!("--read-only {other:?}: use yes, no or absent").into()),
         };
         Ok(ConnectRequest {
             protocol_version: connect.protocol,
@@ -153,7 +158,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Sends operations in one piece, and gives back their xids.
+    /// Sends operations in one piece, and returns their xids.
     fn send(&mut self, name: &str, operations: &[Operation]) -> Result<Vec<Xid>, Box<dyn Error>> {
         let base = self.trace.base;
         let client = self.client(name)?;
@@ -203,8 +208,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Everything that a server sent to a client before it answers a ping of it; nothing from a
-    /// client that has no session to ping with. The answer to the ping is left out.
+    /// Pings, and returns every message before the reply to the ping. Returns nothing for a client without a
+    /// session.
     fn receive_all(&mut self, name: &str) -> Vec<Message> {
         let Some(client) = self.clients.get_mut(name) else { return Vec::new() };
         let has_session = client.session.as_ref().is_some_and(|(id, _)| !id.is_none());

@@ -1,4 +1,4 @@
-//! What a script's trace shows of a message, which is what a recorder of the test kit shows of it.
+//! The form of messages in the trace of a script. The recorder of the test kit uses the same form.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,17 +6,17 @@ use zoolet_protocol::{Response, Zxid};
 
 use crate::client::{Body, Handshake, Message};
 
-/// What is needed to make a message independent of the run.
+/// Shows messages so that they do not depend on the run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trace(zoolet_testkit::Trace);
 
 impl Trace {
-    /// A trace that begins after `base`.
+    /// A trace in which zxids are counted from `base`.
     pub(crate) fn new(is_fresh: bool, base: Zxid) -> Self {
         Self(zoolet_testkit::Trace::new(is_fresh, base))
     }
 
-    /// A handshake's end.
+    /// The line for a handshake.
     pub(crate) fn handshake(&self, handshake: &Handshake) -> String {
         match handshake {
             Handshake::Answered(response) => self.0.handshake(response),
@@ -26,7 +26,7 @@ impl Trace {
         }
     }
 
-    /// A message.
+    /// The line for a message.
     pub(crate) fn message(&mut self, message: &Message) -> String {
         match message {
             Message::Event { zxid, event } => self.event(*zxid, event),

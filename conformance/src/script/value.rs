@@ -1,17 +1,17 @@
-//! The values that stand in scripts: text with escapes, data, lists of permissions, bytes.
+//! Parses the values in scripts: text with escapes, data, access control lists, bytes.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
 use zoolet_protocol::{Acl, Encode, Id, Names, Permissions, RawPath};
 
-/// Why a value of a script cannot be read.
-pub(super) type Fault = String;
+/// Why a value of a script cannot be parsed.
+pub(super) type ValueError = String;
 
-/// The word for null.
+/// The word that stands for null.
 const NULL: &str = "null";
 
-/// The bytes of a text in which `\xNN`, `\0`, `\n`, `\t`, `\\` and `\u{N}` stand for others.
-fn unescape(text: &str) -> Result<Vec<u8>, Fault> {
+/// The bytes of a text with the escapes `\xNN`, `\0`, `\n`, `\t`, `\\` and `\u{N}`.
+fn unescape(text: &str) -> Result<Vec<u8>, ValueError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(character) = rest.next() {
@@ -41,12 +41,12 @@ fn unescape(text: &str) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-fn bad(what: &str, text: &str) -> Fault {
-    format!("no {what}: {text:?}")
+fn bad(what: &str, text: &str) -> ValueError {
+    format!("{text:?} is no valid {what}")
 }
 
-/// A text that must be UTF-8, or null.
-pub(super) fn text(text: &str) -> Result<Option<ByteString>, Fault> {
+/// Parses a text, which must be UTF-8, or `null`.
+pub(super) fn text(text: &str) -> Result<Option<ByteString>, ValueError> {
     if text == NULL {
         return Ok(None);
     }
@@ -54,13 +54,13 @@ pub(super) fn text(text: &str) -> Result<Option<ByteString>, Fault> {
     Ok(Some(text.into()))
 }
 
-/// A path as it goes over the wire.
-pub(super) fn path(argument: &str) -> Result<RawPath, Fault> {
+/// Parses a path, which need not be valid.
+pub(super) fn path(argument: &str) -> Result<RawPath, ValueError> {
     text(argument).map(RawPath)
 }
 
-/// Data: null, a text with escapes, or `bytes:N` for N bytes.
-pub(super) fn data(argument: &str) -> Result<Option<Bytes>, Fault> {
+/// Parses data: `null`, a text with escapes, or `bytes:N` for N bytes.
+pub(super) fn data(argument: &str) -> Result<Option<Bytes>, ValueError> {
     if argument == NULL {
         return Ok(None);
     }
@@ -71,8 +71,9 @@ pub(super) fn data(argument: &str) -> Result<Option<Bytes>, Fault> {
     Ok(Some(unescape(argument)?.into()))
 }
 
-/// A list of entries `scheme:id:permissions`, separated by commas; `null` and `empty` for those.
-pub(super) fn acl(argument: &str) -> Result<Option<Vec<Acl>>, Fault> {
+/// Parses an access control list: entries `scheme:id:permissions` with commas between them, or `open`, `empty` or
+/// `null`.
+pub(super) fn acl(argument: &str) -> Result<Option<Vec<Acl>>, ValueError> {
     match argument {
         NULL => Ok(None),
         "empty" => Ok(Some(Vec::new())),
@@ -81,15 +82,15 @@ pub(super) fn acl(argument: &str) -> Result<Option<Vec<Acl>>, Fault> {
     }
 }
 
-fn acl_entry(entry: &str) -> Result<Acl, Fault> {
+fn acl_entry(entry: &str) -> Result<Acl, ValueError> {
     let (id, permissions) = entry.rsplit_once(':').ok_or_else(|| bad("entry", entry))?;
     let (scheme, id) = id.split_once(':').ok_or_else(|| bad("entry", entry))?;
     let id = Id { scheme: text(scheme)?, id: text(id)? };
     Ok(Acl { permissions: self::permissions(permissions)?, id })
 }
 
-/// Permissions in `zkCli`'s letters, or as a number.
-fn permissions(letters: &str) -> Result<Permissions, Fault> {
+/// Parses permissions: the letters of `zkCli`, or a number.
+fn permissions(letters: &str) -> Result<Permissions, ValueError> {
     if let Ok(number) = letters.parse() {
         return Ok(Permissions(number));
     }
@@ -106,8 +107,8 @@ fn permissions(letters: &str) -> Result<Permissions, Fault> {
     })
 }
 
-/// Names; `null` alone is the null list.
-pub(super) fn names(arguments: &[String]) -> Result<Names, Fault> {
+/// Parses a list of names. A single `null` is the null list.
+pub(super) fn names(arguments: &[String]) -> Result<Names, ValueError> {
     if let [only] = arguments
         && only == NULL
     {
@@ -120,9 +121,9 @@ pub(super) fn names(arguments: &[String]) -> Result<Names, Fault> {
     Ok(names.iter().map(|name| &**name).collect())
 }
 
-/// Bytes in pieces: `int:5`, `long:5`, `bool:1`, `str:text`, `buf:data`, `acl:...`, `hex:00ff`,
-/// each in its wire form.
-pub(super) fn pieces(arguments: &[String]) -> Result<Bytes, Fault> {
+/// Parses bytes in pieces: `int:5`, `long:5`, `bool:1`, `str:text`, `buf:data`, `acl:...`, `hex:00ff`, each in its
+/// encoding.
+pub(super) fn pieces(arguments: &[String]) -> Result<Bytes, ValueError> {
     let mut out = BytesMut::new();
     for piece in arguments {
         let (kind, value) = piece.split_once(':').ok_or_else(|| bad("piece", piece))?;
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_and_null() {
+    fn escapes_and_null_are_parsed() {
         assert_eq!(unescape(r"a\x00\u{e4}\\").unwrap(), "a\0ä\\".as_bytes());
         assert_eq!(data("null"), Ok(None));
         assert_eq!(data(""), Ok(Some(Bytes::new())));
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_pieces() {
+    fn lists_and_pieces_are_parsed() {
         let list = acl("digest:ann:hash=:rw,world:anyone:31").unwrap().unwrap();
         assert_eq!(list[0].to_string(), "digest:ann:hash=:rw");
         assert_eq!(list[1].permissions, Permissions::ALL);

@@ -1,4 +1,4 @@
-//! What all experiments need.
+//! Helpers of the experiments.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use zoolet_recipes::client::{Client, RetryPolicy};
 
 use crate::Outcome;
 
-/// Longer than what must happen takes, an election of a leader included.
+/// The time limit for what must happen, the election of a leader included.
 const SOON: Duration = Duration::from_secs(60);
 const RETRIES: u32 = 1_000;
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
@@ -31,17 +31,17 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Who leads, and who follows.
+/// The leader and the followers.
 pub(crate) struct Roles {
     pub(crate) leader: usize,
     pub(crate) followers: Vec<usize>,
 }
 
 impl Roles {
-    /// The roles of an ensemble, as soon as all members work together.
+    /// The roles of an ensemble. Waits until all members work together.
     pub(crate) async fn of(ensemble: &Ensemble) -> Result<Self, Failed> {
         until("all members work together", async || Ok(ensemble.is_whole())).await?;
-        let leader = ensemble.leader().ok_or("nobody leads")?;
+        let leader = ensemble.leader().ok_or("there is no leader")?;
         let followers = (0..MEMBERS).filter(|member| *member != leader).collect();
         Ok(Self { leader, followers })
     }
@@ -51,7 +51,7 @@ impl Roles {
         self.followers[fastrand::usize(..self.followers.len())]
     }
 
-    /// One of those who are not this.
+    /// A member other than this one.
     pub(crate) fn other_than(&self, member: usize) -> usize {
         let others: Vec<_> = (0..MEMBERS).filter(|other| *other != member).collect();
         others[fastrand::usize(..others.len())]
@@ -61,13 +61,13 @@ impl Roles {
 /// A client of one server.
 pub(crate) async fn connect(server: SocketAddr, timeout: Duration) -> Result<Client, Failed> {
     let server = server.to_string();
-    // What was lost with a connection is asked again at once.
+    // A request that was lost with a connection is repeated at once.
     let retry = RetryPolicy::n_times(RETRIES, RETRY_INTERVAL);
     let builder = Client::builder().session_timeout(timeout).retry_policy(retry);
     Ok(builder.connect(server.as_str()).await?)
 }
 
-/// A client of one server, behind a proxy of its own.
+/// A client of one server, with a proxy between them.
 pub(crate) async fn connect_by_proxy(
     server: SocketAddr,
     timeout: Duration,
@@ -76,7 +76,7 @@ pub(crate) async fn connect_by_proxy(
     Ok((connect(proxy.address(), timeout).await?, proxy))
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> Result<bool, Failed>) -> Outcome {
     let looking = async {
         while !is_so().await? {
@@ -96,12 +96,12 @@ pub(crate) async fn until_watched(server: SocketAddr, path: &str) -> Outcome {
     until(&format!("{path} is watched"), is_watched).await
 }
 
-/// Waits for something that must come soon.
+/// Waits for a future, which must be ready soon.
 pub(crate) async fn soon<T>(what: &str, coming: impl Future<Output = T>) -> Result<T, Failed> {
     Ok(tokio::time::timeout(SOON, coming).await.map_err(|_| format!("it does not come: {what}"))?)
 }
 
-/// Ends sessions. Those that the server has ended already need no end.
+/// Closes clients. Sessions that have expired need no closing.
 pub(crate) async fn close(clients: impl IntoIterator<Item = Client>) {
     for client in clients {
         let _ = client.close().await;

@@ -1,4 +1,4 @@
-//! What it costs on an ensemble that nobody holds beside another: requests, counted by a proxy.
+//! What exclusion costs on an ensemble: the requests, counted by a proxy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::common::{Roles, block_on, close, connect_by_proxy, soon, until_watche
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How long something is held, or nothing is: in thirds of the session timeout.
+/// How long locks are held, or none is, in thirds of the session timeout.
 const THIRDS: u32 = 4;
 
 const HAND_OVERS: usize = 30;
 
-/// Create, list, watches and the end; and where events have no zxid, a read.
+/// Create, list, watches and deletion; and where events have no zxid, a read.
 const HAND_OVER_REQUESTS_MAX: f64 = 5.3;
 
-/// How many locks a client holds at once.
+/// The number of locks that a client holds at the same time.
 const LOCKS: usize = 5;
 
-/// Answers to the last requests have come.
+/// Long enough for the replies to the last requests.
 const SETTLED: Duration = Duration::from_millis(200);
 
 struct Party {
@@ -49,20 +49,23 @@ pub(crate) fn are_counted(ensemble: &Ensemble) -> Outcome {
         let one = party.while_idle("one lock held, a third of the timeout", 1).await?;
         let many = party.while_idle("5 locks held, a third of the timeout", LOCKS).await?;
         close(parties.into_iter().map(|party| party.client)).await;
-        assert!(contended <= HAND_OVER_REQUESTS_MAX, "a hand-over costs too much");
-        assert_eq!(idle, 0.0, "who holds nothing has nothing to prove");
-        // One more, since the begin and the end of the time may each fall on one.
+        assert!(contended <= HAND_OVER_REQUESTS_MAX, "a hand-over costs too many requests");
+        assert_eq!(idle, 0.0, "a client that holds nothing sends no proof");
+        // One more, because the measured time may begin and end at a proof.
         let most = 1.0 + 1.0 / f64::from(THIRDS);
-        assert!(one <= most && many <= most, "more than one proof a third of the timeout");
+        assert!(
+            one <= most && many <= most,
+            "more than one proof in a third of the session timeout"
+        );
         Ok(())
     })
 }
 
-/// A mutex goes to and fro between two.
+/// Two clients hand a mutex over to each other.
 async fn contended(server: std::net::SocketAddr, parties: &[Party]) -> Result<f64, Failed> {
     let path = "/costs/contended";
     let mut held = parties[0].acquire(path).await?;
-    parties.iter().for_each(|party| party.proxy.forget());
+    parties.iter().for_each(|party| party.proxy.reset_counts());
     for round in 1..=HAND_OVERS {
         let client = parties[round % parties.len()].client.clone();
         let waiting =
@@ -82,14 +85,14 @@ impl Party {
         Ok(InterProcessMutex::new(&self.client, path)?.acquire().await?)
     }
 
-    /// What so many locks cost while nobody does anything with them, for each third of the timeout.
+    /// The requests in a third of the session timeout while this many locks are held.
     async fn while_idle(&self, what: &str, locks: usize) -> Result<f64, Failed> {
         let mut guards = Vec::new();
         for lock in 0..locks {
             guards.push(self.acquire(&format!("/costs/idle-{lock}")).await?);
         }
         tokio::time::sleep(SETTLED).await;
-        self.proxy.forget();
+        self.proxy.reset_counts();
         tokio::time::sleep(SESSION_TIMEOUT / 3 * THIRDS).await;
         let cost = report(what, &[self.proxy.counts()], f64::from(THIRDS));
         for guard in guards {
@@ -100,7 +103,7 @@ impl Party {
     }
 }
 
-/// Prints what each of `times` cost, and tells how many requests that were.
+/// Prints the cost of each of `times`, and returns its requests.
 fn report(what: &str, counts: &[Counts], times: f64) -> f64 {
     let mut by_operation = std::collections::BTreeMap::new();
     for (operation, count) in counts.iter().flat_map(|counts| &counts.requests) {

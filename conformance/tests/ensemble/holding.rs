@@ -1,4 +1,4 @@
-//! All ways to hold something, as one question: is it held?
+//! All ways in which a client can hold a lock or lead, with one question: does it?
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use zoolet_recipes::{
     LeaderLatch, LockError, LockState,
 };
 
-/// Whether something is held. Dropping it releases it.
+/// Tells whether a lock is held. Dropping it releases the lock.
 pub(crate) type Holding = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// How something is held, and who says so.
+/// What is held, and the method that tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum HoldMethod {
     /// `Guard::state`.
     Mutex,
     /// `Guard::state`.
@@ -30,13 +30,13 @@ pub(crate) enum Way {
     Latch,
     /// `LeaderLatch::term`.
     Term,
-    /// A future that `Guard::run` runs: it is held while that was not dropped.
+    /// A future in `Guard::run`: the lock is held until the future is dropped.
     Run,
-    /// As `Run`, until `Guard::lost` returns.
+    /// The lock is held until `Guard::lost` returns.
     Lost,
 }
 
-impl Way {
+impl HoldMethod {
     pub(crate) const ALL: [Self; 8] = [
         Self::Mutex,
         Self::WriteLock,
@@ -48,7 +48,7 @@ impl Way {
         Self::Lost,
     ];
 
-    /// Waits until it is held at a path.
+    /// Acquires it at a path.
     pub(crate) async fn hold(self, client: &Client, path: &str) -> Result<Holding, LockError> {
         let mutex = InterProcessMutex::new(client, path)?;
         Ok(match self {
@@ -106,7 +106,7 @@ impl Way {
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for HoldMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Mutex => "mutex",
@@ -121,7 +121,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// Says that something runs, until this is dropped.
+/// Sets a flag until this is dropped.
 struct Running(Arc<AtomicBool>);
 
 impl Drop for Running {
@@ -130,7 +130,7 @@ impl Drop for Running {
     }
 }
 
-/// Whether something runs.
+/// Whether a task runs.
 struct Flag(Arc<AtomicBool>);
 
 impl Flag {

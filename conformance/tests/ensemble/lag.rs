@@ -1,5 +1,5 @@
-//! A client that waits hears that its turn has come, loses its connection, and is led to a follower
-//! that has not heard of it.
+//! A waiting client receives the event that makes it the holder, loses its connection, and is led to a follower
+//! that does not know the change yet.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::common::{
 };
 use crate::{Outcome, times};
 
-/// How many trials share one lag.
+/// The number of trials for each lag.
 const LANES: usize = 5;
 
 const DEFAULT_TRIALS: usize = 10;
 
-/// How many requests pass between the event and the cut, and for how many of all trials once.
+/// The number of requests between the event and the cut: none in most trials, these in some.
 const CUTS: [(usize, usize); 3] = [(0, 1), (1, 5), (2, 5)];
 
-/// Long enough for what must not happen to happen.
+/// How long a trial waits for what must not happen.
 const A_WHILE: Duration = Duration::from_millis(400);
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One who waits, behind a proxy.
+/// A waiting client behind a proxy.
 struct Waiter<T> {
     client: Client,
     proxy: Arc<Proxy>,
@@ -40,26 +40,26 @@ struct Waiter<T> {
 
 /// A trial: a holder and a waiter.
 trait Lane: Sized {
-    /// What a violation is.
+    /// The violation that this trial looks for.
     const VIOLATION: &str;
 
-    /// Has one hold and one wait.
+    /// Lets one client hold and another wait.
     async fn prepare(near: SocketAddr, path: String) -> Result<Self, Failed>;
 
-    /// Leads the waiter to a server that lags, after the event that makes it the holder.
-    fn lay_ambush(&self, passes: usize, lagging: SocketAddr);
+    /// Leads the waiter to a lagging server after the event that makes it the holder.
+    fn arm_cut(&self, passes: usize, lagging: SocketAddr);
 
-    /// What the holder does, and the lagging server does not hear.
+    /// Does what the lagging server does not learn of.
     async fn hand_over(&mut self) -> Outcome;
 
-    /// Whether the waiter came to the lagging server, or was done before.
-    fn is_sprung(&self) -> bool;
+    /// Whether the waiter was led to the lagging server, or had finished before.
+    fn was_led_away(&self) -> bool;
 
     /// Whether there was a violation.
     async fn end(self) -> Result<bool, Failed>;
 }
 
-/// One takes the only permit, and another waits behind it.
+/// One client has the only permit, and another waits for it.
 struct OfPermit {
     holder: Waiter<Permits>,
     permits: Option<Permits>,
@@ -76,9 +76,9 @@ impl Lane for OfPermit {
             Ok::<_, Failed>((client, proxy, semaphore))
         };
         let (client, proxy, semaphore) = stand().await?;
-        // The directories are there from now on.
+        // Now the directories exist.
         semaphore.acquire(1).await?.release().await?;
-        // It does not take its permit before it hears that it is in front.
+        // It takes its permit only after it has learned that it is in front.
         proxy.hold_answers(true);
         let task = tokio::spawn(async move { semaphore.acquire(1).await });
         let holder = Waiter { client, proxy, task };
@@ -88,11 +88,11 @@ impl Lane for OfPermit {
         until("the first is at the gate", async || Ok(names().await?.len() == 1)).await?;
         let ahead = names().await?.iter().next().map(|name| format!("{gate}/{name}"));
         let task = tokio::spawn(async move { semaphore.acquire(1).await });
-        until_watched(near, &ahead.ok_or("nobody is at the gate")?).await?;
+        until_watched(near, &ahead.ok_or("no client waits at the gate")?).await?;
         Ok(Self { holder, permits: None, waiter: Waiter { client, proxy, task } })
     }
 
-    fn lay_ambush(&self, passes: usize, lagging: SocketAddr) {
+    fn arm_cut(&self, passes: usize, lagging: SocketAddr) {
         self.waiter.proxy.cut_after_event(passes, lagging);
     }
 
@@ -102,8 +102,8 @@ impl Lane for OfPermit {
         Ok(())
     }
 
-    fn is_sprung(&self) -> bool {
-        self.waiter.is_sprung()
+    fn was_led_away(&self) -> bool {
+        self.waiter.was_led_away()
     }
 
     async fn end(self) -> Result<bool, Failed> {
@@ -117,7 +117,7 @@ impl Lane for OfPermit {
     }
 }
 
-/// One writes under a mutex, and another reads under it.
+/// One client writes while it holds a mutex, and the next one reads.
 struct OfMutex {
     holder: Client,
     guard: Option<Guard>,
@@ -146,18 +146,18 @@ impl Lane for OfMutex {
         Ok(Self { holder, guard: Some(guard), value, waiter: Waiter { client, proxy, task } })
     }
 
-    fn lay_ambush(&self, passes: usize, lagging: SocketAddr) {
+    fn arm_cut(&self, passes: usize, lagging: SocketAddr) {
         self.waiter.proxy.cut_after_event(passes, lagging);
     }
 
     async fn hand_over(&mut self) -> Outcome {
         self.holder.set(&self.value, "1").await?;
-        let guard = self.guard.take().ok_or("it was handed over before")?;
+        let guard = self.guard.take().ok_or("the mutex was handed over already")?;
         Ok(guard.release().await?)
     }
 
-    fn is_sprung(&self) -> bool {
-        self.waiter.is_sprung()
+    fn was_led_away(&self) -> bool {
+        self.waiter.was_led_away()
     }
 
     async fn end(self) -> Result<bool, Failed> {
@@ -168,8 +168,8 @@ impl Lane for OfMutex {
 }
 
 impl<T> Waiter<T> {
-    fn is_sprung(&self) -> bool {
-        self.proxy.was_ambush_sprung() || self.task.is_finished()
+    fn was_led_away(&self) -> bool {
+        self.proxy.was_cut_after_event() || self.task.is_finished()
     }
 }
 
@@ -230,19 +230,19 @@ pub(crate) fn a_follower_answers_from_its_old_state(ensemble: &Ensemble) -> Outc
         let lag = Lag::of(ensemble, followers[0]);
         writer.set(path, "1").await?;
         tokio::time::sleep(A_WHILE).await;
-        assert_eq!(&*reader.get(path).await?.0, b"0", "it does not lag");
+        assert_eq!(&*reader.get(path).await?.0, b"0", "the follower does not lag");
         let synced = tokio::time::timeout(A_WHILE, reader.sync(path).into_future()).await;
-        assert!(synced.is_err(), "it answers a sync before it has caught up");
-        assert!(ensemble.is_whole(), "its leader has given it up");
+        assert!(synced.is_err(), "the follower answers a sync before it has caught up");
+        assert!(ensemble.is_whole(), "the leader has dropped the follower");
         drop(lag);
         reader.sync(path).await?;
-        assert_eq!(&*reader.get(path).await?.0, b"1", "it has not caught up");
+        assert_eq!(&*reader.get(path).await?.0, b"1", "the follower has not caught up");
         close([writer, reader]).await;
         Ok(())
     })
 }
 
-/// Some trials at one time, and how many violations there were.
+/// Runs some trials at the same time, and returns the number of violations.
 async fn round<L: Lane>(
     ensemble: &Ensemble,
     path: &str,
@@ -257,25 +257,25 @@ async fn round<L: Lane>(
         lanes.push(L::prepare(near, format!("{path}-{lane}")).await?);
     }
     let lagging_address = ensemble.addresses()[lagging];
-    // What was done until now is known everywhere.
+    // All members know what was done until now.
     let observer = connect(lagging_address, SESSION_TIMEOUT).await?;
     observer.sync("/").await?;
     let lag = Lag::of(ensemble, lagging);
     for lane in &mut lanes {
-        lane.lay_ambush(passes, lagging_address);
+        lane.arm_cut(passes, lagging_address);
         lane.hand_over().await?;
     }
-    let are_sprung = async || Ok(lanes.iter().all(L::is_sprung));
+    let are_sprung = async || Ok(lanes.iter().all(L::was_led_away));
     let sprung = until("all are led to the server that lags", are_sprung);
     if passes == 0 {
         sprung.await?;
     } else {
-        // There may be no more requests.
+        // The waiter may send no more requests.
         let _ = tokio::time::timeout(A_WHILE, sprung).await;
     }
     tokio::time::sleep(A_WHILE).await;
     drop(lag);
-    // Answers that wait for the lagging server come now.
+    // Replies that waited for the lagging server arrive now.
     tokio::time::sleep(A_WHILE).await;
     let mut violations = 0;
     for lane in lanes {

@@ -1,9 +1,9 @@
-//! Locks on an ensemble of Apache's whose members do not know the same: a follower lags, a follower
-//! is cut off, a leader is cut off. At no time may two clients believe that they hold one lock, and
-//! a holder must read what the holder before it wrote.
+//! Locks on an ensemble of Apache ZooKeeper whose members do not know the same: a follower lags, a follower
+//! is cut off, a leader is cut off. Two clients must never report that they hold the same lock, and a holder must
+//! read what the former holder wrote.
 //!
-//! `ZOOLET_ENSEMBLE_TRIALS` is how often a client is led to a follower that lags, and
-//! `ZOOLET_ENSEMBLE_PARTITIONS` how often a member is cut off.
+//! `ZOOLET_ENSEMBLE_TRIALS` sets how many times a client is led to a lagging follower, and
+//! `ZOOLET_ENSEMBLE_PARTITIONS` how many times a member is cut off.
 
 mod common;
 mod costs;
@@ -20,12 +20,12 @@ use zoolet_conformance::ensemble::Ensemble;
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
 
-/// What came of an experiment.
+/// The result of an experiment.
 type Outcome = Result<(), Failed>;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // A network is in one state at a time.
+    // The network can be in one state at a time only.
     arguments.test_threads = Some(1);
     let quick = Lazy::new(Timing::QUICK);
     let usual = Lazy::new(Timing::USUAL);
@@ -48,12 +48,12 @@ fn main() -> ExitCode {
         }),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
-    // The servers go before the process does.
+    // Stop the servers before the process ends.
     drop((quick, usual));
     conclusion.exit_code()
 }
 
-/// How often something is done: by the variable, or as often as is enough to notice.
+/// A number of repetitions: that of the variable, or the default, which is enough to notice a regression.
 fn times(variable: &str, default: usize) -> Result<usize, Failed> {
     match std::env::var(variable) {
         Ok(times) => Ok(times.parse()?),
@@ -61,7 +61,7 @@ fn times(variable: &str, default: usize) -> Result<usize, Failed> {
     }
 }
 
-/// An ensemble, started when the first test needs it.
+/// An ensemble, which is started when the first test needs it.
 struct Lazy {
     timing: Timing,
     ensemble: Arc<Mutex<Option<Ensemble>>>,

@@ -1,5 +1,5 @@
-//! A member is cut off from the others, and its clients still reach it. What they hold there is
-//! waited for by clients of the others, who get it when the sessions expire.
+//! A member is cut off from the others, while its clients still reach it. Clients of the other members wait for what
+//! those clients hold, and get it when the sessions expire.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,81 +16,81 @@ use zoolet_recipes::LockError;
 use zoolet_recipes::client::Client;
 
 use crate::common::{Roles, block_on, close, connect, now, soon, until};
-use crate::holding::{Holding, Way};
+use crate::holding::{HoldMethod, Holding};
 use crate::{Outcome, times};
 
 const DEFAULT_PARTITIONS: usize = 1;
 
-/// The holders' session timeouts: from the shortest that a tick of two seconds allows.
+/// The session timeouts of the holders. The first is the shortest that a tick of two seconds allows.
 const SESSION_TIMEOUTS: [Duration; 3] =
     [Duration::from_secs(4), Duration::from_secs(6), Duration::from_secs(8)];
 
-/// The sessions of those who wait outlive an election.
+/// The session timeout of the waiters, which is longer than an election.
 const LONG: Duration = Duration::from_secs(40);
 
-/// How long all goes well at first, at least, and how much longer at most, so that the cut comes
-/// anywhere in a tick and anywhere between two pings.
+/// How long nothing is cut at first, and how much longer at most, so that the cut falls
+/// anywhere within a tick and anywhere between two pings.
 const UNDISTURBED: Duration = Duration::from_secs(1);
 const UNDISTURBED_MORE: Duration = Duration::from_secs(3);
 
-/// How often in turn a session may end before anything is cut, on a busy machine.
+/// How many times in a row a session may expire before anything is cut, as happens on a busy machine.
 const VOID_MAX: usize = 5;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long the next ones are watched once all have what they waited for.
+/// How long the test observes after every waiter has what it waited for.
 const AFTERWARDS: Duration = Duration::from_secs(3);
 
 /// Longer than a partition takes.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Who is cut off.
+/// The member that is cut off.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Victim {
     Follower,
     Leader,
-    /// A leader whose followers notice at once.
+    /// A leader whose followers notice it at once.
     SeveredLeader,
 }
 
-/// Something that one holds and another waits for.
+/// Something that one client holds and another waits for.
 struct Lane {
-    way: Way,
+    method: HoldMethod,
     timeout: Duration,
     holder: Client,
     session: SessionId,
     first: Arc<Holding>,
-    /// When the next one has it.
+    /// When the waiter acquired it.
     next: Arc<OnceLock<Holding>>,
-    /// Whether the first said that it held it when the next one got it.
+    /// Whether the holder reported that it held it when the waiter acquired it.
     met: Arc<AtomicBool>,
     task: JoinHandle<Result<(), LockError>>,
 }
 
-/// What was seen of a lane.
+/// The observations of a lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
-    /// How long both said that they held it.
+    /// How long both clients reported that they held it.
     together: Duration,
     met: bool,
-    /// When the first said so last.
+    /// When the holder last reported it.
     held_until: Option<Instant>,
     next_at: Option<Instant>,
-    /// How often the first said so while all went well, of how many times.
+    /// How many times the holder reported it before the cut, and how many times it was asked.
     well: (u32, u32),
 }
 
-/// The worst of several lanes.
+/// The worst observations of several lanes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Worst {
     lanes: usize,
     overlaps: usize,
     together: Duration,
-    /// From when the first says that it does not hold it until the next one does.
+    /// From the holder's last report until the waiter acquired it.
     margin: Option<Duration>,
-    /// From the cut until the first says that it does not hold it.
+    /// From the cut until the holder's last report.
     held_for: Duration,
-    /// From the cut until the next one has it.
+    /// From the cut until the waiter acquired it.
     waited: Duration,
     well: (u32, u32),
 }
@@ -104,12 +104,12 @@ pub(crate) fn nobody_holds_beside_another(ensemble: &Ensemble, victim: Victim) -
             tries += 1;
             let path = format!("/partition-{victim:?}-{tries}");
             let Some(seen) = partition(ensemble, victim, &path).await? else {
-                assert!(tries < done + VOID_MAX, "sessions end before anything is cut");
+                assert!(tries < done + VOID_MAX, "sessions expire before anything is cut");
                 continue;
             };
             done += 1;
-            for (way, timeout, cut_at, seen) in seen {
-                by_way.entry(way.to_string()).or_default().add(cut_at, seen);
+            for (method, timeout, cut_at, seen) in seen {
+                by_way.entry(method.to_string()).or_default().add(cut_at, seen);
                 by_way.entry(format!("timeout {timeout:?}")).or_default().add(cut_at, seen);
             }
         }
@@ -126,13 +126,13 @@ pub(crate) fn nobody_holds_beside_another(ensemble: &Ensemble, victim: Victim) -
     })
 }
 
-/// Cuts a member off once, and tells what was seen of each lane since then; nothing if a session ended
-/// before that, as on a machine that is too busy to ping.
+/// Cuts a member off once, and returns the observations of each lane. Returns nothing if a session expired
+/// before the cut, as on a machine that is too busy to ping.
 async fn partition(
     ensemble: &Ensemble,
     victim: Victim,
     path: &str,
-) -> Result<Option<Vec<(Way, Duration, Instant, Seen)>>, Failed> {
+) -> Result<Option<Vec<(HoldMethod, Duration, Instant, Seen)>>, Failed> {
     let roles = Roles::of(ensemble).await?;
     let member = match victim {
         Victim::Follower => roles.a_follower(),
@@ -166,20 +166,20 @@ async fn partition(
     for (lane, mut seen) in lanes.into_iter().zip(seen) {
         soon("the next one", lane.task).await???;
         seen.met = lane.met.load(Ordering::SeqCst);
-        all.push((lane.way, lane.timeout, cut_at, seen));
+        all.push((lane.method, lane.timeout, cut_at, seen));
     }
     close(clients).await;
     Ok(Some(all))
 }
 
-/// Waits until the first say that they hold everything; false if the session of one has ended.
+/// Waits until the holders report that they hold everything. Returns false if a session has expired.
 async fn do_all_hold(lanes: &[Lane]) -> Result<bool, Failed> {
     let is_over = || lanes.iter().any(|lane| lane.holder.session_id() != lane.session);
     let do_hold = async || Ok(is_over() || lanes.iter().all(|lane| (lane.first)()));
     until("all hold", do_hold).await?;
     let is_handed_over = lanes.iter().any(|lane| lane.task.is_finished());
     match is_over() {
-        false if is_handed_over => Err("somebody did not wait".into()),
+        false if is_handed_over => Err("a waiter did not wait".into()),
         is_over => Ok(!is_over),
     }
 }
@@ -193,7 +193,7 @@ impl Drop for Cut<'_> {
     }
 }
 
-/// Those who hold by the victim, and those who wait by the others.
+/// The clients of the victim, which hold, and the clients of the other members, which wait.
 async fn lanes(
     ensemble: &Ensemble,
     victim: usize,
@@ -207,13 +207,13 @@ async fn lanes(
         let holder = connect(addresses[victim], timeout).await?;
         assert_eq!(holder.session_timeout(), timeout, "the server granted another timeout");
         let waiter = Client::builder().session_timeout(LONG).connect(&*others.join(",")).await?;
-        for (number, way) in Way::ALL.into_iter().enumerate() {
+        for (number, method) in HoldMethod::ALL.into_iter().enumerate() {
             let path = format!("{path}/{}/{number}", timeout.as_millis());
-            let first = Arc::new(way.hold(&holder, &path).await?);
-            lanes.push(Lane::wait(way, timeout, (holder.clone(), first), &waiter, path));
+            let first = Arc::new(method.hold(&holder, &path).await?);
+            lanes.push(Lane::wait(method, timeout, (holder.clone(), first), &waiter, path));
         }
-        // Each has watches on what it waits for.
-        let wait = async || Ok(waiter.watcher_count() >= Way::ALL.len());
+        // Each waiter has set its watches.
+        let wait = async || Ok(waiter.watcher_count() >= HoldMethod::ALL.len());
         until("all wait", wait).await?;
         clients.extend([holder, waiter]);
     }
@@ -222,7 +222,7 @@ async fn lanes(
 
 impl Lane {
     fn wait(
-        way: Way,
+        method: HoldMethod,
         timeout: Duration,
         (holder, first): (Client, Arc<Holding>),
         waiter: &Client,
@@ -233,18 +233,18 @@ impl Lane {
             let (first, next, met) = (Arc::clone(&first), Arc::clone(&next), Arc::clone(&met));
             let waiter = waiter.clone();
             tokio::spawn(async move {
-                let holding = way.hold(&waiter, &path).await?;
+                let holding = method.hold(&waiter, &path).await?;
                 met.store(first(), Ordering::SeqCst);
                 let _ = next.set(holding);
                 Ok(())
             })
         };
-        Self { way, timeout, session: holder.session_id(), holder, first, next, met, task }
+        Self { method, timeout, session: holder.session_id(), holder, first, next, met, task }
     }
 }
 
-/// Looks at all lanes until the next ones have had everything for a while, and the first say that
-/// they do not.
+/// Observes all lanes until the waiters have held everything for some time, and the holders report that
+/// they hold nothing.
 async fn watch(lanes: &[Lane], seen: &mut [Seen]) {
     let mut last = now();
     let mut over_at: Option<Instant> = None;

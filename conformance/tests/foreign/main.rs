@@ -1,8 +1,8 @@
-//! Clients that know nothing of us, on our server: the shells of the Java and the C client, kazoo's
-//! recipes, Curator's mutex, kazoo's own tests, and the examples of tests in other languages. And a
+//! Foreign clients on our server: the shells of the Java and the C client, kazoo's
+//! recipes, Curator's mutex, kazoo's own tests, the examples of tests in other languages, and a
 //! browser, on the page that `zoolet bench` writes.
 //!
-//! The checks are programs of their own below `conformance`, each of which can be run by hand
+//! The checks are separate programs below `conformance`, each of which can be run by hand
 //! against any server.
 
 mod page;
@@ -19,7 +19,7 @@ use zoolet_conformance::wire::Wire;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Each keeps two cores busy by itself.
+    // Each test keeps two cores busy.
     arguments.test_threads = Some(1);
     let trials = vec![
         client("zkcli", Peer::Apache),
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A program that checks a server as a client of its kind sees it.
+/// Runs a program that checks a server.
 fn client(name: &'static str, peer: Peer) -> Trial {
     harness::needs(&[peer], name, move || {
         let server = Wire::start(servers::config(Setting::Steady))?;
@@ -43,7 +43,7 @@ fn client(name: &'static str, peer: Peer) -> Trial {
     })
 }
 
-/// kazoo's tests on our binary: all that pass on Apache ZooKeeper must pass, but for those that are
+/// kazoo's tests on our binary: all that pass on Apache ZooKeeper must pass, except those that are
 /// listed with a reason.
 fn kazoo_suite() -> Result<(), Failed> {
     let folder = peers::conformance_folder();
@@ -52,7 +52,7 @@ fn kazoo_suite() -> Result<(), Failed> {
     succeeded(&run.output()?)
 }
 
-/// The tests of a lock in Python that users are shown, with faults set over HTTP.
+/// The example of lock tests in Python, with faults over HTTP.
 fn pytest_example() -> Result<(), Failed> {
     let mut run = Command::new(peers::kazoo_python());
     run.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]);
@@ -61,13 +61,13 @@ fn pytest_example() -> Result<(), Failed> {
     succeeded(&run.output()?)
 }
 
-/// Those in Java.
+/// The example of lock tests in Java.
 fn junit_example() -> Result<(), Failed> {
     let mut run = Command::new(peers::conformance_folder().join("../examples/junit/run"));
     succeeded(&run.env("ZOOLET", zoolet_binary()?).output()?)
 }
 
-/// What a program said goes into the report of a failure.
+/// Fails with the output of the program unless the program succeeded.
 fn succeeded(output: &Output) -> Result<(), Failed> {
     if output.status.success() {
         return Ok(());

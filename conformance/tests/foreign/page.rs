@@ -1,4 +1,4 @@
-//! The page of `zoolet bench --report` in a browser: what is seen, in pixels.
+//! The page of `zoolet bench --report` in a browser, compared by pixels.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -14,19 +14,19 @@ use crate::succeeded;
 const WIDTH: usize = 1000;
 const HEIGHT: usize = 1600;
 
-/// The least that a line has, whose name has its colour too.
+/// The fewest pixels of a line, whose label has the same colour.
 const LINE_PIXELS_MIN: usize = 300;
 
-/// Of all pixels, those of the page itself: neither nothing else nor a page in ruins.
+/// The part of the pixels that have the colour of the background: less than everything and more than a broken page.
 const EMPTY_SHARE: std::ops::Range<f64> = 0.3..0.98;
 
-/// How the page looks, from its style sheet.
+/// The colours of the page, from its style sheet.
 struct Look {
     name: &'static str,
-    /// The browser's number for who prefers it.
+    /// The browser's number for this colour scheme.
     preference: u8,
     page: Colour,
-    /// Those of the three locks.
+    /// The colours of the three locks.
     lines: [Colour; 3],
 }
 
@@ -47,7 +47,7 @@ const LOOKS: [Look; 2] = [
     },
 ];
 
-/// The three lines are there, on a page that is light or dark as one prefers.
+/// The page shows the three lines in the light and in the dark colour scheme.
 pub(crate) fn shows_lines_by_day_and_by_night() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let page = folder.path().join("herd.html");
@@ -62,10 +62,10 @@ pub(crate) fn shows_lines_by_day_and_by_night() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Takes a picture of a page.
+/// Takes a screenshot of a page.
 fn take(page: &Path, picture: &Path, preference: u8) -> Result<(), Failed> {
     let mut browser = Command::new(CHROMIUM);
-    // Its sandbox does not work for root, and the page has no scripts.
+    // The sandbox does not work for root, and the page has no scripts.
     browser.args(["--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
     browser.arg(format!("--window-size={WIDTH},{HEIGHT}"));
     browser.arg(format!("--blink-settings=preferredColorScheme={preference}"));

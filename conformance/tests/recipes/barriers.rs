@@ -60,7 +60,7 @@ pub(crate) async fn a_wait_that_is_given_up_leaves_nothing(scene: Arc<Scene>) ->
     let barrier = barrier(&scene, &scene.client().await?)?;
     barrier.set().await?;
     assert_eq!(soon(barrier.wait_within(A_WHILE)).await?, Err(LockError::Over));
-    // It is up, so that a watch would be left.
+    // The barrier is set, so a watch could be left.
     scene.assert_clean().await?;
     barrier.remove().await?;
     Ok(())

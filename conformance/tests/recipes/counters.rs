@@ -1,4 +1,4 @@
-//! Numbers that many change.
+//! Counters that several clients change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::scene::Scene;
 const CLIENTS: usize = 4;
 const ROUNDS: usize = 20;
 
-/// How often connections are cut, and how long after each other.
+/// How many times connections are cut, and at which intervals.
 const CUTS: usize = 15;
 const BETWEEN_CUTS: Duration = Duration::from_millis(40);
 
@@ -66,7 +66,7 @@ pub(crate) async fn no_change_is_made_twice_over_cut_connections(scene: Arc<Scen
         }));
     }
     for cut in 0..CUTS {
-        // An answer or two are lost before.
+        // One or two replies are lost first.
         ways[cut % CLIENTS].deafen();
         tokio::time::sleep(BETWEEN_CUTS).await;
         ways[cut % CLIENTS].cut();

@@ -1,4 +1,4 @@
-//! The leader of an ensemble is killed while all contend.
+//! The leader of an ensemble is killed while clients contend.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ const CLIENTS: usize = 6;
 const PERMITS: usize = 2;
 const KILLS: usize = 2;
 
-/// How long they contend before and after.
+/// How long the clients contend before and after that.
 const UNDISTURBED: Duration = Duration::from_secs(1);
 
 pub(crate) fn locks_outlive_it(server: &mut Server) -> Outcome {
@@ -27,7 +27,7 @@ pub(crate) fn locks_outlive_it(server: &mut Server) -> Outcome {
         let contest = Contest::start(&scene).await?;
         contest.goes_on(&scene).await?;
         for _ in 0..KILLS {
-            let leader = ensemble.leader().ok_or("nobody leads")?;
+            let leader = ensemble.leader().ok_or("there is no leader")?;
             ensemble.kill(leader);
             contest.goes_on(&scene).await?;
             ensemble.restart(leader)?;
@@ -39,7 +39,7 @@ pub(crate) fn locks_outlive_it(server: &mut Server) -> Outcome {
     })
 }
 
-/// Clients that take a mutex and permits in turn, until it is over.
+/// Clients that acquire a mutex and permits in turn until the end of the scenario.
 struct Contest {
     is_over: Arc<AtomicBool>,
     mutex: Arc<Inside>,
@@ -77,7 +77,7 @@ impl Contest {
                 if let Some(guard) = had(mutex.acquire().await)? {
                     in_mutex.enter(guard.fencing_token());
                     tokio::task::yield_now().await;
-                    assert_ne!(guard.state(), LockState::Lost, "the session was not long enough");
+                    assert_ne!(guard.state(), LockState::Lost, "the session timeout was too short");
                     in_mutex.leave(1);
                     guard.release().await?;
                 }
@@ -92,7 +92,7 @@ impl Contest {
         })
     }
 
-    /// Each client could have had both once more.
+    /// Waits until each client has acquired both once more.
     async fn goes_on(&self, scene: &Scene) -> Outcome {
         tokio::time::sleep(UNDISTURBED).await;
         let before = (self.mutex.total(), self.semaphore.total());
@@ -100,7 +100,7 @@ impl Contest {
             let after = (self.mutex.total(), self.semaphore.total());
             Ok(after.0 > before.0 + CLIENTS && after.1 > before.1 + CLIENTS)
         };
-        scene.until("it goes on", is_so).await
+        scene.until("the clients continue", is_so).await
     }
 
     async fn end(self) -> Outcome {
@@ -113,7 +113,7 @@ impl Contest {
     }
 }
 
-/// What was had; nothing if there was no connection for too long.
+/// The acquired lock. Nothing if there was no connection for too long.
 fn had<T>(result: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match result {
         Err(LockError::Client(error)) if error.is_retryable() => Ok(None),

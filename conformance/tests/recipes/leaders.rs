@@ -12,19 +12,19 @@ use crate::scene::{A_WHILE, Inside, Scene, soon, waits};
 const CLIENTS: usize = 4;
 const TERMS: usize = 5;
 
-/// A latch that stands as the last of `count` when this returns.
+/// Starts a latch. When this returns, it is the last of `count` in the line.
 async fn latch(scene: &Scene, client: &Client, count: usize) -> Result<LeaderLatch, Failed> {
     let latch = LeaderLatch::start(client, &scene.path("latch"), &count.to_string())?;
     scene.until_in_line(&scene.path("latch"), count).await?;
     Ok(latch)
 }
 
-/// Waits until a latch leads, and returns its token.
+/// Waits until a latch leads, and returns its fencing token.
 async fn leads(latch: &LeaderLatch) -> Result<Term, Failed> {
     Ok(soon(latch.await_leadership()).await??)
 }
 
-pub(crate) async fn one_leads_after_another(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn one_client_leads_after_another(scene: Arc<Scene>) -> Outcome {
     let inside = Arc::new(Inside::default());
     let mut tasks = Vec::new();
     for _ in 0..CLIENTS {
@@ -49,7 +49,7 @@ pub(crate) async fn one_leads_after_another(scene: Arc<Scene>) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn the_next_leads_when_the_session_is_over(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn the_next_leads_when_the_session_has_ended(scene: Arc<Scene>) -> Outcome {
     let (a, b) = (scene.client().await?, scene.client().await?);
     let (first, second) = (latch(&scene, &a, 1).await?, latch(&scene, &b, 2).await?);
     let before = leads(&first).await?;
@@ -57,9 +57,9 @@ pub(crate) async fn the_next_leads_when_the_session_is_over(scene: Arc<Scene>) -
     scene.expire(&a).await?;
     let after = leads(&second).await?;
     assert!(after.fencing_token() > before.fencing_token());
-    // Who has led stands at the end of the line again.
+    // The former leader is now at the end of the line.
     scene.until_in_line(&scene.path("latch"), 2).await?;
-    scene.until("it leads no more", async || Ok(!first.is_leader())).await?;
+    scene.until("it does not lead any more", async || Ok(!first.is_leader())).await?;
     assert_eq!(before.transaction(Vec::new()).await.map(drop), Err(LockError::Lost));
     second.close().await?;
     leads(&first).await?;
@@ -67,19 +67,19 @@ pub(crate) async fn the_next_leads_when_the_session_is_over(scene: Arc<Scene>) -
     Ok(())
 }
 
-pub(crate) async fn the_next_leads_when_the_znode_is_gone(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn the_next_leads_when_the_znode_was_deleted(scene: Arc<Scene>) -> Outcome {
     let (a, b) = (scene.client().await?, scene.client().await?);
     let (first, second) = (latch(&scene, &a, 1).await?, latch(&scene, &b, 2).await?);
     b.delete(leads(&first).await?.path()).await?;
     leads(&second).await?;
-    scene.until("it leads no more", async || Ok(!first.is_leader())).await?;
+    scene.until("it does not lead any more", async || Ok(!first.is_leader())).await?;
     scene.until_in_line(&scene.path("latch"), 2).await?;
     first.close().await?;
     second.close().await?;
     Ok(())
 }
 
-pub(crate) async fn a_cut_connection_costs_no_leadership(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_cut_connection_does_not_cost_the_leadership(scene: Arc<Scene>) -> Outcome {
     let (a, way_of_a) = scene.client_behind_proxy().await?;
     let (b, way_of_b) = scene.client_behind_proxy().await?;
     let (first, second) = (latch(&scene, &a, 1).await?, latch(&scene, &b, 2).await?);
@@ -91,7 +91,7 @@ pub(crate) async fn a_cut_connection_costs_no_leadership(scene: Arc<Scene>) -> O
     scene.until("the leader has no connection", async || Ok(!is_connected(&a))).await?;
     way_of_b.cut();
     tokio::time::sleep(A_WHILE).await;
-    // A session whose life was proved a moment ago needs no connection to lead.
+    // A leader needs no connection while the proof of its session holds.
     assert!(first.is_leader() && !second.is_leader());
     way_of_a.refuse(false);
     scene.until("it is connected again", async || Ok(is_connected(&a))).await?;
@@ -103,7 +103,7 @@ pub(crate) async fn a_cut_connection_costs_no_leadership(scene: Arc<Scene>) -> O
     Ok(())
 }
 
-pub(crate) async fn who_is_selected_stands_in_the_line_of_the_mutex(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn the_selector_uses_the_line_of_the_mutex(scene: Arc<Scene>) -> Outcome {
     let (a, b) = (scene.client().await?, scene.client().await?);
     let path = scene.path("selector");
     let lead = |_: Term| std::future::pending();
@@ -115,7 +115,7 @@ pub(crate) async fn who_is_selected_stands_in_the_line_of_the_mutex(scene: Arc<S
     waits(&waiting).await;
     selector.interrupt_leadership();
     let held = soon(waiting).await???;
-    // It stands behind.
+    // The selector waits behind the mutex.
     scene.until_in_line(&path, 2).await?;
     tokio::time::sleep(A_WHILE).await;
     assert!(!selector.has_leadership());

@@ -1,6 +1,6 @@
-//! Our recipes over TCP, on our server, on Apache's, and on an ensemble of Apache's: what happens
-//! when sessions end, znodes are deleted, connections are cut and waiting is given up. After each
-//! scenario no ephemeral znode and no watch is left, though all its clients are connected.
+//! Our recipes over TCP, on our server, on Apache ZooKeeper, and on an ensemble of it: what happens
+//! when sessions end, znodes are deleted, connections are cut and waiters give up. After each
+//! scenario no ephemeral and no watch is left, although all its clients are still connected.
 
 mod barriers;
 mod counters;
@@ -30,7 +30,7 @@ use zoolet_conformance::servers;
 use zoolet_conformance::wire::Wire;
 use zoolet_server::Config;
 
-/// What came of a scenario.
+/// The result of a scenario.
 type Outcome = Result<(), Failed>;
 
 type Scenario = fn(Arc<Scene>) -> Pin<Box<dyn Future<Output = Outcome>>>;
@@ -49,49 +49,49 @@ macro_rules! scenarios {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Watches are counted for the whole server.
+    // The check counts the watches of the whole server.
     arguments.test_threads = Some(1);
     let scenarios = scenarios! {
         mutex:
-            one_at_a_time_in_the_order_of_their_tokens
-            who_holds_it_is_told_that_its_session_is_over
-            who_waits_takes_a_new_place_in_a_new_session
-            who_holds_it_is_told_that_its_znode_is_gone
-            who_waits_takes_a_new_place_when_its_znode_is_gone
-            a_cut_connection_costs_no_place
-            what_happened_without_a_connection_is_heard_after
-            a_lost_answer_leaves_one_place
-            who_gives_up_lets_nobody_in
-            who_gives_up_without_a_connection_leaves_nothing
-            a_deadline_holds_with_and_without_a_connection
-            who_must_not_read_the_znode_ahead_is_let_in;
+            one_client_holds_it_at_a_time_in_the_order_of_tokens
+            the_holder_learns_that_its_session_has_expired
+            a_waiter_enters_again_in_a_new_session
+            the_holder_learns_that_its_znode_was_deleted
+            a_waiter_enters_again_when_its_znode_was_deleted
+            a_cut_connection_does_not_cost_the_place
+            changes_during_a_disconnect_are_noticed_afterwards
+            a_lost_reply_leaves_one_znode
+            a_waiter_that_gives_up_does_not_let_others_in
+            a_waiter_that_gives_up_while_disconnected_leaves_nothing
+            a_deadline_ends_the_wait_with_and_without_a_connection
+            a_waiter_that_may_not_read_the_znode_ahead_acquires;
         read_write:
-            who_writes_is_alone
-            who_comes_after_a_waiting_writer_waits
-            who_keeps_reading_keeps_writers_out
-            a_writer_whose_session_is_over_lets_readers_in
-            a_writer_that_gives_up_lets_the_readers_behind_it_in
-            a_deleted_reader_is_not_waited_for
-            a_cut_connection_costs_no_place;
+            a_writer_is_alone
+            a_reader_behind_a_waiting_writer_waits
+            a_downgraded_lock_keeps_writers_out
+            readers_acquire_when_the_session_of_the_writer_has_ended
+            readers_acquire_when_the_writer_ahead_gives_up
+            a_writer_does_not_wait_for_a_deleted_reader
+            a_cut_connection_does_not_cost_the_place;
         semaphore:
-            never_more_than_there_are
-            the_permits_of_a_session_that_is_over_are_free
+            no_more_permits_are_held_than_there_are
+            the_permits_of_an_ended_session_are_free
             a_deleted_permit_is_free
-            who_gives_up_in_front_lets_the_next_one_look
-            a_cut_connection_costs_no_place
-            a_lost_answer_takes_no_permits_twice;
+            the_next_waiter_continues_when_the_one_in_front_gives_up
+            a_cut_connection_does_not_cost_the_place
+            a_lost_reply_does_not_take_permits_twice;
         multi_lock:
-            opposite_orders_do_not_wait_for_each_other
-            all_are_free_when_the_session_is_over
-            a_deleted_place_costs_all_places_and_no_exclusion
-            who_gives_up_leaves_all_lines
-            a_lost_answer_leaves_one_place_in_each_line;
+            opposite_orders_do_not_deadlock
+            all_locks_are_free_when_the_session_has_ended
+            a_deleted_znode_costs_all_places_but_not_exclusion
+            giving_up_leaves_all_lines
+            a_lost_reply_leaves_one_znode_in_each_line;
         leaders:
-            one_leads_after_another
-            the_next_leads_when_the_session_is_over
-            the_next_leads_when_the_znode_is_gone
-            a_cut_connection_costs_no_leadership
-            who_is_selected_stands_in_the_line_of_the_mutex;
+            one_client_leads_after_another
+            the_next_leads_when_the_session_has_ended
+            the_next_leads_when_the_znode_was_deleted
+            a_cut_connection_does_not_cost_the_leadership
+            the_selector_uses_the_line_of_the_mutex;
         counters:
             each_number_is_reached_once
             no_change_is_made_twice_over_cut_connections
@@ -101,13 +101,13 @@ fn main() -> ExitCode {
             a_wait_outlives_its_connection_and_its_session
             a_wait_that_is_given_up_leaves_nothing;
         shared_values:
-            a_copy_follows_over_cut_connections_and_sessions
-            a_value_that_was_not_seen_is_not_overwritten;
+            a_shared_value_follows_over_cut_connections_and_sessions
+            an_unseen_value_is_not_overwritten;
         watches:
-            a_dropped_one_shot_watch_takes_no_lasting_one_with_it
-            a_one_shot_watch_replaces_no_lasting_one
-            a_watch_under_way_outlives_the_drop_of_another
-            places_in_line_leave_a_lasting_watch_alone;
+            dropping_a_one_shot_watch_keeps_a_persistent_one
+            a_one_shot_watch_does_not_replace_a_persistent_one
+            a_pending_watch_survives_the_drop_of_another
+            a_place_in_line_keeps_a_persistent_watch;
     };
     let servers = [Kind::Zoolet, Kind::Apache, Kind::Ensemble]
         .map(|kind| Lazy { kind, server: Arc::default() });
@@ -120,7 +120,7 @@ fn main() -> ExitCode {
     let ensemble = &servers[2];
     trials.push(ensemble.trial("leader_killed::locks_outlive_it", leader_killed::locks_outlive_it));
     let conclusion = libtest_mimic::run(&arguments, trials);
-    // The servers go before the process does.
+    // Stop the servers before the process ends.
     drop(servers);
     conclusion.exit_code()
 }
@@ -132,7 +132,7 @@ enum Kind {
     Ensemble,
 }
 
-/// A server, started when the first test needs it.
+/// A server, which is started when the first test needs it.
 struct Lazy {
     kind: Kind,
     server: Arc<Mutex<Option<Server>>>,
@@ -190,7 +190,7 @@ impl Server {
     }
 }
 
-/// Plays a scenario, and sees to it that nothing is left of it.
+/// Runs a scenario and checks that nothing is left of it.
 fn play(server: &Server, name: &str, scenario: Scenario) -> Outcome {
     let scene = Arc::new(server.scene(name));
     let runtime =

@@ -1,4 +1,4 @@
-//! Several mutexes at once.
+//! The multi-lock.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn all(scene: &Scene, client: &Client) -> Result<InterProcessMultiLock, LockErro
     InterProcessMultiLock::new(client, &[&paths[0], &paths[1], &paths[2]])
 }
 
-/// One who wants all and stands as the last of `count` in every line when this returns.
+/// Starts to acquire all locks. When this returns, it is the last of `count` in every line.
 async fn waiting(scene: &Scene, client: &Client, count: usize) -> Result<Waiting, Failed> {
     let lock = all(scene, client)?;
     let task = tokio::spawn(async move { lock.acquire().await });
@@ -39,7 +39,7 @@ async fn until_in_lines(scene: &Scene, count: usize) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn opposite_orders_do_not_wait_for_each_other(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn opposite_orders_do_not_deadlock(scene: Arc<Scene>) -> Outcome {
     let inside: Arc<[Inside; 3]> = Arc::default();
     let mut tasks = Vec::new();
     for number in 0..CLIENTS {
@@ -47,7 +47,7 @@ pub(crate) async fn opposite_orders_do_not_wait_for_each_other(scene: Arc<Scene>
         let inside = Arc::clone(&inside);
         tasks.push(tokio::spawn(async move {
             for round in 0..ROUNDS {
-                // Two of the three, in turn, in both orders.
+                // Two of the three, in both orders.
                 let (first, second) = ((number + round) % 3, (number + round * 2 + 1) % 3);
                 let lock = InterProcessMultiLock::new(&client, &[&paths[first], &paths[second]])?;
                 let guard = lock.acquire().await?;
@@ -68,7 +68,7 @@ pub(crate) async fn opposite_orders_do_not_wait_for_each_other(scene: Arc<Scene>
     Ok(())
 }
 
-pub(crate) async fn all_are_free_when_the_session_is_over(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn all_locks_are_free_when_the_session_has_ended(scene: Arc<Scene>) -> Outcome {
     let (a, b) = (scene.client().await?, scene.client().await?);
     let held = all(&scene, &a)?.acquire().await?;
     let next = waiting(&scene, &b, 2).await?;
@@ -81,13 +81,13 @@ pub(crate) async fn all_are_free_when_the_session_is_over(scene: Arc<Scene>) -> 
     Ok(())
 }
 
-pub(crate) async fn a_deleted_place_costs_all_places_and_no_exclusion(
+pub(crate) async fn a_deleted_znode_costs_all_places_but_not_exclusion(
     scene: Arc<Scene>,
 ) -> Outcome {
     let (a, b) = (scene.client().await?, scene.client().await?);
     let held = all(&scene, &a)?.acquire().await?;
     let next = waiting(&scene, &b, 2).await?;
-    // Of the line in which it waits: the first by name.
+    // The place in the line where it waits, the first by name.
     let mut paths = paths(&scene);
     paths.sort();
     let line = scene.line(&paths[0]).await?;
@@ -104,7 +104,7 @@ pub(crate) async fn a_deleted_place_costs_all_places_and_no_exclusion(
     Ok(())
 }
 
-pub(crate) async fn who_gives_up_leaves_all_lines(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn giving_up_leaves_all_lines(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let held = all(&scene, &a)?.acquire().await?;
     let second = waiting(&scene, &b, 2).await?;
@@ -113,7 +113,7 @@ pub(crate) async fn who_gives_up_leaves_all_lines(scene: Arc<Scene>) -> Outcome 
     second.abort();
     until_in_lines(&scene, 2).await?;
     waits(&third).await;
-    // One of the lines by itself, which a mutex stands in.
+    // A mutex in one of the lines.
     held.release().await?;
     let third = soon(third).await???;
     let alone = InterProcessMutex::new(&a, &paths(&scene)[1])?;
@@ -122,7 +122,7 @@ pub(crate) async fn who_gives_up_leaves_all_lines(scene: Arc<Scene>) -> Outcome 
     Ok(())
 }
 
-pub(crate) async fn a_lost_answer_leaves_one_place_in_each_line(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_lost_reply_leaves_one_znode_in_each_line(scene: Arc<Scene>) -> Outcome {
     let a = scene.client().await?;
     let (b, way) = scene.client_behind_proxy().await?;
     all(&scene, &a)?.acquire().await?.release().await?;

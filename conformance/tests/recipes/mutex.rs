@@ -22,7 +22,7 @@ fn mutex(scene: &Scene, client: &Client) -> Result<InterProcessMutex, LockError>
     InterProcessMutex::new(client, &scene.path("mutex"))
 }
 
-/// One who asks for it and stands in line as the last of `count` when this returns.
+/// Starts to acquire the mutex. When this returns, it is the last of `count` in the line.
 async fn waiting(
     scene: &Scene,
     client: &Client,
@@ -34,7 +34,9 @@ async fn waiting(
     Ok(task)
 }
 
-pub(crate) async fn one_at_a_time_in_the_order_of_their_tokens(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn one_client_holds_it_at_a_time_in_the_order_of_tokens(
+    scene: Arc<Scene>,
+) -> Outcome {
     let inside = Arc::new(Inside::default());
     let mut tasks = Vec::new();
     for _ in 0..CLIENTS {
@@ -58,7 +60,7 @@ pub(crate) async fn one_at_a_time_in_the_order_of_their_tokens(scene: Arc<Scene>
     Ok(())
 }
 
-pub(crate) async fn who_holds_it_is_told_that_its_session_is_over(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn the_holder_learns_that_its_session_has_expired(scene: Arc<Scene>) -> Outcome {
     let (a, b) = (scene.client().await?, scene.client().await?);
     let held = mutex(&scene, &a)?.acquire().await?;
     let next = waiting(&scene, &b, 2).await?;
@@ -76,7 +78,7 @@ pub(crate) async fn who_holds_it_is_told_that_its_session_is_over(scene: Arc<Sce
     Ok(())
 }
 
-pub(crate) async fn who_waits_takes_a_new_place_in_a_new_session(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_waiter_enters_again_in_a_new_session(scene: Arc<Scene>) -> Outcome {
     let (a, b) = (scene.client().await?, scene.client().await?);
     let held = mutex(&scene, &a)?.acquire().await?;
     let next = waiting(&scene, &b, 2).await?;
@@ -93,7 +95,7 @@ pub(crate) async fn who_waits_takes_a_new_place_in_a_new_session(scene: Arc<Scen
     Ok(())
 }
 
-pub(crate) async fn who_holds_it_is_told_that_its_znode_is_gone(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn the_holder_learns_that_its_znode_was_deleted(scene: Arc<Scene>) -> Outcome {
     let (a, b, admin) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let held = mutex(&scene, &a)?.acquire().await?;
     let next = waiting(&scene, &b, 2).await?;
@@ -108,9 +110,7 @@ pub(crate) async fn who_holds_it_is_told_that_its_znode_is_gone(scene: Arc<Scene
     Ok(())
 }
 
-pub(crate) async fn who_waits_takes_a_new_place_when_its_znode_is_gone(
-    scene: Arc<Scene>,
-) -> Outcome {
+pub(crate) async fn a_waiter_enters_again_when_its_znode_was_deleted(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let held = mutex(&scene, &a)?.acquire().await?;
     let second = waiting(&scene, &b, 2).await?;
@@ -121,7 +121,7 @@ pub(crate) async fn who_waits_takes_a_new_place_when_its_znode_is_gone(
         let now = scene.line(&scene.path("mutex")).await?;
         Ok(now.len() == 3 && now[..2] == [line[0].clone(), line[2].clone()])
     };
-    scene.until("a new place behind the third", is_new).await?;
+    scene.until("a new place after the third", is_new).await?;
     waits(&second).await;
     waits(&third).await;
     held.release().await?;
@@ -132,7 +132,7 @@ pub(crate) async fn who_waits_takes_a_new_place_when_its_znode_is_gone(
     Ok(())
 }
 
-pub(crate) async fn a_cut_connection_costs_no_place(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_cut_connection_does_not_cost_the_place(scene: Arc<Scene>) -> Outcome {
     let (a, way_of_a) = scene.client_behind_proxy().await?;
     let (b, way_of_b) = scene.client_behind_proxy().await?;
     let c = scene.client().await?;
@@ -156,7 +156,7 @@ pub(crate) async fn a_cut_connection_costs_no_place(scene: Arc<Scene>) -> Outcom
     Ok(())
 }
 
-pub(crate) async fn what_happened_without_a_connection_is_heard_after(
+pub(crate) async fn changes_during_a_disconnect_are_noticed_afterwards(
     scene: Arc<Scene>,
 ) -> Outcome {
     let a = scene.client().await?;
@@ -173,7 +173,7 @@ pub(crate) async fn what_happened_without_a_connection_is_heard_after(
     Ok(())
 }
 
-pub(crate) async fn a_lost_answer_leaves_one_place(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_lost_reply_leaves_one_znode(scene: Arc<Scene>) -> Outcome {
     let a = scene.client().await?;
     let (b, way) = scene.client_behind_proxy().await?;
     mutex(&scene, &a)?.acquire().await?.release().await?;
@@ -188,13 +188,13 @@ pub(crate) async fn a_lost_answer_leaves_one_place(scene: Arc<Scene>) -> Outcome
     let leaving = tokio::spawn(held.release());
     soon(second).await???.release().await?;
     way.cut();
-    // It was there when it left, or left twice and was not there the second time.
+    // The deletion succeeded, or was sent twice and the second found no znode.
     let left = soon(leaving).await??;
     assert!(matches!(left, Ok(()) | Err(LockError::Lost)), "{left:?}");
     Ok(())
 }
 
-pub(crate) async fn who_gives_up_lets_nobody_in(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_waiter_that_gives_up_does_not_let_others_in(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let held = mutex(&scene, &a)?.acquire().await?;
     let second = waiting(&scene, &b, 2).await?;
@@ -208,7 +208,9 @@ pub(crate) async fn who_gives_up_lets_nobody_in(scene: Arc<Scene>) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn who_gives_up_without_a_connection_leaves_nothing(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_waiter_that_gives_up_while_disconnected_leaves_nothing(
+    scene: Arc<Scene>,
+) -> Outcome {
     let a = scene.client().await?;
     let (b, way) = scene.client_behind_proxy().await?;
     let held = mutex(&scene, &a)?.acquire().await?;
@@ -223,7 +225,9 @@ pub(crate) async fn who_gives_up_without_a_connection_leaves_nothing(scene: Arc<
     Ok(())
 }
 
-pub(crate) async fn a_deadline_holds_with_and_without_a_connection(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_deadline_ends_the_wait_with_and_without_a_connection(
+    scene: Arc<Scene>,
+) -> Outcome {
     let a = scene.client().await?;
     let (b, way) = scene.client_behind_proxy().await?;
     let held = mutex(&scene, &a)?.acquire().await?;
@@ -240,11 +244,13 @@ pub(crate) async fn a_deadline_holds_with_and_without_a_connection(scene: Arc<Sc
     scene.until("it can be had", free).await
 }
 
-pub(crate) async fn who_must_not_read_the_znode_ahead_is_let_in(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_waiter_that_may_not_read_the_znode_ahead_acquires(
+    scene: Arc<Scene>,
+) -> Outcome {
     let a = scene.client().await?;
-    // It looks whether it hears of the znode ahead after a third of this.
+    // After a third of this it checks whether it receives events of the znode ahead.
     let b = scene.client_with_timeout(Duration::from_secs(6)).await?;
-    // The directory is open to all.
+    // Everyone may use the directory.
     mutex(&scene, &a)?.acquire().await?.release().await?;
     let unreadable = vec![Acl { permissions: Permissions::WRITE, ..Acl::open() }];
     let held = mutex(&scene, &a)?.with_acl(unreadable).acquire().await?;

@@ -20,7 +20,7 @@ fn lock(scene: &Scene, client: &Client) -> Result<InterProcessReadWriteLock, Loc
     InterProcessReadWriteLock::new(client, &scene.path("lock"))
 }
 
-/// One who wants to read and stands in line as the last of `count` when this returns.
+/// Starts to acquire the read lock. When this returns, it is the last of `count` in the line.
 async fn reading(scene: &Scene, client: &Client, count: usize) -> Result<Waiting, Failed> {
     let lock = lock(scene, client)?.read_lock();
     let task = tokio::spawn(async move { lock.acquire().await });
@@ -28,7 +28,7 @@ async fn reading(scene: &Scene, client: &Client, count: usize) -> Result<Waiting
     Ok(task)
 }
 
-/// The same to write.
+/// Starts to acquire the write lock. When this returns, it is the last of `count` in the line.
 async fn writing(scene: &Scene, client: &Client, count: usize) -> Result<Waiting, Failed> {
     let lock = lock(scene, client)?.write_lock();
     let task = tokio::spawn(async move { lock.acquire().await });
@@ -36,7 +36,7 @@ async fn writing(scene: &Scene, client: &Client, count: usize) -> Result<Waiting
     Ok(task)
 }
 
-pub(crate) async fn who_writes_is_alone(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_writer_is_alone(scene: Arc<Scene>) -> Outcome {
     let inside = Arc::new(Inside::default());
     let mut tasks = Vec::new();
     for number in 0..CLIENTS {
@@ -64,7 +64,7 @@ pub(crate) async fn who_writes_is_alone(scene: Arc<Scene>) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn who_comes_after_a_waiting_writer_waits(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_reader_behind_a_waiting_writer_waits(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let first = lock(&scene, &a)?.read_lock().acquire().await?;
     let beside = lock(&scene, &b)?.read_lock().acquire().await?;
@@ -81,7 +81,7 @@ pub(crate) async fn who_comes_after_a_waiting_writer_waits(scene: Arc<Scene>) ->
     Ok(())
 }
 
-pub(crate) async fn who_keeps_reading_keeps_writers_out(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_downgraded_lock_keeps_writers_out(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let lock = lock(&scene, &a)?;
     let write = lock.write_lock().acquire().await?;
@@ -100,7 +100,9 @@ pub(crate) async fn who_keeps_reading_keeps_writers_out(scene: Arc<Scene>) -> Ou
     Ok(())
 }
 
-pub(crate) async fn a_writer_whose_session_is_over_lets_readers_in(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn readers_acquire_when_the_session_of_the_writer_has_ended(
+    scene: Arc<Scene>,
+) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let writer = lock(&scene, &a)?.write_lock().acquire().await?;
     let readers = [reading(&scene, &b, 2).await?, reading(&scene, &c, 3).await?];
@@ -116,9 +118,7 @@ pub(crate) async fn a_writer_whose_session_is_over_lets_readers_in(scene: Arc<Sc
     Ok(())
 }
 
-pub(crate) async fn a_writer_that_gives_up_lets_the_readers_behind_it_in(
-    scene: Arc<Scene>,
-) -> Outcome {
+pub(crate) async fn readers_acquire_when_the_writer_ahead_gives_up(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let first = lock(&scene, &a)?.read_lock().acquire().await?;
     let writer = writing(&scene, &b, 2).await?;
@@ -130,7 +130,7 @@ pub(crate) async fn a_writer_that_gives_up_lets_the_readers_behind_it_in(
     Ok(())
 }
 
-pub(crate) async fn a_deleted_reader_is_not_waited_for(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_writer_does_not_wait_for_a_deleted_reader(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let first = lock(&scene, &a)?.read_lock().acquire().await?;
     let second = lock(&scene, &b)?.read_lock().acquire().await?;
@@ -144,7 +144,7 @@ pub(crate) async fn a_deleted_reader_is_not_waited_for(scene: Arc<Scene>) -> Out
     Ok(())
 }
 
-pub(crate) async fn a_cut_connection_costs_no_place(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_cut_connection_does_not_cost_the_place(scene: Arc<Scene>) -> Outcome {
     let (a, way_of_a) = scene.client_behind_proxy().await?;
     let (b, way_of_b) = scene.client_behind_proxy().await?;
     let (c, way_of_c) = scene.client_behind_proxy().await?;

@@ -1,4 +1,4 @@
-//! What every scenario needs: clients, a network that fails, an administrator, and a look at what
+//! What every scenario needs: clients, a network that fails, an administrator, and a check of what
 //! is left.
 
 use std::net::SocketAddr;
@@ -17,20 +17,20 @@ use zoolet_recipes::client::Client;
 
 use crate::Outcome;
 
-/// Long enough for what must not happen to happen.
+/// How long a scenario waits for what must not happen.
 pub(crate) const A_WHILE: Duration = Duration::from_millis(200);
 
-/// Longer than what must happen takes, an election of a leader included.
+/// The time limit for what must happen, the election of a leader included.
 const SOON: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server, and a place on it that no other scenario uses.
+/// A server, and a path on it that no other scenario uses.
 pub(crate) struct Scene {
     servers: Vec<SocketAddr>,
     folder: String,
-    /// They stay connected until the end, so that what they leave is seen.
+    /// The clients stay connected until the end, so that the check finds what they leave.
     clients: Mutex<Vec<Client>>,
     proxies: Mutex<Vec<Arc<Proxy>>>,
 }
@@ -41,12 +41,12 @@ impl Scene {
         Self { servers, folder, clients: Mutex::default(), proxies: Mutex::default() }
     }
 
-    /// A path of this scenario.
+    /// A path below that of this scenario.
     pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)
     }
 
-    /// A client that stays until the end of the scenario.
+    /// A client that stays connected until the end of the scenario.
     pub(crate) async fn client(&self) -> Result<Client, Failed> {
         self.client_with_timeout(SESSION_TIMEOUT).await
     }
@@ -57,27 +57,33 @@ impl Scene {
         self.connect(&hosts.join(","), timeout).await
     }
 
-    /// A client behind a proxy, of one server.
+    /// A client of one server, with a proxy between them.
     pub(crate) async fn client_behind_proxy(&self) -> Result<(Client, Arc<Proxy>), Failed> {
         let server = self.servers[fastrand::usize(..self.servers.len())];
         let proxy = Arc::new(Proxy::start(server).await?);
-        self.proxies.lock().expect("nobody panics while adding").push(Arc::clone(&proxy));
+        self.proxies
+            .lock()
+            .expect("no thread panics while it holds this lock")
+            .push(Arc::clone(&proxy));
         Ok((self.connect(&proxy.address().to_string(), SESSION_TIMEOUT).await?, proxy))
     }
 
     async fn connect(&self, hosts: &str, timeout: Duration) -> Result<Client, Failed> {
         let client = Client::builder().session_timeout(timeout).connect(hosts).await?;
-        self.clients.lock().expect("nobody panics while adding").push(client.clone());
+        self.clients
+            .lock()
+            .expect("no thread panics while it holds this lock")
+            .push(client.clone());
         Ok(client)
     }
 
-    /// Ends a client's session: takes it up by another connection, and closes it there.
+    /// Ends the session of a client: reattaches to it over another connection, and closes it there.
     pub(crate) async fn expire(&self, client: &Client) -> Outcome {
         let (session, password) = (client.session_id(), client.session_password());
         let target = TcpTarget::new(self.servers[0]);
         let request = ConnectRequest { session, password, ..ConnectRequest::new(30_000) };
         tokio::task::spawn_blocking(move || -> Outcome {
-            // The client takes its session back when it notices, and may be quicker.
+// The client reattaches to its session when it notices this, and may be faster.
             loop {
                 let mut second = RawClient::dial(&target)?;
                 match second.shake_hands(&request) {
@@ -95,7 +101,7 @@ impl Scene {
         .await?
     }
 
-    /// Waits for something to be so.
+    /// Waits until a condition holds.
     pub(crate) async fn until(
         &self,
         what: &str,
@@ -110,14 +116,19 @@ impl Scene {
         tokio::time::timeout(SOON, looking).await.map_err(|_| format!("in vain: {what}"))?
     }
 
-    /// The znodes of a directory, the first first; none if there is no directory.
+    /// The znodes of a line in their order. None if the directory does not exist.
     pub(crate) async fn line(&self, directory: &str) -> Result<Vec<String>, Failed> {
-        let client = self.clients.lock().expect("nobody panics while adding").first().cloned();
-        let client = client.ok_or("nobody is connected")?;
+        let client = self
+            .clients
+            .lock()
+            .expect("no thread panics while it holds this lock")
+            .first()
+            .cloned();
+        let client = client.ok_or("the scenario has no client")?;
         line(&client, directory).await
     }
 
-    /// Waits until so many stand in a directory.
+    /// Waits until a directory has this many children.
     pub(crate) async fn until_in_line(
         &self,
         directory: &str,
@@ -128,7 +139,7 @@ impl Scene {
         self.line(directory).await
     }
 
-    /// That no ephemeral znode is left, and no watch.
+    /// Checks that no ephemeral and no watch is left.
     pub(crate) async fn assert_clean(&self) -> Outcome {
         let own = Client::connect(self.servers[0].to_string().as_str()).await?;
         let is_empty = async || Ok(ephemerals_below(&own, &self.folder).await?.is_empty());
@@ -150,14 +161,14 @@ impl Scene {
         for &server in &self.servers {
             let said = four_letter::ask(server, "mntr")?;
             let line = said.lines().find_map(|line| line.strip_prefix("zk_watch_count"));
-            count += line.ok_or("no count of watches")?.trim().parse::<usize>()?;
+            count += line.ok_or("mntr has no zk_watch_count")?.trim().parse::<usize>()?;
         }
         Ok(count)
     }
 }
 
 async fn line(client: &Client, directory: &str) -> Result<Vec<String>, Failed> {
-    // Members of an ensemble may be behind.
+    // A member of an ensemble may be behind.
     client.sync(directory).await?;
     match client.children(directory).await {
         Ok(names) => {
@@ -185,18 +196,18 @@ async fn ephemerals_below(client: &Client, folder: &str) -> Result<Vec<String>, 
     Ok(found)
 }
 
-/// Someone who waits and is not let in.
+/// Checks that a task still waits.
 pub(crate) async fn waits<T>(task: &JoinHandle<T>) {
     tokio::time::sleep(A_WHILE).await;
-    assert!(!task.is_finished(), "it did not wait");
+    assert!(!task.is_finished(), "the task did not wait");
 }
 
-/// Waits for something that must come soon.
+/// Waits for a future, which must be ready soon.
 pub(crate) async fn soon<T>(coming: impl Future<Output = T>) -> Result<T, Failed> {
-    Ok(tokio::time::timeout(SOON, coming).await.map_err(|_| "it does not come")?)
+    Ok(tokio::time::timeout(SOON, coming).await.map_err(|_| "the future is not ready in time")?)
 }
 
-/// Who is inside, seen from outside.
+/// Checks exclusion from outside.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {
     now: AtomicUsize,
@@ -205,17 +216,24 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// One comes who must be alone, with a token greater than all before.
+    /// An exclusive holder enters. Its token must be greater than all earlier ones.
     pub(crate) fn enter(&self, token: Zxid) {
-        assert_eq!(self.now.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+        assert_eq!(
+            self.now.fetch_add(1, Ordering::SeqCst),
+            0,
+            "two clients hold an exclusive lock"
+        );
         let before = self.token.swap(token.0, Ordering::SeqCst);
         assert!(token.0 > before, "the token {token:?} came after {before}");
     }
 
-    /// Some come, of whom there may be so many.
+    /// A holder enters with a weight of `count`. The sum of the weights must not exceed `max`.
     pub(crate) fn enter_beside(&self, count: usize, max: usize) {
         let others = self.now.fetch_add(count, Ordering::SeqCst);
-        assert!(others + count <= max, "{others} and {count} are inside");
+        assert!(
+            others + count <= max,
+            "holders with a weight of {others} and {count} exceed {max}"
+        );
     }
 
     pub(crate) fn leave(&self, count: usize) {
@@ -223,7 +241,7 @@ impl Inside {
         self.total.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many have been inside.
+    /// The number of holders that have entered.
     pub(crate) fn total(&self) -> usize {
         self.total.load(Ordering::SeqCst)
     }

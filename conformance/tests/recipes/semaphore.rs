@@ -28,7 +28,7 @@ fn permits(scene: &Scene) -> String {
     scene.path("semaphore/leases")
 }
 
-/// One who wants permits and stands at the gate as the last of `before` when this returns.
+/// Starts to acquire permits. When this returns, it is the last of `before` at the gate.
 async fn waiting(
     scene: &Scene,
     client: &Client,
@@ -41,7 +41,7 @@ async fn waiting(
     Ok(task)
 }
 
-pub(crate) async fn never_more_than_there_are(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn no_more_permits_are_held_than_there_are(scene: Arc<Scene>) -> Outcome {
     let inside = Arc::new(Inside::default());
     let mut tasks = Vec::new();
     for number in 0..CLIENTS {
@@ -65,7 +65,7 @@ pub(crate) async fn never_more_than_there_are(scene: Arc<Scene>) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn the_permits_of_a_session_that_is_over_are_free(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn the_permits_of_an_ended_session_are_free(scene: Arc<Scene>) -> Outcome {
     let (a, b) = (scene.client().await?, scene.client().await?);
     let held = semaphore(&scene, &a)?.acquire(2).await?;
     let next = waiting(&scene, &b, PERMITS, 1).await?;
@@ -91,7 +91,9 @@ pub(crate) async fn a_deleted_permit_is_free(scene: Arc<Scene>) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn who_gives_up_in_front_lets_the_next_one_look(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn the_next_waiter_continues_when_the_one_in_front_gives_up(
+    scene: Arc<Scene>,
+) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let held = semaphore(&scene, &a)?.acquire(2).await?;
     let wants_all = waiting(&scene, &b, PERMITS, 1).await?;
@@ -103,7 +105,7 @@ pub(crate) async fn who_gives_up_in_front_lets_the_next_one_look(scene: Arc<Scen
     Ok(())
 }
 
-pub(crate) async fn a_cut_connection_costs_no_place(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_cut_connection_does_not_cost_the_place(scene: Arc<Scene>) -> Outcome {
     let (a, way_of_a) = scene.client_behind_proxy().await?;
     let (b, way_of_b) = scene.client_behind_proxy().await?;
     let (c, way_of_c) = scene.client_behind_proxy().await?;
@@ -128,13 +130,13 @@ pub(crate) async fn a_cut_connection_costs_no_place(scene: Arc<Scene>) -> Outcom
     Ok(())
 }
 
-pub(crate) async fn a_lost_answer_takes_no_permits_twice(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_lost_reply_does_not_take_permits_twice(scene: Arc<Scene>) -> Outcome {
     let a = scene.client().await?;
     let (b, way) = scene.client_behind_proxy().await?;
     let held = semaphore(&scene, &a)?.acquire(PERMITS).await?;
     let next = waiting(&scene, &b, 2, 1).await?;
     waits(&next).await;
-    // The answer by which it got them is lost, or the event by which it was to ask for them.
+    // Either the reply that gave it the permits is lost, or the event that would have made it ask for them.
     way.deafen();
     held.release().await?;
     way.cut();

@@ -1,4 +1,4 @@
-//! Values that are kept fresh.
+//! Shared values.
 
 use std::sync::Arc;
 
@@ -7,7 +7,9 @@ use zoolet_recipes::{SharedValue, ValueError};
 use crate::Outcome;
 use crate::scene::{Scene, soon};
 
-pub(crate) async fn a_copy_follows_over_cut_connections_and_sessions(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_shared_value_follows_over_cut_connections_and_sessions(
+    scene: Arc<Scene>,
+) -> Outcome {
     let path = scene.path("value");
     let other = scene.client().await?;
     let (client, way) = scene.client_behind_proxy().await?;
@@ -33,7 +35,7 @@ pub(crate) async fn a_copy_follows_over_cut_connections_and_sessions(scene: Arc<
     scene.assert_clean().await
 }
 
-pub(crate) async fn a_value_that_was_not_seen_is_not_overwritten(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn an_unseen_value_is_not_overwritten(scene: Arc<Scene>) -> Outcome {
     let path = scene.path("value");
     let (client, way) = scene.client_behind_proxy().await?;
     let one = SharedValue::start(&client, &path, "first").await?;
@@ -45,7 +47,7 @@ pub(crate) async fn a_value_that_was_not_seen_is_not_overwritten(scene: Arc<Scen
     way.cut();
     let set = async || match one.try_set(&one.value(), "third").await {
         Ok(is_set) => Ok(is_set),
-        // It may have been set: if so, the copy comes to show it.
+        // The value may have been set. If so, the copy shows it later.
         Err(ValueError::Client(error)) if error.is_retryable() => Ok(one.value().data == "third"),
         Err(error) => Err(error.into()),
     };

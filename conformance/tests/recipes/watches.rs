@@ -1,4 +1,4 @@
-//! Watchers of one client that come and go at one path.
+//! Several watchers of one client on one path.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -23,9 +23,7 @@ async fn hears(watcher: &mut PersistentWatcher, event_type: EventType) -> Outcom
     }
 }
 
-pub(crate) async fn a_dropped_one_shot_watch_takes_no_lasting_one_with_it(
-    scene: Arc<Scene>,
-) -> Outcome {
+pub(crate) async fn dropping_a_one_shot_watch_keeps_a_persistent_one(scene: Arc<Scene>) -> Outcome {
     let (client, other) = (scene.client().await?, scene.client().await?);
     let path = scene.path("a");
     client.create(&path).parents(Parents::Persistent).await?;
@@ -44,7 +42,9 @@ pub(crate) async fn a_dropped_one_shot_watch_takes_no_lasting_one_with_it(
     Ok(())
 }
 
-pub(crate) async fn a_one_shot_watch_replaces_no_lasting_one(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_one_shot_watch_does_not_replace_a_persistent_one(
+    scene: Arc<Scene>,
+) -> Outcome {
     let (client, other) = (scene.client().await?, scene.client().await?);
     let path = scene.path("a");
     client.create(&path).parents(Parents::Persistent).await?;
@@ -62,7 +62,7 @@ pub(crate) async fn a_one_shot_watch_replaces_no_lasting_one(scene: Arc<Scene>) 
     Ok(())
 }
 
-pub(crate) async fn a_watch_under_way_outlives_the_drop_of_another(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_pending_watch_survives_the_drop_of_another(scene: Arc<Scene>) -> Outcome {
     let (client, other) = (scene.client().await?, scene.client().await?);
     let path = scene.path("a");
     client.create(&path).parents(Parents::Persistent).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn a_watch_under_way_outlives_the_drop_of_another(scene: Arc<Sc
         let first = client.get(&path).and_watch().await?;
         let mut second = pin!(client.get(&path).and_watch());
         let is_under_way = poll_fn(|context| Poll::Ready(second.as_mut().poll(context))).await;
-        assert!(is_under_way.is_pending(), "the answer takes its time");
+        assert!(is_under_way.is_pending(), "the reply is held back");
         drop(first);
         let second = second.await?;
         client.sync(&path).await?;
@@ -81,12 +81,12 @@ pub(crate) async fn a_watch_under_way_outlives_the_drop_of_another(scene: Arc<Sc
     Ok(())
 }
 
-pub(crate) async fn places_in_line_leave_a_lasting_watch_alone(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_place_in_line_keeps_a_persistent_watch(scene: Arc<Scene>) -> Outcome {
     let (client, other) = (scene.client().await?, scene.client().await?);
     let path = scene.path("lock");
     let holder = InterProcessMutex::new(&client, &path)?.acquire().await?;
     let mut lasting = client.watch(holder.path(), WatchMode::PERSISTENT).await?;
-    // Who waits watches the znode of the holder, by the same client.
+    // The waiter watches the znode of the holder with the same client.
     let (waiter, of_holder) = (InterProcessMutex::new(&client, &path)?, holder.path().to_owned());
     let waiting = tokio::spawn(async move { waiter.acquire().await });
     scene.until_in_line(&path, 2).await?;

@@ -1,5 +1,5 @@
-//! Runs that were recorded by the test kit, repeated as golden scripts: on the core, on our server over
-//! TCP and on Apache's, to the line.
+//! Records runs with the test kit and repeats them as golden scripts: on the state machine, on our server over
+//! TCP and on Apache ZooKeeper. The traces must be equal.
 
 mod runs;
 
@@ -14,7 +14,7 @@ use zoolet_conformance::peers::Peer;
 use zoolet_conformance::script::{self, Setting};
 use zoolet_conformance::servers::{ScriptServers, ServerKind};
 
-/// What was recorded.
+/// A recorded script.
 type Recorded = Result<String, Box<dyn std::error::Error>>;
 type Run = fn() -> Pin<Box<dyn Future<Output = Recorded>>>;
 
@@ -26,21 +26,21 @@ macro_rules! runs {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Scripts on one server take turns: zxids are counted from the begin of each.
+    // Scripts on one server run one after the other, because zxids are counted from the start of each.
     arguments.test_threads = Some(1);
     let runs = runs! {
-        a_mutex_that_three_wait_for
+        a_mutex_with_three_waiters
         a_lock_with_readers_and_writers
         a_semaphore_and_a_leader
         every_operation
         odd_values
-        a_client_that_comes_back_with_its_watches
-        a_session_that_expires_and_who_hears_of_it
+        a_client_that_reconnects_with_its_watches
+        a_session_that_expires_and_its_watchers
         a_session_that_expires_while_it_is_connected
-        numbers_below_the_root
+        sequential_znodes_below_the_root
         a_container_that_is_swept
-        a_mutex_that_several_threads_want
-        a_connection_that_is_cut_and_hears_nothing
+        a_mutex_of_several_threads
+        a_cut_connection_that_receives_nothing
     };
     let apache = Arc::new(Mutex::new(ScriptServers::new(ServerKind::Apache)));
     let mut trials = Vec::new();
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         let test = move || repeat(run, &mut servers.lock().unwrap_or_else(PoisonError::into_inner));
         trials.push(harness::needs(&[Peer::Apache], &format!("{name} (Apache)"), test));
     }
-    trials.push(Trial::test("what_was_before_is_told", || {
+    trials.push(Trial::test("a_script_tells_what_happened_before_it", || {
         told(
             runs::from_the_middle,
             &[
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
             ],
         )
     }));
-    trials.push(Trial::test("faults_are_told", || {
+    trials.push(Trial::test("a_script_tells_of_faults", || {
         told(
             runs::with_faults,
             &[
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Records a run, and repeats it.
+/// Records a run and repeats it.
 fn repeat(run: Run, servers: &mut ScriptServers) -> Result<(), Failed> {
     let recorded = record(run())?;
     let is_fresh = recorded.lines().next().is_some_and(|line| line.contains("area fresh"));
@@ -100,7 +100,9 @@ fn repeat(run: Run, servers: &mut ScriptServers) -> Result<(), Failed> {
     }
     let diff = TextDiff::from_lines(&recorded, &repeated);
     let diff = diff.unified_diff().context_radius(6).to_string();
-    Err(Failed::from(format!("- is recorded, + is what came\n{diff}\nin the script:\n{recorded}")))
+    Err(Failed::from(format!(
+        "the trace differs; - is recorded, + is new\n{diff}\nin the script:\n{recorded}"
+    )))
 }
 
 fn record(run: Pin<Box<dyn Future<Output = Recorded>>>) -> Result<String, Failed> {
@@ -109,7 +111,7 @@ fn record(run: Pin<Box<dyn Future<Output = Recorded>>>) -> Result<String, Failed
     runtime.block_on(run).map_err(|error| Failed::from(error.to_string()))
 }
 
-/// A run whose script must have these lines, which tell what cannot be repeated.
+/// Checks that the script of a run has these lines, which tell what cannot be repeated.
 fn told<F: Future<Output = Recorded> + 'static>(
     run: fn() -> F,
     lines: &[&str],

@@ -1,4 +1,4 @@
-//! What is recorded: our client and its locks on a server for tests.
+//! The recorded runs: our client and its locks on a test server.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::Recorded;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-pub(super) async fn a_mutex_that_three_wait_for() -> Recorded {
+pub(super) async fn a_mutex_with_three_waiters() -> Recorded {
     let server = TestServer::start().await?;
     let recorder = server.record();
     let first = server.connect().await?;
@@ -106,7 +106,7 @@ pub(super) async fn every_operation() -> Recorded {
     client.multi(vec![delete("/a/container"), delete("/gone")]).await.expect_err("no such znode");
     let reads = vec![MultiReadOp::GetData("/a".into()), MultiReadOp::GetChildren("/gone".into())];
     client.multi_read(reads).await?;
-    client.delete("/a/own").version(7).await.expect_err("another version");
+    client.delete("/a/own").version(7).await.expect_err("the version differs");
     client.delete("/a/own").await?;
     drop((children, persistent, recursive));
     client.sync("/").await?;
@@ -114,7 +114,7 @@ pub(super) async fn every_operation() -> Recorded {
     Ok(recorder.script())
 }
 
-/// A connection that sends what no client does.
+/// A connection that can send what no client sends.
 async fn connect_by_hand(server: &TestServer) -> Result<Box<dyn Transport>, std::io::Error> {
     let connection = server.dialer().dial().await?;
     let mut hello = bytes::BytesMut::new();
@@ -150,7 +150,7 @@ pub(super) async fn odd_values() -> Recorded {
     Ok(recorder.script())
 }
 
-pub(super) async fn a_client_that_comes_back_with_its_watches() -> Recorded {
+pub(super) async fn a_client_that_reconnects_with_its_watches() -> Recorded {
     let server = TestServer::start().await?;
     let recorder = server.record();
     let (one, other) = (server.connect().await?, server.connect().await?);
@@ -174,7 +174,7 @@ async fn patient(server: &TestServer) -> Result<Client, zoolet::client::Error> {
     builder.retry_policy(RetryPolicy::never()).connect(server.dialer()).await
 }
 
-pub(super) async fn a_session_that_expires_and_who_hears_of_it() -> Recorded {
+pub(super) async fn a_session_that_expires_and_its_watchers() -> Recorded {
     let server = TestServer::start().await?;
     let recorder = server.record();
     let (one, other) = (connect_by_hand(&server).await?, server.connect().await?);
@@ -190,7 +190,7 @@ pub(super) async fn a_session_that_expires_and_who_hears_of_it() -> Recorded {
     let watched = other.exists("/e").and_watch().await?;
     drop(one);
     watched.watcher.await?;
-    let error = other.get("/e").await.expect_err("it has gone with its session");
+    let error = other.get("/e").await.expect_err("the server has deleted it with its session");
     assert!(error.is(ErrorCode::NO_NODE));
     Ok(recorder.script())
 }
@@ -206,7 +206,7 @@ pub(super) async fn a_session_that_expires_while_it_is_connected() -> Recorded {
     Ok(recorder.script())
 }
 
-pub(super) async fn numbers_below_the_root() -> Recorded {
+pub(super) async fn sequential_znodes_below_the_root() -> Recorded {
     let server = TestServer::start().await?;
     let recorder = server.record();
     let client = server.connect().await?;
@@ -229,7 +229,7 @@ pub(super) async fn a_container_that_is_swept() -> Recorded {
     Ok(recorder.script())
 }
 
-pub(super) async fn a_mutex_that_several_threads_want() -> Recorded {
+pub(super) async fn a_mutex_of_several_threads() -> Recorded {
     let run = || -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.worker_threads(4).enable_all().build()?.block_on(contend())
@@ -265,7 +265,7 @@ async fn contend() -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     Ok(recorder.script())
 }
 
-pub(super) async fn a_connection_that_is_cut_and_hears_nothing() -> Recorded {
+pub(super) async fn a_cut_connection_that_receives_nothing() -> Recorded {
     let server = TestServer::start().await?;
     let recorder = server.record();
     // Nothing looks whether this connection is there.
@@ -306,7 +306,7 @@ pub(super) async fn with_faults() -> Recorded {
     let _lost = session.drop_requests(RequestFilter::next(1))?;
     let lost = client.exists("/lost").send();
     let _cut = server.session(other.session_id()).cut_before_reply(RequestFilter::next(1))?;
-    other.set("/", "x").await.expect_err("nobody knows whether it was carried out");
+    other.set("/", "x").await.expect_err("the reply was lost");
     drop(lost);
     Ok(recorder.script())
 }

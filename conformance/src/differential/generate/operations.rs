@@ -1,4 +1,4 @@
-//! Random requests on a few names.
+//! Generates random requests for a few names.
 
 use bytes::{Bytes, BytesMut};
 use fastrand::Rng;
@@ -9,15 +9,15 @@ use zoolet_protocol::{
     Zxid,
 };
 
-use super::super::differences::{self, WatchKind};
+use super::super::differences::{self, PathWatchMode};
 
-/// Where all work is done.
+/// The znode below which all requests work.
 const TOP: &str = "/w";
-/// The names of znodes; the last is one of those that not everyone may read.
+/// The names of znodes. The last one is for znodes that not everyone may read.
 const NAMES: [&str; 5] = ["a", "a", "b", "s-", differences::CLOSED_NAME];
-/// How deep below [`TOP`] a path is, the likelier ones more than once.
+/// The depths of paths below [`TOP`]. Likelier ones appear more often.
 const DEPTHS: [usize; 10] = [0, 1, 1, 1, 1, 1, 1, 2, 2, 3];
-/// Paths that name no znode, in one way or another.
+/// Invalid and unusual paths.
 const ODD_PATHS: [&str; 9] =
     ["", "w", "/w/", "/w//a", "/w/.", "/w/../w", "/w/a\u{1}", "/w/\u{1f600}", "/w/a\0"];
 const QUOTA_TEXTS: [&str; 5] = [
@@ -27,14 +27,14 @@ const QUOTA_TEXTS: [&str; 5] = [
     "count=-1,bytes=-1=;byteHardLimit=20;countHardLimit=-1",
     "count=2,bytes=5=;byteHardLimit=1000;countHardLimit=1000",
 ];
-/// Longer than any run, so that nothing is swept while it is compared.
+/// Longer than any run, so that the sweeper deletes nothing during a comparison.
 const TTL_MS: i64 = 1_000_000_000;
 
-/// Draws requests.
+/// Generates requests.
 #[derive(Debug)]
 pub(super) struct Operations {
     has_quotas: bool,
-    /// How many requests were drawn, by which zxids are guessed.
+    /// The number of generated requests, from which zxids are estimated.
     drawn: i64,
 }
 
@@ -43,7 +43,7 @@ impl Operations {
         Self { has_quotas, drawn: 0 }
     }
 
-    /// Any request that may be followed by others in one piece.
+    /// Generates a request.
     pub(super) fn next(&mut self, rng: &mut Rng) -> Request {
         self.drawn += 1;
         match rng.u8(..100) {
@@ -69,7 +69,7 @@ impl Operations {
         }
     }
 
-    /// Credentials.
+    /// Generates credentials.
     pub(super) fn auth(&self, rng: &mut Rng) -> Auth {
         let (scheme, credentials) = match rng.u8(..20) {
             0 => ("kerberos", "ticket"),
@@ -84,21 +84,21 @@ impl Operations {
     }
 
     fn set_watches(&self, rng: &mut Rng) -> Request {
-        let mut list = |kind: WatchKind| -> Names {
+        let mut list = |mode: PathWatchMode| -> Names {
             let count = rng.usize(..3);
             let paths: Vec<_> = (0..count)
                 .map(|_| znode_path(rng))
-                .filter(|path| differences::watch_kind(path) == kind)
+                .filter(|path| differences::watch_mode_of(path) == mode)
                 .collect();
             paths.iter().map(String::as_str).collect()
         };
         let lists = SetWatches {
             relative_zxid: Zxid(0),
-            data: list(WatchKind::Standard),
-            exist: list(WatchKind::Standard),
-            child: list(WatchKind::Standard),
-            persistent: list(WatchKind::Persistent),
-            persistent_recursive: list(WatchKind::Recursive),
+            data: list(PathWatchMode::Standard),
+            exist: list(PathWatchMode::Standard),
+            child: list(PathWatchMode::Standard),
+            persistent: list(PathWatchMode::Persistent),
+            persistent_recursive: list(PathWatchMode::Recursive),
         };
         let relative_zxid = Zxid(rng.i64(0..=self.drawn + 4));
         let lists = SetWatches { relative_zxid, ..lists };
@@ -106,7 +106,7 @@ impl Operations {
     }
 }
 
-/// The lists that fit into a `setWatches`.
+/// The part of the lists that `setWatches` can carry.
 fn short(lists: SetWatches) -> SetWatches {
     SetWatches { persistent: Names::EMPTY, persistent_recursive: Names::EMPTY, ..lists }
 }
@@ -119,7 +119,7 @@ fn pick<'a, T>(rng: &mut Rng, choices: &'a [T]) -> &'a T {
     &choices[rng.usize(..choices.len())]
 }
 
-/// The path of a znode that may be there.
+/// A valid path.
 fn znode_path(rng: &mut Rng) -> String {
     let mut path = TOP.to_owned();
     for _ in 0..*pick(rng, &DEPTHS) {
@@ -133,7 +133,7 @@ fn znode_path(rng: &mut Rng) -> String {
     path
 }
 
-/// Mostly that, and sometimes a path that cannot be.
+/// A valid path in most cases, and sometimes an invalid one.
 fn path(rng: &mut Rng) -> RawPath {
     if rng.u8(..60) == 0 { (*pick(rng, &ODD_PATHS)).into() } else { znode_path(rng).into() }
 }
@@ -151,7 +151,7 @@ fn entry(permissions: i32, scheme: &'static str, id: &'static str) -> Acl {
     Acl { permissions: Permissions(permissions), id: Id::new(scheme, id) }
 }
 
-/// A list for a znode at `path`, which lets everyone read unless the name is a closed one.
+/// An access control list for `path`. Everyone may read, unless the name is [`differences::CLOSED_NAME`].
 fn acl(rng: &mut Rng, path: &RawPath) -> Vec<Acl> {
     const ANN: &str = "ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM=";
     let everyone_reads = entry(1, "world", "anyone");
@@ -194,7 +194,7 @@ fn create(rng: &mut Rng, is_in_multi: bool) -> Create {
         _ => (CreateKind::Create2, CreateFlags(rng.i32(0..4))),
     };
     if flags.is_sequential() && path.text() == Some(TOP) {
-        // The numbers of the root depend on what was before.
+        // The sequence numbers below the root depend on earlier seeds.
         path = format!("{TOP}/").into();
     }
     Create { kind, path, data: data(rng), acl, flags }
@@ -215,7 +215,7 @@ fn set_acl(rng: &mut Rng) -> SetAcl {
 }
 
 fn multi(rng: &mut Rng) -> Vec<MultiOp> {
-    // Short ones are likelier to succeed.
+    // Short multis are likelier to succeed.
     let longest = rng.usize(2..6);
     let count = rng.usize(..longest);
     (0..count)
@@ -239,9 +239,9 @@ fn multi_read(rng: &mut Rng) -> Vec<MultiReadOp> {
 }
 
 fn lookup(rng: &mut Rng) -> Request {
-    // The empty path is the root, whose Stat depends on what was before.
+    // The empty path is left out: it names the root, whose Stat depends on earlier seeds.
     let path = if rng.u8(..30) == 0 { ODD_PATHS[2].to_owned() } else { znode_path(rng) };
-    let is_watch = rng.u8(..4) != 0 && differences::watch_kind(&path) == WatchKind::Standard;
+    let is_watch = rng.u8(..4) != 0 && differences::watch_mode_of(&path) == PathWatchMode::Standard;
     let is_closed = differences::is_closed(&path);
     let path = RawPath::from(path);
     let lookup = match rng.u8(..8) {
@@ -259,18 +259,18 @@ fn lookup(rng: &mut Rng) -> Request {
 
 fn add_watch(rng: &mut Rng) -> Request {
     let path = if rng.u8(..6) == 0 { "/".to_owned() } else { znode_path(rng) };
-    let mode = match differences::watch_kind(&path) {
-        WatchKind::Persistent => WatchMode::PERSISTENT,
-        WatchKind::Recursive => WatchMode::PERSISTENT_RECURSIVE,
-        WatchKind::Standard => WatchMode(7),
+    let mode = match differences::watch_mode_of(&path) {
+        PathWatchMode::Persistent => WatchMode::PERSISTENT,
+        PathWatchMode::Recursive => WatchMode::PERSISTENT_RECURSIVE,
+        PathWatchMode::Standard => WatchMode(7),
     };
     Request::Watch(Watch::Add(AddWatch { path: path.into(), mode }))
 }
 
 fn remove_watches(rng: &mut Rng) -> Request {
     let path = znode_path(rng);
-    let watcher_type = match differences::watch_kind(&path) {
-        WatchKind::Standard => *pick(
+    let watcher_type = match differences::watch_mode_of(&path) {
+        PathWatchMode::Standard => *pick(
             rng,
             &[WatcherType::ANY, WatcherType::DATA, WatcherType::CHILDREN, WatcherType(9)],
         ),
@@ -279,7 +279,7 @@ fn remove_watches(rng: &mut Rng) -> Request {
     Request::Watch(Watch::Remove(RemoveWatches { path: path.into(), watcher_type }))
 }
 
-/// A read whose body ends too soon.
+/// A read whose body is cut short.
 fn cut_short(rng: &mut Rng) -> Request {
     let whole = match rng.u8(..4) {
         0 => Request::Read(Read::MultiRead(multi_read(rng))),
@@ -302,8 +302,7 @@ fn reconfig() -> Request {
     }))
 }
 
-/// A piece of a quota. The counters are only ever given texts that can be read: others are the
-/// end of the reference server.
+/// A request about a quota. It sets counters only to texts that can be parsed, because ZooKeeper fails on others.
 fn quota(rng: &mut Rng) -> Request {
     let of = *pick(rng, &["/w", "/w", "/w/a"]);
     let root = format!("/zookeeper/quota{of}");
