@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use zoolet_recipes::client::{Client, ConnectionState, Error, RetryPolicy};
+use zoolet_client::{Client, ConnectionState, Error, RetryPolicy};
 
 use self::commands::Command;
 use self::execute::{Flow, Shell};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use zoolet_recipes::client::{Builder, Client, Hosts};
+use zoolet_client::{Builder, Client, Hosts};
 
 use crate::server_options::values;
 
@@ -29,6 +29,6 @@ impl ConnectOptions {
     }
 }
 
-fn hosts(text: &str) -> Result<String, zoolet_recipes::client::Error> {
+fn hosts(text: &str) -> Result<String, zoolet_client::Error> {
     text.parse::<Hosts>().map(|_| text.to_owned())
 }

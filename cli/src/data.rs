@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use zoolet_recipes::client;
+use zoolet_client as client;
 use zoolet_server::StartError;
 use zoolet_server::storage::{
     Compression, LogError, SnapshotError, StorageConfig, StorageError, compact,

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use zoolet_recipes::client::{Client, ConnectionState, Error};
+use zoolet_client::{Client, ConnectionState, Error};
 
 use self::failure::Failure;
 use self::held_lock::{HeldLock, LockKind};
@@ -200,7 +200,7 @@ fn znode(path: &str) -> Result<String, zoolet_protocol::PathError> {
 
 /// The largest part of the session timeout that a command may take to end after the lock was lost. The
 /// client keeps the lock proved that far ahead
-/// ([`Builder::proven_ahead`](zoolet_recipes::client::Builder::proven_ahead)).
+/// ([`Builder::proven_ahead`](zoolet_client::Builder::proven_ahead)).
 const NOTICE_MAX: u32 = 6;
 
 /// How long a command may take to end by default, if the session timeout allows it.

@@ -10,8 +10,8 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use zoolet_client::Client;
 use zoolet_protocol::Zxid;
-use zoolet_recipes::client::Client;
 use zoolet_recipes::{
     DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,

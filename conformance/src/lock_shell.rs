@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 use zoolet_recipes::{
     Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreV2, LockError, MultiGuard, Owner, Permits, Revoker, SharedCount,

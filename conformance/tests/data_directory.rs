@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use libtest_mimic::{Arguments, Failed, Trial};
+use zoolet_client::{Client, CreateMode, RetryPolicy};
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
 use zoolet_conformance::process::{Implementation, Process, SUPER, zoolet_binary};
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, Expect, Id, MultiOp, Permissions, Stat,
 };
-use zoolet_recipes::client::{Client, CreateMode, RetryPolicy};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Builder;
+use zoolet_client::Client;
 use zoolet_conformance::apache::Apache;
 use zoolet_conformance::fleet::{self, Entry, Fleet, FleetRecipe, Library};
 use zoolet_conformance::harness;
@@ -19,7 +20,6 @@ use zoolet_conformance::script::Setting;
 use zoolet_conformance::servers;
 use zoolet_conformance::wire::Wire;
 use zoolet_recipes::SharedCount;
-use zoolet_recipes::client::Client;
 
 use Library::{Curator, Kazoo, Zoolet};
 

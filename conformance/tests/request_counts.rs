@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed};
 use tokio::runtime::Runtime;
+use zoolet_client::Client;
 use zoolet_conformance::apache::Apache;
 use zoolet_conformance::fleet::{Fleet, FleetRecipe, Library};
 use zoolet_conformance::four_letter;
@@ -17,7 +18,6 @@ use zoolet_conformance::script::Setting;
 use zoolet_conformance::servers;
 use zoolet_conformance::wire::Wire;
 use zoolet_protocol::ErrorCode;
-use zoolet_recipes::client::Client;
 use zoolet_server::Config;
 
 const OURS: &str = env!("CARGO_BIN_EXE_zoolet-conformance");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use zoolet_recipes::client::Error;
+use zoolet_client::Error;
 use zoolet_recipes::{DistributedAtomicLong, ValueError};
 
 use super::worker::Worker;

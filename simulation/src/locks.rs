@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use zoolet_client::Error;
 use zoolet_protocol::{Expect, MultiOp, SetData, Zxid};
-use zoolet_recipes::client::Error;
 use zoolet_recipes::{InterProcessSemaphoreV2, LeaderLatch, LockError, LockState};
 
 use super::ensemble::{CutOff, Notice};

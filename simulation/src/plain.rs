@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use zoolet_client::{CreateMode, Operation, Parents};
 use zoolet_protocol::{
     Acl, Check, Create, CreateFlags, CreateKind, Delete, Expect, MultiOp, MultiReadOp, SetData,
     WatchMode,
 };
-use zoolet_recipes::client::{CreateMode, Operation, Parents};
 
 use super::registers::Call;
 use super::tree::raw;

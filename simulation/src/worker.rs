@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fastrand::Rng;
+use zoolet_client::{Client, Error, PersistentWatcher, RetryPolicy, Watcher};
 use zoolet_protocol::Zxid;
-use zoolet_recipes::client::{Client, Error, PersistentWatcher, RetryPolicy, Watcher};
 use zoolet_recipes::{InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock};
 
 use super::counter::Counter;

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
+use zoolet_client::Hosts;
 use zoolet_protocol::ZPath;
-use zoolet_recipes::client::Hosts;
 
 use crate::logging::LogLevel;
 use crate::server_options::values;
@@ -102,7 +102,7 @@ impl Target {
 }
 
 impl FromStr for Target {
-    type Err = zoolet_recipes::client::Error;
+    type Err = zoolet_client::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, server) = match text.split_once('=') {

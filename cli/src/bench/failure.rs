@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use zoolet_client::Error;
 use zoolet_protocol::ErrorCode;
 use zoolet_recipes::LockError;
-use zoolet_recipes::client::Error;
 
 /// Why a bench failed.
 #[derive(Debug, thiserror::Error)]

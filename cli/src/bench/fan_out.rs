@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::task::JoinSet;
-use zoolet_recipes::client::{Client, Watcher};
+use zoolet_client::{Client, Watcher};
 
 use super::clock::{Instant, now};
 use super::common::Common;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 use zoolet_recipes::{InterProcessLock, LockGuard};
 
 use super::clock::{Instant, now};

@@ -1,7 +1,7 @@
 //! The locks that are compared.
 
 use clap::ValueEnum;
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 use zoolet_recipes::{HerdLock, InterProcessLock, InterProcessMutex, LockError};
 
 /// The name of the label.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use zoolet_client::{Client, Error, Hosts};
 use zoolet_protocol::{Dial, ErrorCode};
-use zoolet_recipes::client::{Client, Error, Hosts};
 
 use super::common::{Common, Location, Target};
 use super::counted::{Carried, Counted, Counts};

@@ -13,7 +13,7 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 
 use super::complete::complete;
 use super::input::{Input, Reader};

@@ -1,8 +1,8 @@
 //! Runs the commands of the shell.
 
 use bytes::Bytes;
+use zoolet_client::{Client, Error, Parents, Watched};
 use zoolet_protocol::{OpCode, WatchMode};
-use zoolet_recipes::client::{Client, Error, Parents, Watched};
 
 use super::acl::AclList;
 use super::commands::{Command, Create, Delete, Set, expected};

@@ -2,8 +2,8 @@
 
 use std::io;
 
+use zoolet_client::Error;
 use zoolet_protocol::{ErrorCode, OpCode};
-use zoolet_recipes::client::Error;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

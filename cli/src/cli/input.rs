@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc as blocking;
 
 use tokio::sync::{mpsc, oneshot};
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 
 use super::editor;
 use super::output::Printer;

@@ -1,7 +1,7 @@
 //! `locks`: shows who holds a lock and who waits for it, by the znodes of the recipes.
 
+use zoolet_client::{Client, Error};
 use zoolet_protocol::{ErrorCode, SessionId, Stat};
-use zoolet_recipes::client::{Client, Error};
 
 use super::output::{time, visible};
 use super::tree::child;

@@ -1,8 +1,8 @@
 //! `multi`: one transaction of several operations, each given as a word.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use zoolet_client::Client;
 use zoolet_protocol::{Check, Expect, MultiOp, MultiResult, SetData};
-use zoolet_recipes::client::Client;
 
 use super::commands::{Create, Delete, Set, expected, known, wrong, znode};
 use super::failure::Failure;

@@ -4,8 +4,8 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use jiff::Timestamp;
 use rustyline::ExternalPrinter;
+use zoolet_client::ConnectionState;
 use zoolet_protocol::Stat;
-use zoolet_recipes::client::ConnectionState;
 
 use super::failure::Failure;
 

@@ -1,7 +1,7 @@
 //! Walks and deletes the tree below a znode.
 
+use zoolet_client::{Client, Error, Sent};
 use zoolet_protocol::ErrorCode;
-use zoolet_recipes::client::{Client, Error, Sent};
 
 /// The path of a child.
 pub(super) fn child(path: &str, name: &str) -> String {

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use zoolet_recipes::client::{Error, Event, Watcher};
+use zoolet_client::{Error, Event, Watcher};
 
 /// One-shot watches, each with its path.
 #[derive(Debug, Default)]

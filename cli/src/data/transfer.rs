@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use zoolet_client::{Client, Parents};
 use zoolet_protocol::{CreateMode, ErrorCode, ZPath};
-use zoolet_recipes::client::{Client, Parents};
 use zoolet_server::storage::Inspection;
 use zoolet_server::{Config, Server, Settings};
 

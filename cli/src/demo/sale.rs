@@ -8,8 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use zoolet_client::Client;
 use zoolet_recipes::InterProcessLock;
-use zoolet_recipes::client::Client;
 
 use crate::bench::clock::{Instant, now};
 use crate::bench::exclusion::Exclusion;

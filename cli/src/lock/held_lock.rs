@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use zoolet_client::{Client, RetryPolicy};
 use zoolet_protocol::{ErrorCode, Zxid};
-use zoolet_recipes::client::{Client, RetryPolicy};
 use zoolet_recipes::{
     Guard, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError,
     Permits,

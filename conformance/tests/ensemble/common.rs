@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use tokio::time::Instant;
+use zoolet_client::{Client, RetryPolicy};
 use zoolet_conformance::ensemble::{Ensemble, MEMBERS};
 use zoolet_conformance::four_letter;
 use zoolet_conformance::proxy::Proxy;
-use zoolet_recipes::client::{Client, RetryPolicy};
 
 use crate::Outcome;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
+use zoolet_client::Client;
 use zoolet_conformance::ensemble::Ensemble;
 use zoolet_conformance::proxy::{Counts, Proxy};
-use zoolet_recipes::client::Client;
 use zoolet_recipes::{Guard, InterProcessMutex};
 
 use crate::Outcome;

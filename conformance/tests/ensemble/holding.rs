@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 use zoolet_recipes::{
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
     LeaderLatch, LockError, LockState,

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use tokio::task::JoinHandle;
+use zoolet_client::{Client, Parents};
 use zoolet_conformance::ensemble::Ensemble;
 use zoolet_conformance::proxy::Proxy;
 use zoolet_conformance::quorum_network::QuorumNetwork;
-use zoolet_recipes::client::{Client, Parents};
 use zoolet_recipes::{Guard, InterProcessMutex, InterProcessSemaphoreV2, LockError, Permits};
 
 use crate::common::{

@@ -9,11 +9,11 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use zoolet_client::Client;
 use zoolet_conformance::ensemble::{Ensemble, MEMBERS};
 use zoolet_conformance::quorum_network::QuorumNetwork;
 use zoolet_protocol::SessionId;
 use zoolet_recipes::LockError;
-use zoolet_recipes::client::Client;
 
 use crate::common::{Roles, block_on, close, connect, now, soon, until};
 use crate::holding::{HoldMethod, Holding};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 use zoolet_recipes::{DistributedBarrier, LockError};
 
 use crate::Outcome;

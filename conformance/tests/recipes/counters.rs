@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
-use zoolet_recipes::client::Error;
+use zoolet_client::Error;
 use zoolet_recipes::{DistributedAtomicLong, SharedCount, ValueError};
 
 use crate::Outcome;

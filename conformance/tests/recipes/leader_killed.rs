@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use libtest_mimic::Failed;
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 use zoolet_recipes::{InterProcessMutex, InterProcessSemaphoreV2, LockError, LockState};
 
 use crate::scene::{Inside, Scene, soon};

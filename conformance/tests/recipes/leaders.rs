@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use libtest_mimic::Failed;
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 use zoolet_recipes::{InterProcessMutex, LeaderLatch, LeaderSelector, LockError, Requeue, Term};
 
 use crate::Outcome;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use zoolet_client::Client;
 use zoolet_protocol::{Acl, ErrorCode, Permissions};
-use zoolet_recipes::client::Client;
 use zoolet_recipes::{Guard, InterProcessMutex, LockError, LockState};
 
 use crate::Outcome;

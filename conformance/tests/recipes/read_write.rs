@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use libtest_mimic::Failed;
 use tokio::task::JoinHandle;
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 use zoolet_recipes::{Guard, InterProcessReadWriteLock, LockError, LockState};
 
 use crate::Outcome;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use tokio::task::JoinHandle;
+use zoolet_client::Client;
 use zoolet_conformance::client::{Client as RawClient, Handshake, Message};
 use zoolet_conformance::four_letter;
 use zoolet_conformance::proxy::Proxy;
 use zoolet_conformance::target::TcpTarget;
 use zoolet_protocol::{ConnectRequest, ErrorCode, Request, SessionId, Write, Zxid};
-use zoolet_recipes::client::Client;
 
 use crate::Outcome;
 

@@ -5,9 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use zoolet_client::{Parents, PersistentWatcher};
 use zoolet_protocol::{EventType, WatchMode};
 use zoolet_recipes::InterProcessMutex;
-use zoolet_recipes::client::{Parents, PersistentWatcher};
 
 use crate::Outcome;
 use crate::scene::{Scene, soon};

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
 
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 use zoolet_server::Server;
 
 use crate::counting::Counting;

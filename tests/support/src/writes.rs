@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use zoolet_client::Hosts;
 use zoolet_protocol::{Dial, Dialing, Disconnected, Transport};
-use zoolet_recipes::client::Hosts;
 
 /// Dials over TCP, and counts.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use zoolet_recipes::client::Client;
+use zoolet_client::Client;
 
 use super::mix::{Mix, Op};
 use super::{CREATED, KEPT, MEASURED, OVER, Plan};
