@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use zoolet::client::Client;
-use zoolet::storage::{
+use zoolet::server::storage::{
     DirectoryLock, Disk, DiskFile, Durability, FsDisk, LockError, StorageConfig,
 };
 use zoolet_benches::filled::{count_snapshots, directory, fill, start};

@@ -18,10 +18,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
-use zoolet::client::Parents;
-use zoolet::{
-    Client, InterProcessLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex,
+use zoolet::client::{Client, Parents};
+use zoolet::recipes::{
+    InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
 };
 use zoolet_benches::contest::{Contest, Make, PATH, Setting};
 use zoolet_benches::{Way, connect, floors, runtime, server, sizes};

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
-use zoolet::{Client, HerdLock, InterProcessLock, InterProcessMutex};
+use zoolet::client::Client;
+use zoolet::recipes::{HerdLock, InterProcessLock, InterProcessMutex};
 use zoolet_benches::contest::{Contest, Make, PATH, Setting, Turn};
 use zoolet_benches::{Way, floors, sizes};
 

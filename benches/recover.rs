@@ -17,7 +17,7 @@ use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use zoolet::client::Client;
-use zoolet::storage::{Compression, Durability, StorageConfig};
+use zoolet::server::storage::{Compression, Durability, StorageConfig};
 use zoolet_benches::filled::{count_snapshots, directory, fill, resident_bytes, start};
 use zoolet_benches::{runtime, tell};
 

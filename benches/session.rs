@@ -13,7 +13,7 @@
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use zoolet::Client;
+use zoolet::client::Client;
 use zoolet_benches::requests::DATA;
 use zoolet_benches::{Way, connect, floors, runtime, server};
 

@@ -6,8 +6,9 @@ mod common;
 use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::task::JoinSet;
-use zoolet::protocol::{MultiOp, SetData};
-use zoolet::{Client, CreateMode, InterProcessMultiLock};
+use zoolet::client::Client;
+use zoolet::protocol::{CreateMode, MultiOp, SetData};
+use zoolet::recipes::InterProcessMultiLock;
 
 const ACCOUNTS: [&str; 4] = ["ann", "bob", "cy", "dora"];
 const OPENING: i64 = 1_000;

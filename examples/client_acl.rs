@@ -2,9 +2,9 @@
 //!
 //! `cargo run --example client_acl`
 
-use zoolet::Server;
 use zoolet::client::{Client, Error};
 use zoolet::protocol::{Acl, ErrorCode, Permissions};
+use zoolet::server::Server;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --example client_transaction`
 
-use zoolet::Server;
-use zoolet::client::{Client, CreateMode, Error, Parents};
-use zoolet::protocol::{ErrorCode, Expect};
+use zoolet::client::{Client, Error, Parents};
+use zoolet::protocol::{CreateMode, ErrorCode, Expect};
+use zoolet::server::Server;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

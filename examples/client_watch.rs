@@ -2,9 +2,9 @@
 //!
 //! `cargo run --example client_watch`
 
-use zoolet::Server;
 use zoolet::client::{Client, Error, Parents, Watched};
 use zoolet::protocol::WatchMode;
+use zoolet::server::Server;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

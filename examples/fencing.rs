@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::sync::oneshot;
+use zoolet::client::Client;
 use zoolet::protocol::Zxid;
-use zoolet::{Client, InterProcessMutex};
+use zoolet::recipes::InterProcessMutex;
 
 const LOCK: &str = "/locks/fencing-example";
 

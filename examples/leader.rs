@@ -10,8 +10,9 @@ use std::time::Duration;
 use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::sync::mpsc;
-use zoolet::protocol::{Expect, MultiOp, SetData};
-use zoolet::{Client, CreateMode, LeaderSelector, Requeue, Term};
+use zoolet::client::Client;
+use zoolet::protocol::{CreateMode, Expect, MultiOp, SetData};
+use zoolet::recipes::{LeaderSelector, Requeue, Term};
 
 const LEADER: &str = "/leader-example";
 /// A znode with the number of who did it for each job that is done.

@@ -5,7 +5,9 @@ mod common;
 use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::task::JoinSet;
-use zoolet::{Client, CreateMode, InterProcessMutex};
+use zoolet::client::Client;
+use zoolet::protocol::CreateMode;
+use zoolet::recipes::InterProcessMutex;
 
 const WORKERS: usize = 5;
 const ROUNDS: usize = 20;

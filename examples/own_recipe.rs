@@ -4,10 +4,10 @@
 //! `cargo run --example own_recipe`
 
 use bytes::Bytes;
-use zoolet::Server;
 use zoolet::client::recipe::{Claim, SessionClient, protected_path};
-use zoolet::client::{Client, CreateMode, Error, Parents};
-use zoolet::protocol::ErrorCode;
+use zoolet::client::{Client, Error, Parents};
+use zoolet::protocol::{CreateMode, ErrorCode};
+use zoolet::server::Server;
 
 type Result<T> = std::result::Result<T, Error>;
 

@@ -9,7 +9,7 @@ use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
-use zoolet::InterProcessReadWriteLock;
+use zoolet::recipes::InterProcessReadWriteLock;
 
 const READERS: usize = 3;
 const LOCK: &str = "/locks/read-write-example";

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::sync::oneshot;
-use zoolet::{Client, InterProcessMutex, Revoker};
+use zoolet::client::Client;
+use zoolet::recipes::{InterProcessMutex, Revoker};
 
 const LOCK: &str = "/locks/revocation-example";
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use common::{Arguments, Result, Stage};
 use tokio::task::JoinSet;
-use zoolet::InterProcessSemaphoreV2;
+use zoolet::recipes::InterProcessSemaphoreV2;
 
 const WORKERS: usize = 8;
 const PERMITS: usize = 3;

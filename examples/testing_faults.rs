@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use zoolet::storage::SimDisk;
+use zoolet::client::Client;
+use zoolet::recipes::{Guard, InterProcessMutex};
+use zoolet::server::storage::SimDisk;
 use zoolet::testing::{RequestFilter, TestServer};
-use zoolet::{Client, Guard, InterProcessMutex};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

@@ -1,11 +1,23 @@
-//! zoolet: a ZooKeeper-compatible coordination server inside a test or behind a TCP port.
+//! A ZooKeeper-compatible coordination server to embed in tests and programs, an async client, and the
+//! recipes of Apache Curator: locks, leaders, barriers and counters.
 //!
-//! [`Server`] is one node that ZooKeeper clients take for the original. In a test it needs no
-//! port, no Java and no time: a [`Client`] reaches it through [`Server::dialer`], and under tokio's
-//! paused clock a session of thirty seconds expires at once.
+//! | what you want to do | where to look |
+//! |---|---|
+//! | test code that takes locks or elects leaders | [`testing`], which begins with [a lock tested in ten lines](testing#testing-a-lock-in-ten-lines) |
+//! | hold a lock, lead, count, wait for others | [`recipes`]: [`InterProcessMutex`](recipes::InterProcessMutex) and its like |
+//! | read, write and watch znodes | [`client::Client`], for zoolet and for Apache ZooKeeper |
+//! | run a server in your program | [`server::Server`], in memory or with a data directory |
+//! | do so without async | [`recipes::blocking`] and [`server::blocking`] |
+//! | read or write ZooKeeper's wire format | [`protocol`] |
+//!
+//! A server in the same process needs no port: a client reaches it through
+//! [`Server::dialer`](server::Server::dialer), and under tokio's paused clock a session of thirty seconds
+//! expires at once.
 //!
 //! ```
-//! use zoolet::{Client, InterProcessMutex, Server};
+//! use zoolet::client::Client;
+//! use zoolet::recipes::InterProcessMutex;
+//! use zoolet::server::Server;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,49 +33,75 @@
 //! # }
 //! ```
 //!
-//! The parts can be had on their own: [`protocol`] is the wire format, [`state_machine`] the server's
-//! without clock and I/O. The `zoolet` command comes with the default feature `cli`.
+//! # Features
+//!
+//! | feature | default | module |
+//! |---|---|---|
+//! | `server` | yes | [`server`] |
+//! | `client` | with `recipes` | [`client`] |
+//! | `recipes` | yes | [`recipes`] |
+//! | `testing` | no | [`testing`]: ask for it as a dev-dependency |
+//!
+//! Each module is a crate that can be had by itself: `zoolet-server`, `zoolet-client`, `zoolet-recipes`,
+//! `zoolet-testkit` and `zoolet-protocol`. The `zoolet` command is the package `zoolet-cli`.
 
 #[doc(inline)]
-pub use zoolet_client as client;
-pub use zoolet_client::{Client, CreateMode};
-#[doc(inline)]
-pub use zoolet_core as state_machine;
-#[doc(inline)]
 pub use zoolet_protocol as protocol;
-pub use zoolet_recipes::{
-    BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, Guard,
-    HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
-    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
-    InterProcessWriteLock, LeaderLatch, LeaderSelector, LockError, LockGuard, LockState,
-    Membership, MultiGuard, Owner, Participant, Permits, Requeue, Revoker, SequentialMultiGuard,
-    SequentialMultiLock, SharedCount, SharedValue, Term, ValueError, VersionedCount,
-    VersionedValue,
-};
-pub use zoolet_server::{
-    Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,
-    Server, Settings, StartError, WallTime, limits, storage,
-};
 
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub mod blocking {
-    //! The server, the client and the recipes for code without async: each call returns when it is
-    //! done. Within async code the calls panic.
+#[cfg(feature = "server")]
+pub mod server {
+    //! The server: one ZooKeeper node, in memory or with a data directory.
     //!
-    //! ```
-    //! use zoolet::blocking::{Client, InterProcessMutex, Server};
-    //!
-    //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    //! let server = Server::start(zoolet::Server::builder())?;
-    //! let client = Client::connect(server.dialer())?;
-    //! let guard = InterProcessMutex::new(&client, "/locks/stock")?.acquire()?;
-    //! guard.release()?;
-    //! # Ok(())
-    //! # }
-    //! ```
+    //! [`Server::builder`] starts it. Clients reach it over TCP, or in the same process through
+    //! [`Server::dialer`]. [`storage`] reads and writes ZooKeeper's own files, [`limits`] are the limits on
+    //! what clients send, and [`hooks`] is where a test kit sees and changes what passes through the server.
+    //! [`blocking`] is a server for code without async.
 
-    pub use zoolet_recipes::blocking::*;
-    pub use zoolet_server::blocking::Server;
+    pub use zoolet_server::{
+        Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,
+        Server, Settings, StartError, Totals, WallTime, blocking, hooks, limits,
+        raise_descriptor_limit, storage,
+    };
+}
+
+#[cfg(feature = "client")]
+pub mod client {
+    //! The async client, for zoolet and for Apache ZooKeeper.
+    //!
+    //! [`Client::connect`] opens a session. Requests are builders that are awaited; [`Watcher`] and
+    //! [`PersistentWatcher`] are watches as values; [`Transaction`] is a `multi`. [`recipe`] has what one
+    //! needs to write a recipe of one's own.
+
+    pub use zoolet_client::{
+        Builder, Client, ConnectError, ConnectionState, Create, Created, Delete, Error, Event,
+        Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, Sent, SetAcl, SetData,
+        Transaction, Watched, Watcher, recipe,
+    };
+}
+
+#[cfg(feature = "recipes")]
+pub mod recipes {
+    //! The recipes of Apache Curator, with its znodes: Rust, Java and Python programs contend for one lock.
+    //!
+    //! - Locks: [`InterProcessMutex`], [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`],
+    //!   [`InterProcessSemaphoreMutex`], [`InterProcessMultiLock`] and [`SequentialMultiLock`]. All of them
+    //!   are an [`InterProcessLock`]. A [`Revoker`] asks a holder to release.
+    //! - Leaders: [`LeaderLatch`] and [`LeaderSelector`].
+    //! - Values: [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`].
+    //! - Barriers: [`DistributedBarrier`] and [`DistributedDoubleBarrier`].
+    //! - [`blocking`] has all of them for code without async, with threads as the owners of locks.
+    //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
+
+    pub use zoolet_recipes::{
+        BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier,
+        Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+        InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
+        InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch, LeaderSelector, LockError,
+        LockGuard, LockState, Membership, MultiGuard, Owner, Participant, Permits, Requeue,
+        Revoker, SequentialMultiGuard, SequentialMultiLock, SharedCount, SharedValue, Term,
+        ValueError, VersionedCount, VersionedValue, blocking,
+    };
 }

@@ -13,7 +13,7 @@
 //! # Testing a lock in ten lines
 //!
 //! ```
-//! use zoolet::InterProcessMutex;
+//! use zoolet::recipes::InterProcessMutex;
 //! use zoolet::testing::TestServer;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -35,7 +35,7 @@
 //! watches on them have fired:
 //!
 //! ```
-//! use zoolet::InterProcessMutex;
+//! use zoolet::recipes::InterProcessMutex;
 //! use zoolet::testing::TestServer;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -57,8 +57,9 @@
 //!
 //! ```
 //! use std::time::Duration;
+//! use zoolet::client::Client;
+//! use zoolet::recipes::InterProcessMutex;
 //! use zoolet::testing::TestServer;
-//! use zoolet::{Client, InterProcessMutex};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -87,7 +88,7 @@
 //! lock's queue:
 //!
 //! ```
-//! use zoolet::InterProcessMutex;
+//! use zoolet::recipes::InterProcessMutex;
 //! use zoolet::testing::{RequestFilter, TestServer};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -111,8 +112,9 @@
 //! owner's connection is frozen, so the owner still takes the lock for its own:
 //!
 //! ```
+//! use zoolet::client::Client;
+//! use zoolet::recipes::{InterProcessMutex, LockState};
 //! use zoolet::testing::TestServer;
-//! use zoolet::{Client, InterProcessMutex, LockState};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -142,7 +144,7 @@
 //! condition:
 //!
 //! ```
-//! use zoolet::InterProcessMutex;
+//! use zoolet::recipes::InterProcessMutex;
 //! use zoolet::testing::TestServer;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -174,16 +176,17 @@
 //! # Without async
 //!
 //! [`TestHooks`] connect [`Faults`] and an [`Observer`] with any server, that of
-//! [`zoolet::blocking`](crate::blocking) too:
+//! [`zoolet::server::blocking`](crate::server::blocking) too:
 //!
 //! ```
-//! use zoolet::blocking::{Client, InterProcessMutex, Server};
+//! use zoolet::recipes::blocking::{Client, InterProcessMutex};
+//! use zoolet::server::blocking::Server;
 //! use zoolet::testing::{Faults, Observer, TestHooks};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (faults, observer) = (Faults::default(), Observer::default());
 //! let hooks = TestHooks::new(&faults, &observer);
-//! let server = Server::start(zoolet::Server::builder().hooks(hooks))?;
+//! let server = Server::start(zoolet::server::Server::builder().hooks(hooks))?;
 //! let (owner, other) = (Client::connect(server.dialer())?, Client::connect(server.dialer())?);
 //! let _guard = InterProcessMutex::new(&owner, "/locks/stock")?.acquire()?;
 //! let first = faults.connections()?[0];

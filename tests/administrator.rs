@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use zoolet::client::Client;
 use zoolet::protocol::{Acl, OpCode, Permissions};
-use zoolet::testing::TestServer;
-use zoolet::{
-    Client, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2,
-    MultiGuard, SequentialMultiLock, Server,
+use zoolet::recipes::{
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2,
+    MultiGuard, SequentialMultiLock,
 };
+use zoolet::server::Server;
+use zoolet::testing::TestServer;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{connect, counted, server};
 

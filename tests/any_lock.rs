@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use zoolet::client::Client;
 use zoolet::protocol::{ErrorCode, OpCode};
-use zoolet::{
+use zoolet::recipes::{
     BoxFuture, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockError, LockGuard, LockState,
-    SequentialMultiLock, Server,
+    SequentialMultiLock,
 };
+use zoolet::server::Server;
 use zoolet_test_support::stage::{counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use zoolet::Config;
 use zoolet::protocol::{
     AddWatch, ConnectRequest, ConnectResponse, CreateFlags, Encode, ErrorCode, OpCode, Password,
     Request, RequestHeader, Response, Watch, WatchMode, Write, Xid, Zxid,
 };
+use zoolet::server::Config;
 use zoolet_test_support::{Local, Tcp, create, encoded, exists, listening_server, ping, set_data};
 
 /// A client that is there before, and is asked afterwards.
@@ -195,7 +195,7 @@ async fn a_body_that_cannot_be_read_is_answered_and_the_connection_stays() {
 
 #[tokio::test]
 async fn paths_with_every_forbidden_character_are_refused() {
-    let server = zoolet::Server::builder().start().await.unwrap();
+    let server = zoolet::server::Server::builder().start().await.unwrap();
     let (mut client, _) = Local::connect(&server, 30_000).await;
     let forbidden = ('\0'..='\u{1f}')
         .chain('\u{7f}'..='\u{9f}')
@@ -216,7 +216,7 @@ async fn paths_with_every_forbidden_character_are_refused() {
 
 #[tokio::test]
 async fn a_client_that_never_reads_its_events_is_cut_off_and_others_go_on() {
-    let server = zoolet::Server::builder().start().await.unwrap();
+    let server = zoolet::server::Server::builder().start().await.unwrap();
     let (mut deaf, response) = Local::connect(&server, 30_000).await;
     let (mut busy, _) = Local::connect(&server, 30_000).await;
     busy.call(&create("/a", CreateFlags::PERSISTENT)).await;
@@ -308,7 +308,7 @@ async fn a_client_that_asks_faster_than_it_reads_is_slowed_down_and_gets_everyth
 async fn a_client_that_does_not_read_is_disconnected_when_its_session_ends() {
     let config = Config {
         tick_time_ms: 100,
-        four_letter_words: zoolet::FourLetterWhitelist::all(),
+        four_letter_words: zoolet::server::FourLetterWhitelist::all(),
         ..Config::default()
     };
     let (_server, address) = listening_server(config).await;
@@ -340,7 +340,7 @@ async fn a_small_request_for_gigabytes_is_refused() {
 
 #[tokio::test]
 async fn telnet_that_is_closed_is_answered_with_any_whitelist() {
-    let four_letter_words = zoolet::FourLetterWhitelist::all();
+    let four_letter_words = zoolet::server::FourLetterWhitelist::all();
     let (_server, address) =
         listening_server(Config { four_letter_words, ..Config::default() }).await;
     let text = ask(address, &[0xff, 0xf4, 0xff, 0xfd]).await;
@@ -350,7 +350,7 @@ async fn telnet_that_is_closed_is_answered_with_any_whitelist() {
 
 #[tokio::test]
 async fn lists_and_identities_have_their_limits() {
-    let server = zoolet::Server::builder().start().await.unwrap();
+    let server = zoolet::server::Server::builder().start().await.unwrap();
     let (mut client, _) = Local::connect(&server, 30_000).await;
     let entry = |n: usize| zoolet::protocol::Acl {
         permissions: zoolet::protocol::Permissions::READ,
@@ -361,10 +361,10 @@ async fn lists_and_identities_have_their_limits() {
         let set = zoolet::protocol::SetAcl { path: "/zookeeper".into(), acl, version: (-1).into() };
         Request::Write(Write::SetAcl(set))
     };
-    let max = zoolet::state_machine::limits::ACL_ENTRIES_MAX;
+    let max = zoolet_core::limits::ACL_ENTRIES_MAX;
     assert_eq!(client.call(&set_acl(max + 1)).await.0.err, ErrorCode::INVALID_ACL);
     // The address is one of them.
-    for n in 1..zoolet::state_machine::limits::IDENTITIES_MAX {
+    for n in 1..zoolet_core::limits::IDENTITIES_MAX {
         assert_eq!(client.call(&auth(&format!("u{n}:x"))).await.0.err, ErrorCode::OK);
     }
     assert_eq!(client.call(&auth("u0:x")).await.0.err, ErrorCode::AUTH_FAILED);
@@ -381,9 +381,9 @@ fn auth(credentials: &str) -> Request {
 
 #[tokio::test]
 async fn an_identity_has_a_length_limit_and_so_have_all_of_a_connection_together() {
-    use zoolet::state_machine::limits::{IDENTITIES_BYTES_MAX, IDENTITY_BYTES_MAX};
+    use zoolet_core::limits::{IDENTITIES_BYTES_MAX, IDENTITY_BYTES_MAX};
 
-    let server = zoolet::Server::builder().start().await.unwrap();
+    let server = zoolet::server::Server::builder().start().await.unwrap();
     let (mut client, _) = Local::connect(&server, 30_000).await;
     let long = |n: usize| format!("{n}{}:secret", "u".repeat(IDENTITY_BYTES_MAX - 100));
     for n in 0..IDENTITIES_BYTES_MAX / IDENTITY_BYTES_MAX {
@@ -410,16 +410,16 @@ async fn an_identity_has_a_length_limit_and_so_have_all_of_a_connection_together
 
 #[tokio::test]
 async fn a_request_puts_a_small_multiple_of_its_size_into_the_log() {
-    use zoolet::state_machine::limits::{TXN_BYTES_ALWAYS, TXN_BYTES_PER_BYTE};
+    use zoolet_core::limits::{TXN_BYTES_ALWAYS, TXN_BYTES_PER_BYTE};
 
-    let disk = zoolet::storage::MemDisk::default();
-    let storage = zoolet::storage::StorageConfig {
+    let disk = zoolet::server::storage::MemDisk::default();
+    let storage = zoolet::server::storage::StorageConfig {
         disk: std::sync::Arc::new(disk.clone()),
-        ..zoolet::storage::StorageConfig::at("/data")
+        ..zoolet::server::storage::StorageConfig::at("/data")
     };
     let logged = || log_bytes(&disk);
     let config = Config { storage: Some(storage), ..Config::default() };
-    let server = zoolet::Server::builder().config(config).start().await.unwrap();
+    let server = zoolet::server::Server::builder().config(config).start().await.unwrap();
     let (mut client, _) = Local::connect(&server, 30_000).await;
     for n in 0..90 {
         assert_eq!(client.call(&auth(&format!("u{n}:x"))).await.0.err, ErrorCode::OK);
@@ -459,8 +459,8 @@ async fn a_request_puts_a_small_multiple_of_its_size_into_the_log() {
 }
 
 /// The bytes of all logs on a disk.
-fn log_bytes(disk: &zoolet::storage::MemDisk) -> u64 {
-    use zoolet::storage::Disk;
+fn log_bytes(disk: &zoolet::server::storage::MemDisk) -> u64 {
+    use zoolet::server::storage::Disk;
 
     let directory = std::path::Path::new("/data/version-2");
     let names = disk.list(directory).expect("the directory is there");

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use zoolet::client::Client;
-use zoolet::{DistributedBarrier, LockError, Server};
+use zoolet::recipes::{DistributedBarrier, LockError};
+use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{connect, server};
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use zoolet::client::{Client, Watched};
 use zoolet::protocol::{Delete, EventType, Expect, MultiOp, OpCode, Zxid};
-use zoolet::{
+use zoolet::recipes::{
     DistributedDoubleBarrier, Guard, InterProcessMutex, InterProcessReadWriteLock, LockError,
-    Server,
 };
+use zoolet::server::Server;
 use zoolet_test_support::follower::Follower;
 use zoolet_test_support::stage::{connect, server};
 

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
-use zoolet::blocking::{Client, InterProcessMutex};
 use zoolet::client::Error;
-use zoolet::{LockError, LockState, Server};
+use zoolet::recipes::blocking::{Client, InterProcessMutex};
+use zoolet::recipes::{LockError, LockState};
+use zoolet::server::Server;
 
 /// Long enough on however busy a machine.
 const LONG: Duration = Duration::from_secs(20);

@@ -5,22 +5,24 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zoolet::blocking::{
+use zoolet::client::ConnectionState;
+use zoolet::protocol::{CreateMode, EventType, WatchMode};
+use zoolet::recipes::blocking::{
     Client, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier,
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector, Leadership,
-    SequentialMultiLock, Server, SharedCount, SharedValue,
+    SequentialMultiLock, SharedCount, SharedValue,
 };
-use zoolet::client::{ConnectionState, CreateMode};
-use zoolet::protocol::{EventType, WatchMode};
-use zoolet::{LockError, LockState, Requeue, Revoker, StartError};
+use zoolet::recipes::{LockError, LockState, Requeue, Revoker};
+use zoolet::server::StartError;
+use zoolet::server::blocking::Server;
 
 /// Long enough for whatever needs no waiting.
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
 
 fn stage() -> (Server, Client) {
-    let server = Server::start(zoolet::Server::builder()).expect("it starts");
+    let server = Server::start(zoolet::server::Server::builder()).expect("it starts");
     let client = Client::connect(server.dialer()).expect("the server is there");
     (server, client)
 }
@@ -277,13 +279,13 @@ fn watches_tell_of_changes_and_are_taken_back() {
 
 #[test]
 fn a_server_with_a_thread_of_its_own_listens_and_ends() {
-    let listening = zoolet::Server::builder().listen(([127, 0, 0, 1], 0).into());
+    let listening = zoolet::server::Server::builder().listen(([127, 0, 0, 1], 0).into());
     let server = Server::start(listening).unwrap();
     let address = server.local_addr().unwrap();
     let client = Client::connect(address.to_string().as_str()).unwrap();
     client.create("/a", "one").unwrap();
     assert_eq!(client.get("/a").unwrap().0, "one");
-    let taken = Server::start(zoolet::Server::builder().listen(address));
+    let taken = Server::start(zoolet::server::Server::builder().listen(address));
     assert!(matches!(taken, Err(StartError::Listen { .. })), "{taken:?}");
     server.shutdown();
     let mut state = client.ask().state();

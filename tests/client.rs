@@ -4,13 +4,11 @@
 
 use std::time::Duration;
 
-use zoolet::client::{
-    Client, ConnectError, ConnectionState, CreateMode, Error, Parents, RetryPolicy,
-};
+use zoolet::client::{Client, ConnectError, ConnectionState, Error, Parents, RetryPolicy};
 use zoolet::protocol::{
-    Dial, Dialing, ErrorCode, EventType, MultiOp, MultiResult, SetData, WatchMode,
+    CreateMode, Dial, Dialing, ErrorCode, EventType, MultiOp, MultiResult, SetData, WatchMode,
 };
-use zoolet::{Config, Server};
+use zoolet::server::{Config, Server};
 use zoolet_test_support::stage::{connect, server};
 use zoolet_test_support::writes::CountedWrites;
 
@@ -293,7 +291,7 @@ async fn a_server_in_process_that_is_gone_fails_its_clients_at_once() {
     let server = server().await;
     let (client, dialer) = (connect(&server).await, server.dialer());
     let watcher = client.exists("/a").and_watch().await.unwrap().watcher;
-    let mutex = zoolet::InterProcessMutex::new(&client, "/lock").unwrap();
+    let mutex = zoolet::recipes::InterProcessMutex::new(&client, "/lock").unwrap();
     let guard = mutex.acquire().await.unwrap();
     let start = tokio::time::Instant::now();
     drop(server);

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use zoolet::client::{Client, Error, RetryPolicy};
-use zoolet::{Change, DistributedAtomicLong, InterProcessMutex, Server, ValueError};
+use zoolet::recipes::{Change, DistributedAtomicLong, InterProcessMutex, ValueError};
+use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{connect, server};
 

@@ -10,12 +10,12 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zoolet::client::Client;
-use zoolet::state_machine::TxnOp;
-use zoolet::storage::{
+use zoolet::server::storage::{
     Disk, LogError, LogReader, SimDisk, SnapshotFault, StorageConfig, StorageError,
     encode_log_record,
 };
-use zoolet::{Config, FourLetterWhitelist, Server, StartError};
+use zoolet::server::{Config, FourLetterWhitelist, Server, StartError};
+use zoolet_core::TxnOp;
 
 const SNAPSHOT: &str = "snapshot.0";
 const LOG: &str = "log.1";

@@ -11,9 +11,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zoolet::client::{Client, CreateMode, Parents};
-use zoolet::protocol::{ErrorCode, OpCode, SessionId};
-use zoolet::{DistributedDoubleBarrier, LockError, Membership, Server};
+use zoolet::client::{Client, Parents};
+use zoolet::protocol::{CreateMode, ErrorCode, OpCode, SessionId};
+use zoolet::recipes::{DistributedDoubleBarrier, LockError, Membership};
+use zoolet::server::Server;
 use zoolet_test_support::stage::{connect, counted, server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.

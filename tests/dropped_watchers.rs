@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use zoolet::client::Client;
 use zoolet::protocol::{EventType, WatchMode};
-use zoolet::testing::TestServer;
-use zoolet::{
-    Client, DistributedBarrier, DistributedDoubleBarrier, InterProcessMutex, LockError, Revoker,
+use zoolet::recipes::{
+    DistributedBarrier, DistributedDoubleBarrier, InterProcessMutex, LockError, Revoker,
 };
+use zoolet::testing::TestServer;
 
 const NETWORK: Duration = Duration::from_millis(20);
 /// Longer than several answers are under way.
@@ -108,7 +109,7 @@ async fn a_holder_hears_that_its_lock_is_asked_for_though_it_has_given_up_waitin
     let guard = Arc::new(guard);
     for after_ms in GOES_AFTER_MS {
         let requested = |guard: &Arc<_>| {
-            let guard: Arc<zoolet::Guard> = Arc::clone(guard);
+            let guard: Arc<zoolet::recipes::Guard> = Arc::clone(guard);
             async move { guard.revocation_requested().await }
         };
         let waiting = relieve(requested(&guard), requested(&guard), after_ms).await;

@@ -5,12 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zoolet::client::{Client, CreateMode, Error, RetryPolicy};
-use zoolet::protocol::{Acl, Create, CreateFlags, CreateKind, ErrorCode, Id, MultiOp, Permissions};
-use zoolet::storage::{
+use zoolet::client::{Client, Error, RetryPolicy};
+use zoolet::protocol::{
+    Acl, Create, CreateFlags, CreateKind, CreateMode, ErrorCode, Id, MultiOp, Permissions,
+};
+use zoolet::server::storage::{
     Compression, Disk, Durability, MemDisk, SimDisk, StorageConfig, StorageError,
 };
-use zoolet::{Config, Server, StartError, WallTime};
+use zoolet::server::{Config, Server, StartError, WallTime};
 
 fn config(disk: Arc<dyn Disk>) -> Config {
     let storage = StorageConfig { disk, allocate_bytes: 4_096, ..StorageConfig::at("/data") };

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zoolet::client::Client;
-use zoolet::storage::{Disk, LogReader, MemDisk, StorageConfig, StorageError};
-use zoolet::{Config, Server, StartError};
+use zoolet::server::storage::{Disk, LogReader, MemDisk, StorageConfig, StorageError};
+use zoolet::server::{Config, Server, StartError};
 
 const LOG: &str = "log.1";
 const MARK: &str = "zoolet.durable";
@@ -238,7 +238,7 @@ async fn a_mark_is_no_obstacle_when_the_original_has_gone_on() {
     put(&disk, LOG, &log[..offsets(&log)[8]]);
     refusal(&disk).await;
     let config = config(&whole);
-    zoolet::storage::compact(config.storage.as_ref().unwrap()).unwrap();
+    zoolet::server::storage::compact(config.storage.as_ref().unwrap()).unwrap();
     put(&disk, "snapshot.b", &read(&whole, "snapshot.b"));
     assert_eq!(znodes(&start(&disk).await.expect("the snapshot has everything")), 10);
 }

@@ -16,11 +16,11 @@ use zoolet::protocol::{
     ConnectRequest, ConnectResponse, Dial, Encode, OpCode, RequestHeader, Transport, Xid,
     decode_all,
 };
-use zoolet::state_machine::{Core, Settings};
-use zoolet::storage::{
+use zoolet::server::storage::{
     DirectoryLock, Disk, DiskFile, LockError, LogReader, MemDisk, StorageConfig, write_snapshot,
 };
-use zoolet::{Config, Server};
+use zoolet::server::{Config, Server};
+use zoolet_core::{Core, Settings};
 
 /// As long as nothing may happen, and far less than it takes to give up.
 const MOMENT: Duration = Duration::from_millis(200);

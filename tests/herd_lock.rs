@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use zoolet::client::Client;
 use zoolet::protocol::{MultiOp, SetData, Zxid};
-use zoolet::{
-    HerdLock, InterProcessLock, InterProcessMutex, LockError, LockState, Owner, Revoker, Server,
+use zoolet::recipes::{
+    HerdLock, InterProcessLock, InterProcessMutex, LockError, LockState, Owner, Revoker,
 };
+use zoolet::server::Server;
 use zoolet_test_support::stage::{connect, counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use zoolet::client::{Client, ConnectionState};
 use zoolet::protocol::{ErrorCode, EventType, MultiOp};
-use zoolet::{LeaderLatch, LockError, Server, Term};
+use zoolet::recipes::{LeaderLatch, LockError, Term};
+use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::follower::{Follower, Quorum};
 use zoolet_test_support::stage::{connect, counted, server};

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use zoolet::client::{Client, ConnectionState};
 use zoolet::protocol::{Acl, Id, Permissions};
-use zoolet::storage::{MemDisk, StorageConfig};
-use zoolet::{
-    Config, InterProcessMutex, LeaderLatch, LeaderSelector, LockError, Requeue, Server, Term,
-};
+use zoolet::recipes::{InterProcessMutex, LeaderLatch, LeaderSelector, LockError, Requeue, Term};
+use zoolet::server::storage::{MemDisk, StorageConfig};
+use zoolet::server::{Config, Server};
 
 const PATH: &str = "/jobs/leader";
 /// Far more than anything here takes, on a machine that is busy.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use zoolet::client::Client;
 use zoolet::protocol::ErrorCode;
-use zoolet::{InterProcessMutex, LeaderSelector, LockError, Requeue, Server, Term};
+use zoolet::recipes::{InterProcessMutex, LeaderSelector, LockError, Requeue, Term};
+use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{connect, server};
 

@@ -10,10 +10,11 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use zoolet::client::{Client, RetryPolicy};
 use zoolet::protocol::{Acl, OpCode, Permissions};
-use zoolet::{
-    Config, Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
-    InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError, LockState, Server,
+use zoolet::recipes::{
+    Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError, LockState,
 };
+use zoolet::server::{Config, Server};
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{connect, counted, server};
 

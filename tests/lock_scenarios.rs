@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::time::Duration;
 
-use zoolet::client::{Client, CreateMode, Error, Parents};
-use zoolet::protocol::{Acl, ErrorCode, OpCode, Permissions};
-use zoolet::testing::{RequestFilter, TestServer};
-use zoolet::{
+use zoolet::client::{Client, Error, Parents};
+use zoolet::protocol::{Acl, CreateMode, ErrorCode, OpCode, Permissions};
+use zoolet::recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, LockError, LockState, Owner, SequentialMultiLock, Server,
+    InterProcessSemaphoreMutex, LockError, LockState, Owner, SequentialMultiLock,
 };
+use zoolet::server::Server;
+use zoolet::testing::{RequestFilter, TestServer};
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{counted, server};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zoolet::protocol::OpCode;
-use zoolet::{InterProcessMultiLock, InterProcessMutex, LockError, Owner};
+use zoolet::recipes::{InterProcessMultiLock, InterProcessMutex, LockError, Owner};
 use zoolet_test_support::stage::{counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);

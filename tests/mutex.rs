@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zoolet::client::{Client, CreateMode};
-use zoolet::protocol::{MultiOp, OpCode, SetData, Zxid};
-use zoolet::{InterProcessMutex, LockError, LockState, Owner, Server};
+use zoolet::client::Client;
+use zoolet::protocol::{CreateMode, MultiOp, OpCode, SetData, Zxid};
+use zoolet::recipes::{InterProcessMutex, LockError, LockState, Owner};
+use zoolet::server::Server;
 use zoolet_test_support::stage::{connect, counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -9,11 +9,12 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use zoolet::client::Client;
-use zoolet::{
+use zoolet::recipes::{
     Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockError, LockState, Owner,
-    SequentialMultiLock, Server,
+    SequentialMultiLock,
 };
+use zoolet::server::Server;
 use zoolet_test_support::stage::{connect, counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);

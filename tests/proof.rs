@@ -10,11 +10,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zoolet::client::{Client, ConnectionState, Watched};
 use zoolet::protocol::{Acl, OpCode, Permissions, SessionId};
-use zoolet::{
+use zoolet::recipes::{
     HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,
-    LeaderSelector, LockError, LockState, Requeue, Server,
+    LeaderSelector, LockError, LockState, Requeue,
 };
+use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::follower::{Follower, Quorum};
 use zoolet_test_support::stage::{connect, server};

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zoolet::client::{self, Client};
 use zoolet::protocol::OpCode;
-use zoolet::{
+use zoolet::recipes::{
     HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector, LockError,
-    LockState, Requeue, SequentialMultiLock, Server,
+    LockState, Requeue, SequentialMultiLock,
 };
+use zoolet::server::Server;
 use zoolet_test_support::follower::{Follower, Quorum};
 use zoolet_test_support::stage::{connect, server};
 

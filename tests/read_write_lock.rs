@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
-use zoolet::{Guard, InterProcessReadWriteLock, LockError, Owner, Server};
+use zoolet::recipes::{Guard, InterProcessReadWriteLock, LockError, Owner};
+use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{counted, server};
 

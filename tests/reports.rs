@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zoolet::protocol::{ConnectRequest, CreateFlags};
-use zoolet::{Config, FourLetterWhitelist};
+use zoolet::server::{Config, FourLetterWhitelist};
 use zoolet_test_support::{Tcp, create, exists_and_watch, listening_server};
 
 /// More than two slices.

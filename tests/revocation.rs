@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
-use zoolet::{
+use zoolet::recipes::{
     Guard, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, LockError, LockGuard,
     LockState, Revoker,
 };

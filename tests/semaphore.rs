@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
-use zoolet::{
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, LockState, Server, SharedCount,
+use zoolet::recipes::{
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, LockState, SharedCount,
 };
+use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{counted, poll_times, server};
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zoolet::client::Client;
-use zoolet::{InterProcessSemaphoreV2, LockError, LockState, Server};
+use zoolet::recipes::{InterProcessSemaphoreV2, LockError, LockState};
+use zoolet::server::Server;
 use zoolet_test_support::stage::{counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use zoolet::protocol::{
     ConnectRequest, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, Lookup, MultiOp,
     Read, Request, SessionId, WatchedEvent, Write, Xid, Zxid, encode_request,
 };
-use zoolet::{Config, Server, WallTime};
+use zoolet::server::{Config, Server, WallTime};
 use zoolet_test_support::{
     Local, Tcp, create, create_as, exists_and_watch, is_there, listening_server, ping, set_data,
 };

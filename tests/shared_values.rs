@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
-use zoolet::{SharedCount, SharedValue, ValueError};
+use zoolet::recipes::{SharedCount, SharedValue, ValueError};
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{connect, server};
 

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
-use zoolet::{Client, InterProcessLock, LockGuard, Server};
+use zoolet::client::Client;
+use zoolet::recipes::{InterProcessLock, LockGuard};
+use zoolet::server::Server;
 
 use crate::{Way, connect, runtime, server};
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use zoolet::client::Client;
-use zoolet::storage::{Disk, FsDisk, StorageConfig};
-use zoolet::{Config, Server};
+use zoolet::server::storage::{Disk, FsDisk, StorageConfig};
+use zoolet::server::{Config, Server};
 
 use crate::requests::DATA;
 

@@ -11,7 +11,8 @@ pub mod requests;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use zoolet::{Client, Config, Server};
+use zoolet::client::Client;
+use zoolet::server::{Config, Server};
 
 /// Whether the suite measures. Under `cargo test` it only has to run.
 #[must_use]

@@ -26,7 +26,7 @@ use attacks::{ATTACKS, Attack, Kind};
 use tokio::runtime::Runtime;
 use victim::Victims;
 use wire::Wire;
-use zoolet::{Config, FourLetterWhitelist, Server};
+use zoolet::server::{Config, FourLetterWhitelist, Server};
 use zoolet_benches::tell;
 
 /// The clients that ping as the Java client does.

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use clap::Parser;
-use zoolet::{Client, Config, Server};
+use zoolet::client::Client;
+use zoolet::server::{Config, Server};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -6,8 +6,9 @@
 mod graph;
 mod stats;
 
+use zoolet::client::Client;
+use zoolet::recipes::InterProcessMutex;
 use zoolet::testing::TestServer;
-use zoolet::{Client, InterProcessMutex};
 
 const LOCK: &str = "/locks/stock";
 

@@ -166,14 +166,14 @@ async fn counting_goes_on_after_a_restart() {
 fn a_thread_waits_likewise() {
     let observer = Observer::default();
     let hooks = TestHooks::new(&Faults::default(), &observer);
-    let builder = zoolet::Server::builder().hooks(hooks);
-    let server = zoolet::blocking::Server::start(builder).unwrap();
+    let builder = zoolet::server::Server::builder().hooks(hooks);
+    let server = zoolet::server::blocking::Server::start(builder).unwrap();
     let second = Duration::from_secs(1);
     let never = observer.blocking_wait_until(Duration::from_millis(20), |_| false);
     assert_eq!(never, None);
     let dialer = server.dialer();
     let connecting = std::thread::spawn(move || {
-        let client = zoolet::blocking::Client::connect(dialer).unwrap();
+        let client = zoolet::recipes::blocking::Client::connect(dialer).unwrap();
         client.create("/a", "").unwrap();
     });
     let asked = |stats: &zoolet::testing::Stats| stats.totals().requests.of(OpCode::CREATE2) == 1;

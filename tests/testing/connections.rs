@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use zoolet::Client;
-use zoolet::client::{ConnectionState, CreateMode, Error};
-use zoolet::protocol::{ErrorCode, EventType};
+use zoolet::client::{Client, ConnectionState, Error};
+use zoolet::protocol::{CreateMode, ErrorCode, EventType};
 use zoolet::testing::RequestFilter;
 
 use super::{WAYS, wait_for};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zoolet::Client;
-use zoolet::client::{ConnectionState, CreateMode, Error, RetryPolicy};
+use zoolet::client::{Client, ConnectionState, Error, RetryPolicy};
+use zoolet::protocol::CreateMode;
 use zoolet::testing::TestServer;
 
 use super::{WAYS, Way, wait_for};

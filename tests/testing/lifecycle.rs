@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zoolet::client::{ConnectionState, CreateMode, Error, RetryPolicy};
-use zoolet::storage::{Durability, SimDisk, StorageConfig};
+use zoolet::client::{Client, ConnectionState, Error, RetryPolicy};
+use zoolet::protocol::{CreateMode, SessionId};
+use zoolet::server::storage::{Durability, SimDisk, StorageConfig};
 use zoolet::testing::{FaultError, Scope, TestServer, TestServerError};
-use zoolet::{Client, protocol::SessionId};
 
 use super::{WAYS, Way, wait_for};
 
@@ -191,12 +191,12 @@ async fn clients_of_a_server_that_is_dropped_close_at_once_and_of_one_that_is_st
 async fn what_a_builder_was_told_before_a_whole_configuration_holds() {
     let disk = SimDisk::default();
     let builder = TestServer::builder().tcp().sim_disk(disk);
-    let server = builder.config(zoolet::Config::default()).start().await.unwrap();
+    let server = builder.config(zoolet::server::Config::default()).start().await.unwrap();
     assert!(server.address().is_some() && server.sim_disk().is_some());
     let directory = tempfile::tempdir().unwrap();
     let listen = ([127, 0, 0, 1], 0).into();
-    let builder = zoolet::Server::builder().listen(listen).data_dir(directory.path());
-    let server = builder.config(zoolet::Config::default()).start().await.unwrap();
+    let builder = zoolet::server::Server::builder().listen(listen).data_dir(directory.path());
+    let server = builder.config(zoolet::server::Config::default()).start().await.unwrap();
     assert!(server.local_addr().is_some());
     assert!(directory.path().join("version-2").exists());
 }

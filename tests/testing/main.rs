@@ -13,8 +13,7 @@ mod time;
 
 use std::time::Duration;
 
-use zoolet::Client;
-use zoolet::client::{Builder, ConnectionState, RetryPolicy};
+use zoolet::client::{Builder, Client, ConnectionState, RetryPolicy};
 use zoolet::testing::TestServer;
 
 /// How a client reaches the server.

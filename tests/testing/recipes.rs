@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zoolet::client::{ConnectionState, RetryPolicy};
+use zoolet::client::{Client, ConnectionState, RetryPolicy};
 use zoolet::protocol::{ErrorCode, Zxid};
+use zoolet::recipes::{InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch};
 use zoolet::testing::{RequestFilter, TestServer};
-use zoolet::{Client, InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch};
 
 use super::{WAYS, wait_for};
 
@@ -58,7 +58,7 @@ async fn a_frozen_owner_loses_the_lock_and_its_late_write_is_refused() {
     server.heal();
     assert!(!store.write(stale.fencing_token()));
     wait_for(&owner, ConnectionState::Reconnected).await;
-    assert!(stale.state() != zoolet::LockState::Held);
+    assert!(stale.state() != zoolet::recipes::LockState::Held);
     assert!(guard.release().await.is_ok());
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zoolet::InterProcessMutex;
+use zoolet::recipes::InterProcessMutex;
 use zoolet::testing::TestServer;
 
 /// An owner is silent for longer than its session lives, and the lock passes on.

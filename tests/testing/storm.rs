@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zoolet::client::RetryPolicy;
+use zoolet::client::{Client, RetryPolicy};
 use zoolet::protocol::ErrorCode;
+use zoolet::recipes::InterProcessMutex;
 use zoolet::testing::{Aim, FaultError, RequestFilter, TestServer};
-use zoolet::{Client, InterProcessMutex};
 
 use super::WAYS;
 

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use zoolet::InterProcessMutex;
-use zoolet::client::{ConnectionState, CreateMode};
+use zoolet::client::ConnectionState;
+use zoolet::protocol::CreateMode;
+use zoolet::recipes::InterProcessMutex;
 use zoolet::testing::{FaultError, TestServer};
 
 use super::{WAYS, wait_for};
@@ -31,7 +32,7 @@ async fn the_ticker_goes_on_from_where_the_clock_was_moved_to() {
     let server = server.unwrap();
     server.advance(Duration::from_secs(1_000)).unwrap();
     let other = server.connect().await.unwrap();
-    let builder = zoolet::Client::builder().session_timeout(Duration::from_secs(2));
+    let builder = zoolet::client::Client::builder().session_timeout(Duration::from_secs(2));
     let client = builder.connect(server.dialer()).await.unwrap();
     client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
     let watch = other.exists("/mine").and_watch().await.unwrap();
@@ -96,7 +97,7 @@ async fn the_wall_time_goes_on_over_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn thirty_seconds_of_expiry_take_no_time() {
     let server = TestServer::start().await.unwrap();
-    let builder = zoolet::Client::builder().session_timeout(Duration::from_secs(30));
+    let builder = zoolet::client::Client::builder().session_timeout(Duration::from_secs(30));
     let owner = builder.connect(server.dialer()).await.unwrap();
     let guard = InterProcessMutex::new(&owner, "/lock").unwrap().acquire().await.unwrap();
     let waiter = server.connect().await.unwrap();

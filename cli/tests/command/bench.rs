@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
-use zoolet::Client;
+use zoolet::client::Client;
 
 use crate::process::{Ended, Running, command, directory, file, run, send, within_limit};
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
-use zoolet::client::{Client, CreateMode};
-use zoolet::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, Server};
+use zoolet::client::Client;
+use zoolet::protocol::CreateMode;
+use zoolet::recipes::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2};
+use zoolet::server::Server;
 
 use crate::process::{Ended, command, within_limit};
 

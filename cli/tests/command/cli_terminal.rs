@@ -11,8 +11,8 @@ use std::time::Duration;
 use nix::pty::openpty;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
-use zoolet::Server;
 use zoolet::client::Client;
+use zoolet::server::Server;
 
 use crate::process::within_limit;
 

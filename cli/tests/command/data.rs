@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use zoolet::Server;
-use zoolet::client::{Client, CreateMode};
-use zoolet::protocol::{Acl, Id, Permissions};
+use zoolet::client::Client;
+use zoolet::protocol::{Acl, CreateMode, Id, Permissions};
+use zoolet::server::Server;
 
 use crate::process::{Ended, directory, run};
 

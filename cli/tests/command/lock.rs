@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use zoolet::client::Client;
 use zoolet::protocol::{Acl, Id, Permissions};
-use zoolet::{Config, Server};
+use zoolet::server::{Config, Server};
 
 use crate::process::{Ended, command, ended, send, within_limit};
 

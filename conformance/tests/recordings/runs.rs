@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zoolet::client::{Client, CreateMode, RetryPolicy};
+use zoolet::client::{Client, RetryPolicy};
 use zoolet::protocol::{
-    Acl, Auth, Check, Delete, Dial, Encode, ErrorCode, Expect, Id, MultiOp, MultiReadOp, OpCode,
-    Permissions, RawPath, Read, Request, SessionRequest, SetData, Transport, WatchMode, Write, Xid,
-    encode_request,
+    Acl, Auth, Check, CreateMode, Delete, Dial, Encode, ErrorCode, Expect, Id, MultiOp,
+    MultiReadOp, OpCode, Permissions, RawPath, Read, Request, SessionRequest, SetData, Transport,
+    WatchMode, Write, Xid, encode_request,
+};
+use zoolet::recipes::{
+    InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LeaderLatch,
 };
 use zoolet::testing::{RequestFilter, TestServer};
-use zoolet::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LeaderLatch};
 
 use super::Recorded;
 
