@@ -47,7 +47,7 @@ async fn a_transaction_is_committed_whole_or_refused_for_one_operation() {
         MultiResult::Create2(path, stat) => (path.to_string(), stat),
         other => panic!("{other:?}"),
     };
-    assert_eq!((path.as_str(), stat.version), ("/two-0000000000", 0));
+    assert_eq!((path.as_str(), stat.version), ("/two-0000000001", 0));
     assert_eq!(results.len(), 5);
     let (acl, _) = client.acl(&path).await.unwrap();
     assert_eq!(acl, [Acl::read_only()]);

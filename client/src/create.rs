@@ -11,6 +11,7 @@ use zoolet_protocol::{
 
 use super::Client;
 use super::error::Error;
+use super::limits::PARENT_ATTEMPTS_MAX;
 use super::operation::{CallFuture, Operation, RequestSubject, Sent, reply_reader};
 use super::recipe::{protected_prefix, with_prefix};
 use super::retry::Retry;
@@ -75,10 +76,6 @@ pub struct Create {
     or_set: bool,
     bound: Option<SessionId>,
 }
-
-/// How often missing ancestors are created before the call fails. Each time another client must
-/// have created or deleted one meanwhile.
-const PARENT_TRIES: u32 = 10;
 
 impl Client {
     /// Creates a znode (`create2`).
@@ -230,7 +227,7 @@ impl Create {
     }
 
     async fn create_with_parents(&self, path: &str) -> Result<Created, Error> {
-        for _ in 0..PARENT_TRIES {
+        for _ in 0..PARENT_ATTEMPTS_MAX {
             let error = match self.operation(path).send().await {
                 Ok(created) => return Ok(created),
                 Err(error) => error,

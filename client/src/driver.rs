@@ -60,13 +60,13 @@ const HOLD_BACK_FROM: usize = 4;
 
 /// While the server serves reads only, the pause before another server is asked whether it serves
 /// writes, at first and at most, and how long it has to answer: as in ZooKeeper's client.
-const SEARCH_AFTER: Duration = Duration::from_millis(100);
-const SEARCH_AFTER_MAX: Duration = Duration::from_secs(60);
+const SEARCH_PAUSE: Duration = Duration::from_millis(100);
+const SEARCH_PAUSE_MAX: Duration = Duration::from_secs(60);
 const SEARCH_WITHIN: Duration = Duration::from_secs(1);
 
 /// The pause after a failed attempt to connect, at first and at most.
-const DIAL_AGAIN_AFTER: Duration = Duration::from_millis(20);
-const DIAL_AGAIN_AFTER_MAX: Duration = Duration::from_secs(1);
+const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Wake for Shared {
     fn wake(self: Arc<Self>) {
@@ -317,7 +317,7 @@ impl Inner {
 
 /// Keeps the session connected until the client is closed, or the server in this process has ended.
 pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
-    let mut delay = DIAL_AGAIN_AFTER;
+    let mut delay = RECONNECT_PAUSE;
     let mut failures = Failures::default();
     while !shared.inspect(Session::is_closed) {
         let before = now();
@@ -326,7 +326,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
             Some(Ok(())) => {
                 failures = Failures::default();
                 if now() > before + delay {
-                    delay = DIAL_AGAIN_AFTER;
+                    delay = RECONNECT_PAUSE;
                 }
             }
             Some(Err(cause)) => {
@@ -341,7 +341,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
         }
         // Jitter spreads the clients of a server that was restarted.
         let pause = delay.mul_f64(0.5 + fastrand::f64() / 2.0);
-        delay = (delay * 2).min(DIAL_AGAIN_AFTER_MAX);
+        delay = (delay * 2).min(RECONNECT_PAUSE_MAX);
         if while_keeping_time(&shared, tokio::time::sleep(pause)).await.is_none() {
             return;
         }
@@ -355,10 +355,10 @@ async fn find_read_write(shared: &Shared, dialer: &dyn Dial) {
     if states.wait_for(|state| *state == Some(ConnectionState::ReadOnly)).await.is_err() {
         return std::future::pending().await;
     }
-    let mut pause = SEARCH_AFTER;
+    let mut pause = SEARCH_PAUSE;
     loop {
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(SEARCH_AFTER_MAX);
+        pause = (pause * 2).min(SEARCH_PAUSE_MAX);
         let searched = tokio::time::timeout(SEARCH_WITHIN, dialer.find_read_write()).await;
         if searched.unwrap_or(false) {
             return;

@@ -43,6 +43,7 @@ mod create;
 mod driver;
 mod error;
 mod hosts;
+mod limits;
 mod operation;
 mod proof;
 mod reads;

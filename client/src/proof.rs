@@ -18,6 +18,7 @@ use zoolet_protocol::{
 };
 
 use super::clock::{Instant, SuspensionClock};
+use super::limits::{PATH_BYTES_MAX, TOUCHES_MAX};
 
 /// The part of the session timeout after which the leader knows of a request that a follower has
 /// answered. Followers report each half tick, and a timeout has at least two ticks unless an
@@ -39,10 +40,6 @@ const PROVEN_AHEAD_MAX: u32 = 6;
 const CHECK_INTERVAL_MIN: u32 = 12;
 /// Answered requests are remembered if they are at least this part of the session timeout apart.
 const TOUCH_PRECISION: u32 = 16;
-/// How many answered requests are remembered: those of one and a half session timeouts.
-const TOUCHES_MAX: usize = 24;
-/// The bytes of paths in one check, well below what a server takes in a frame.
-const CHECK_BYTES_MAX: usize = 128 << 10;
 /// How often the client looks whether the machine was suspended, while there are claims: often
 /// enough for the shortest session timeouts, and next to no work.
 const SUSPENSION_CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -405,7 +402,7 @@ impl SessionProof {
         let others = claims.clone().filter(|claimed| !may_be_checked(claimed)).take(1);
         for (id, claimed) in claims.filter(may_be_checked).chain(others) {
             bytes += claimed.path.len();
-            if bytes > CHECK_BYTES_MAX && !ids.is_empty() {
+            if bytes > PATH_BYTES_MAX && !ids.is_empty() {
                 break;
             }
             ops.push(MultiOp::check(claimed.path.as_str(), Expect::Any));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::clock::{Instant, now};
 use super::error::Error;
+use super::limits::EXPONENTIAL_RETRIES_MAX;
 
 /// When to send a request again after a lost connection, and when to give up (`RetryPolicy` of
 /// Curator).
@@ -27,10 +28,6 @@ enum Policy {
     UntilElapsed { limit: Duration, delay: Duration },
     Exponential { base: Duration, count: u32, delay_max: Duration },
 }
-
-/// The most retries of a policy whose delay doubles, so that the delay does not overflow, as in
-/// Curator.
-const EXPONENTIAL_TRIES_MAX: u32 = 29;
 
 impl RetryPolicy {
     /// No retry.
@@ -74,7 +71,7 @@ impl RetryPolicy {
     /// (`BoundedExponentialBackoffRetry`).
     #[must_use]
     pub fn bounded_exponential_backoff(base: Duration, delay_max: Duration, count: u32) -> Self {
-        Self(Policy::Exponential { base, count: count.min(EXPONENTIAL_TRIES_MAX), delay_max })
+        Self(Policy::Exponential { base, count: count.min(EXPONENTIAL_RETRIES_MAX), delay_max })
     }
 
     /// How long to wait before the next retry; `None` to give up. `retried` retries have failed,
@@ -87,7 +84,7 @@ impl RetryPolicy {
             Policy::NTimes { count, delay } => (retried < count).then_some(delay),
             Policy::UntilElapsed { limit, delay } => (elapsed < limit).then_some(delay),
             Policy::Exponential { base, count, delay_max } => (retried < count).then(|| {
-                let factor = fastrand::u32(1..1 << (retried + 1).min(EXPONENTIAL_TRIES_MAX));
+                let factor = fastrand::u32(1..1 << (retried + 1).min(EXPONENTIAL_RETRIES_MAX));
                 base.saturating_mul(factor.max(1)).min(delay_max)
             }),
         }

@@ -2,11 +2,8 @@
 
 use zoolet_protocol::{Names, RemoveWatches, Request, SetWatches, Watch, WatcherType, Zxid};
 
+use super::limits::PATH_BYTES_MAX;
 use super::watches::WatchKind;
-
-/// The bytes of paths in one request, well below what a server takes in a frame; ZooKeeper's own
-/// client splits at the same size.
-const PATH_BYTES_MAX: usize = 128 << 10;
 
 /// The paths to watch, one list for each of the five kinds.
 #[derive(Default)]

@@ -8,9 +8,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use zoolet_protocol::{Disconnected, FrameCodec, Transport};
 
-/// The longest frame that a server may send: far above what a server accepts itself, since a list
-/// of children has no limit of its own, and far below the memory of a machine.
-const FRAME_BYTES_MAX: usize = 256 << 20;
+use super::limits::FRAME_BYTES_MAX;
 
 /// The bytes of one read.
 const READ_BYTES: usize = 16 << 10;

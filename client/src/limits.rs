@@ -1,0 +1,22 @@
+//! The limits of the client, each with its reason.
+
+/// The longest frame that a server may send: far above what a server accepts itself, since a list
+/// of children has no limit of its own, and far below the memory of a machine.
+pub(crate) const FRAME_BYTES_MAX: usize = 256 << 20;
+
+/// The bytes of paths in one request that the client makes of many (`setWatches`, and the check of
+/// a session proof): well below what a server takes in a frame. ZooKeeper's own client splits at
+/// the same size.
+pub(crate) const PATH_BYTES_MAX: usize = 128 << 10;
+
+/// How often missing ancestors are created before a create fails. Each time another client must
+/// have created or deleted one meanwhile.
+pub(crate) const PARENT_ATTEMPTS_MAX: u32 = 10;
+
+/// How many answered requests a session proof remembers: with those of one and a half session
+/// timeouts there is always one that the leader knows of.
+pub(crate) const TOUCHES_MAX: usize = 24;
+
+/// The most retries of a policy whose delay doubles, so that the delay does not overflow, as in
+/// Curator.
+pub(crate) const EXPONENTIAL_RETRIES_MAX: u32 = 29;
