@@ -157,8 +157,8 @@
 //! let mutex = InterProcessMutex::new(&other, "/locks/stock")?;
 //! let waiting = tokio::spawn(async move { mutex.acquire().await });
 //! server.wait_until(|stats| stats.session(other.session_id()).watches > 0).await;
-//! for place in server.watch_graph().line("/locks/stock") {
-//!     println!("{place}");   // its owner, and the sessions that wait for it
+//! for contender in server.watch_graph().line("/locks/stock") {
+//!     println!("{contender}");   // its owner, and the sessions that wait for it
 //! }
 //! guard.release().await?;
 //! waiting.await??.release().await?;
@@ -221,7 +221,7 @@
 //! | `Timing2` | not needed: tests do not wait for real time |
 
 pub use zoolet_testkit::{
-    Aim, ConnectionId, ConnectionInfo, Fault, FaultError, Faults, Observer, PathStats, Place,
+    Aim, ConnectionId, ConnectionInfo, Contender, Fault, FaultError, Faults, Observer, PathStats,
     Recorder, RequestFilter, Requests, Scope, SessionStats, Stats, TestDialer, TestHooks,
     TestServer, TestServerBuilder, TestServerError, WatchGraph, WatchedPath, Watcher,
 };

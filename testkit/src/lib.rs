@@ -25,7 +25,7 @@ pub use zoolet_server::hooks::ConnectionInfo;
 pub use self::faults::{Aim, Fault, FaultError, Faults, RequestFilter, Scope};
 pub use self::hooks::TestHooks;
 pub use self::observe::{
-    Observer, PathStats, Place, Recorder, Requests, SessionStats, Stats, Trace, WatchGraph,
+    Contender, Observer, PathStats, Recorder, Requests, SessionStats, Stats, Trace, WatchGraph,
     WatchedPath, Watcher, hex,
 };
 pub use self::server::{TestDialer, TestServer, TestServerBuilder, TestServerError};

@@ -16,7 +16,7 @@ mod trace;
 pub(crate) mod observations;
 pub(crate) mod recorder;
 
-pub use self::graph::{Place, WatchGraph, WatchedPath, Watcher};
+pub use self::graph::{Contender, WatchGraph, WatchedPath, Watcher};
 pub use self::observer::Observer;
 pub use self::recorder::Recorder;
 pub use self::stats::{PathStats, Requests, SessionStats, Stats};

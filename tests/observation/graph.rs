@@ -22,11 +22,14 @@ async fn a_line_shows_as_a_chain_in_which_each_is_waited_for_by_one() {
     let graph = server.watch_graph();
     let line = graph.line(LOCK);
     let sessions: Vec<SessionId> = clients.iter().map(|client| client.session_id()).collect();
-    let owners: Vec<_> = line.iter().map(|place| place.owner).collect();
+    let owners: Vec<_> = line.iter().map(|contender| contender.owner).collect();
     assert_eq!(owners, sessions);
-    for (place, next) in line.iter().zip(&sessions[1..]) {
-        assert_eq!(place.waiting, [*next], "{graph}");
-        assert_eq!(place.to_string(), format!("{} of {} <- {next}", place.path, place.owner));
+    for (contender, next) in line.iter().zip(&sessions[1..]) {
+        assert_eq!(contender.waiting, [*next], "{graph}");
+        assert_eq!(
+            contender.to_string(),
+            format!("{} of {} <- {next}", contender.path, contender.owner)
+        );
     }
     assert!(line[3].waiting.is_empty());
     let watched = graph.paths.iter().find(|watched| watched.path == line[0].path).unwrap();

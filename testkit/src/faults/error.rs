@@ -1,11 +1,11 @@
-//! Why a fault cannot be.
+//! Why a fault could not be set.
 
 use std::time::Duration;
 
 use zoolet_core::ConnectionId;
 use zoolet_protocol::{PathError, SessionId};
 
-/// Why a fault cannot be.
+/// Why a fault could not be set.
 ///
 /// ```
 /// use zoolet_protocol::SessionId;
@@ -27,33 +27,33 @@ pub enum FaultError {
     /// No server runs with these faults.
     #[error("no server runs with these faults; start one, or start the stopped one again")]
     Stopped,
-    /// A time is longer than may be.
-    #[error("{0:?} is too long; a thousand years are the most, in all")]
+    /// A duration is too long.
+    #[error("{0:?} is too long; the limit is a thousand years in total")]
     TooLong(Duration),
-    /// A path is one of no znode, so that no request would ever be about it.
-    #[error("no request is about the path {path:?}: {error} (give it as the server sees it)")]
+    /// A path is invalid, so no request can name it.
+    #[error("no request can name the path {path:?}: {error} (give it as the server sees it)")]
     Path {
-        /// The one that was given.
+        /// The invalid path.
         path: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         error: PathError,
     },
-    /// A refusal with [`ErrorCode::OK`](zoolet_protocol::ErrorCode::OK).
-    #[error("a request is refused with an error, and Ok is none; give another code")]
+    /// A request was to be refused with [`ErrorCode::OK`](zoolet_protocol::ErrorCode::OK).
+    #[error("a request cannot be refused with Ok, which is not an error; give another code")]
     NoError,
-    /// There is no such session.
+    /// The session does not live.
     #[error(
         "no session {session} lives; {} (ask a connected client for its session id; a session that \
          has ended does not come back)",
         listed(live, "none does", "these do: ")
     )]
     UnknownSession {
-        /// The one that was asked for.
+        /// The session that does not live.
         session: SessionId,
-        /// Those that there are.
+        /// The live sessions.
         live: Vec<SessionId>,
     },
-    /// There is no such connection.
+    /// The connection is not open.
     #[error(
         "no connection {} is open; {} (Faults::connections lists them; a client that comes back has \
          another, so aim at its session)",
@@ -61,14 +61,14 @@ pub enum FaultError {
         listed(&open.iter().map(|open| open.0).collect::<Vec<_>>(), "none is", "these are: ")
     )]
     UnknownConnection {
-        /// The one that was asked for.
+        /// The connection that is not open.
         connection: ConnectionId,
-        /// Those that there are.
+        /// The open connections.
         open: Vec<ConnectionId>,
     },
 }
 
-/// Names the first of those that there are.
+/// Lists the first ids.
 fn listed<T: ToString>(all: &[T], none: &str, some: &str) -> String {
     const SHOWN_MAX: usize = 8;
     if all.is_empty() {

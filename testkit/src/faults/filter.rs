@@ -8,7 +8,8 @@ use crate::request_paths;
 
 /// Which requests a fault concerns, and how many of them.
 ///
-/// Pings are never among them unless they are named: when they come is nobody's decision.
+/// Pings are not among them unless [`RequestFilter::of`] names them, because a test does not decide when
+/// a client sends them.
 ///
 /// ```
 /// use zoolet_protocol::OpCode;
@@ -19,18 +20,18 @@ use crate::request_paths;
 /// let third_list = RequestFilter::next(1).after(2).of(&[OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2]);
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "it says which requests a fault concerns"]
+#[must_use = "a filter does nothing until a fault is set with it"]
 pub struct RequestFilter {
     skipped: u64,
     count: u64,
-    kind: Kind,
-    place: Place,
+    operations: Operations,
+    paths: Paths,
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum Operations {
     Any,
-    Operations(Vec<OpCode>),
+    OneOf(Vec<OpCode>),
     Creates,
     Deletes,
     Writes,
@@ -38,8 +39,8 @@ enum Kind {
 }
 
 #[derive(Debug, Clone)]
-enum Place {
-    Anywhere,
+enum Paths {
+    All,
     At(String),
     /// A path and all below it.
     Below(String),
@@ -48,7 +49,7 @@ enum Place {
 impl RequestFilter {
     /// The next `count` requests.
     pub fn next(count: u64) -> Self {
-        Self { skipped: 0, count, kind: Kind::Any, place: Place::Anywhere }
+        Self { skipped: 0, count, operations: Operations::Any, paths: Paths::All }
     }
 
     /// All requests, until the fault is lifted.
@@ -56,114 +57,115 @@ impl RequestFilter {
         Self::next(u64::MAX)
     }
 
-    /// After so many others of the same kind, which pass.
+    /// Begins after so many matching requests, which pass.
     pub fn after(mut self, skipped: u64) -> Self {
         self.skipped = skipped;
         self
     }
 
-    /// Those with one of these codes. A multi is one of [`OpCode::MULTI`], whatever is in it.
+    /// Requests with one of these operation codes. A multi has [`OpCode::MULTI`], whatever it contains.
     pub fn of(mut self, operations: &[OpCode]) -> Self {
-        self.kind = Kind::Operations(operations.to_vec());
+        self.operations = Operations::OneOf(operations.to_vec());
         self
     }
 
-    /// Those that create a znode of any kind, alone or in a multi.
+    /// Requests that create a znode of any mode, alone or in a multi.
     pub fn creates(mut self) -> Self {
-        self.kind = Kind::Creates;
+        self.operations = Operations::Creates;
         self
     }
 
-    /// Those that delete a znode, alone or in a multi.
+    /// Requests that delete a znode, alone or in a multi.
     pub fn deletes(mut self) -> Self {
-        self.kind = Kind::Deletes;
+        self.operations = Operations::Deletes;
         self
     }
 
-    /// Those that change something.
+    /// Writes.
     pub fn writes(mut self) -> Self {
-        self.kind = Kind::Writes;
+        self.operations = Operations::Writes;
         self
     }
 
-    /// Those that look at something, with a watch or without.
+    /// Reads, with or without a watch.
     pub fn reads(mut self) -> Self {
-        self.kind = Kind::Reads;
+        self.operations = Operations::Reads;
         self
     }
 
-    /// Those about this path, as the server sees it. That of a sequential znode is without its number.
+    /// Requests that name this path, as the server sees it, without a client's chroot. The create of a
+    /// sequential znode names the path without the sequence number.
     pub fn at(mut self, path: impl Into<String>) -> Self {
-        self.place = Place::At(path.into());
+        self.paths = Paths::At(path.into());
         self
     }
 
-    /// Those about this path or one below it, as the server sees it.
+    /// Requests that name this path or one below it, as the server sees it.
     pub fn below(mut self, path: impl Into<String>) -> Self {
-        self.place = Place::Below(path.into());
+        self.paths = Paths::Below(path.into());
         self
     }
 
-    /// Looks whether there can be any such request.
+    /// Checks that a request can match.
     pub(super) fn check(&self) -> Result<(), FaultError> {
-        let path = match &self.place {
-            Place::Anywhere => return Ok(()),
-            Place::At(path) | Place::Below(path) => path,
+        let path = match &self.paths {
+            Paths::All => return Ok(()),
+            Paths::At(path) | Paths::Below(path) => path,
         };
         ZPath::check(path).map_err(|error| FaultError::Path { path: path.clone(), error })
     }
 
-    /// How many are meant, those that pass included.
+    /// How many matching requests pass first, and how many the fault then concerns.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.skipped, self.count)
     }
 
-    /// Whether a request is among them, by what it is.
+    /// Whether a request matches.
     pub(super) fn include(&self, frame: &Bytes) -> bool {
         let Ok((header, request)) = decode_request(frame) else { return false };
-        let of_any_kind = matches!(self.kind, Kind::Any) && header.op != OpCode::PING;
+        let of_any_kind = matches!(self.operations, Operations::Any) && header.op != OpCode::PING;
         let Ok(request) = request else {
-            return of_any_kind && matches!(self.place, Place::Anywhere);
+            return of_any_kind && matches!(self.paths, Paths::All);
         };
-        match &self.kind {
-            Kind::Any => of_any_kind && self.is_in_place(&request),
-            Kind::Operations(wanted) => wanted.contains(&header.op) && self.is_in_place(&request),
-            Kind::Creates => self.is_for(&request, |op| matches!(op, MultiOp::Create(_))),
-            Kind::Deletes => self.is_for(&request, |op| matches!(op, MultiOp::Delete(_))),
-            Kind::Writes => matches!(request, Request::Write(_)) && self.is_in_place(&request),
-            Kind::Reads => {
+        match &self.operations {
+            Operations::Any => of_any_kind && self.has_path(&request),
+            Operations::OneOf(wanted) => wanted.contains(&header.op) && self.has_path(&request),
+            Operations::Creates => self.is_for(&request, |op| matches!(op, MultiOp::Create(_))),
+            Operations::Deletes => self.is_for(&request, |op| matches!(op, MultiOp::Delete(_))),
+            Operations::Writes => matches!(request, Request::Write(_)) && self.has_path(&request),
+            Operations::Reads => {
                 let is_read =
                     matches!(request, Request::Read(_) | Request::Watch(Watch::Lookup(_)));
-                is_read && self.is_in_place(&request)
+                is_read && self.has_path(&request)
             }
         }
     }
 
-    /// Whether a single operation of a request is of a kind, and in place.
+    /// Whether a single operation of a request is wanted and names a matching path.
     fn is_for(&self, request: &Request, is_wanted: impl Fn(&MultiOp) -> bool) -> bool {
         let ops = match request {
             Request::Write(Write::Op(op)) => std::slice::from_ref(op),
             Request::Write(Write::Multi(ops)) => ops,
             _ => return false,
         };
-        ops.iter().any(|op| is_wanted(op) && self.place.includes(op.path()))
+        ops.iter().any(|op| is_wanted(op) && self.paths.includes(op.path()))
     }
 
-    fn is_in_place(&self, request: &Request) -> bool {
-        let mut is_in_place = matches!(self.place, Place::Anywhere);
-        request_paths::each(request, |_, path| is_in_place |= self.place.includes_text(path));
-        is_in_place
+    fn has_path(&self, request: &Request) -> bool {
+        let mut has_path = matches!(self.paths, Paths::All);
+        request_paths::each(request, |_, path| has_path |= self.paths.includes_text(path));
+        has_path
     }
 }
 
-impl Place {
+impl Paths {
     fn includes(&self, path: &RawPath) -> bool {
         path.text().is_some_and(|path| self.includes_text(path))
     }
 
     fn includes_text(&self, path: &str) -> bool {
         match self {
-            Self::Anywhere => true,
+            Self::All => true,
             Self::At(wanted) => path == wanted,
             Self::Below(wanted) => {
                 let top = wanted.trim_end_matches('/');

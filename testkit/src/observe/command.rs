@@ -1,4 +1,4 @@
-//! Requests as the commands of a golden script.
+//! Writes requests as the commands of a golden script.
 
 use bytes::Bytes;
 use zoolet_protocol::{
@@ -9,14 +9,13 @@ use zoolet_protocol::{
 
 use super::trace::hex;
 
-/// The timeout in milliseconds of a `connect` that does not say one.
+/// The timeout, in milliseconds, of a `connect` that names none.
 const DEFAULT_TIMEOUT_MS: i32 = 30_000;
 
-/// The longest data of one and the same letter that is written out.
+/// The longest data of one repeated letter that is written out.
 const DATA_BYTES_SHOWN: usize = 64;
 
-/// A request as the command that sends the same bytes again: by its name where that is possible, `raw`
-/// where it is not.
+/// The command that sends the same bytes as a request: a named one if possible, else `raw`.
 pub(super) fn of_request(
     header: RequestHeader,
     request: Option<&Request>,
@@ -31,13 +30,12 @@ pub(super) fn of_request(
     })
 }
 
-/// Whether the request has nothing that is lost when it is read: bytes behind it, say.
+/// Whether encoding the decoded request gives the same bytes: extra bytes behind it would be lost.
 fn is_exactly(header: RequestHeader, request: &Request, body: &Bytes) -> bool {
     encode_request(header.xid, request)[zoolet_protocol::limits::REQUEST_HEADER_BYTES..] == **body
 }
 
-/// A handshake with this timeout; the session that it asks for has a name, or the script does not know
-/// it.
+/// A handshake with this timeout. The requested session has a name unless the script does not know it.
 pub(super) fn of_handshake(
     request: &ConnectRequest,
     timeout_ms: i32,
@@ -78,7 +76,7 @@ pub(super) fn of_handshake(
     command
 }
 
-/// A request by its name; nothing if it has a part that cannot be written.
+/// The named command of a request; `None` if a part of it cannot be written.
 fn of_known(request: &Request, base: Zxid) -> Option<String> {
     Some(match request {
         Request::Read(read) => of_read(read),
@@ -224,7 +222,7 @@ fn of_create(create: &Create) -> Option<String> {
     Some(command)
 }
 
-/// A command with operations in it, a comma between two of them.
+/// A command that contains operations, separated by commas.
 fn in_one(command: &str, operations: impl Iterator<Item = String>) -> String {
     let operations: Vec<_> = operations.collect();
     match operations.is_empty() {
@@ -244,7 +242,7 @@ fn watcher_type(watcher_type: WatcherType) -> String {
     }
 }
 
-/// A version that is expected, behind a space; nothing for any.
+/// An expected version after a space; nothing for any version.
 fn version(expect: Expect) -> String {
     match expect {
         Expect::Any => String::new(),
@@ -252,7 +250,7 @@ fn version(expect: Expect) -> String {
     }
 }
 
-/// A zxid, counted from the begin where it is one of a change.
+/// A zxid, relative to the begin of the script if it is a transaction's.
 fn zxid(zxid: Zxid, base: Zxid) -> String {
     if zxid > Zxid::ZERO { format!("z+{}", zxid.0 - base.0) } else { zxid.0.to_string() }
 }
@@ -278,7 +276,7 @@ fn data(bytes: Option<&Bytes>) -> String {
     }
 }
 
-/// A list of permissions; nothing if an identity has what stands between two of them.
+/// An ACL; `None` if an identity contains the separator of two entries.
 fn acl(list: Option<&[Acl]>) -> Option<String> {
     let Some(list) = list else { return Some(NULL.to_owned()) };
     if list.is_empty() {
@@ -306,7 +304,7 @@ fn acl(list: Option<&[Acl]>) -> Option<String> {
 
 /// Bytes as one word of a line.
 fn word(bytes: &[u8]) -> String {
-    // Words that would be taken for something else.
+    // Words that have another meaning in a script.
     let is_taken = bytes.starts_with(b"-")
         || bytes.starts_with(b"bytes:")
         || [NULL.as_bytes(), b",", b";"].contains(&bytes);
@@ -316,7 +314,7 @@ fn word(bytes: &[u8]) -> String {
     }
 }
 
-/// Bytes with escapes for those that are no printable characters.
+/// Bytes with escapes for all but printable characters.
 fn escaped(bytes: &[u8]) -> String {
     let one = |byte: &u8| match byte {
         b'\\' => "\\\\".to_owned(),
@@ -326,7 +324,7 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.iter().map(one).collect()
 }
 
-/// A word in quotes, where a shell would take it apart otherwise.
+/// A word, in quotes if a shell would split it otherwise.
 fn quoted(word: String) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_-.:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) { word } else { format!("'{word}'") }

@@ -1,4 +1,4 @@
-//! Who watches what, as a picture: a herd shows as many watchers on one path, a line as a chain.
+//! The graph of watches: a herd shows as many watchers on one path, a queue as a chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -6,10 +6,10 @@ use std::fmt::{self, Write};
 use zoolet_core::{ConnectionId, Core, WatchModes};
 use zoolet_protocol::SessionId;
 
-/// Who watches what at one moment, and which session each ephemeral belongs to.
+/// Who watches what at one moment, and which session owns each ephemeral znode.
 ///
-/// Displayed, it lists the watched paths with their watchers. [`WatchGraph::dot`] draws it, and
-/// [`WatchGraph::line`] tells who waits for whom below one path.
+/// `Display` lists the watched paths with their watchers. [`WatchGraph::dot`] exports the graph, and
+/// [`WatchGraph::line`] shows who waits for whom below one path.
 ///
 /// ```
 /// use zoolet_testkit::TestServer;
@@ -27,11 +27,11 @@ use zoolet_protocol::SessionId;
 pub struct WatchGraph {
     /// The paths that are watched, in order.
     pub paths: Vec<WatchedPath>,
-    /// The ephemerals and the sessions that own them, whether they are watched or not.
+    /// All ephemeral znodes and the sessions that own them, watched or not.
     pub ephemerals: BTreeMap<String, SessionId>,
 }
 
-/// A path that is watched.
+/// A path with watches.
 ///
 /// ```
 /// use zoolet_testkit::WatchedPath;
@@ -44,15 +44,15 @@ pub struct WatchGraph {
 pub struct WatchedPath {
     /// The path.
     pub path: String,
-    /// Whether there is a znode. If not, whoever watches its data waits for its creation.
+    /// Whether the znode exists. If not, a data watch waits for its creation.
     pub exists: bool,
-    /// The session whose ephemeral it is, if it is one.
+    /// The session that owns the znode, if it is ephemeral.
     pub owner: Option<SessionId>,
-    /// Who watches, in the order of their connections.
+    /// The watchers, in the order of their connections.
     pub watchers: Vec<Watcher>,
 }
 
-/// A connection that watches a path.
+/// A connection that has set a watch on a path.
 ///
 /// ```
 /// use zoolet_testkit::Watcher;
@@ -63,28 +63,28 @@ pub struct WatchedPath {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watcher {
-    /// Its session.
+    /// The session of the connection.
     pub session: SessionId,
     /// The connection, to which the watch belongs.
     pub connection: ConnectionId,
-    /// How it watches.
+    /// The kinds of its watches.
     pub kinds: WatchModes,
 }
 
-/// A place in a line: a numbered ephemeral, and who waits for it.
+/// An ephemeral sequential znode in the queue of a lock, and the sessions that wait for it.
 ///
 /// ```
-/// use zoolet_testkit::Place;
+/// use zoolet_testkit::Contender;
 ///
-/// fn is_waited_for(place: &Place) -> bool {
-///     !place.waiting.is_empty()
+/// fn is_waited_for(contender: &Contender) -> bool {
+///     !contender.waiting.is_empty()
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Contender {
     /// The path of the znode.
     pub path: String,
-    /// Whose it is.
+    /// The session that owns it.
     pub owner: SessionId,
     /// The other sessions that watch it, in order.
     pub waiting: Vec<SessionId>,
@@ -102,18 +102,19 @@ impl WatchGraph {
         Self { paths, ephemerals }
     }
 
-    /// The path with the most watchers, all of which would wake at its change, and how many there are.
+    /// The path with the most watchers, and their number.
     #[must_use]
     pub fn most_watched(&self) -> Option<(&str, usize)> {
-        // The first of those with as many.
+        // The first path, if several have as many.
         let most = self.paths.iter().rev().max_by_key(|watched| watched.watchers.len())?;
         Some((&most.path, most.watchers.len()))
     }
 
-    /// The numbered ephemerals right below a path, in the order of their numbers, and who waits for
-    /// each: of a lock the first holds it, and in a line without a herd each is waited for by one.
+    /// The ephemeral sequential children of a path, in the order of their sequence numbers, and the
+    /// sessions that wait for each. In the directory of a lock the first holds the lock; in a queue
+    /// without a herd one session waits for each.
     #[must_use]
-    pub fn line(&self, directory: &str) -> Vec<Place> {
+    pub fn line(&self, directory: &str) -> Vec<Contender> {
         let directory = directory.trim_end_matches('/');
         let number = |path: &str| {
             let name = path.strip_prefix(directory)?.strip_prefix('/')?;
@@ -121,26 +122,26 @@ impl WatchGraph {
             let is_numbered = !name.contains('/') && digits.bytes().all(|b| b.is_ascii_digit());
             is_numbered.then(|| digits.to_owned())
         };
-        let mut places: Vec<_> = self
+        let mut contenders: Vec<_> = self
             .ephemerals
             .iter()
-            .filter_map(|(path, owner)| Some((number(path)?, self.place(path, *owner))))
+            .filter_map(|(path, owner)| Some((number(path)?, self.contender(path, *owner))))
             .collect();
-        places.sort_by(|a, b| a.0.cmp(&b.0));
-        places.into_iter().map(|(_, place)| place).collect()
+        contenders.sort_by(|a, b| a.0.cmp(&b.0));
+        contenders.into_iter().map(|(_, contender)| contender).collect()
     }
 
-    fn place(&self, path: &str, owner: SessionId) -> Place {
+    fn contender(&self, path: &str, owner: SessionId) -> Contender {
         let watched = self.paths.iter().find(|watched| watched.path == path);
         let watchers = watched.into_iter().flat_map(|watched| &watched.watchers);
         let waiting = watchers.map(|w| w.session).filter(|session| *session != owner);
         let waiting: BTreeSet<_> = waiting.collect();
-        Place { path: path.to_owned(), owner, waiting: waiting.into_iter().collect() }
+        Contender { path: path.to_owned(), owner, waiting: waiting.into_iter().collect() }
     }
 
-    /// The graph in Graphviz's language, for `dot -Tsvg`: boxes are znodes, dashed where there is none,
-    /// ellipses are sessions. A line leads from a session to what it watches, and from an ephemeral to
-    /// whose it is, so that who waits for whom is a path through the picture.
+    /// The graph in Graphviz's language, for `dot -Tsvg`. Boxes are znodes, dashed if they do not exist;
+    /// ellipses are sessions. An edge leads from a session to what it watches, and from an ephemeral znode
+    /// to its owner, so that a path through the graph shows who waits for whom.
     #[must_use]
     pub fn dot(&self) -> String {
         let mut text = "digraph watches {\n  rankdir=LR;\n".to_owned();
@@ -182,11 +183,11 @@ fn watched_paths(
         watchers: watchers.into_iter().filter_map(watcher).collect(),
         path: path.to_string(),
     });
-    // Those of a connection that is just going are not shown.
+    // The watches of a connection that is closing are not shown.
     watched.filter(|watched| !watched.watchers.is_empty()).collect()
 }
 
-/// How a path is watched, in words.
+/// The kinds of watches in words.
 fn kinds(kinds: WatchModes, exists: bool) -> String {
     let names = [
         (kinds.data, if exists { "data" } else { "exist" }),
@@ -198,7 +199,7 @@ fn kinds(kinds: WatchModes, exists: bool) -> String {
     names.join(", ")
 }
 
-/// A text as a name in Graphviz's language.
+/// Quotes a name for Graphviz.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -226,7 +227,7 @@ impl fmt::Display for WatchedPath {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.path, self.owner)?;
         for (index, session) in self.waiting.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What passes, kept for a script.
+//! Records what passes between a server and its clients.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -17,8 +17,8 @@ use crate::limits::RECORDED_MESSAGES_MAX;
 
 /// Records what passes between a server and its clients, until it is dropped.
 ///
-/// Begun when the server was just started, the script is complete. It repeats the run on any server,
-/// whatever its zxids, sessions and times are.
+/// If it begins when the server has just started, the script is complete: it repeats the run on any
+/// server, whatever its zxids, sessions and times are.
 ///
 /// ```
 /// use zoolet_testkit::TestServer;
@@ -32,88 +32,87 @@ use crate::limits::RECORDED_MESSAGES_MAX;
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "it records until it is dropped"]
+#[must_use = "the recording ends when this is dropped"]
 pub struct Recorder {
     pub(super) recording: Arc<Recording>,
 }
 
 impl Recorder {
-    /// What has passed since it was begun, as a golden script: commands of named clients, and what each
-    /// of them received.
+    /// The recording as a golden script: the requests of named clients, as commands, and what each client
+    /// received.
     ///
-    /// Sessions are named `a`, `b`, and so on, in the order in which they appear. The order of commands
-    /// is that in which they were carried out. Requests whose bytes no command has a name for stand
-    /// there as `raw`. What a script cannot repeat is told in a comment at its place: sessions that were
-    /// there before, a server that was started again, requests that got no answer, and faults, but for
-    /// delays and messages that were falsified on their way. Pings are left out, and the first lines say
-    /// how many.
+    /// Sessions are named `a`, `b`, and so on, in the order in which they appear. Commands are in the order
+    /// in which the server carried them out. A request that no named command can express is written as
+    /// `raw` bytes. Comments mark what a script cannot repeat: sessions that lived before, restarts,
+    /// requests without a reply, and faults, except delayed and corrupted messages. Pings are left out;
+    /// the first lines say how many there were.
     #[must_use]
     pub fn script(&self) -> String {
         script::write(&self.recording)
     }
 }
 
-/// What was recorded.
+/// A recording.
 #[derive(Debug)]
 pub(super) struct Recording {
-    /// The last zxid before.
+    /// The last zxid before it began.
     pub(super) base: Zxid,
-    /// The sessions that were there before.
+    /// The sessions that lived before it began.
     pub(super) sessions: BTreeSet<SessionId>,
     pub(super) entries: Mutex<Vec<Entry>>,
 }
 
-/// Something that passed, in the order in which it happened.
+/// One step of a recording, in the order in which they happened.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
-    /// A handshake was answered.
+    /// The server answered a handshake.
     Connected { connection: ConnectionId, request: ConnectRequest, response: ConnectResponse },
-    /// A request was answered.
+    /// The server replied to a request.
     Answered {
         connection: ConnectionId,
         requested: Requested,
         header: ReplyHeader,
         response: Response,
     },
-    /// A request was not answered.
+    /// A request got no reply.
     Unanswered { connection: ConnectionId, requested: Requested },
-    /// Something came that is neither.
+    /// A frame was neither a handshake nor a request.
     Unreadable { frame: Bytes },
-    /// An event was given to a connection, before the answer to what caused it.
+    /// A connection received an event, before the reply to the request that caused it.
     Event { connection: ConnectionId, zxid: Zxid, event: WatchedEvent },
-    /// A connection is gone.
+    /// A connection was closed.
     Closed { connection: ConnectionId },
-    /// A session was ended by the server.
+    /// The server expired a session.
     Expired { session: SessionId, zxid: Zxid },
-    /// A container or TTL znode went.
+    /// The server deleted a container or TTL znode.
     Swept { zxid: Zxid },
     /// The server was started again.
     Restarted,
 }
 
-/// A request as it came.
+/// A request as it came in.
 #[derive(Debug, Clone)]
 pub(super) struct Requested {
     pub(super) header: RequestHeader,
-    /// Nothing if the body cannot be read.
+    /// `None` if the body cannot be decoded.
     pub(super) request: Option<Request>,
     pub(super) body: Bytes,
-    /// What was done to it, if something was.
+    /// What a fault did to it, if one did.
     pub(super) interference: Option<Interference>,
 }
 
 /// What a fault or the end of a connection did to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interference {
-    /// It did not arrive.
+    /// It was lost on its way to the server.
     Lost,
-    /// It was refused, whatever it was.
+    /// A fault refused it.
     Refused,
-    /// It was carried out, and its answer did not arrive.
+    /// The server carried it out, and its reply was lost.
     ReplyLost,
 }
 
-/// Who records, and what was requested and not answered yet.
+/// The recordings in progress, and the requests without a reply so far.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     recordings: Vec<Weak<Recording>>,
@@ -128,7 +127,7 @@ impl Log {
         Recorder { recording }
     }
 
-    /// Whether anyone records.
+    /// Whether a recording is in progress.
     pub(super) fn is_on(&mut self) -> bool {
         self.recordings.retain(|recording| recording.strong_count() > 0);
         !self.recordings.is_empty()
@@ -137,7 +136,7 @@ impl Log {
     pub(super) fn note(&self, entry: &Entry) {
         for recording in self.recordings.iter().filter_map(Weak::upgrade) {
             let mut entries = recording.entries.lock();
-            // One more, by which the script knows.
+            // One entry more than the limit shows that there were more.
             if entries.len() <= RECORDED_MESSAGES_MAX {
                 entries.push(entry.clone());
             }
@@ -152,14 +151,14 @@ impl Log {
         self.requested.insert(connection, requested);
     }
 
-    /// A fault interferes with what was requested last.
+    /// A fault interferes with the request that came in last.
     pub(super) fn interfere(&mut self, connection: ConnectionId, interference: Interference) {
         if let Some(requested) = self.requested.get_mut(&connection) {
             requested.interference = Some(interference);
         }
     }
 
-    /// A message goes to a connection.
+    /// A message is sent to a connection.
     pub(super) fn sent(&mut self, connection: ConnectionId, message: &Message) {
         let entry = match message {
             Message::Connected(response) => {
@@ -189,7 +188,7 @@ impl Log {
         }
     }
 
-    /// A request has been carried out, and if it is not answered by now it never will be.
+    /// The server has handled a request; without a reply by now it never gets one.
     pub(super) fn handled(&mut self, connection: ConnectionId) {
         if let Some(requested) = self.requested.remove(&connection) {
             self.note(&Entry::Unanswered { connection, requested });

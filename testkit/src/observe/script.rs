@@ -1,7 +1,8 @@
-//! A recording as a golden script.
+//! Writes a recording as a golden script.
 //!
-//! The trace of a script shows what came before an answer before it, and what other clients heard at
-//! the end of the block. So a block ends with each command of which others hear.
+//! In the trace of a script, events that a client received before a reply come before that reply, and
+//! events of other clients come at the end of the block. So each command that fires watches of other
+//! clients ends its block.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,11 +17,11 @@ use super::recorder::{Entry, Interference, Recording, Requested};
 use super::trace::Trace;
 use crate::limits::RECORDED_MESSAGES_MAX;
 
-/// The timeout in milliseconds that a session has in the script if it expires there: servers with a
-/// clock of their own are waited for.
+/// The timeout, in milliseconds, of a session that expires in the script: it is short, because a script
+/// waits for servers that run by a real clock.
 const EXPIRING_TIMEOUT_MS: i32 = 400;
 
-/// A block that nobody else hears of goes on for so many commands.
+/// The commands of a block that fires no watches of other clients.
 const BLOCK_COMMANDS_MAX: usize = 12;
 
 /// Writes the script of a recording.
@@ -39,16 +40,16 @@ struct Script<'a> {
     /// The sessions that expire.
     expiring: BTreeSet<SessionId>,
     trace: Trace,
-    /// The names of the sessions, which are those of their clients.
+    /// The names of the sessions, which are the names of their clients.
     names: BTreeMap<SessionId, String>,
     named: usize,
     clients: HashMap<ConnectionId, Client>,
-    /// Events that were given out, until it is known what caused them.
+    /// The events of which the cause is not known yet.
     events: Vec<(ConnectionId, Zxid, WatchedEvent)>,
-    /// The commands and comments of the block that is written, and what came of them.
+    /// The commands and comments of the current block, and its trace.
     commands: Vec<String>,
     output: Vec<String>,
-    /// What others than those who gave the commands heard, by their names.
+    /// The events of clients that sent no command of the block, by their names.
     heard: BTreeMap<String, Vec<String>>,
     is_sweep: bool,
     pings: usize,
@@ -88,7 +89,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Whether the trace shows what is as it is on a new server only.
+    /// Whether the trace shows values that only a new server has.
     fn depends_on_a_new_server(&self) -> bool {
         self.trace.has_shown_built_in || self.has_numbered_below_root
     }
@@ -313,7 +314,7 @@ impl<'a> Script<'a> {
         self.await_events(events);
     }
 
-    /// Events that come by themselves are waited for, one by one.
+    /// Waits for each event that no command causes.
     fn await_events(&mut self, events: Vec<(ConnectionId, Zxid, WatchedEvent)>) {
         for (receiver, zxid, event) in events {
             let Some(client) = self.clients.get(&receiver) else { continue };
@@ -337,7 +338,7 @@ impl<'a> Script<'a> {
         self.events.extract_if(.., |(receiver, zxid, _)| is_caused(*receiver, *zxid)).collect()
     }
 
-    /// Shows what others hear of the last command, and ends its block.
+    /// Writes the events of other clients that the last command caused, and ends its block.
     fn hear(&mut self, events: Vec<(ConnectionId, Zxid, WatchedEvent)>) {
         for (receiver, zxid, event) in events {
             if let Some(client) = self.clients.get(&receiver) {
@@ -350,7 +351,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// What is heard of something that is not repeated.
+    /// The events of something that the script does not repeat.
     fn not_repeated(&mut self, events: Vec<(ConnectionId, Zxid, WatchedEvent)>) {
         for (receiver, zxid, event) in events {
             if let Some(client) = self.clients.get(&receiver) {
@@ -397,7 +398,7 @@ impl<'a> Script<'a> {
     }
 }
 
-/// Whether the server closes the connection after this answer.
+/// Whether the server closes the connection after this reply.
 fn is_last(header: &ReplyHeader) -> bool {
     match header.err {
         ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => true,
@@ -406,7 +407,7 @@ fn is_last(header: &ReplyHeader) -> bool {
     }
 }
 
-/// Whether it creates a znode whose number depends on how many were created below the root before.
+/// Whether it creates a sequential child of the root, whose number depends on earlier children.
 fn is_numbered_below_root(op: &zoolet_protocol::MultiOp) -> bool {
     match op {
         zoolet_protocol::MultiOp::Create(create) => {

@@ -1,4 +1,4 @@
-//! The values that tell what was counted: plain, and to be subtracted from each other.
+//! The numbers that an observer has counted. They can be subtracted from each other.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,9 +6,9 @@ use std::ops::{AddAssign, Sub};
 
 use zoolet_protocol::{OpCode, SessionId};
 
-/// Requests by their operation.
+/// The number of requests by operation.
 ///
-/// Displayed as they are spoken of: `2 create, 1 getChildren`.
+/// `Display` writes them like this: `2 create, 1 getChildren`.
 ///
 /// ```
 /// use zoolet_protocol::OpCode;
@@ -26,24 +26,24 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// How many there were of one operation.
+    /// The number of requests for one operation.
     #[must_use]
     pub fn of(&self, op: OpCode) -> u64 {
         self.counts.get(&op).copied().unwrap_or(0)
     }
 
-    /// How many there were, without pings, whose number depends on the time that passed.
+    /// The number of requests without pings. The number of pings depends on the time that passed.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.values().sum::<u64>() - self.of(OpCode::PING)
     }
 
-    /// The operations that were asked for, and how often, in the order of their codes.
+    /// The operations and the number of their requests, in the order of the operations' codes.
     pub fn iter(&self) -> impl Iterator<Item = (OpCode, u64)> {
         self.counts.iter().map(|(op, count)| (*op, *count))
     }
 
-    /// Counts one more.
+    /// Counts a request.
     pub(super) fn add(&mut self, op: OpCode) {
         *self.counts.entry(op).or_default() += 1;
     }
@@ -68,11 +68,11 @@ impl AddAssign<&Self> for Requests {
 impl Sub for Requests {
     type Output = Self;
 
-    /// What came between two looks.
+    /// What was counted between two observations.
     ///
     /// # Panics
     ///
-    /// If `before` is not the earlier one.
+    /// If `before` is not the earlier observation.
     fn sub(mut self, before: Self) -> Self {
         for (op, count) in before.iter() {
             let left = between(self.of(op), count);
@@ -99,12 +99,12 @@ impl fmt::Display for Requests {
     }
 }
 
-/// What a counter has grown by.
+/// By how much a counter has grown.
 fn between(after: u64, before: u64) -> u64 {
     after.checked_sub(before).expect("what is subtracted was counted earlier")
 }
 
-/// What went over the connections of a session, or of all sessions.
+/// What passed over the connections of a session, or of all sessions.
 ///
 /// ```
 /// use zoolet_protocol::OpCode;
@@ -117,22 +117,22 @@ fn between(after: u64, before: u64) -> u64 {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionStats {
-    /// Handshakes that were answered with this session.
+    /// The handshakes that the server answered with this session.
     pub connections: u64,
-    /// Requests, those among them that were refused or could not be read included.
+    /// The requests, including refused and unreadable ones.
     pub requests: Requests,
-    /// Answers to requests.
+    /// The replies to requests.
     pub replies: u64,
-    /// Answers that were refusals: `NodeExists`, say.
+    /// The replies with an error code, such as `NodeExists`.
     pub refusals: u64,
-    /// Watch events that were given out for it.
+    /// The watch events that were sent.
     pub events: u64,
-    /// The bytes of what came in, as on a wire, handshakes included.
+    /// The bytes that the server received, as on a wire, handshakes included.
     pub bytes_received: u64,
-    /// The bytes of what was given out, as on a wire, handshakes included.
+    /// The bytes that the server sent, as on a wire, handshakes included.
     pub bytes_sent: u64,
-    /// Watches that are held now, as ZooKeeper counts them: one on data and one on children are two. In
-    /// a difference, how many more.
+    /// The watches that are set now. As in ZooKeeper, a data watch and a child watch on one path count as
+    /// two. In a difference, by how many the number has grown.
     pub watches: i64,
 }
 
@@ -152,11 +152,11 @@ impl AddAssign<&Self> for SessionStats {
 impl Sub for SessionStats {
     type Output = Self;
 
-    /// What came between two looks.
+    /// What was counted between two observations.
     ///
     /// # Panics
     ///
-    /// If `before` is not the earlier one.
+    /// If `before` is not the earlier observation.
     fn sub(self, before: Self) -> Self {
         Self {
             connections: between(self.connections, before.connections),
@@ -171,7 +171,7 @@ impl Sub for SessionStats {
     }
 }
 
-/// What was asked and told about one path, or about all paths below one.
+/// The requests, events and watches of one path, or of all paths below one.
 ///
 /// ```
 /// use zoolet_testkit::PathStats;
@@ -182,13 +182,13 @@ impl Sub for SessionStats {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathStats {
-    /// Requests that name the path; each operation of a multi counts by itself. A numbered znode is
-    /// created under the path without its number.
+    /// The requests that name the path. Each operation of a multi counts by itself. The create of a
+    /// sequential znode names the path without the sequence number.
     pub requests: Requests,
-    /// Watch events about the path that were given out, one for each connection that got it.
+    /// The watch events about the path, counted once for each connection that received one.
     pub events: u64,
-    /// Watches that are held on the path now, as ZooKeeper counts them: one on data and one on children
-    /// are two. In a difference, how many more.
+    /// The watches that are set on the path now. As in ZooKeeper, a data watch and a child watch count as
+    /// two. In a difference, by how many the number has grown.
     pub watches: i64,
 }
 
@@ -203,11 +203,11 @@ impl AddAssign<&Self> for PathStats {
 impl Sub for PathStats {
     type Output = Self;
 
-    /// What came between two looks.
+    /// What was counted between two observations.
     ///
     /// # Panics
     ///
-    /// If `before` is not the earlier one.
+    /// If `before` is not the earlier observation.
     fn sub(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,
@@ -217,7 +217,7 @@ impl Sub for PathStats {
     }
 }
 
-/// All that was counted, at one moment.
+/// Everything that was counted up to one moment.
 ///
 /// ```
 /// use zoolet_testkit::TestServer;
@@ -238,13 +238,13 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// What was counted for a session, also when it has ended.
+    /// What was counted for a session, even after its end.
     #[must_use]
     pub fn session(&self, session: SessionId) -> SessionStats {
         self.sessions.get(&session).cloned().unwrap_or_default()
     }
 
-    /// The sessions for which something was counted, in order.
+    /// The sessions for which something was counted, in the order of their ids.
     pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &SessionStats)> {
         self.sessions.iter().map(|(session, stats)| (*session, stats))
     }
@@ -273,7 +273,7 @@ impl Stats {
         sum
     }
 
-    /// The sum over all sessions, those that have ended included.
+    /// The sum over all sessions, ended ones included.
     #[must_use]
     pub fn totals(&self) -> SessionStats {
         let mut sum = SessionStats::default();
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subtree_is_by_components() {
+    fn a_subtree_is_matched_by_path_components() {
         let one = || PathStats { events: 1, ..PathStats::default() };
         let paths = ["/", "/a", "/a/b", "/ab"].map(|path| (path.to_owned(), one()));
         let stats = Stats { paths: paths.into(), ..Stats::default() };
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_leaves_out_what_did_not_change() {
+    fn a_difference_leaves_out_operations_that_were_not_requested() {
         let before: Requests = [OpCode::CREATE, OpCode::DELETE].into_iter().collect();
         let mut after = before.clone();
         after.add(OpCode::DELETE);

@@ -1,8 +1,8 @@
-//! What a golden script's trace shows of a message: everything that is the same in every run.
+//! What the trace of a golden script shows of a message: everything that is the same in every run.
 //!
-//! Zxids are counted from the begin of the script, sessions have the names of their clients, and
-//! times are not shown where they are those of their zxids. Of a Stat only what a fresh znode does
-//! not have is shown, so that a line says what is remarkable and leaves nothing out.
+//! Zxids are relative to the begin of the script, sessions have the names of their clients, and a time is
+//! shown only if it differs from the time of its zxid. Of a Stat only those fields are shown that differ
+//! from a fresh znode's.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use zoolet_protocol::{
     SessionId, Stat, WatchedEvent, Zxid,
 };
 
-/// How the trace of a golden script shows messages: what is needed to make them independent of the run.
+/// Writes messages as the trace of a golden script, independent of the run.
 ///
 /// ```
 /// use zoolet_protocol::{EventType, ErrorCode, ReplyHeader, Response, WatchedEvent, Xid, Zxid};
@@ -28,11 +28,11 @@ use zoolet_protocol::{
 pub struct Trace {
     /// The last zxid before the script.
     pub base: Zxid,
-    /// Whether the server was new, so that nothing depends on what was before.
+    /// Whether the server was new, so that nothing depends on earlier transactions.
     is_fresh: bool,
-    /// Whether zxids of events are shown.
+    /// Whether the zxids of events are shown.
     pub shows_event_zxids: bool,
-    /// Whether the Stat of a built-in znode was shown, which depends on what was before.
+    /// Whether the Stat of a built-in znode was shown, which depends on earlier transactions.
     pub(super) has_shown_built_in: bool,
     sessions: BTreeMap<SessionId, String>,
     times: BTreeMap<Zxid, i64>,
@@ -42,13 +42,13 @@ pub struct Trace {
 const DATA_BYTES_SHOWN: usize = 64;
 
 impl Trace {
-    /// A trace that begins after `base`, on a server that was new then or not.
+    /// A trace that begins after the zxid `base`; `is_fresh` says whether the server was new then.
     #[must_use]
     pub fn new(is_fresh: bool, base: Zxid) -> Self {
         Self { is_fresh, base, ..Self::default() }
     }
 
-    /// Gives a session the name of the client that opened it.
+    /// Names a session after the client that created it.
     pub fn name_session(&mut self, session: SessionId, client: &str) {
         if session.is_none() || self.sessions.contains_key(&session) {
             return;
@@ -62,19 +62,19 @@ impl Trace {
         self.sessions.insert(session, name);
     }
 
-    /// The session of a name.
+    /// The session with a name.
     #[must_use]
     pub fn session(&self, name: &str) -> Option<SessionId> {
         self.sessions.iter().find(|(_, n)| *n == name).map(|(session, _)| *session)
     }
 
-    /// The sessions that the script saw.
+    /// The sessions of the script.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
         self.sessions.keys().copied().collect()
     }
 
-    /// A zxid, counted from the begin.
+    /// A zxid, relative to the begin.
     pub(super) fn zxid(&self, zxid: Zxid) -> String {
         match zxid.0 {
             special @ (-1 | 0) => special.to_string(),
@@ -83,7 +83,7 @@ impl Trace {
         }
     }
 
-    /// A zxid of a Stat, which for built-in znodes depends on what was before.
+    /// A zxid of a Stat, which for built-in znodes depends on earlier transactions.
     fn stat_zxid(&mut self, zxid: Zxid) -> String {
         self.has_shown_built_in |= zxid == Zxid::ZERO;
         if zxid == Zxid::ZERO && !self.is_fresh { "old".into() } else { self.zxid(zxid) }
@@ -97,7 +97,7 @@ impl Trace {
         }
     }
 
-    /// Whether a time is that of its zxid, as far as is known.
+    /// Whether a time is the time of its zxid, as far as that is known.
     fn is_time_of(&mut self, zxid: Zxid, time: i64) -> bool {
         if zxid == Zxid::ZERO { time == 0 } else { *self.times.entry(zxid).or_insert(time) == time }
     }
@@ -124,7 +124,7 @@ impl Trace {
         format!("{{{}}}", parts.join(" "))
     }
 
-    /// The answer to a handshake.
+    /// The response to a handshake.
     #[must_use]
     pub fn handshake(&self, response: &ConnectResponse) -> String {
         let password = if response.password == Password::zero() {
@@ -150,7 +150,7 @@ impl Trace {
         )
     }
 
-    /// The answer to a request, whose xid it has or has not.
+    /// The reply to a request; `has_its_xid` says whether it has the request's xid.
     pub fn reply(&mut self, has_its_xid: bool, header: &ReplyHeader, body: &Response) -> String {
         let answer = self.answer(header.err, body);
         let zxid = self.zxid(header.zxid);
@@ -161,7 +161,7 @@ impl Trace {
         }
     }
 
-    /// An event.
+    /// A watch event.
     #[must_use]
     pub fn event(&self, zxid: Zxid, event: &WatchedEvent) -> String {
         let path = path(event.path.text());
@@ -235,7 +235,7 @@ impl Trace {
     }
 }
 
-/// A path as it is, in quotes where it has anything odd in it.
+/// A path, in quotes if it has unusual characters.
 fn path(text: Option<&str>) -> String {
     match text {
         None => "null".into(),
@@ -254,7 +254,7 @@ fn data(bytes: Option<&Bytes>) -> String {
     }
 }
 
-/// Bytes as two digits each, as a trace shows what is no message.
+/// Bytes as two hexadecimal digits each, as a trace shows frames that cannot be decoded.
 ///
 /// ```
 /// assert_eq!(zoolet_testkit::hex(&[0, 255]), "00ff");
@@ -264,7 +264,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Names in order; servers give them in whatever order their tables have.
+/// Names in order; servers list them in the order of their hash tables.
 fn names(names: &Names) -> String {
     if names.is_null() {
         return "null".into();
@@ -274,7 +274,7 @@ fn names(names: &Names) -> String {
     format!("[{}]", names.join(" "))
 }
 
-/// Entries in order, since servers keep them as sets.
+/// Entries in order, because servers keep them as sets.
 fn list(acl: Option<&[Acl]>) -> String {
     let Some(acl) = acl else { return "null".into() };
     let entry = |entry: &Acl| match entry.permissions.0 {
