@@ -22,8 +22,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-#[cfg(feature = "planted-bugs")]
-use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
     Acl, Check, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp,
     MultiResult, Names, SessionId, ZPath, Zxid,
@@ -429,10 +427,6 @@ impl Place {
 
     /// Whether the zxid of a reply covers what was heard over a connection.
     async fn is_covered(&self, connections: u64) -> Result<bool, LockError> {
-        #[cfg(feature = "planted-bugs")]
-        if is_planted(PlantedBug::EventNotConfirmed) {
-            return Ok(true);
-        }
         Ok(self.client.in_session(self.session).confirms_event(&self.path, connections).await?)
     }
 
@@ -479,18 +473,6 @@ impl Place {
                 }
             };
             let has_zxid = zxid > Zxid::ZERO;
-            #[cfg(feature = "planted-bugs")]
-            if event_type == EventType::NODE_DELETED
-                && self.client.connection_count() != connections
-                && is_planted(PlantedBug::LockWithoutLook)
-            {
-                return Ok(Gone {
-                    connections,
-                    has_zxid: true,
-                    is_in_order: true,
-                    was_in_front: true,
-                });
-            }
             if event_type == EventType::NODE_DELETED {
                 return Ok(Gone {
                     connections,

@@ -41,9 +41,12 @@ struct Arguments {
     /// How long things go wrong, in seconds of the run's clock.
     #[arg(long)]
     seconds: Option<u64>,
-    /// A bug to be put in.
+    /// The planted bug to choose, in a copy that is patched with the bugs.
     #[arg(long)]
     bug: Option<Bug>,
+    /// Reports the failing seed as it is, and does not look for a smaller run that fails.
+    #[arg(long)]
+    no_shrink: bool,
     /// Shows the end of what went over the wire. Of one seed.
     #[arg(long)]
     trace: bool,
@@ -58,10 +61,15 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 #[allow(clippy::disallowed_methods, reason = "the time that it takes is shown")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let base = if arguments.ensemble { Options::ensemble() } else { Options::default() };
+    let base = match (arguments.bug, arguments.seed) {
+        // A single run has the options that its report says.
+        (Some(bug), None) => Options::with_bug(bug),
+        _ if arguments.ensemble => Options::ensemble(),
+        _ => Options::default(),
+    };
     let options = Options {
         is_ensemble: base.is_ensemble,
-        without: arguments.without.iter().copied().collect(),
+        without: base.without.iter().chain(&arguments.without).copied().collect(),
         clients: arguments.clients.unwrap_or(base.clients),
         operations: arguments.operations.unwrap_or(base.operations),
         seconds: arguments.seconds.unwrap_or(base.seconds),
@@ -83,6 +91,10 @@ fn main() -> ExitCode {
         println!("{count:>12} {what}");
     }
     match swept.failure {
+        Some(failure) if arguments.no_shrink => {
+            println!("{}", failure.report());
+            ExitCode::FAILURE
+        }
         Some(failure) => told(failure),
         None => ExitCode::SUCCESS,
     }

@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hashbrown::HashMap;
-#[cfg(feature = "planted-bugs")]
-use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
     ErrorCode, EventType, MultiResult, RawPath, Response, SessionId, Stat, WatchedEvent, ZPath,
     Zxid,
@@ -200,12 +198,6 @@ impl Core {
             }
             // ZooKeeper logs the operations before a refused one as if they had been done.
             TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => {
-                #[cfg(feature = "planted-bugs")]
-                if is_planted(PlantedBug::MultiHalfDone) {
-                    for op in ops.iter().filter(|op| !op.is_refusal()) {
-                        self.carry_out(op, header, &mut events);
-                    }
-                }
                 Ok(Response::Multi(ops.iter().map(refused).collect()))
             }
             TxnOp::Multi(ops) => {
@@ -378,14 +370,6 @@ impl Core {
                 let parent = znode.path.parent().expect("the root is not an ephemeral");
                 self.fire_children(parent, events);
             }
-        }
-    }
-
-    /// Lets sequence numbers be used again, if that bug is planted.
-    #[cfg(feature = "planted-bugs")]
-    pub fn plant_number_reuse(&mut self) {
-        if is_planted(PlantedBug::NumberReused) {
-            self.tree.forget_numbers();
         }
     }
 

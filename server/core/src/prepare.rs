@@ -9,8 +9,6 @@ mod view;
 
 use std::borrow::Cow;
 
-#[cfg(feature = "planted-bugs")]
-use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{
     Check, Delete, ErrorCode, Expect, MultiOp, Permissions, RawPath, Read, Request, Response,
     SessionId, SetAcl, SetData, Write, Xid, ZPath,
@@ -158,12 +156,6 @@ impl Core {
                         std::cmp::Ordering::Equal => refusal,
                         std::cmp::Ordering::Greater => ErrorCode::RUNTIME_INCONSISTENCY,
                     };
-                    #[cfg(feature = "planted-bugs")]
-                    if is_planted(PlantedBug::MultiHalfDone) {
-                        let errors = (index..ops.len()).map(|place| TxnOp::Error(error(place)));
-                        decided.extend(errors);
-                        return Ok(TxnOp::Multi(decided));
-                    }
                     let errors = (0..ops.len()).map(|place| TxnOp::Error(error(place)));
                     return Ok(TxnOp::Multi(errors.collect()));
                 }

@@ -1,8 +1,6 @@
 //! Reads: what they return and which watches they set (`FinalRequestProcessor`,
 //! `DataTree.setWatches`).
 
-#[cfg(feature = "planted-bugs")]
-use zoolet_planted_bugs::PlantedBug;
 use zoolet_protocol::{
     CheckWatches, Encode, ErrorCode, EventType, Lookup, MultiReadOp, MultiResult, Names,
     Permissions, RawPath, Read, Response, SetWatches, Watch, WatchedEvent,
@@ -229,10 +227,6 @@ impl Core {
                 Some(event_type) => events.push(WatchedEvent::new(event_type, path)),
                 None => self.watches.add(connection, path, Table::Child, Modes::STANDARD),
             }
-        }
-        #[cfg(feature = "planted-bugs")]
-        if zoolet_planted_bugs::is_planted(PlantedBug::EventLostOnReconnect) {
-            events.clear();
         }
         self.add_all(requester, &lists.persistent, zoolet_protocol::WatchMode::PERSISTENT);
         let recursive = zoolet_protocol::WatchMode::PERSISTENT_RECURSIVE;

@@ -330,19 +330,6 @@ impl Tree {
         self.few_below(path).unwrap_or_else(|| below(&self.shards, path))
     }
 
-    /// Resets each cversion to the number of children, so that sequence numbers are used again.
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) fn forget_numbers(&mut self) {
-        let mut paths = Vec::new();
-        self.visit("/", &mut |znode| {
-            paths.push(znode.path.clone());
-            true
-        });
-        for path in paths {
-            self.update(&path, |znode| znode.stat.cversion = znode.num_children);
-        }
-    }
-
     /// All znodes, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Znode> {
         self.shards.iter().flat_map(|shard| shard.iter()).map(Arc::as_ref)

@@ -14,8 +14,6 @@ use std::ops::{BitAnd, BitOr, Bound, Not};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-#[cfg(feature = "planted-bugs")]
-use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{ErrorCode, Response, WatchMode, WatchedEvent, WatcherType};
 
 /// The id of a connection, which the server gives only once. Watches belong to a connection and not to
@@ -71,9 +69,6 @@ impl Modes {
     /// Fires for the znode and all its descendants, until it is removed.
     pub(crate) const RECURSIVE: Self = Self(4);
     const ALL: Self = Self(7);
-    /// Fires once, and once more.
-    #[cfg(feature = "planted-bugs")]
-    const TWICE: Self = Self(8);
 
     fn has(self, other: Self) -> bool {
         (self & other) != Self::NONE
@@ -246,11 +241,6 @@ impl Watches {
             }
         };
         let registered = watchers.list[index].modes(table);
-        #[cfg(feature = "planted-bugs")]
-        let modes = match is_planted(PlantedBug::WatchArmedTwice) {
-            true if (modes & *registered).has(Modes::STANDARD) => modes | Modes::TWICE,
-            _ => modes,
-        };
         self.recursive +=
             usize::from(modes.has(Modes::RECURSIVE) && !registered.has(Modes::RECURSIVE));
         let is_new = *registered == Modes::NONE;
@@ -301,13 +291,7 @@ impl Watches {
                     continue;
                 }
                 receivers.push(connection);
-                #[cfg(feature = "planted-bugs")]
-                let is_twice = modes.has(Modes::TWICE);
                 *modes = *modes & !Modes::STANDARD;
-                #[cfg(feature = "planted-bugs")]
-                if is_twice {
-                    *modes = *modes | Modes::STANDARD;
-                }
                 if *modes == Modes::NONE {
                     has_idle |= watcher.is_idle();
                     ended.push((watcher.connection, watcher.is_idle()));

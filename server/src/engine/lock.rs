@@ -244,11 +244,6 @@ impl Engine {
         for event in &watched.events {
             wakers.add(push_event(state.lock_held(), peer, zxid, event));
         }
-        #[cfg(feature = "planted-bugs")]
-        let Some(state) = zoolet_planted_bugs::release_early(state) else {
-            wakers.add(push_reply(LockHeld::RELEASED, peer, requester.xid, zxid, watched.reply));
-            return Ok(zxid);
-        };
         wakers.add(push_reply(state.lock_held(), peer, requester.xid, zxid, watched.reply));
         Ok(zxid)
     }
@@ -287,13 +282,6 @@ impl Engine {
         let txn = prepare(&state.core);
         let effects = self.commit(&mut state, &txn, &mut wakers);
         peer.count_woken(wakers.0.len());
-        #[cfg(feature = "planted-bugs")]
-        let Some(state) = zoolet_planted_bugs::release_early(state) else {
-            let Effects { zxid, reply, ended, .. } = effects;
-            wakers.add(push_reply(LockHeld::RELEASED, peer, requester.xid, zxid, reply));
-            ended.into_iter().for_each(|session| self.remove_session(session));
-            return Ok(zxid);
-        };
         wakers.add(push_reply(state.lock_held(), peer, requester.xid, effects.zxid, effects.reply));
         drop(state);
         if let Some(session) = effects.ended {

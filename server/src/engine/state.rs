@@ -29,12 +29,6 @@ impl State {
     }
 }
 
-#[cfg(feature = "planted-bugs")]
-impl LockHeld<'_> {
-    /// For the bug that pushes after the lock was released.
-    pub(super) const RELEASED: Self = Self(PhantomData);
-}
-
 #[cfg(test)]
 impl LockHeld<'_> {
     /// For tests of an outbox alone.

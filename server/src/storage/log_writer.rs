@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use bytes::{BufMut, BytesMut};
 use zoolet_core::Txn;
-#[cfg(feature = "planted-bugs")]
-use zoolet_planted_bugs::PlantedBug;
 use zoolet_protocol::Zxid;
 
 use super::directory::Directory;
@@ -89,19 +87,8 @@ impl LogWriter {
             let steps = (end + ROOM_BYTES_MIN).div_ceil(self.allocate_bytes);
             log.allocate(steps * self.allocate_bytes + HEADER_BYTES as u64)?;
         }
-        #[cfg(feature = "planted-bugs")]
-        let is_late = zoolet_planted_bugs::is_planted(PlantedBug::LogSyncedLate);
-        #[cfg(feature = "planted-bugs")]
-        if is_late {
-            log.file.sync().map_err(StorageError::io("sync", &log.path))?;
-        }
         log.file.write_all(records).map_err(StorageError::io("write to", &log.path))?;
         log.written = end;
-        #[cfg(feature = "planted-bugs")]
-        if is_late {
-            self.open = Some(log);
-            return Ok(());
-        }
         if self.is_synced {
             log.file.sync().map_err(StorageError::io("sync", &log.path))?;
         }

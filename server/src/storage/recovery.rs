@@ -285,8 +285,6 @@ impl Replay<'_> {
 impl Recovered {
     /// Deletes the ephemerals of sessions that do not exist, and returns how many they were.
     fn remove_orphans(&mut self) -> usize {
-        #[cfg(feature = "planted-bugs")]
-        self.core.plant_number_reuse();
         let before = self.core.totals().ephemerals;
         for txn in self.core.prepare_orphan_removal() {
             self.core.apply(&txn);

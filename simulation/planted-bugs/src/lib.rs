@@ -1,13 +1,14 @@
-//! Bugs that are put into the server and the recipes on purpose: a simulation that finds none proves
-//! nothing until it has found these.
+//! Bugs that the simulation must find: a simulation that finds nothing proves nothing until it has found
+//! these.
 //!
-//! They are compiled in with the feature `planted-bugs` of those crates only, and then still chosen at
-//! run time, for the present thread. A program that is built without tests has none of it.
+//! Production code contains none of them. Each is a patch in the folder `patches`, which the test
+//! `planted_bugs` of the simulation applies to a copy of the workspace. In the copy [`plant`] chooses the bug
+//! of a thread at run time; without patches nothing asks for it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A bug, by what is done wrong.
+/// A planted bug, named after what goes wrong.
 ///
 /// ```
 /// use zoolet_planted_bugs::{PlantedBug, is_planted, plant};
@@ -19,30 +20,30 @@ use std::rc::Rc;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlantedBug {
-    /// A reply enters its outbox after the lock was released, so that an event may overtake it.
+    /// A reply enters its outbox after the lock was released, so an event can overtake it.
     ReplyAfterTheLock,
-    /// What was missed during a disconnect is not told.
+    /// A client does not receive the events that it missed during a disconnect.
     EventLostOnReconnect,
-    /// A watch that is left twice fires twice.
+    /// A watch that is set twice fires twice.
     WatchArmedTwice,
-    /// A multi that is refused has done what stands before the refusal.
+    /// A refused multi carries out the operations before the refused one.
     MultiHalfDone,
-    /// A record is synced after the answer has left.
+    /// A record is synced after the reply has left.
     LogSyncedLate,
-    /// After a restart numbers are given again.
+    /// After a restart sequence numbers are used again.
     NumberReused,
-    /// After a reconnect the end of the one ahead is taken for one's turn.
+    /// After a reconnect a client takes the deletion of the znode ahead for its turn, without a list.
     LockWithoutLook,
-    /// The handshake does not report the zxid of an event, so that a server is accepted that is behind it.
+    /// The handshake does not report the zxid of an event, so the client accepts a server that is behind it.
     EventNotReported,
-    /// An event without a zxid makes a holder, and no reply confirms it.
+    /// A client acquires a lock by an event without a zxid that no reply confirms.
     EventNotConfirmed,
-    /// Any answer proves that the session lives, also that of a server that is cut off from its leader.
+    /// Any reply proves that the session lives, also from a server that is cut off from its leader.
     PingsProve,
 }
 
 impl PlantedBug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Self; 10] = [
         Self::ReplyAfterTheLock,
         Self::EventLostOnReconnect,
@@ -62,18 +63,18 @@ thread_local! {
     static IN_GAP: RefCell<Option<Rc<dyn Fn()>>> = const { RefCell::new(None) };
 }
 
-/// Chooses the bug of this thread, or none.
+/// Chooses the bug of this thread; `None` for no bug.
 pub fn plant(bug: Option<PlantedBug>) {
     PLANTED.set(bug);
 }
 
-/// Whether this thread has the bug.
+/// Whether the bug is chosen for this thread.
 #[must_use]
 pub fn is_planted(bug: PlantedBug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
-/// Chooses what another thread would do in the moment in which [`ReplyAfterTheLock`] holds no lock.
+/// Sets what another thread does while [`ReplyAfterTheLock`] has released the lock.
 ///
 /// [`ReplyAfterTheLock`]: PlantedBug::ReplyAfterTheLock
 ///
@@ -86,7 +87,7 @@ pub fn in_gap(act: Option<Rc<dyn Fn()>>) {
     IN_GAP.set(act);
 }
 
-/// Gives the lock back, or, with [`PlantedBug::ReplyAfterTheLock`], releases it and lets others act.
+/// Returns the lock; with [`PlantedBug::ReplyAfterTheLock`] releases it and lets the other thread act.
 pub fn release_early<Lock>(lock: Lock) -> Option<Lock> {
     if !is_planted(PlantedBug::ReplyAfterTheLock) {
         return Some(lock);
