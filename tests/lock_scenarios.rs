@@ -397,3 +397,19 @@ async fn what_is_given_up_is_deleted_although_the_server_has_too_much_to_do() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_not_lost_because_the_server_has_too_much_to_do_to_watch_it() {
+    for kind in 0..KINDS {
+        let server = TestServer::start().await.unwrap();
+        let client = server.connect().await.unwrap();
+        let (path, lock) = exclusive_locks(&client).swap_remove(kind);
+        let guard = lock.acquire().await.unwrap();
+        let watches = RequestFilter::next(3).of(&[OpCode::SET_WATCHES, OpCode::SET_WATCHES2]);
+        let holder = server.session(client.session_id());
+        let fault = holder.fail(watches, ErrorCode::THROTTLED_OP).unwrap();
+        let lost = tokio::time::timeout(5 * SECOND, guard.lost()).await;
+        assert!(lost.is_err(), "{path} is {:?}", guard.state());
+        assert_eq!(fault.hits(), 3, "{path} is watched after that");
+    }
+}

@@ -110,6 +110,8 @@ pub(crate) struct SessionProof {
     ahead: Duration,
     /// When the handshake was sent. The leader answers it, so it touches the session there.
     handshake: Instant,
+    /// When the last handshake was sent, whether its reply has come or not.
+    handshake_sent: Instant,
     is_read_only: bool,
     touches: VecDeque<Touch>,
     proven_until: Instant,
@@ -148,6 +150,7 @@ impl SessionProof {
             timeout,
             ahead,
             handshake: now,
+            handshake_sent: now,
             is_read_only: false,
             touches: VecDeque::new(),
             proven_until: now,
@@ -174,7 +177,8 @@ impl SessionProof {
 
     /// Whether no server can have expired the session.
     pub(crate) fn is_proven(&self, now: Instant) -> bool {
-        !self.has_ended && now + self.suspension().unwrap_or_default() < self.proven_until
+        let at = now.checked_add(self.suspension().unwrap_or_default());
+        !self.has_ended && at.is_some_and(|at| at < self.proven_until)
     }
 
     /// Whether that stays so until the reply to the next check can be expected.
@@ -199,37 +203,54 @@ impl SessionProof {
         (passed >= SUSPENSION_MIN).then_some(passed)
     }
 
-    /// Looks whether the machine was suspended. Tokio's clock stood still meanwhile, so all moments
-    /// that were recorded before are longer ago than it says. Those recorded since are moved too,
-    /// which errs on the safe side.
+    /// Looks whether the machine was suspended. Tokio's clock stood still meanwhile, so all requests
+    /// that were sent before are longer ago than it says. Those sent since are moved too, which errs on
+    /// the safe side. The moments of the replies are not moved: a reply may have come after the
+    /// suspension, and the follower tells the leader of the request a while after the reply.
     pub(crate) fn read_suspension(&mut self, now: Instant) {
         self.suspension_read_at = now;
         let Some(passed) = self.suspension() else { return };
         self.suspended += passed;
         self.resumed_at = Some(now);
-        let older = |at: Instant| at.checked_sub(passed).unwrap_or(at);
-        self.proven_until = older(self.proven_until);
-        self.handshake = older(self.handshake);
+        self.proven_until = earlier(self.proven_until, passed);
+        self.handshake = earlier(self.handshake, passed);
+        self.handshake_sent = earlier(self.handshake_sent, passed);
         for touch in &mut self.touches {
-            *touch = Touch { sent: older(touch.sent), answered: older(touch.answered) };
+            touch.sent = earlier(touch.sent, passed);
         }
-        self.check_from = None;
+        (self.reckoned_from, self.check_from) = (None, None);
         self.has_changed = true;
     }
 
-    /// The reply to a handshake came.
+    /// Whether the machine was, or may have been, suspended after a request was sent. Nothing is
+    /// known then of how long ago it was sent.
+    fn was_suspended_since(&self, sent: Instant) -> bool {
+        self.resumed_at.is_some_and(|resumed_at| sent < resumed_at)
+    }
+
+    /// A handshake was sent.
+    pub(crate) fn handle_connected(&mut self, now: Instant) {
+        self.handshake_sent = now;
+    }
+
+    /// The reply to the last handshake came.
     pub(crate) fn handle_handshake(
         &mut self,
         handshake: Handshake,
         servers: Servers,
         timeout: Duration,
-        sent: Instant,
         now: Instant,
     ) {
         self.read_suspension(now);
+        let sent = self.handshake_sent;
         self.is_read_only = handshake == Handshake::ReadOnly;
         self.servers = servers;
-        self.timeout = timeout;
+        // Servers may grant different timeouts, and a newly elected leader applies the one with which
+        // the session was created.
+        self.timeout = match handshake {
+            Handshake::Created => timeout,
+            Handshake::Resumed | Handshake::ReadOnly => timeout.min(self.timeout),
+        };
         self.handshake = sent;
         self.touches.clear();
         self.reckoned_from = None;
@@ -291,6 +312,9 @@ impl SessionProof {
         if self.servers == Servers::SingleNode {
             self.prove(sent, now);
         }
+        if self.was_suspended_since(sent) {
+            return;
+        }
         let precision = self.timeout / TOUCH_PRECISION;
         if self.touches.back().is_none_or(|last| now >= last.answered + precision) {
             if self.touches.len() >= TOUCHES_MAX {
@@ -309,7 +333,7 @@ impl SessionProof {
         }
         self.read_suspension(now);
         // A request in flight during a suspension says nothing about when it was sent.
-        if self.resumed_at.is_some_and(|resumed_at| sent < resumed_at) || self.is_read_only {
+        if self.was_suspended_since(sent) || self.is_read_only {
             return;
         }
         self.reckoned_from = Some(sent);
@@ -455,6 +479,13 @@ impl SessionProof {
     }
 }
 
+/// A moment so much earlier, or as early as the clock can tell where that is too early for it.
+fn earlier(at: Instant, by: Duration) -> Instant {
+    let mut halves = std::iter::successors(Some(by), |by| Some(*by / 2));
+    // `at` itself would make an old request look new.
+    halves.find_map(|by| at.checked_sub(by)).expect("the halves come to zero")
+}
+
 /// Whether the reply to a request that was not refused proves that a quorum has agreed.
 pub(crate) fn is_quorum_write(op: OpCode, body: &[u8]) -> bool {
     match op {
@@ -477,5 +508,18 @@ pub(crate) fn results_of(err: ErrorCode, body: &bytes::Bytes) -> Option<Vec<Mult
     match Response::decode(OpCode::MULTI, body) {
         Ok(Response::Multi(results)) if err.is_ok() => Some(results),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clock::now;
+    use super::*;
+
+    #[test]
+    fn a_moment_that_the_clock_cannot_tell_is_long_past_all_the_same() {
+        let now = now();
+        assert_eq!(earlier(now, Duration::from_secs(1)), now - Duration::from_secs(1));
+        assert!(earlier(now, Duration::MAX) < now - Duration::from_secs(3_600));
     }
 }

@@ -138,16 +138,15 @@ impl SessionClient {
     /// [`Client::session_valid_until`], and the client still has this session.
     #[must_use]
     pub fn is_proven(&self) -> bool {
-        let now = now();
-        self.client.shared().inspect(|session| session.is_proven(self.id, now))
+        // The clock is read under the lock: the wait for the lock counts too.
+        self.client.shared().inspect(|session| session.is_proven(self.id, now()))
     }
 
     /// As [`SessionClient::is_proven`], and for so long that the next proof can be expected before
     /// this one ends.
     #[must_use]
     pub fn is_proven_ahead(&self) -> bool {
-        let now = now();
-        self.client.shared().inspect(|session| session.is_proven_ahead(self.id, now))
+        self.client.shared().inspect(|session| session.is_proven_ahead(self.id, now()))
     }
 
     /// Waits until [`SessionClient::is_proven`] is false.

@@ -335,6 +335,7 @@ impl Session {
         self.phase = Phase::Handshaking;
         self.servers = servers;
         self.last_sent = now;
+        self.proof.handle_connected(now);
         let timeout_ms = i32::try_from(self.options.timeout.as_millis()).unwrap_or(i32::MAX);
         let request = ConnectRequest {
             protocol_version: 0,
@@ -415,7 +416,7 @@ impl Session {
         self.password = response.password.clone();
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         self.last_received = now;
-        self.proof.handle_handshake(handshake, self.servers, self.timeout, self.last_sent, now);
+        self.proof.handle_handshake(handshake, self.servers, self.timeout, now);
         for auth in self.credentials.clone() {
             self.send_auth(auth, None, now);
         }

@@ -50,7 +50,8 @@
 //! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two ticks. Where
 //! observers connect to followers (`observerMasterPort`), a request reaches the leader by two such ways, in
 //! one tick: choose a session timeout of three ticks there at the least, and of four to leave `T/12` for
-//! delays. A leader that is replaced gives each session its whole timeout anew.
+//! delays. A leader that is replaced gives each session its whole timeout anew: the one with which the session
+//! was created, so that `T` is the shortest timeout that a server has granted to the session.
 //!
 //! Where the server is certainly the only one, as in process
 //! ([`Transport::is_single_node`](zoolet_protocol::Transport::is_single_node)), each answer proves until its
@@ -64,9 +65,10 @@
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
+use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, SessionId, Zxid};
 
 use crate::client::recipe::WaiterId;
 use crate::client::{self, Client};
@@ -75,6 +77,9 @@ use crate::guard::LockState;
 use crate::leave::Leave;
 use crate::place::{Line, Place, Standing};
 use crate::revocation;
+
+/// The pause before a watch is set again that an overloaded server refused.
+const WATCH_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Places that are held.
 #[derive(Debug)]
@@ -292,11 +297,14 @@ impl Held {
             }
             match self.watch().await {
                 Ok(()) => {}
-                // There is no connection: the watches are left when there is one again.
-                Err(error) if error.is_retryable() => {
+                // There is no connection: the watches are set when there is one again. Or the server is
+                // overloaded, which says nothing about the lock.
+                Err(error) if error.is_retryable() || error.is(ErrorCode::THROTTLED_OP) => {
                     self.unwatch();
-                    if state.changed().await.is_err() {
-                        return;
+                    tokio::select! {
+                        biased;
+                        changed = state.changed() => if changed.is_err() { return },
+                        () = tokio::time::sleep(WATCH_AGAIN_AFTER), if !error.is_retryable() => {}
                     }
                     continue;
                 }

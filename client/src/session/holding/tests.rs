@@ -1,8 +1,14 @@
 //! What a session does for what is held in it, as a machine that is told the time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use zoolet_protocol::{ConnectResponse, Password, SessionId};
+use bytes::BytesMut;
+use zoolet_protocol::{
+    ConnectResponse, ErrorCode, MultiResult, OpCode, Password, ReplyHeader, Response, SessionId,
+    Zxid, decode_request, encode_reply,
+};
 
 use super::super::{Options, Session, encoded};
 use crate::clock::{Instant, SuspensionClock, now};
@@ -11,23 +17,45 @@ use crate::proof::Servers;
 const TIMEOUT: Duration = Duration::from_secs(12);
 const SESSION: SessionId = SessionId(7);
 
-/// A session whose handshake was answered `at` this time, by a server of an ensemble.
-fn session(at: Instant) -> Session {
+/// How many seconds a machine was suspended.
+#[derive(Clone, Default)]
+struct Suspended(Arc<AtomicU64>);
+
+impl Suspended {
+    fn suspend(&self, time: Duration) {
+        self.0.fetch_add(time.as_secs(), Ordering::SeqCst);
+    }
+}
+
+/// A session that is to be opened, on a machine that may be suspended.
+fn new_session(at: Instant, suspended: &Suspended) -> Session {
+    let suspended = suspended.clone();
     let options = Options {
         timeout: TIMEOUT,
         read_only: false,
         connection_timeout: TIMEOUT,
         attempt: TIMEOUT / 3,
         proven_ahead: Duration::ZERO,
-        suspension: SuspensionClock::new(|| Duration::ZERO),
+        suspension: SuspensionClock::new(move || {
+            Duration::from_secs(suspended.0.load(Ordering::SeqCst))
+        }),
     };
-    let mut session = Session::new(options, at);
+    Session::new(options, at)
+}
+
+/// A session whose handshake was answered `at` this time, by a server of an ensemble.
+fn session(at: Instant) -> Session {
+    let mut session = new_session(at, &Suspended::default());
     shake_hands(&mut session, TIMEOUT, at);
     session
 }
 
 fn shake_hands(session: &mut Session, timeout: Duration, at: Instant) {
     session.handle_connected(Servers::PerhapsEnsemble, at);
+    answer_handshake(session, timeout, at);
+}
+
+fn answer_handshake(session: &mut Session, timeout: Duration, at: Instant) {
     let response = ConnectResponse {
         protocol_version: 0,
         timeout_ms: i32::try_from(timeout.as_millis()).expect("it is short"),
@@ -37,6 +65,27 @@ fn shake_hands(session: &mut Session, timeout: Duration, at: Instant) {
     };
     session.handle_frame(&encoded(&response), at).expect("it is a handshake");
     while session.poll_transmit().is_some() {}
+}
+
+/// Lets time pass until `sent`, when the session sends one request, which is answered at `answered`.
+fn exchange(session: &mut Session, op: OpCode, sent: Instant, answered: Instant) {
+    session.handle_timeout(sent).expect("the server was heard of");
+    answer(session, op, answered);
+}
+
+/// Answers the next request, which is this one: a ping, or the check of one znode.
+fn answer(session: &mut Session, op: OpCode, at: Instant) {
+    let frame = session.poll_transmit().expect("it is sent");
+    let (header, _) = decode_request(&frame).expect("it is legal");
+    assert_eq!(header.op, op);
+    let response = match op {
+        OpCode::MULTI => Response::Multi(vec![MultiResult::Check]),
+        _ => Response::Empty,
+    };
+    let header = ReplyHeader { xid: header.xid, zxid: Zxid(1), err: ErrorCode::OK };
+    let mut reply = BytesMut::new();
+    encode_reply(&header, &response, &mut reply);
+    session.handle_frame(&reply.freeze(), at).expect("it is an answer");
 }
 
 #[test]
@@ -69,4 +118,70 @@ fn a_handshake_that_shortens_the_proof_is_told() {
     session.handle_disconnected();
     shake_hands(&mut session, TIMEOUT, start);
     assert!(!session.take_proof_change());
+}
+
+/// A moment some milliseconds after another.
+fn after(start: Instant, ms: u64) -> Instant {
+    start + Duration::from_millis(ms)
+}
+
+/// For how long a leader that has just heard of a session keeps it, less what clocks differ.
+const KEPT: Duration = Duration::from_millis(12_000 - 120);
+
+#[test]
+fn what_was_on_its_way_while_the_machine_was_suspended_is_as_old_as_it_is() {
+    let (start, suspended) = (now(), Suspended::default());
+    let mut session = new_session(start, &suspended);
+    shake_hands(&mut session, TIMEOUT, start);
+    session.handle_timeout(after(start, 4_000)).expect("the server was heard of");
+    suspended.suspend(Duration::from_secs(5));
+    // It is known that the machine was suspended before the answer comes.
+    let (_id, _stake) = session.claim(SESSION, "/a".to_owned(), after(start, 4_010));
+    session.handle_timeout(after(start, 4_020)).expect("the server was heard of");
+    answer(&mut session, OpCode::PING, after(start, 4_030));
+    exchange(&mut session, OpCode::MULTI, after(start, 9_000), after(start, 9_010));
+    // The leader may have heard of the ping before the suspension, and of nothing since.
+    let until = after(start, 4_000) + KEPT - Duration::from_secs(5);
+    assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
+}
+
+#[test]
+fn what_was_answered_after_a_suspension_is_heard_of_by_the_leader_a_third_of_the_timeout_later() {
+    let (start, suspended) = (now(), Suspended::default());
+    let mut session = new_session(start, &suspended);
+    shake_hands(&mut session, TIMEOUT, start);
+    exchange(&mut session, OpCode::PING, after(start, 4_000), after(start, 4_010));
+    suspended.suspend(Duration::from_secs(3));
+    exchange(&mut session, OpCode::PING, after(start, 8_000), after(start, 8_010));
+    // Only now it is known that the machine was suspended.
+    let (_id, _stake) = session.claim(SESSION, "/a".to_owned(), after(start, 9_490));
+    exchange(&mut session, OpCode::MULTI, after(start, 9_500), after(start, 9_510));
+    // The follower need not have told the leader of the second ping.
+    let until = after(start, 4_000) + KEPT - Duration::from_secs(3);
+    assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
+}
+
+#[test]
+fn a_handshake_that_was_on_its_way_while_the_machine_was_suspended_is_as_old_as_it_is() {
+    let (start, suspended) = (now(), Suspended::default());
+    let mut session = new_session(start, &suspended);
+    session.handle_connected(Servers::PerhapsEnsemble, start);
+    suspended.suspend(Duration::from_secs(5));
+    answer_handshake(&mut session, TIMEOUT, after(start, 10));
+    let until = start + KEPT - Duration::from_secs(5);
+    assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
+}
+
+#[test]
+fn a_server_that_grants_a_longer_timeout_proves_no_more_than_the_first_one_granted() {
+    // A leader that is elected goes by the timeout with which the session was created.
+    let start = now();
+    let mut session = new_session(start, &Suspended::default());
+    shake_hands(&mut session, TIMEOUT / 2, start);
+    session.handle_disconnected();
+    shake_hands(&mut session, TIMEOUT, after(start, 1_000));
+    let (_id, _stake) = session.claim(SESSION, "/a".to_owned(), after(start, 1_000));
+    exchange(&mut session, OpCode::MULTI, after(start, 5_000), after(start, 5_010));
+    let until = after(start, 1_000) + KEPT / 2;
+    assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
 }
