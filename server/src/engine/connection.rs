@@ -404,3 +404,68 @@ impl Drop for Connection {
         self.engine.close_connection(&self.peer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use bytes::BytesMut;
+    use zoolet_core::Core;
+    use zoolet_protocol::{
+        Acl, Create, CreateFlags, CreateKind, Encode, SessionId, encode_request,
+    };
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::journal::Journal;
+
+    fn handshake(session: SessionId) -> Bytes {
+        let password = Password::of(session);
+        let request = ConnectRequest { session, password, ..ConnectRequest::new(30_000) };
+        let mut frame = BytesMut::new();
+        request.encode(&mut frame);
+        frame.freeze()
+    }
+
+    fn create(path: &str) -> Bytes {
+        let create = Create {
+            kind: CreateKind::Create,
+            path: path.into(),
+            data: None,
+            acl: Some(vec![Acl::open()]),
+            flags: CreateFlags::EPHEMERAL,
+        };
+        encode_request(Xid(1), &Request::Write(Write::Op(MultiOp::Create(create))))
+    }
+
+    #[test]
+    fn a_write_is_dropped_when_another_connection_has_resumed_the_session() {
+        let config = Config::default();
+        let core = Core::new(config.settings.clone());
+        let engine = Engine::new(config, None, Journal::in_memory(), core);
+        let engine = Arc::new(engine);
+        let connect = || Connection::open(Arc::clone(&engine), None).expect("it may");
+        let (first, second) = (connect(), connect());
+        first
+            .handle(handshake(SessionId::NONE), Treatment::CarryOut)
+            .expect("a session is to be had");
+        let held_up = first.session.lock();
+        let session = held_up.as_ref().expect("there is one").session;
+        let (znodes, frames) =
+            (engine.inspect(|core| core.totals().znodes), first.peer.stats.received.value());
+        let created = thread::scope(|scope| {
+            let creating = scope.spawn(|| first.handle(create("/orphan"), Treatment::CarryOut));
+            // This thread has read the request and found its connection open. It continues when the
+            // client has seen over the other connection that the znode does not exist.
+            while first.peer.stats.received.value() == frames {
+                thread::yield_now();
+            }
+            second.handle(handshake(session), Treatment::CarryOut).expect("the session lives");
+            assert_eq!(engine.inspect(|core| core.totals().znodes), znodes);
+            drop(held_up);
+            creating.join().expect("it does not panic")
+        });
+        assert!(created.is_err(), "the create is carried out");
+        assert_eq!(engine.inspect(|core| core.totals().znodes), znodes, "no client knows of it");
+    }
+}

@@ -279,6 +279,11 @@ impl Engine {
         let mut wakers = Wakers::default();
         let mut state = self.state.write();
         check_session(&state.core, requester)?;
+        // Another connection may have resumed the session since this request was read. Its client may
+        // look there for what this request did: it is done before that look, or never.
+        if !peer.outbox.is_open() {
+            return Err(SessionEnded);
+        }
         let txn = prepare(&state.core);
         let effects = self.commit(&mut state, &txn, &mut wakers);
         peer.count_woken(wakers.0.len());

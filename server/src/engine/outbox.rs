@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
@@ -62,6 +63,8 @@ pub(crate) struct Outbox {
     connection: ConnectionId,
     durable: Durable,
     hooks: Option<Arc<dyn Hooks>>,
+    /// Whether the connection is open, as `inner` says, to be read without its lock.
+    is_open: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -103,7 +106,8 @@ impl Outbox {
             must_read: false,
             receiver: None,
         };
-        Self { connection, durable, hooks, inner: Mutex::new(inner) }
+        let (is_open, inner) = (AtomicBool::new(true), Mutex::new(inner));
+        Self { connection, durable, hooks, is_open, inner }
     }
 
     /// Adds a message. The caller wakes the returned waker once it holds no lock.
@@ -129,6 +133,7 @@ impl Outbox {
         if is_full || i32::try_from(length).is_err() {
             let (messages, bytes) = (inner.waiting.len() + 1, inner.bytes.saturating_add(length));
             inner.cut();
+            self.publish_end(&inner);
             return Err(Overflow { messages, bytes, receiver: self.receiver_of(&mut inner) });
         }
         if let Some(hooks) = &self.hooks {
@@ -138,6 +143,7 @@ impl Outbox {
                 Admission::Drop => return Ok(None),
                 Admission::End => {
                     inner.end = End::Finishing;
+                    self.publish_end(&inner);
                     return Ok(self.receiver_of(&mut inner));
                 }
             }
@@ -179,11 +185,17 @@ impl Outbox {
     fn change(&self, change: impl FnOnce(&mut Inner)) {
         let mut inner = self.inner.lock();
         change(&mut inner);
+        self.publish_end(&inner);
         let receiver = self.receiver_of(&mut inner);
         drop(inner);
         if let Some(receiver) = receiver {
             receiver.wake();
         }
+    }
+
+    /// Makes the end visible to [`Outbox::is_open`].
+    fn publish_end(&self, inner: &Inner) {
+        self.is_open.store(inner.end == End::Open, Ordering::Release);
     }
 
     /// Whether the next message waits for the disk.
@@ -194,7 +206,7 @@ impl Outbox {
 
     /// Whether the connection is open.
     pub(crate) fn is_open(&self) -> bool {
-        self.inner.lock().end == End::Open
+        self.is_open.load(Ordering::Acquire)
     }
 
     /// Whether a hook holds the connection: nothing is read from it, and it does not end.
