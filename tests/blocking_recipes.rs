@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use zoolet::client::ConnectionState;
@@ -226,7 +228,7 @@ fn a_latch_leads_until_it_is_closed() {
 #[test]
 fn a_selector_calls_its_function_on_a_thread_and_one_term_at_a_time() {
     let (server, client) = stage();
-    let (begun, terms) = std::sync::mpsc::channel();
+    let (begun, terms) = mpsc::channel();
     let lead = move |leadership: Leadership| {
         begun.send((std::thread::current().id(), leadership.term().fencing_token())).unwrap();
         while !leadership.is_over() {
@@ -291,4 +293,26 @@ fn a_server_with_a_thread_of_its_own_listens_and_ends() {
     let mut state = client.ask().state();
     let disconnected = state.wait_for(|state| !state.is_some_and(ConnectionState::is_connected));
     assert!(client.wait_within(LONG, disconnected).is_some_and(|state| state.is_ok()));
+}
+
+#[test]
+fn a_leadership_is_over_as_soon_as_another_may_lead() {
+    let server = Server::start(zoolet::server::Server::builder()).expect("it starts");
+    let suspended = Arc::new(AtomicU64::new(0));
+    let source = Arc::clone(&suspended);
+    let builder = zoolet::client::Client::builder()
+        .suspended_time(move || Duration::from_secs(source.load(Ordering::SeqCst)));
+    let client = Client::connect_with(builder, server.dialer()).expect("the server is there");
+    let (told, tells) = mpsc::channel();
+    let lead = move |leadership: Leadership| {
+        let was_over = leadership.is_over();
+        // The machine was suspended for an hour, and nobody has noticed.
+        suspended.fetch_add(3_600, Ordering::SeqCst);
+        told.send((was_over, leadership.is_over())).expect("the test waits");
+    };
+    let selector =
+        LeaderSelector::start(&client, "/a", "one", Requeue::OnRequest, lead).expect("a path");
+    assert_eq!(tells.recv_timeout(LONG), Ok((false, true)));
+    // It is lost as soon as that is noticed, which may be before.
+    let _ = selector.close();
 }

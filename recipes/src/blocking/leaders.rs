@@ -98,7 +98,8 @@ impl Leadership {
     /// Whether it is over: interrupted, lost, or not certain any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        // The thread of the client may not have come to end it.
+        self.is_over.load(Ordering::Acquire) || !self.term.is_held()
     }
 }
 
