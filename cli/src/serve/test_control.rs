@@ -107,11 +107,12 @@ fn routes(control: Control) -> Router {
 
 /// Refuses requests for other host names, which a page in a browser could have sent (DNS rebinding).
 async fn for_programs(request: Request, next: Next) -> Result<Response, Refusal> {
-    let host = request.headers().get("host").and_then(|host| host.to_str().ok()).unwrap_or("");
-    if is_of_this_machine(host) {
-        Ok(next.run(request).await)
-    } else {
-        Err(Refusal::Host(host.chars().take(HOST_CHARS_SHOWN_MAX).collect()))
+    // A program need not say for whom it asks.
+    let hosts = request.headers().get_all("host").iter();
+    let hosts = hosts.map(|host| String::from_utf8_lossy(host.as_bytes()));
+    match hosts.into_iter().find(|host| !is_of_this_machine(host)) {
+        Some(host) => Err(Refusal::Host(host.chars().take(HOST_CHARS_SHOWN_MAX).collect())),
+        None => Ok(next.run(request).await),
     }
 }
 
@@ -180,6 +181,18 @@ mod tests {
         let body = " ".repeat(length);
         let answer = answer(&format!("{head}Content-Length: {length}\r\n\r\n{body}")).await;
         assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_for_another_machine_is_refused_however_that_is_written() {
+        for hosts in ["Host: example.org", "Host: local\u{f6}st", "Host: localhost\r\nHost: a.org"]
+        {
+            let request = format!("GET / HTTP/1.1\r\n{hosts}\r\nConnection: close\r\n\r\n");
+            let answer = answer(&request).await;
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{hosts}: {answer}");
+        }
+        let answer = answer("GET / HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
 
     #[test]
