@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,6 +35,8 @@ struct Shared {
     is_deaf: AtomicBool,
     /// Whether replies and events are held back.
     is_holding: watch::Sender<bool>,
+    /// The milliseconds by which each direction is delayed.
+    delay_ms: AtomicU64,
     /// How many times all connections were cut.
     cuts: watch::Sender<usize>,
     armed_cut: Mutex<Option<ArmedCut>>,
@@ -93,6 +96,7 @@ impl Proxy {
             is_refusing: AtomicBool::new(false),
             is_deaf: AtomicBool::new(false),
             is_holding: watch::Sender::new(false),
+            delay_ms: AtomicU64::new(0),
             cuts: watch::Sender::new(0),
             armed_cut: Mutex::default(),
             counts: Mutex::default(),
@@ -129,6 +133,12 @@ impl Proxy {
     /// Holds replies and events back, or passes them on. Requests reach the server.
     pub fn hold_answers(&self, hold: bool) {
         self.shared.is_holding.send_replace(hold);
+    }
+
+    /// Delays both directions from now on, so that a round trip takes twice as long.
+    pub fn delay(&self, delay: Duration) {
+        let ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        self.shared.delay_ms.store(ms, Ordering::SeqCst);
     }
 
     /// Refuses new connections, or accepts them again.
@@ -216,6 +226,10 @@ impl Shared {
                     self.count(&frame, direction);
                 }
                 FrameCodec::put(&frame, &mut output);
+            }
+            let delay = Duration::from_millis(self.delay_ms.load(Ordering::SeqCst));
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
             }
             if matches!(direction, Direction::ToClient) {
                 // This cannot fail: the proxy exists as long as its connections.
