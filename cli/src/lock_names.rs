@@ -1,5 +1,7 @@
 //! The names of lock znodes, by which the recipes that use a path are told apart.
 
+use zoolet_protocol::sequence_number;
+
 /// The kind of a znode in a lock's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Marker {
@@ -26,18 +28,11 @@ impl Marker {
 
     /// Parses a name: a marker and a sequence number behind it, whatever precedes them.
     pub(crate) fn read(name: &str) -> Option<(Self, i64)> {
-        Self::ALL.iter().find_map(|(marker, text)| {
-            let (_, number) = name.rsplit_once(text)?;
-            let digits = number.strip_prefix('-').unwrap_or(number);
-            let is_number =
-                number.len() >= NUMBER_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
-            is_number.then(|| Some((*marker, number.parse().ok()?)))?
-        })
+        Self::ALL
+            .iter()
+            .find_map(|(marker, text)| Some((*marker, sequence_number(name, text)?.into())))
     }
 }
-
-/// The digits of a sequence number.
-const NUMBER_DIGITS: usize = 10;
 
 /// The child of a semaphore's path whose children are its permits.
 pub(crate) const PERMITS: &str = "leases";

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::BitOr;
+use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -68,6 +69,37 @@ impl fmt::Display for Permissions {
             .try_for_each(|(_, letter)| f.write_str(letter))
     }
 }
+
+impl FromStr for Permissions {
+    type Err = ParsePermissionsError;
+
+    /// Parses the letters of `zkCli`, in any order.
+    fn from_str(letters: &str) -> Result<Self, ParsePermissionsError> {
+        letters.chars().try_fold(Self::default(), |permissions, letter| {
+            Ok(permissions
+                | match letter {
+                    'c' => Self::CREATE,
+                    'd' => Self::DELETE,
+                    'r' => Self::READ,
+                    'w' => Self::WRITE,
+                    'a' => Self::ADMIN,
+                    _ => return Err(ParsePermissionsError(letters.to_owned())),
+                })
+        })
+    }
+}
+
+/// Why a text is not a set of permissions.
+///
+/// ```
+/// use zoolet_protocol::Permissions;
+///
+/// assert_eq!("rw".parse(), Ok(Permissions::READ | Permissions::WRITE));
+/// assert!("x".parse::<Permissions>().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} are no permissions: use c (create), d (delete), r (read), w (write) and a (admin)")]
+pub struct ParsePermissionsError(String);
 
 impl fmt::Debug for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -42,7 +42,7 @@ mod watch;
 
 pub mod limits;
 
-pub use acl::{Acl, Id, Permissions};
+pub use acl::{Acl, Id, ParsePermissionsError, Permissions};
 pub use code::{ErrorCode, OpCode};
 pub use connect::{ConnectRequest, ConnectResponse, PASSWORD_BYTES, Password};
 pub use frame::{FrameCodec, FrameError};
@@ -51,7 +51,7 @@ pub use jute::{Decode, DecodeError, DecodeFault, Encode, Parsed, decode_all, dec
 pub use multi::{MultiOp, MultiReadOp, MultiResult};
 pub use names::Names;
 pub use parts::{Parts, encode_reply_in_parts};
-pub use path::{PathError, RawPath, ZPath};
+pub use path::{PathError, RawPath, SEQUENCE_DIGITS, ZPath, sequence_number};
 pub use request::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, CreateMode, Delete,
     Lookup, Read, Reconfig, RemoveWatches, Request, RequestHeader, SessionRequest, SetAcl, SetData,

@@ -146,6 +146,32 @@ impl ZPath {
     }
 }
 
+/// The digits of the number that a server appends to the name of a sequential znode. Numbers beyond
+/// 2^31 - 1 are negative and have a sign before them.
+pub const SEQUENCE_DIGITS: usize = 10;
+
+/// The number that a server has appended to a name after `prefix`. `None` if the name does not end in `prefix`
+/// and such a number. Other text may stand before the prefix, as the id of Curator's protected creates does. With an
+/// empty prefix, the number is the last ten characters.
+///
+/// ```
+/// use zoolet_protocol::sequence_number;
+///
+/// assert_eq!(sequence_number("_c_5b1f-lock-0000000012", "lock-"), Some(12));
+/// assert_eq!(sequence_number("lock-12", "lock-"), None);
+/// ```
+#[must_use]
+pub fn sequence_number(name: &str, prefix: &str) -> Option<i32> {
+    let number = match prefix {
+        "" => name.get(name.len().checked_sub(SEQUENCE_DIGITS)?..)?,
+        _ => name.rsplit_once(prefix)?.1,
+    };
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let is_number =
+        number.len() >= SEQUENCE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| number.parse().ok())?
+}
+
 /// The parent of a valid path.
 fn parent_of(path: &str) -> Option<&str> {
     match path.rsplit_once('/') {
@@ -301,6 +327,26 @@ mod tests {
         for path in ["/", "/a", "/a/b", "/...", "/.a", "/ ", "/ä", "/中文", "/\u{a0}"] {
             assert_eq!(validate(path), Ok(()), "{path:?}");
         }
+    }
+
+    #[test]
+    fn a_sequence_number_ends_the_name() {
+        let cases = [
+            ("lock-0000000007", Some(7)),
+            ("_c_lock-11-lock-0000000007", Some(7)),
+            ("lock--2147483648", Some(i32::MIN)),
+            ("lock-00000000x7", None),
+            ("lock-0000000007-", None),
+            ("lock-99999999999", None),
+            ("lock-7", None),
+            ("0000000007", None),
+        ];
+        for (name, number) in cases {
+            assert_eq!(sequence_number(name, "lock-"), number, "{name}");
+        }
+        assert_eq!(sequence_number("any-0000000007", ""), Some(7));
+        assert_eq!(sequence_number("0000000007", ""), Some(7));
+        assert_eq!(sequence_number("any", ""), None);
     }
 
     #[test]

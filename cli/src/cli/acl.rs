@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zoolet_protocol::{Acl, Id, Permissions};
+use zoolet_protocol::{Acl, Id};
 
 /// An access control list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,19 +30,7 @@ impl FromStr for AclList {
 fn entry(text: &str) -> Option<Acl> {
     let (scheme, rest) = text.trim().split_once(':')?;
     let (id, letters) = rest.rsplit_once(':')?;
-    let permission = |letter| {
-        Some(match letter {
-            'c' => Permissions::CREATE,
-            'd' => Permissions::DELETE,
-            'r' => Permissions::READ,
-            'w' => Permissions::WRITE,
-            'a' => Permissions::ADMIN,
-            _ => return None,
-        })
-    };
-    let permissions = letters
-        .chars()
-        .try_fold(Permissions::default(), |all, letter| Some(all | permission(letter)?))?;
+    let permissions = letters.parse().ok()?;
     let is_whole = !scheme.is_empty() && !letters.is_empty();
     is_whole.then(|| Acl { permissions, id: Id::new(scheme, id) })
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
 use zoolet_core::{ConnectionId, Core, WatchModes};
-use zoolet_protocol::SessionId;
+use zoolet_protocol::{SessionId, sequence_number};
 
 /// Who watches what at one moment, and which session owns each ephemeral znode.
 ///
@@ -118,16 +118,15 @@ impl WatchGraph {
         let directory = directory.trim_end_matches('/');
         let number = |path: &str| {
             let name = path.strip_prefix(directory)?.strip_prefix('/')?;
-            let digits = name.get(name.len().checked_sub(10)?..)?;
-            let is_numbered = !name.contains('/') && digits.bytes().all(|b| b.is_ascii_digit());
-            is_numbered.then(|| digits.to_owned())
+            // Each recipe has its own prefix, and all put the number at the end.
+            if name.contains('/') { None } else { sequence_number(name, "") }
         };
         let mut contenders: Vec<_> = self
             .ephemerals
             .iter()
             .filter_map(|(path, owner)| Some((number(path)?, self.contender(path, *owner))))
             .collect();
-        contenders.sort_by(|a, b| a.0.cmp(&b.0));
+        contenders.sort_by_key(|(number, _)| *number);
         contenders.into_iter().map(|(_, contender)| contender).collect()
     }
 
