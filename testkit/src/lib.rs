@@ -24,6 +24,8 @@ pub use zoolet_server::hooks::ConnectionInfo;
 
 pub use self::faults::{Aim, Fault, FaultError, Faults, RequestFilter, Scope};
 pub use self::hooks::TestHooks;
+#[doc(hidden)]
+pub use self::observe::words as script_words;
 pub use self::observe::{
     Contender, Observer, PathStats, Recorder, Requests, SessionStats, Stats, Trace, WatchGraph,
     WatchedPath, Watcher, hex,

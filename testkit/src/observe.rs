@@ -4,7 +4,7 @@
 //! - [`Stats`] are the numbers, by session and by path.
 //! - [`WatchGraph`] shows who watches what.
 //! - [`Recorder`] keeps what passes; `script` writes it as a golden script, of `command`s and the
-//!   [`Trace`] of what came back.
+//!   [`Trace`] of what came back. `words` are the words of such a script.
 
 mod command;
 mod graph;
@@ -15,6 +15,7 @@ mod trace;
 
 pub(crate) mod observations;
 pub(crate) mod recorder;
+pub mod words;
 
 pub use self::graph::{Contender, WatchGraph, WatchedPath, Watcher};
 pub use self::observer::Observer;

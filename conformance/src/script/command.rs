@@ -1,6 +1,7 @@
 //! Parses one line of a script: a command about the connection, or operations.
 
 use clap::{Parser, Subcommand};
+use zoolet_testkit::script_words::{DEFAULT_TIMEOUT_MS, MULTI_SEPARATOR, PIPELINE_SEPARATOR};
 
 use super::operation::Operation;
 use super::value::ValueError;
@@ -49,7 +50,7 @@ pub(super) enum Command {
 /// The options of a handshake.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Connect {
-    #[arg(long, default_value_t = 30_000, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = DEFAULT_TIMEOUT_MS, allow_negative_numbers = true)]
     pub(super) timeout: i32,
     /// The session to reattach to: the name of a client, or a number.
     #[arg(long, allow_negative_numbers = true)]
@@ -80,11 +81,6 @@ struct OperationLine {
     #[command(subcommand)]
     operation: Operation,
 }
-
-/// Separates the operations of a pipeline.
-const PIPELINE_SEPARATOR: &str = ";";
-/// Separates the operations of a multi.
-const MULTI_SEPARATOR: &str = ",";
 
 impl Command {
     /// Parses a line.

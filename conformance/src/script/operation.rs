@@ -7,6 +7,8 @@ use zoolet_protocol::{
     SetAcl, SetData, SetWatches, Watch, WatchMode, WatcherType, Write, Xid, Zxid,
 };
 
+use zoolet_testkit::script_words as words;
+
 use super::value::{self, ValueError};
 
 /// An operation.
@@ -194,14 +196,8 @@ impl LookupArgs {
 
 impl WatchesArgs {
     fn watcher_type(&self) -> Result<WatcherType, ValueError> {
-        Ok(match self.watcher_type.as_str() {
-            "children" => WatcherType::CHILDREN,
-            "data" => WatcherType::DATA,
-            "any" => WatcherType::ANY,
-            "persistent" => WatcherType::PERSISTENT,
-            "recursive" => WatcherType::PERSISTENT_RECURSIVE,
-            number => WatcherType(number.parse().map_err(|_| format!("no type: {number:?}"))?),
-        })
+        let text = &self.watcher_type;
+        words::parse_watcher_type(text).map_err(|error| format!("{text:?} is no type: {error}"))
     }
 }
 
@@ -220,17 +216,11 @@ impl SetWatchesArgs {
 
 /// Parses a zxid: `z+N` counts from `base`, anything else is a number.
 pub(super) fn zxid(text: &str, base: Zxid) -> Result<Zxid, ValueError> {
-    let (offset, base) = text.strip_prefix("z+").map_or((text, 0), |offset| (offset, base.0));
-    let offset: i64 = offset.parse().map_err(|_| format!("no zxid: {text:?}"))?;
-    Ok(Zxid(base + offset))
+    words::parse_zxid(text, base).map_err(|error| format!("{text:?} is no zxid: {error}"))
 }
 
 fn watch_mode(mode: &str) -> Result<WatchMode, ValueError> {
-    Ok(match mode {
-        "persistent" => WatchMode::PERSISTENT,
-        "recursive" => WatchMode::PERSISTENT_RECURSIVE,
-        number => WatchMode(number.parse().map_err(|_| format!("no mode: {number:?}"))?),
-    })
+    words::parse_watch_mode(mode).map_err(|error| format!("{mode:?} is no mode: {error}"))
 }
 
 impl Operation {

@@ -2,13 +2,11 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
-use zoolet_protocol::{Acl, Encode, Id, Names, Permissions, RawPath};
+use zoolet_protocol::{Acl, Encode, Id, Names, ParsePermissionsError, Permissions, RawPath};
+use zoolet_testkit::script_words::{DATA_LENGTH, EMPTY_ACL, NULL, OPEN_ACL};
 
 /// Why a value of a script cannot be parsed.
 pub(super) type ValueError = String;
-
-/// The word that stands for null.
-const NULL: &str = "null";
 
 /// The bytes of a text with the escapes `\xNN`, `\0`, `\n`, `\t`, `\\` and `\u{N}`.
 fn unescape(text: &str) -> Result<Vec<u8>, ValueError> {
@@ -64,7 +62,7 @@ pub(super) fn data(argument: &str) -> Result<Option<Bytes>, ValueError> {
     if argument == NULL {
         return Ok(None);
     }
-    if let Some(length) = argument.strip_prefix("bytes:") {
+    if let Some(length) = argument.strip_prefix(DATA_LENGTH) {
         let length: usize = length.parse().map_err(|_| bad("length", argument))?;
         return Ok(Some(vec![b'x'; length].into()));
     }
@@ -76,8 +74,8 @@ pub(super) fn data(argument: &str) -> Result<Option<Bytes>, ValueError> {
 pub(super) fn acl(argument: &str) -> Result<Option<Vec<Acl>>, ValueError> {
     match argument {
         NULL => Ok(None),
-        "empty" => Ok(Some(Vec::new())),
-        "open" => Ok(Some(vec![Acl::open()])),
+        EMPTY_ACL => Ok(Some(Vec::new())),
+        OPEN_ACL => Ok(Some(vec![Acl::open()])),
         entries => entries.split(',').map(acl_entry).collect::<Result<_, _>>().map(Some),
     }
 }
@@ -94,17 +92,7 @@ fn permissions(letters: &str) -> Result<Permissions, ValueError> {
     if let Ok(number) = letters.parse() {
         return Ok(Permissions(number));
     }
-    letters.chars().try_fold(Permissions::default(), |permissions, letter| {
-        let one = match letter {
-            'c' => Permissions::CREATE,
-            'd' => Permissions::DELETE,
-            'r' => Permissions::READ,
-            'w' => Permissions::WRITE,
-            'a' => Permissions::ADMIN,
-            _ => return Err(bad("permission", letters)),
-        };
-        Ok(permissions | one)
-    })
+    letters.parse().map_err(|error: ParsePermissionsError| error.to_string())
 }
 
 /// Parses a list of names. A single `null` is the null list.

@@ -34,19 +34,13 @@ pub(crate) async fn one_client_leads_after_another(scene: Arc<Scene>) -> Outcome
             for _ in 0..TERMS {
                 let latch = LeaderLatch::start(&client, &path, "one")?;
                 let term = latch.await_leadership().await?;
-                inside.enter(term.fencing_token());
-                tokio::task::yield_now().await;
-                inside.leave(1);
+                inside.visit_alone(term.fencing_token()).await;
                 latch.close().await?;
             }
             Ok::<_, LockError>(())
         }));
     }
-    for task in tasks {
-        task.await??;
-    }
-    assert_eq!(inside.total(), CLIENTS * TERMS);
-    Ok(())
+    inside.await_visits(tasks, CLIENTS * TERMS).await
 }
 
 pub(crate) async fn the_next_leads_when_the_session_has_ended(scene: Arc<Scene>) -> Outcome {

@@ -45,19 +45,13 @@ pub(crate) async fn one_client_holds_it_at_a_time_in_the_order_of_tokens(
         tasks.push(tokio::spawn(async move {
             for _ in 0..ROUNDS {
                 let guard = mutex.acquire().await?;
-                inside.enter(guard.fencing_token());
-                tokio::task::yield_now().await;
-                inside.leave(1);
+                inside.visit_alone(guard.fencing_token()).await;
                 guard.release().await?;
             }
             Ok::<_, LockError>(())
         }));
     }
-    for task in tasks {
-        task.await??;
-    }
-    assert_eq!(inside.total(), CLIENTS * ROUNDS);
-    Ok(())
+    inside.await_visits(tasks, CLIENTS * ROUNDS).await
 }
 
 pub(crate) async fn the_holder_learns_that_its_session_has_expired(scene: Arc<Scene>) -> Outcome {

@@ -49,19 +49,13 @@ pub(crate) async fn a_writer_is_alone(scene: Arc<Scene>) -> Outcome {
                     false => lock.read_lock().acquire().await?,
                 };
                 let weight = if is_writer { READERS_MAX } else { 1 };
-                inside.enter_beside(weight, READERS_MAX);
-                tokio::task::yield_now().await;
-                inside.leave(weight);
+                inside.visit(weight, READERS_MAX).await;
                 guard.release().await?;
             }
             Ok::<_, LockError>(())
         }));
     }
-    for task in tasks {
-        task.await??;
-    }
-    assert_eq!(inside.total(), CLIENTS * ROUNDS);
-    Ok(())
+    inside.await_visits(tasks, CLIENTS * ROUNDS).await
 }
 
 pub(crate) async fn a_reader_behind_a_waiting_writer_waits(scene: Arc<Scene>) -> Outcome {

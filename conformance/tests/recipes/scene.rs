@@ -216,6 +216,33 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
+    /// An exclusive holder enters with this token, lets other tasks run, and leaves.
+    pub(crate) async fn visit_alone(&self, token: Zxid) {
+        self.enter(token);
+        tokio::task::yield_now().await;
+        self.leave(1);
+    }
+
+    /// A holder enters with a weight, of which there may be `max`, lets other tasks run, and leaves.
+    pub(crate) async fn visit(&self, weight: usize, max: usize) {
+        self.enter_beside(weight, max);
+        tokio::task::yield_now().await;
+        self.leave(weight);
+    }
+
+    /// Waits for tasks that visit, which must make this number of visits together.
+    pub(crate) async fn await_visits(
+        &self,
+        tasks: Vec<JoinHandle<Result<(), zoolet_recipes::LockError>>>,
+        visits: usize,
+    ) -> Outcome {
+        for task in tasks {
+            task.await??;
+        }
+        assert_eq!(self.total(), visits);
+        Ok(())
+    }
+
     /// An exclusive holder enters. Its token must be greater than all earlier ones.
     pub(crate) fn enter(&self, token: Zxid) {
         assert_eq!(

@@ -50,19 +50,13 @@ pub(crate) async fn no_more_permits_are_held_than_there_are(scene: Arc<Scene>) -
             for round in 0..ROUNDS {
                 let count = (number + round) % PERMITS + 1;
                 let permits = semaphore.acquire(count).await?;
-                inside.enter_beside(count, PERMITS);
-                tokio::task::yield_now().await;
-                inside.leave(count);
+                inside.visit(count, PERMITS).await;
                 permits.release().await?;
             }
             Ok::<_, LockError>(())
         }));
     }
-    for task in tasks {
-        task.await??;
-    }
-    assert_eq!(inside.total(), CLIENTS * ROUNDS);
-    Ok(())
+    inside.await_visits(tasks, CLIENTS * ROUNDS).await
 }
 
 pub(crate) async fn the_permits_of_an_ended_session_are_free(scene: Arc<Scene>) -> Outcome {

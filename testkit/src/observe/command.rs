@@ -4,13 +4,11 @@ use bytes::Bytes;
 use zoolet_protocol::{
     Acl, AddWatch, ConnectRequest, Create, CreateFlags, CreateKind, Expect, Lookup, MultiOp,
     MultiReadOp, Names, Password, RawPath, Read, Request, RequestHeader, SessionRequest,
-    SetWatches, Watch, WatchMode, WatcherType, Write, Zxid, encode_request,
+    SetWatches, Watch, Write, Zxid, encode_request,
 };
 
 use super::trace::hex;
-
-/// The timeout, in milliseconds, of a `connect` that names none.
-const DEFAULT_TIMEOUT_MS: i32 = 30_000;
+use super::words::{self, DEFAULT_TIMEOUT_MS, NULL, watcher_type, zxid};
 
 /// The longest data of one repeated letter that is written out.
 const DATA_BYTES_SHOWN: usize = 64;
@@ -123,12 +121,7 @@ fn of_watch(watch: &Watch, base: Zxid) -> Option<String> {
     Some(match watch {
         Watch::Lookup(lookup) => of_lookup(lookup, " -w"),
         Watch::Add(AddWatch { path: raw, mode }) => {
-            let mode = match *mode {
-                WatchMode::PERSISTENT => "persistent".to_owned(),
-                WatchMode::PERSISTENT_RECURSIVE => "recursive".to_owned(),
-                WatchMode(number) => number.to_string(),
-            };
-            format!("{op} {} {mode}", path(raw))
+            format!("{op} {} {}", path(raw), words::watch_mode(*mode))
         }
         Watch::Remove(remove) => {
             format!("{op} {} {}", path(&remove.path), watcher_type(remove.watcher_type))
@@ -212,7 +205,7 @@ fn of_create(create: &Create) -> Option<String> {
         command.push_str(&format!(" --ttl {ttl_ms}"));
     }
     let list = acl(create.acl.as_deref())?;
-    if list != OPEN {
+    if list != words::OPEN_ACL {
         command.push_str(&format!(" --acl {list}"));
     }
     command.push_str(&format!(" {}", path(&create.path)));
@@ -227,18 +220,7 @@ fn in_one(command: &str, operations: impl Iterator<Item = String>) -> String {
     let operations: Vec<_> = operations.collect();
     match operations.is_empty() {
         true => command.to_owned(),
-        false => format!("{command} {}", operations.join(" , ")),
-    }
-}
-
-fn watcher_type(watcher_type: WatcherType) -> String {
-    match watcher_type {
-        WatcherType::CHILDREN => "children".to_owned(),
-        WatcherType::DATA => "data".to_owned(),
-        WatcherType::ANY => "any".to_owned(),
-        WatcherType::PERSISTENT => "persistent".to_owned(),
-        WatcherType::PERSISTENT_RECURSIVE => "recursive".to_owned(),
-        WatcherType(number) => number.to_string(),
+        false => format!("{command} {}", operations.join(&format!(" {} ", words::MULTI_SEPARATOR))),
     }
 }
 
@@ -249,14 +231,6 @@ fn version(expect: Expect) -> String {
         Expect::Exactly(version) => format!(" {version}"),
     }
 }
-
-/// A zxid, relative to the begin of the script if it is a transaction's.
-fn zxid(zxid: Zxid, base: Zxid) -> String {
-    if zxid > Zxid::ZERO { format!("z+{}", zxid.0 - base.0) } else { zxid.0.to_string() }
-}
-
-const NULL: &str = "null";
-const OPEN: &str = "open";
 
 fn path(raw: &RawPath) -> String {
     text(raw.text())
@@ -270,7 +244,7 @@ fn data(bytes: Option<&Bytes>) -> String {
     match bytes {
         None => NULL.to_owned(),
         Some(bytes) if bytes.len() > DATA_BYTES_SHOWN && bytes.iter().all(|byte| *byte == b'x') => {
-            format!("bytes:{}", bytes.len())
+            format!("{}{}", words::DATA_LENGTH, bytes.len())
         }
         Some(bytes) => word(bytes),
     }
@@ -280,10 +254,10 @@ fn data(bytes: Option<&Bytes>) -> String {
 fn acl(list: Option<&[Acl]>) -> Option<String> {
     let Some(list) = list else { return Some(NULL.to_owned()) };
     if list.is_empty() {
-        return Some("empty".to_owned());
+        return Some(words::EMPTY_ACL.to_owned());
     }
     if *list == [Acl::open()] {
-        return Some(OPEN.to_owned());
+        return Some(words::OPEN_ACL.to_owned());
     }
     let part = |part: Option<&str>, odd: &[char]| match part {
         None => Some(NULL.to_owned()),
@@ -306,8 +280,10 @@ fn acl(list: Option<&[Acl]>) -> Option<String> {
 fn word(bytes: &[u8]) -> String {
     // Words that have another meaning in a script.
     let is_taken = bytes.starts_with(b"-")
-        || bytes.starts_with(b"bytes:")
-        || [NULL.as_bytes(), b",", b";"].contains(&bytes);
+        || bytes.starts_with(words::DATA_LENGTH.as_bytes())
+        || [NULL, words::MULTI_SEPARATOR, words::PIPELINE_SEPARATOR]
+            .iter()
+            .any(|word| word.as_bytes() == bytes);
     match bytes.split_first() {
         Some((first, rest)) if is_taken => quoted(format!("\\x{first:02x}{}", escaped(rest))),
         _ => quoted(escaped(bytes)),
