@@ -32,7 +32,7 @@ pub mod blocking;
 pub mod limits;
 pub mod storage;
 
-pub use zoolet_core::{DigestAlgorithm, Settings, Totals};
+pub use zoolet_core::{DigestAlgorithm, Disagreements, Settings, Totals};
 
 pub use self::config::{Config, ConfigError, EnforceAuth, FourLetterWhitelist};
 pub use self::engine::clock::WallTime;

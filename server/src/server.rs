@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use zoolet_core::{Core, Totals};
+use zoolet_core::{Core, Disagreements, Totals};
 
 use crate::config::{Config, ConfigError};
 use crate::engine::hooks::Hooks;
@@ -65,6 +65,17 @@ impl Server {
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.engine.inspect(Core::totals)
+    }
+
+    /// Compares what the state machine keeps twice: its indexes and totals with its znodes and watches
+    /// ([`Core::check`]). It reads everything under the shared lock, so it is for tests. No read may be under
+    /// way meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Disagreements`], which are a defect of the server.
+    pub fn check(&self) -> Result<(), Disagreements> {
+        self.engine.inspect(Core::check)
     }
 
     /// Stops the server: it refuses new connections, sends the messages that wait, and closes all

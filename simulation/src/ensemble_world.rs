@@ -142,10 +142,22 @@ impl EnsembleWorld {
         if totals.iter().any(is_left) || totals.windows(2).any(|pair| pair[0] != pair[1]) {
             self.violation(format!("left at the end: {totals:?}"));
         }
+        self.check_cores();
+    }
+
+    /// Checks that the indexes and totals of each member agree with its znodes and watches.
+    fn check_cores(&self) {
+        let found: Vec<_> = self
+            .ensemble
+            .look(|state| state.cores().filter_map(|core| core.check().err()).collect());
+        for disagreements in found {
+            self.violation(disagreements.to_string());
+        }
     }
 
     /// Nobody holds anything, and so there is nothing.
     fn look_for_remains(&self, clients: &[Worker]) {
+        self.check_cores();
         let watchers: usize = clients.iter().map(|worker| worker.client.watcher_count()).sum();
         let (owners, watches) = self.ensemble.look(|state| {
             let owners = state.cores().flat_map(|core| core.ephemeral_owners());

@@ -159,6 +159,7 @@ impl World {
         };
         self.network.serve(Some(Arc::new(server.dialer())));
         self.server = Some(server);
+        self.check_server();
         if self.look_around().await.is_none() {
             self.violation("the server does not answer");
         }
@@ -170,8 +171,16 @@ impl World {
         observer.close().await
     }
 
+    /// Checks that the indexes and totals of the server agree with its znodes and watches.
+    fn check_server(&self) {
+        if let Some(Err(disagreements)) = self.server.as_ref().map(Server::check) {
+            self.violation(disagreements.to_string());
+        }
+    }
+
     /// Lets the server end, with what was under way.
     fn lose_server(&mut self) {
+        self.check_server();
         self.common.oracle.crashed();
         self.network.lose_server();
         self.server = None;
@@ -285,6 +294,7 @@ impl World {
         if self.look_around().await.is_none() {
             self.violation("the server does not answer");
         }
+        self.check_server();
         let Some(totals) = self.server.as_ref().map(Server::totals) else { return };
         let sessions = self.common.oracle.look(|model| model.session_count());
         if (totals.sessions, sessions, totals.ephemerals, totals.watches) != (0, 0, 0, 0) {
