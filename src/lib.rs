@@ -61,9 +61,9 @@ pub mod server {
     //! [`blocking`] is a server for code without async.
 
     pub use zoolet_server::{
-        Builder, Config, ConfigError, Dialer, DigestAlgorithm, EnforceAuth, FourLetterWhitelist,
-        Server, Settings, StartError, Totals, WallTime, blocking, hooks, limits,
-        raise_descriptor_limit, storage,
+        Builder, Config, ConfigError, Dialer, DigestAlgorithm, Disagreements, EnforceAuth,
+        FourLetterWhitelist, Server, Settings, StartError, Totals, WallTime, blocking, hooks,
+        limits, raise_descriptor_limit, storage,
     };
 }
 
