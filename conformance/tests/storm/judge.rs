@@ -1,5 +1,5 @@
-//! Who says that it holds what. The judge looks at everybody all the time, and notes when holders say
-//! so together who must not.
+//! The judge records which clients report which locks as held, and checks each millisecond that they
+//! do not exclude each other.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};

@@ -1,7 +1,7 @@
-//! Locks of all kinds in a storm: many take them at random while connections are cut, delayed and
-//! fall silent, and members of an ensemble die, lag and are cut off. No two may say that they hold one
-//! thing at one time, whoever holds a lock reads what was written before under it, nobody waits for ever,
-//! and nobody leaves a znode in a line or goes on asking for something when all is quiet.
+//! Many clients acquire locks of all kinds at random while connections are cut, delayed and held back,
+//! and members of an ensemble are killed, lag and are cut off. At no time may two clients report one
+//! exclusive lock as held. A holder reads what the holder before it wrote. No client waits forever,
+//! leaves a znode in a queue, or sends requests when it holds nothing and waits for nothing.
 //!
 //! `ZOOLET_STORM_SECONDS` is how long each storm lasts.
 

@@ -1,4 +1,4 @@
-//! What goes wrong: with each client's connections, and with the members of an ensemble.
+//! The faults: of each client's connections, and of the members of an ensemble.
 
 use std::sync::Arc;
 use std::time::Duration;
