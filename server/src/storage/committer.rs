@@ -1,8 +1,8 @@
-//! What becomes of what was decided: it is written, synced, and given out.
+//! Writes transactions to the log, syncs it, and publishes the durable zxid.
 //!
-//! On the machine's disk a thread of its own does that. Whatever was decided while it wrote and
-//! synced makes its next batch: so many writers share a sync, without a timer, and one that is
-//! alone waits for nobody.
+//! On the machine's disk a thread of its own does that. The transactions that are appended while it
+//! writes and syncs form its next batch. So many clients share one sync without a timer, and a single
+//! client waits for nobody else (group commit).
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,18 +26,18 @@ use super::snapshot_file;
 use crate::limits::LOG_BATCH_BYTES_MAX;
 use crate::storage::durable::Durable;
 
-/// What is to be done, in this order.
+/// A step of the committer's work.
 #[derive(Debug)]
 enum Work {
-    /// Records to be written.
+    /// Write these records.
     Batch { first: Zxid, last: Zxid, records: BytesMut },
-    /// The present log ends.
+    /// End the current log.
     EndLog,
-    /// A snapshot to be written, of what is in the log by then.
+    /// Write a snapshot of the state after the records before it.
     Snapshot(Box<Frozen>),
 }
 
-/// Does the work.
+/// Carries the work out.
 #[derive(Debug)]
 pub(crate) struct Committer {
     directory: Directory,
@@ -46,10 +46,10 @@ pub(crate) struct Committer {
     compression: Compression,
     retain: Option<usize>,
     is_synced: bool,
-    /// Whether snapshots are written while the log goes on.
+    /// Whether a thread writes snapshots while the log goes on.
     in_background: bool,
     snapshot: Option<JoinHandle<()>>,
-    /// Kept until everything is written.
+    /// Held until all records are written.
     _locks: Vec<Box<dyn DirectoryLock>>,
 }
 
@@ -75,13 +75,13 @@ impl Committer {
         }
     }
 
-    /// A queue before a committer that is called where a test wants it to be.
+    /// A queue whose committer runs when the test calls it.
     #[cfg(test)]
     pub(crate) fn queue(&self) -> Arc<Queue> {
         Arc::new(Queue::new(self.durable.clone()))
     }
 
-    /// Does all that waits, as the thread would.
+    /// Carries out the queued work, as the thread would.
     #[cfg(test)]
     pub(crate) fn carry_out_all(&mut self, queue: &Queue) {
         if !queue.waiting.lock().work.is_empty() {
@@ -89,14 +89,14 @@ impl Committer {
         }
     }
 
-    /// Does what is to be done, unless something has failed before: then nothing more is written.
+    /// Carries out work, unless a step has failed before: then it writes nothing more.
     fn carry_out(&mut self, work: Work) {
         if self.durable.has_failed() {
             return;
         }
         let done = match work {
             Work::Batch { first, last, records } => {
-                // Whoever waits need not wait for the mark too.
+                // Messages leave without waiting for the mark.
                 self.writer
                     .write(first, &records)
                     .map(|()| self.durable.reach(last))
@@ -113,7 +113,7 @@ impl Committer {
         }
     }
 
-    /// Writes a snapshot, unless one is being written.
+    /// Writes a snapshot, unless another is being written.
     fn take_snapshot(&mut self, frozen: Frozen) {
         if self.snapshot.as_ref().is_some_and(|running| !running.is_finished()) {
             tracing::info!("no snapshot at {}: one is being written", frozen.zxid);
@@ -127,7 +127,7 @@ impl Committer {
         }
         match thread::Builder::new().name("zoolet-snapshot".to_owned()).spawn(save) {
             Ok(running) => self.snapshot = Some(running),
-            // The log has everything: the next one may succeed.
+            // The log contains everything, and the next snapshot may succeed.
             Err(error) => tracing::error!("no snapshot: {error}"),
         }
     }
@@ -142,7 +142,7 @@ impl Committer {
     }
 }
 
-/// A snapshot that fails costs nothing but time: the log has everything. The next one may succeed.
+/// A snapshot that fails loses nothing: the log contains everything, and the next one may succeed.
 fn save_and_purge(
     directory: &Directory,
     frozen: &Frozen,
@@ -164,19 +164,19 @@ fn save_and_purge(
     }
 }
 
-/// The way to a [`Committer`]: a call, or a queue before a thread of its own.
+/// Passes work to a [`Committer`]: by a call, or through the queue of its thread.
 #[derive(Debug)]
 pub(crate) enum Commits {
-    /// Everything is done when it is asked for.
+    /// The caller's thread carries the work out at once.
     Immediate(Box<Committer>),
-    /// It is done by a thread.
+    /// A thread of its own carries the work out.
     Queued(Arc<Queue>, Option<JoinHandle<()>>),
 }
 
 impl Commits {
     /// # Errors
     ///
-    /// If there can be no thread.
+    /// If the system can start no thread.
     pub(crate) fn start(mut committer: Committer) -> io::Result<Self> {
         if !committer.in_background {
             return Ok(Self::Immediate(Box::new(committer)));
@@ -191,7 +191,7 @@ impl Commits {
                 }
                 committer.finish();
             }));
-            // Otherwise everyone would wait for ever.
+            // Otherwise all messages would wait forever.
             if carried_out.is_err() {
                 let source = io::Error::other("the thread that does so has panicked");
                 let path = committer.directory.logs.clone();
@@ -201,7 +201,7 @@ impl Commits {
         Ok(Self::Queued(queue, Some(thread)))
     }
 
-    /// Has a transaction written, and returns the bytes that it takes.
+    /// Appends a transaction to the work, and returns the length of its record.
     pub(crate) fn append(&mut self, txn: &Txn) -> usize {
         match self {
             Self::Immediate(committer) => {
@@ -232,7 +232,7 @@ impl Commits {
 }
 
 impl Drop for Commits {
-    /// Returns when everything was written that was decided.
+    /// Waits until all records that were appended are written.
     fn drop(&mut self) {
         match self {
             Self::Immediate(committer) => committer.finish(),
@@ -246,14 +246,14 @@ impl Drop for Commits {
     }
 }
 
-/// What waits for the thread.
+/// The work that waits for the thread.
 ///
-/// Nobody waits for room in it: the thread wakes clients in this process, who may come here with their
-/// next request. Whoever reads requests from sockets reads none while it is too long.
+/// Appending never blocks: the thread wakes in-process clients, whose next request may append on that
+/// same thread. The tasks that read sockets read no requests while the queue is too long.
 #[derive(Debug)]
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
-    /// There is work, or there will be none.
+    /// Notified when work is added or the queue is closed.
     filled: Condvar,
     durable: Durable,
 }
@@ -272,7 +272,7 @@ impl Queue {
     fn append(&self, txn: &Txn) -> usize {
         let mut waiting = self.waiting.lock();
         let mut bytes = 0;
-        // What is too much for the last batch begins another.
+        // Records that exceed the last batch begin another.
         let mut rest = Some(BytesMut::new());
         if let Some(Work::Batch { last, records, .. }) = waiting.work.back_mut() {
             let before = records.len();
@@ -306,7 +306,7 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// All that waits; `None` when there will be no more.
+    /// Waits for work and takes all of it; `None` when the queue is closed.
     fn take(&self) -> Option<VecDeque<Work>> {
         let mut waiting = self.waiting.lock();
         while waiting.work.is_empty() {
@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_no_longer_than_what_a_crash_may_leave_of_it() {
+    fn a_batch_is_no_longer_than_the_limit_that_recovery_assumes() {
         let queue = Queue::new(Durable::from(Zxid::ZERO));
         let lengths = [1_000, LOG_BATCH_BYTES_MAX - 2_000, 5_000, 2 * LOG_BATCH_BYTES_MAX, 1, 1];
         for (zxid, length) in (1..).map(Zxid).zip(lengths) {

@@ -1,4 +1,4 @@
-//! Snapshots may be compressed (`SnapStream`).
+//! Compression of snapshots (`SnapStream`).
 
 use std::io::{self, BufReader, Read, Write};
 
@@ -18,16 +18,16 @@ use crate::limits::SNAPPY_BLOCK_BYTES_MAX;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Compression {
-    /// It is not.
+    /// Without compression.
     #[default]
     None,
-    /// By gzip.
+    /// With gzip.
     Gzip,
-    /// By Snappy, in blocks as the Java library writes them.
+    /// With Snappy, in the block format of the Java library.
     Snappy,
 }
 
-/// A name of no compression.
+/// The name of an unknown compression.
 ///
 /// ```
 /// use zoolet_server::storage::Compression;
@@ -51,7 +51,7 @@ impl std::str::FromStr for Compression {
 }
 
 impl Compression {
-    /// What the name of a file ends with, with the dot.
+    /// The extension of a file name, with the dot.
     pub(super) fn extension(self) -> &'static str {
         match self {
             Self::None => "",
@@ -68,7 +68,7 @@ impl Compression {
         }
     }
 
-    /// What was compressed.
+    /// Decompresses a file.
     pub(super) fn reader(self, input: Box<dyn Read + Send>) -> Box<dyn Read + Send> {
         match self {
             Self::None => input,
@@ -79,7 +79,7 @@ impl Compression {
         }
     }
 
-    /// Compresses what `write` writes.
+    /// Compresses the output of `write`.
     pub(super) fn write(
         self,
         output: &mut dyn Write,
@@ -102,13 +102,13 @@ impl Compression {
     }
 }
 
-/// Magic, version and lowest version that can read it, as the Java library writes them.
+/// The header of the Java library: magic, version, and the lowest version that can read the file.
 const SNAPPY_HEADER: &[u8; 16] = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
 
-/// The bytes that the Java library compresses at once.
+/// The bytes of a block of the Java library.
 const SNAPPY_BLOCK_BYTES: usize = 32 << 10;
 
-/// Reads blocks, each with its length before it.
+/// Reads blocks, each after its length.
 struct SnappyReader {
     input: Box<dyn Read + Send>,
     block: Vec<u8>,
@@ -120,7 +120,7 @@ impl SnappyReader {
     fn begin(&mut self) -> io::Result<()> {
         let mut header = [0; SNAPPY_HEADER.len()];
         self.input.read_exact(&mut header)?;
-        // The versions behind the magic have never changed.
+        // The versions after the magic have never changed.
         if header[..8] != SNAPPY_HEADER[..8] {
             return Err(invalid("not a Snappy stream"));
         }
@@ -128,7 +128,7 @@ impl SnappyReader {
         Ok(())
     }
 
-    /// The next block, or `false` at the end.
+    /// Reads the next block; `false` at the end.
     fn next_block(&mut self) -> io::Result<bool> {
         let mut length = Vec::new();
         self.input.by_ref().take(4).read_to_end(&mut length)?;
@@ -177,7 +177,7 @@ impl Read for SnappyReader {
     }
 }
 
-/// Writes blocks, each with its length before it.
+/// Writes blocks, each after its length.
 struct SnappyWriter<'a> {
     output: &'a mut dyn Write,
     block: Vec<u8>,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_comes_back() {
+    fn compressed_data_is_decompressed_to_the_same_bytes() {
         let long: Vec<u8> = (0..100_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
         for compression in [Compression::None, Compression::Gzip, Compression::Snappy] {
             round(compression, &long);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_claims_too_much_takes_no_memory() {
+    fn a_block_with_a_false_length_allocates_no_memory() {
         for length in [u32::MAX, 64 << 20] {
             let mut file = SNAPPY_HEADER.to_vec();
             file.extend_from_slice(&length.to_be_bytes());

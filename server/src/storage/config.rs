@@ -1,4 +1,4 @@
-//! What may be chosen about a server's files. The names are those of `zoo.cfg`.
+//! The configuration of a server's files, by the names of `zoo.cfg`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::compression::Compression;
 use super::disk::{Disk, FsDisk};
 
-/// Where a server keeps its data, and how well.
+/// The configuration of a server's files.
 ///
 /// ```
 /// use zoolet_server::Config;
@@ -17,39 +17,39 @@ use super::disk::{Disk, FsDisk};
 /// ```
 #[derive(Debug, Clone)]
 pub struct StorageConfig {
-    /// `dataDir`: snapshots are in `version-2` below it.
+    /// `dataDir`: the directory of snapshots, which are in `version-2` below it.
     pub data_dir: PathBuf,
-    /// `dataLogDir`: where the logs are, if not below `data_dir` too.
+    /// `dataLogDir`: the directory of logs; `None` for `data_dir`.
     pub data_log_dir: Option<PathBuf>,
-    /// What an acknowledged write survives.
+    /// Whether acknowledged writes survive a crash of the machine.
     pub durability: Durability,
-    /// `snapCount`: a snapshot is taken after as many transactions, 100,000 by default. ZooKeeper
-    /// takes one after half as many to as many, by chance, so that the servers of an ensemble do not
-    /// all do so at once.
+    /// `snapCount`: the number of transactions after which the server takes a snapshot, 100,000 by
+    /// default. ZooKeeper draws a number between half of it and all, so that the servers of an ensemble do
+    /// not take their snapshots at the same time.
     pub snap_count: u64,
-    /// `snapSizeLimitInKb`: a snapshot is taken after as many bytes of log, 4 GiB by default; `None`
-    /// for any number.
+    /// `snapSizeLimitInKb`: the bytes of log after which the server takes a snapshot, 4 GiB by default;
+    /// `None` for no limit.
     pub snap_size_limit_bytes: Option<u64>,
-    /// `txnLogSizeLimitInKb`: a new log is begun when one has as many bytes; `None`, the default, for
-    /// any number.
+    /// `txnLogSizeLimitInKb`: the bytes after which the server begins a new log; `None`, the default, for
+    /// no limit.
     pub log_size_limit_bytes: Option<u64>,
-    /// `preAllocSize`: by how much a log is made longer ahead of what is written, in bytes. 64 MiB by
-    /// default, which take no room before they are written to; 0 for not at all.
+    /// `preAllocSize`: by how many bytes a log is extended ahead of its records. 64 MiB by default, which
+    /// take no disk space before they are written; 0 to extend it not at all.
     pub allocate_bytes: u64,
     /// `snapshot.compression.method`; none by default.
     pub snapshot_compression: Compression,
-    /// `autopurge.snapRetainCount`: how many snapshots are kept, with the logs that go with them. Three
-    /// by default; `None` to keep everything.
+    /// `autopurge.snapRetainCount`: how many snapshots are kept, with the logs since the oldest of them.
+    /// Three by default; `None` to keep all files.
     pub snap_retain_count: Option<usize>,
-    /// `snapshot.trust.empty`: start without a snapshot although the logs do not begin with the first
-    /// transaction. Off by default.
+    /// `snapshot.trust.empty`: whether the server starts without a snapshot although the logs do not begin
+    /// with the first transaction. Off by default.
     pub trust_empty_snapshot: bool,
-    /// The disk; that of the machine by default.
+    /// The disk; the machine's by default.
     pub disk: Arc<dyn Disk>,
 }
 
 impl StorageConfig {
-    /// ZooKeeper's defaults, in a directory, but for old files, which are deleted.
+    /// ZooKeeper's defaults with a data directory. In contrast to ZooKeeper old files are deleted.
     pub fn at(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
@@ -67,7 +67,7 @@ impl StorageConfig {
     }
 }
 
-/// What an acknowledged write survives. Without a [`StorageConfig`] it does not survive the server.
+/// What an acknowledged write survives. Without a [`StorageConfig`] it does not survive a restart.
 ///
 /// ```
 /// use zoolet_server::storage::Durability;
@@ -77,15 +77,15 @@ impl StorageConfig {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The end of the process, but not of the machine: it was given to the system. ZooKeeper's
-    /// `forceSync=no`.
+    /// A crash of the process, but not of the machine: the record was passed to the operating system.
+    /// ZooKeeper's `forceSync=no`.
     Buffered,
-    /// The end of the machine: it was synced.
+    /// A crash of the machine: the record was synced.
     #[default]
     Synced,
 }
 
-/// A name of no [`Durability`].
+/// The name of an unknown [`Durability`].
 ///
 /// ```
 /// use zoolet_server::storage::Durability;

@@ -1,4 +1,4 @@
-//! The files of a server: their names, and which are needed (`FileTxnSnapLog`, `PurgeTxnLog`).
+//! The files of a server: their names, and which of them are still needed (`FileTxnSnapLog`, `PurgeTxnLog`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,17 +10,16 @@ use super::config::StorageConfig;
 use super::disk::{DirectoryLock, Disk, LockError};
 use super::error::StorageError;
 
-/// The directory below that of the data in which the files are. It has not changed since
-/// ZooKeeper 3.0.
+/// The subdirectory of the data directory that contains the files, unchanged since ZooKeeper 3.0.
 const VERSION_DIRECTORY: &str = "version-2";
 
-/// What a snapshot is called while it is written: ZooKeeper takes no such file for a snapshot.
+/// The name of a snapshot while it is written. ZooKeeper ignores such a file.
 const UNFINISHED: &str = "unfinished-snapshot.";
 
-/// What a file is called that keeps what was cut off a log: ZooKeeper takes no such file for a log.
+/// The name of a file that keeps what was cut off a log. ZooKeeper ignores such a file.
 const TORN: &str = "torn-log.";
 
-/// Where the files are.
+/// The directories of a server's files.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
     pub(crate) disk: Arc<dyn Disk>,
@@ -28,7 +27,7 @@ pub(crate) struct Directory {
     pub(super) logs: PathBuf,
 }
 
-/// A log, and the first transaction that is in it.
+/// A log, and its first transaction.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LogFile {
     pub(crate) zxid: Zxid,
@@ -36,14 +35,14 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Whether it begins with the transaction after `zxid`, or with one before that.
+    /// Whether it begins with the transaction after `zxid`, or with an earlier one.
     pub(super) fn goes_on_from(&self, zxid: Zxid) -> bool {
-        // The name may be of the last zxid there is, which has none after it.
+        // The name may contain the greatest possible zxid, which has no successor.
         self.zxid <= zxid || self.zxid == zxid.next()
     }
 }
 
-/// A snapshot, and the last transaction that is in it for certain.
+/// A snapshot, and the last transaction that it certainly contains.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SnapshotFile {
     pub(crate) zxid: Zxid,
@@ -51,38 +50,38 @@ pub(crate) struct SnapshotFile {
     pub(crate) compression: Compression,
 }
 
-/// What is in the directories.
+/// The files in the directories.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     /// The oldest first.
     pub(crate) logs: Vec<LogFile>,
     /// The oldest first.
     pub(crate) snapshots: Vec<SnapshotFile>,
-    /// Snapshots that were not finished.
+    /// Incomplete snapshots.
     pub(crate) unfinished: Vec<PathBuf>,
-    /// What was cut off logs, each with the zxid in the name of the log.
+    /// The files that keep what was cut off logs, each with the zxid in the log's name.
     pub(crate) torn: Vec<LogFile>,
 }
 
 impl Directory {
-    /// The files of a configuration.
+    /// The directories of a configuration.
     pub(crate) fn of(config: &StorageConfig) -> Self {
         let logs = config.data_log_dir.as_ref().unwrap_or(&config.data_dir);
         Self::new(Arc::clone(&config.disk), &config.data_dir, logs)
     }
 
-    /// The files below `data`, the logs of them below `logs`.
+    /// The snapshots below `data`, and the logs below `logs`.
     fn new(disk: Arc<dyn Disk>, data: &Path, logs: &Path) -> Self {
         let (snapshots, logs) = (data.join(VERSION_DIRECTORY), logs.join(VERSION_DIRECTORY));
         Self { disk, snapshots, logs }
     }
 
-    /// Makes the directories, and keeps other servers out of them until the locks are dropped.
+    /// Creates the directories, and locks them against other servers until the locks are dropped.
     pub(crate) fn lock(&self) -> Result<Vec<Box<dyn DirectoryLock>>, StorageError> {
         let lock = |directory: &Path| {
             let made = self.disk.create_directory(directory);
             made.map_err(StorageError::io("create", directory))?;
-            // Not among the files themselves, which belong to whichever server comes.
+            // Not in the subdirectory, which belongs to ZooKeeper too.
             let parent = directory.parent().unwrap_or(directory);
             match self.disk.lock(parent) {
                 Ok(lock) => Ok(lock),
@@ -93,7 +92,7 @@ impl Directory {
         self.all().map(lock).collect()
     }
 
-    /// Where the snapshots are, and the bytes of all files there; likewise of the logs.
+    /// The directory of the snapshots with the bytes of all its files, and the same of the logs.
     pub(crate) fn sizes(&self) -> [(&Path, u64); 2] {
         let size = |directory: &Path| {
             let names = self.disk.list(directory).unwrap_or_default();
@@ -103,13 +102,13 @@ impl Directory {
         [&*self.snapshots, &*self.logs].map(|directory| (directory, size(directory)))
     }
 
-    /// The directories, each once.
+    /// The directories, without duplicates.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Path> {
         let logs = (self.logs != self.snapshots).then_some(self.logs.as_path());
         std::iter::once(self.snapshots.as_path()).chain(logs)
     }
 
-    /// Looks for logs and snapshots. Files of other names are none of ours.
+    /// Lists the logs and snapshots. Files with other names are ignored.
     pub(crate) fn files(&self) -> Result<Files, StorageError> {
         let mut files = Files::default();
         for directory in self.all() {
@@ -135,7 +134,7 @@ impl Directory {
         Ok(files)
     }
 
-    /// Whoever has two directories and mixes them up would lose what is in the wrong one.
+    /// With separate directories for logs and snapshots a file in the wrong one would be ignored and lost.
     fn check_place(&self, path: &Path, is: &Path, should: &Path) -> Result<(), StorageError> {
         if is == should {
             return Ok(());
@@ -147,7 +146,7 @@ impl Directory {
         self.logs.join(format!("log.{:x}", first.0))
     }
 
-    /// Makes the names of all files certain.
+    /// Syncs the directories, so that the names of all files survive a crash.
     pub(crate) fn sync_names(&self) -> Result<(), StorageError> {
         for directory in self.all() {
             let synced = self.disk.sync_directory(directory);
@@ -165,13 +164,13 @@ impl Directory {
         self.snapshots.join(format!("{UNFINISHED}{:x}", zxid.0))
     }
 
-    /// Deletes the snapshots before the newest `retain`, and the logs before the oldest of those, with
-    /// what was cut off them. Returns how many files went.
+    /// Deletes all but the newest `retain` snapshots, and the logs before the oldest of those, with the files
+    /// of what was cut off them. Returns the number of deleted files.
     pub(crate) fn purge(&self, retain: usize) -> Result<usize, StorageError> {
         let Files { logs, snapshots, torn, .. } = self.files()?;
         let Some(oldest) = snapshots.iter().rev().nth(retain.max(1) - 1) else { return Ok(0) };
         let zxid = oldest.zxid;
-        // The log that is written to when the snapshot was taken may hold what comes after it.
+        // The log that was open when the snapshot was taken may contain later transactions.
         let first_log = logs.iter().rev().find(|log| log.goes_on_from(zxid)).map(|log| log.zxid);
         let snapshots = snapshots.iter().filter(|snapshot| snapshot.zxid < zxid);
         let is_old = |log: &&LogFile| first_log.is_some_and(|first| log.zxid < first);
@@ -187,7 +186,7 @@ impl Directory {
     }
 }
 
-/// A zxid in hexadecimal digits, as in names of files.
+/// A zxid in hexadecimal digits, as in file names.
 fn parse_zxid(text: &str) -> Option<Zxid> {
     let is_hex = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let zxid = is_hex.then(|| i64::from_str_radix(text, 16).ok())??;
@@ -203,12 +202,12 @@ fn parse_snapshot(name: &str) -> Option<(Zxid, Compression)> {
     Some((parse_zxid(zxid)?, compression))
 }
 
-/// What the file is called that keeps what is cut off a log at a place.
+/// The name of the file that keeps what is cut off a log at an offset.
 pub(super) fn torn_name(log: Zxid, offset: u64) -> String {
     format!("{TORN}{:x}.{offset}", log.0)
 }
 
-/// The zxid in the name of the log that something was cut off.
+/// The zxid in the name of the log from which something was cut off.
 fn parse_torn(name: &str) -> Option<Zxid> {
     parse_zxid(name.strip_prefix(TORN)?.split('.').next()?)
 }
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_original() {
+    fn file_names_are_those_of_zookeeper() {
         let directory = directory(&[
             "log.1",
             "log.1f",
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_snapshots_that_are_kept_is_deleted() {
+    fn files_before_the_retained_snapshots_are_deleted() {
         let directory = directory(&[
             "log.1",
             "log.b",
@@ -283,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_began_before_a_snapshot_is_kept_for_what_comes_after_it() {
+    fn a_log_that_began_before_a_retained_snapshot_is_kept() {
         let directory = directory(&["log.1", "log.5", "snapshot.7", "snapshot.9"]);
         assert_eq!(directory.purge(2).expect("they can be deleted"), 1);
         assert_eq!(names(&directory), ["log.5", "snapshot.7", "snapshot.9"]);
     }
 
     #[test]
-    fn a_file_of_the_last_zxid_there_is_deletes_nothing_that_is_needed() {
+    fn a_file_with_the_greatest_zxid_deletes_nothing_that_is_needed() {
         let last = format!("log.{:x}", i64::MAX);
         let directory = directory(&["log.1", "log.5", &last, "snapshot.7"]);
         assert_eq!(directory.purge(1).expect("it can be deleted"), 1);
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_the_wrong_one_of_two_directories_are_not_ignored() {
+    fn files_in_the_wrong_directory_are_refused() {
         let disk = Arc::new(MemDisk::default());
         let directory = Directory::new(disk, Path::new("/data"), Path::new("/logs"));
         directory.disk.create(Path::new("/data/version-2/log.1")).expect("memory takes it");

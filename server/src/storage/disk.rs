@@ -1,4 +1,4 @@
-//! The seam to files, so that a test can lose power at any byte.
+//! The interface to the file system, which lets a test cut the power at any byte.
 
 mod fs;
 mod memory;
@@ -13,10 +13,10 @@ pub use self::fs::FsDisk;
 pub use self::memory::MemDisk;
 pub use self::simulated::SimDisk;
 
-/// What the storage asks of a file system.
+/// A file system, as the storage uses it.
 ///
-/// What was written is certain once the file was synced; that a file has a name, or has it no
-/// more, once the directory was.
+/// Written bytes survive a crash once the file was synced. The creation, renaming or deletion of a file
+/// survives once its directory was synced.
 ///
 /// ```
 /// use std::io::Read;
@@ -35,11 +35,11 @@ pub use self::simulated::SimDisk;
 /// # }
 /// ```
 pub trait Disk: Debug + Send + Sync {
-    /// Makes a directory and those above it, if they are not there.
+    /// Creates a directory and its parents, if they do not exist.
     ///
     /// # Errors
     ///
-    /// As the file system says; so everywhere here.
+    /// The error of the file system, here and in the other methods.
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
 
     /// The names of the files in a directory, in no order.
@@ -54,30 +54,30 @@ pub trait Disk: Debug + Send + Sync {
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn length(&self, path: &Path) -> io::Result<u64>;
 
-    /// Makes a file, in the place of one that is there.
+    /// Creates a file, or replaces an existing one.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Cuts a file to a length, and syncs it. With its present length or more, only that.
+    /// Truncates a file and syncs it. If it is not longer than `length` it is only synced.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
 
-    /// Writes a part of a file once more, as it reads now, and syncs the file. After a sync that failed, a
-    /// system may read from memory what is on no disk, and take it for written: a sync alone changes
-    /// nothing then.
+    /// Writes a part of a file again, with the bytes that are read now, and syncs the file. After a failed
+    /// sync a system may serve bytes from memory that are on no disk and take them for written, so that
+    /// another sync alone has no effect.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn rewrite(&self, path: &Path, part: Range<u64>) -> io::Result<()>;
 
-    /// Gives a file another name, in the place of one that has it.
+    /// Renames a file, and replaces an existing one of that name.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// A number that a file keeps when it is written to or renamed, and that a copy of it does not have;
-    /// 0 where the disk knows none.
+    /// A number that a file keeps when it is written or renamed, and that its copy does not share; 0 if
+    /// the disk has no such numbers.
     ///
     /// # Errors
     ///
-    /// If there is no such file.
+    /// If the file does not exist.
     fn identity(&self, _path: &Path) -> io::Result<u64> {
         Ok(0)
     }
@@ -86,19 +86,19 @@ pub trait Disk: Debug + Send + Sync {
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes the names in a directory certain.
+    /// Syncs a directory, so that the names of its files survive a crash.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
 
-    /// Keeps other processes out of a directory until what is returned is dropped.
+    /// Locks a directory against other processes until the returned lock is dropped.
     ///
     /// # Errors
     ///
-    /// [`LockError::Held`] if another has it.
+    /// [`LockError::Held`] if another process has locked it.
     fn lock(&self, directory: &Path) -> Result<Box<dyn DirectoryLock>, LockError>;
 
-    /// Whether what is decided is to be written at once, on the thread that decided: so it is
-    /// repeatable, and no thread races a paused clock.
+    /// Whether transactions are written at once, on the thread that appends them. Then a run repeats, and
+    /// no thread races tokio's paused clock.
     fn is_immediate(&self) -> bool {
         false
     }
@@ -118,30 +118,30 @@ pub trait Disk: Debug + Send + Sync {
 /// # }
 /// ```
 pub trait DiskFile: Debug + Write + Send + Sync {
-    /// Writes over what is at a place. What [`Write::write`] writes next goes where it would have gone.
+    /// Overwrites bytes at an offset. The position of [`Write::write`] does not change.
     ///
     /// # Errors
     ///
-    /// As the file system says. A part of the bytes may have been written.
+    /// The error of the file system. A part of the bytes may have been written.
     fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes the file longer, with zeros, or shorter. What is written next goes where it went.
+    /// Extends the file with zeros, or truncates it. The position of [`Write::write`] does not change.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// The error of the file system.
     fn set_length(&mut self, length: u64) -> io::Result<()>;
 
-    /// Makes certain what was written.
+    /// Syncs the file, so that the written bytes survive a crash.
     ///
     /// # Errors
     ///
-    /// As the file system says. What was written since the last sync may then be there or not,
-    /// whatever a later sync says.
+    /// The error of the file system. The bytes written since the last sync may then survive or not, even if a
+    /// later sync succeeds.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// A directory that is kept, until this is dropped.
+/// The lock of a directory, which is released when this is dropped.
 ///
 /// ```
 /// use std::path::Path;
@@ -155,7 +155,7 @@ pub trait DiskFile: Debug + Write + Send + Sync {
 /// ```
 pub trait DirectoryLock: Debug + Send + Sync {}
 
-/// Why a directory cannot be kept.
+/// Why a directory cannot be locked.
 ///
 /// ```
 /// use zoolet_server::storage::LockError;
@@ -165,13 +165,13 @@ pub trait DirectoryLock: Debug + Send + Sync {}
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another has it.
+    /// Another process has locked it.
     #[error("{} uses it", by.map_or("another process".to_owned(), |pid| format!("the process {pid}")))]
     Held {
-        /// Its process id, if it is known.
+        /// The other's process id, if it is known.
         by: Option<u32>,
     },
-    /// The lock file cannot be had.
+    /// The lock file cannot be opened.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

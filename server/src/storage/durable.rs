@@ -1,4 +1,5 @@
-//! How far what was decided would survive: outboxes give out nothing that depends on what would not.
+//! The durable zxid: the last transaction that survives a crash. Outboxes give out no message that
+//! depends on a later one.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,16 +13,16 @@ use zoolet_protocol::Zxid;
 use super::error::StorageError;
 use crate::limits::LOG_QUEUE_BYTES_MAX;
 
-/// The last zxid that would survive. Clones see the same.
+/// The durable zxid. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Durable(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     zxid: AtomicI64,
-    /// Who waits for which.
+    /// The tasks that wait for a zxid.
     waiting: Mutex<Vec<(Zxid, Waker)>>,
-    /// The bytes that wait to be written.
+    /// The bytes of records that wait to be written.
     backlog: AtomicUsize,
     has_room: Notify,
     failure: OnceLock<Arc<StorageError>>,
@@ -29,12 +30,12 @@ struct Inner {
 }
 
 impl Durable {
-    /// Without a log nothing is waited for.
+    /// Without a log every zxid counts as durable.
     pub(crate) fn always() -> Self {
         Self::from(Zxid(i64::MAX))
     }
 
-    /// Everything up to `zxid` would survive.
+    /// Everything up to `zxid` is durable.
     pub(crate) fn from(zxid: Zxid) -> Self {
         Self(Arc::new(Inner {
             zxid: AtomicI64::new(zxid.0),
@@ -46,12 +47,12 @@ impl Durable {
         }))
     }
 
-    /// Whether what depends on `zxid` may leave.
+    /// Whether `zxid` is durable.
     pub(crate) fn covers(&self, zxid: Zxid) -> bool {
         zxid.0 <= self.0.zxid.load(Ordering::Acquire)
     }
 
-    /// Has someone woken when what depends on `zxid` may leave, and tells whether it may not yet.
+    /// Wakes `waker` when `zxid` becomes durable. Returns `false`, and wakes nobody, if it is already.
     pub(crate) fn wait(&self, zxid: Zxid, waker: &Waker) -> bool {
         let mut waiting = self.0.waiting.lock();
         let must_wait = !self.covers(zxid);
@@ -61,7 +62,7 @@ impl Durable {
         must_wait
     }
 
-    /// Everything up to `zxid` would survive from now on.
+    /// Sets the durable zxid, and wakes the tasks that waited for it.
     pub(crate) fn reach(&self, zxid: Zxid) {
         self.0.zxid.store(zxid.0, Ordering::Release);
         let mut waiting = self.0.waiting.lock();
@@ -72,23 +73,23 @@ impl Durable {
         }
     }
 
-    /// As many more bytes wait to be written.
+    /// Adds to the bytes that wait to be written.
     pub(crate) fn add_backlog(&self, bytes: usize) {
         self.0.backlog.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// All that waited is being written.
+    /// All bytes that waited are being written.
     pub(crate) fn clear_backlog(&self) {
         self.0.backlog.store(0, Ordering::Relaxed);
         self.0.has_room.notify_waiters();
     }
 
-    /// Whether so much waits to be written that no further request should be taken.
+    /// Whether so many bytes wait to be written that no further request should be read.
     pub(crate) fn is_behind(&self) -> bool {
         self.0.backlog.load(Ordering::Relaxed) > LOG_QUEUE_BYTES_MAX
     }
 
-    /// Waits until it is not behind any more.
+    /// Waits until it is no longer behind.
     pub(crate) async fn caught_up(&self) {
         loop {
             let notified = self.0.has_room.notified();
@@ -99,7 +100,7 @@ impl Durable {
         }
     }
 
-    /// Nothing more will survive, and so nothing that depends on it will leave.
+    /// Writing has failed: nothing more becomes durable, so no message that depends on it leaves.
     pub(crate) fn fail(&self, error: StorageError) {
         tracing::error!("nothing more is acknowledged: {error}");
         if self.0.failure.set(Arc::new(error)).is_ok() {
@@ -111,7 +112,7 @@ impl Durable {
         self.0.failure.get().is_some()
     }
 
-    /// Waits until it has failed, for ever if it does not.
+    /// Waits until writing has failed, forever if it does not.
     pub(crate) async fn failure(&self) -> Arc<StorageError> {
         self.0.failed.cancelled().await;
         let failure = self.0.failure.get().expect("it is set before");

@@ -1,4 +1,4 @@
-//! Why a server cannot use its files.
+//! Why a server cannot use its data directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::log_reader::LogError;
 use super::mark::NAME as MARK;
 use super::recovery::SnapshotUnusable;
 
-/// Why a server cannot use its files, or go on using them.
+/// Why a server cannot use its data directory, or can no longer write to it.
 ///
 /// ```
 /// use zoolet_server::StartError;
@@ -23,25 +23,25 @@ use super::recovery::SnapshotUnusable;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// The system refuses something.
+    /// The operating system returned an error.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// With which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Another server uses the directory.
     #[error("{} is in use: {source}; stop that server, or choose another directory", path.display())]
     Locked {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// By whom.
+        /// The process that uses it.
         source: LockError,
     },
-    /// A file is in the wrong one of two directories.
+    /// A file is in the wrong directory: a log with the snapshots, or a snapshot with the logs.
     #[error(
         "{} is not where it is looked for, in {}: move it there, or set dataLogDir to where it is",
         path.display(), should_be.display()
@@ -49,7 +49,7 @@ pub enum StorageError {
     WrongDirectory {
         /// The file.
         path: PathBuf,
-        /// Where it should be.
+        /// The directory in which it should be.
         should_be: PathBuf,
     },
     /// A log was damaged after it was written.
@@ -59,12 +59,12 @@ pub enum StorageError {
         path.display()
     )]
     Damaged {
-        /// Which.
+        /// The log.
         path: PathBuf,
-        /// Where, and how.
+        /// The offset, and what is wrong.
         error: LogError,
     },
-    /// A piece of a log was lost after it was written.
+    /// A part of a log was lost after it was written.
     #[error(
         "{}: offset {offset}: no record, but there is something at offset {behind}. What was written \
          there was acknowledged: put a good copy in its place, or give up all that is in this log and \
@@ -72,14 +72,14 @@ pub enum StorageError {
         path.display()
     )]
     Hole {
-        /// In which log.
+        /// The log.
         path: PathBuf,
-        /// Where it begins.
+        /// The offset at which the lost part begins.
         offset: u64,
-        /// Where the last byte behind it is.
+        /// The offset of the last byte after it.
         behind: u64,
     },
-    /// A log ends before the place up to which it was synced.
+    /// A log ends before the durable mark.
     #[error(
         "{}: offset {offset}: no record can be read from here on, but by {} the log was synced up to \
          offset {end}, where {durable} ends. What was written there was acknowledged: put a good copy in \
@@ -87,17 +87,17 @@ pub enum StorageError {
         path.display(), mark.display()
     )]
     Lost {
-        /// Which.
+        /// The log.
         path: PathBuf,
-        /// Where the last record that can be read ends.
+        /// The offset at which the last readable record ends.
         offset: u64,
-        /// The last transaction that can be read.
+        /// The last readable transaction.
         reached: Zxid,
-        /// Where what was synced ends.
+        /// The offset up to which the log was synced.
         end: u64,
         /// The last transaction that was synced.
         durable: Zxid,
-        /// The file that says so.
+        /// The file with the durable mark.
         mark: PathBuf,
     },
     /// The files end before the last transaction that was synced.
@@ -108,79 +108,79 @@ pub enum StorageError {
         mark.display(), path.display()
     )]
     Missing {
-        /// The log that it was in.
+        /// The log that contained it.
         path: PathBuf,
-        /// The last transaction that can be read.
+        /// The last readable transaction.
         reached: Zxid,
         /// The last transaction that was synced.
         durable: Zxid,
-        /// The file that says so.
+        /// The file with the durable mark.
         mark: PathBuf,
     },
-    /// A log has the name of another.
+    /// A log does not begin with the transaction in its name.
     #[error(
         "{}: its first transaction is {first}, so its name is not its own: name it log.{:x}, or move it \
          away if that log is there",
         path.display(), first.0
     )]
     Misnamed {
-        /// Which.
+        /// The log.
         path: PathBuf,
-        /// What it begins with.
+        /// Its first transaction.
         first: Zxid,
     },
-    /// A transaction has the last zxid there is, and no other can follow it.
+    /// A transaction has the greatest possible zxid, which no other can follow.
     #[error(
         "{}: offset {offset}: the transaction {}, after which there can be none: no server has come so \
          far, so move this log away",
         path.display(), Zxid(i64::MAX)
     )]
     LastZxid {
-        /// In which log.
+        /// The log.
         path: PathBuf,
-        /// Where the record begins.
+        /// The offset of the record.
         offset: u64,
     },
-    /// Transactions are in no file.
+    /// Transactions are missing.
     #[error(
         "{}: offset {offset}: the transaction {found} follows {after}, and none between is in any \
          file: put the missing log back, or move this one, all later ones and {MARK} away",
         path.display()
     )]
     Gap {
-        /// In which log.
+        /// The log with the next transaction.
         path: PathBuf,
-        /// Where the record begins.
+        /// The offset of its record.
         offset: u64,
-        /// The last transaction before it.
+        /// The last transaction before the missing ones.
         after: Zxid,
-        /// Its own.
+        /// The next transaction.
         found: Zxid,
     },
-    /// Transactions are not in their order.
+    /// A transaction is out of order.
     #[error(
         "{}: offset {offset}: the transaction {found} comes after {after}; did two servers write \
          here?",
         path.display()
     )]
     Order {
-        /// In which log.
+        /// The log.
         path: PathBuf,
-        /// Where the record begins.
+        /// The offset of its record.
         offset: u64,
-        /// The last transaction before it.
+        /// The transaction before it.
         after: Zxid,
-        /// Its own.
+        /// Its zxid.
         found: Zxid,
     },
-    /// There are snapshots, and none can be used.
+    /// No snapshot is usable.
     #[error(
         "no snapshot can be used:{}\nPut a good copy in the place of one, or move them away: the logs \
          are enough where they go back to the first transaction",
         Lines(.0)
     )]
     NoUsableSnapshot(Vec<SnapshotUnusable>),
-    /// There are transactions, and not what they start from.
+    /// The logs do not begin with the first transaction, and there is no snapshot.
     #[error(
         "there is no snapshot, but {} begins with transaction {first}: put the snapshot back, or set \
          snapshot.trust.empty=true if what came before may be forgotten",
@@ -189,13 +189,13 @@ pub enum StorageError {
     SnapshotMissing {
         /// The first log.
         path: PathBuf,
-        /// What it begins with.
+        /// Its first transaction.
         first: Zxid,
     },
 }
 
 impl StorageError {
-    /// For `map_err`, on whatever the system refuses.
+    /// For `map_err`: an error of the system in an operation on a path.
     pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { what, path, source }

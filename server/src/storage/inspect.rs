@@ -1,4 +1,4 @@
-//! Looks into the files of a server that does not run, for administrators.
+//! Inspects and compacts the files of a stopped server, for administrators.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use super::recovery::{self, SnapshotUnusable};
 use super::snapshot_file;
 use super::snapshot_reader::{SnapshotError, SnapshotReader};
 
-/// The files of a server, to be looked into. Nothing is changed, so a server that runs is not
-/// disturbed; but what it writes meanwhile may be seen by halves.
+/// The files of a server. Inspecting them changes nothing, so it does not disturb a running server; but
+/// records that the server writes meanwhile may be read incompletely.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Inspection {
     mark: Option<Mark>,
 }
 
-/// What was found out about a file.
+/// The result of checking a file.
 ///
 /// ```
 /// use zoolet_server::storage::{CheckedFile, FileState};
@@ -51,21 +51,21 @@ pub struct Inspection {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CheckedFile {
-    /// Which.
+    /// The file.
     pub path: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
-    /// Its bytes, with those that are set aside.
+    /// Its length in bytes, with the zeros by which a log is extended.
     pub bytes: u64,
-    /// The znodes of a snapshot, as a server counts them, or the transactions of a log that are good.
+    /// The number of znodes of a snapshot, as a server counts them, or of readable transactions of a log.
     pub records: u64,
-    /// The last transaction of a log; what the name of a snapshot says.
+    /// The last transaction of a log, or the zxid in the name of a snapshot.
     pub last: Option<Zxid>,
-    /// Whether it is as it was written.
+    /// Whether it is complete and undamaged.
     pub state: FileState,
 }
 
-/// What a file is.
+/// The kind of a file.
 ///
 /// ```
 /// use zoolet_server::storage::FileKind;
@@ -79,11 +79,11 @@ pub enum FileKind {
     Snapshot,
     /// A transaction log.
     Log,
-    /// What a start has cut off a log, since a crash had left it there.
+    /// The incomplete end of a log, which a start has cut off after a crash.
     TornTail,
 }
 
-/// Whether a file is as it was written.
+/// Whether a file is complete and undamaged.
 ///
 /// ```
 /// use zoolet_server::storage::FileState;
@@ -92,28 +92,28 @@ pub enum FileKind {
 /// ```
 #[derive(Debug)]
 pub enum FileState {
-    /// It is.
+    /// It is complete and undamaged.
     Whole,
-    /// It ends with what a crash has left, of which nobody was told.
+    /// It ends with incomplete records of a crash, which were never acknowledged.
     Torn {
-        /// Where that begins.
+        /// The offset at which they begin.
         offset: u64,
     },
-    /// A crash came before anything was written to it.
+    /// It is empty, because of a crash before the first write.
     Unwritten,
-    /// It is not, and a server that needs it does not start.
+    /// It is damaged, and a server that needs it does not start.
     Damaged(StorageError),
 }
 
 impl FileState {
-    /// Whether it has lost what was acknowledged.
+    /// Whether acknowledged data was lost.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         matches!(self, Self::Damaged(_))
     }
 }
 
-/// What a server would start with.
+/// The state with which a server would start.
 ///
 /// ```
 /// use zoolet_server::storage::Opened;
@@ -125,11 +125,11 @@ impl FileState {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Opened {
-    /// Its znodes and sessions.
+    /// The znodes and sessions.
     pub state: Frozen,
-    /// The snapshot it would start from.
+    /// The snapshot that it would read.
     pub snapshot: Option<Zxid>,
-    /// The transactions that it would carry out.
+    /// The number of transactions that it would apply.
     pub replayed: u64,
 }
 
@@ -138,22 +138,22 @@ impl Inspection {
     ///
     /// # Errors
     ///
-    /// [`StorageError`] if there is no such directory, or a file is in the wrong one.
+    /// [`StorageError`] if a directory does not exist, or a file is in the wrong one.
     pub fn new(config: &StorageConfig) -> Result<Self, StorageError> {
         let directory = Directory::of(config);
-        // Before the files: a server that runs goes on with both.
+        // Before the files, because a running server goes on writing both.
         let mark = mark::read(&directory)?;
         let files = directory.files()?;
         Ok(Self { config: config.clone(), directory, files, mark })
     }
 
-    /// How many files there are.
+    /// The number of files.
     #[must_use]
     pub fn len(&self) -> usize {
         self.files.snapshots.len() + self.files.logs.len() + self.files.torn.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no files.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -171,8 +171,8 @@ impl Inspection {
         self.directory.disk.length(path).unwrap_or(0)
     }
 
-    /// Reads every file to its end, and checks every record and seal. The snapshots come first, each
-    /// kind in its order, and then what was cut off logs, in which there is nothing to be checked.
+    /// Reads every file to its end, and checks every record and checksum. The results are in the order
+    /// snapshots, logs, and the cut ends of logs, which have nothing to check.
     pub fn check(&self) -> impl Iterator<Item = CheckedFile> + '_ {
         let snapshots = self.files.snapshots.iter().map(|file| self.check_snapshot(file));
         let torn =
@@ -243,11 +243,11 @@ impl Inspection {
         }
     }
 
-    /// What a server would start with. Nothing is mended.
+    /// Recovers the state with which a server would start, and repairs nothing.
     ///
     /// # Errors
     ///
-    /// [`StorageError`] says why it would not start.
+    /// [`StorageError`] if the server would not start.
     pub fn open(&self) -> Result<Opened, StorageError> {
         let trusts_empty = self.config.trust_empty_snapshot;
         let recovered = recovery::recover(&self.directory, &Settings::default(), trusts_empty)?;
@@ -256,11 +256,11 @@ impl Inspection {
     }
 }
 
-/// Opens a snapshot, which its name says how to.
+/// Opens a snapshot, decompressing it as its name says.
 ///
 /// # Errors
 ///
-/// [`SnapshotError`] if it is none.
+/// [`SnapshotError`] if it is not a snapshot.
 ///
 /// ```no_run
 /// use zoolet_server::storage::{FsDisk, open_snapshot};
@@ -280,7 +280,7 @@ pub fn open_snapshot(
     SnapshotReader::new(super::Compression::reader(compression, disk.open(path)?))
 }
 
-/// What [`compact`] did.
+/// The result of [`compact`].
 ///
 /// ```
 /// use zoolet_server::storage::Compacted;
@@ -292,20 +292,20 @@ pub fn open_snapshot(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
-    /// The files that went.
+    /// The number of deleted files.
     pub deleted: usize,
     /// The bytes of all files before.
     pub bytes_before: u64,
-    /// And after.
+    /// The bytes of all files after.
     pub bytes_after: u64,
 }
 
-/// Puts everything into one snapshot, reads it again, and deletes all other snapshots and all logs.
-/// Keeps servers out meanwhile.
+/// Writes the whole state to one snapshot, reads it back, and deletes all other snapshots and all logs. It
+/// locks the directory meanwhile.
 ///
 /// # Errors
 ///
-/// [`StorageError`] says why nothing, or not everything, was done. Nothing is lost then.
+/// [`StorageError`] if it could not complete. No data is lost then.
 ///
 /// ```
 /// use std::sync::Arc;

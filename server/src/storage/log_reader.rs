@@ -8,22 +8,22 @@ use zoolet_core::Txn;
 use super::txn_record::{TxnDigest, TxnRecordError, decode_txn};
 use crate::limits::LOG_RECORD_BYTES_MAX;
 
-/// "ZKLG".
+/// The magic number, "ZKLG".
 pub(super) const MAGIC: [u8; 4] = *b"ZKLG";
 
-/// The version of the format: there has been no other since ZooKeeper 3.
+/// The version of the format, unchanged since ZooKeeper 3.
 pub(super) const VERSION: i32 = 2;
 
-/// Magic, version, and an id that nobody reads.
+/// The bytes of the header: magic, version, and an id that no server reads.
 pub(super) const HEADER_BYTES: usize = 16;
 
-/// The checksum and the length of a record.
+/// The bytes of the checksum and the length before a record.
 pub(super) const FRAME_BYTES: usize = 12;
 
-/// What ends a record.
+/// The byte after a record.
 pub(super) const RECORD_END: u8 = b'B';
 
-/// One record.
+/// A record of a log.
 ///
 /// ```
 /// use zoolet_server::storage::LogRecord;
@@ -34,11 +34,11 @@ pub(super) const RECORD_END: u8 = b'B';
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRecord {
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub offset: u64,
-    /// What was decided.
+    /// The transaction.
     pub txn: Txn,
-    /// The sum over the tree after it, if it was written.
+    /// The digest of the tree after it, if one was written.
     pub digest: Option<TxnDigest>,
 }
 
@@ -51,20 +51,19 @@ pub struct LogRecord {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEnd {
-    /// The last record is whole; behind it are zeros or nothing.
+    /// The last record is complete; zeros or nothing follow it.
     Clean {
-        /// Where the last record ends.
+        /// The offset at which the last record ends.
         offset: u64,
     },
-    /// The last record was not written to its end. Nobody was told of it, so it is as if it had not
-    /// been begun.
+    /// The last record is incomplete. It was never acknowledged, so a server ignores it.
     Torn {
-        /// Where it begins.
+        /// The offset at which it begins.
         offset: u64,
     },
 }
 
-/// Why a log cannot be read on.
+/// Why a log cannot be read further.
 ///
 /// ```
 /// use zoolet_server::storage::LogReader;
@@ -81,41 +80,41 @@ pub enum LogError {
     /// It is shorter than the header of a log.
     #[error("not a transaction log: {0} bytes, and its header alone has 16")]
     Short(usize),
-    /// It is some other file.
+    /// It is not a log.
     #[error("not a transaction log: it begins with {0:08x} instead of ZKLG")]
     Magic(u32),
-    /// It is a log in a format of another time.
+    /// It has an unknown version of the format.
     #[error("a transaction log of version {0}; only version 2 is known")]
     Version(i32),
-    /// A length that no record has.
+    /// A record has an impossible length.
     #[error("offset {offset}: a record of {length} bytes; the limit is {LOG_RECORD_BYTES_MAX}")]
     Length {
-        /// Where the record begins.
+        /// The offset of the record.
         offset: u64,
-        /// What it claims.
+        /// The length.
         length: i32,
     },
-    /// The bytes of a whole record are not those that were written.
+    /// The bytes of a complete record do not have its checksum.
     #[error("offset {offset}: the checksum is {got:08x} where {expected:08x} was written")]
     Checksum {
-        /// Where the record begins.
+        /// The offset of the record.
         offset: u64,
-        /// What was written.
+        /// The checksum in the file.
         expected: u64,
-        /// What the bytes give.
+        /// The checksum of the bytes.
         got: u32,
     },
-    /// A record with the right checksum is no transaction.
+    /// A record with the right checksum is not a transaction.
     #[error("offset {offset}: {error}")]
     Record {
-        /// Where the record begins.
+        /// The offset of the record.
         offset: u64,
-        /// What is wrong with it.
+        /// Why it cannot be decoded.
         error: TxnRecordError,
     },
 }
 
-/// Reads the records of a log in their order. Holds one record at a time, however long the log is.
+/// Reads the records of a log in order. It holds one record at a time in memory.
 ///
 /// ```no_run
 /// use std::fs::File;
@@ -134,18 +133,17 @@ pub enum LogError {
 #[derive(Debug)]
 pub struct LogReader<R> {
     input: R,
-    /// Where the next record begins.
+    /// The offset of the next record.
     offset: u64,
     end: Option<LogEnd>,
 }
 
 impl<R: Read> LogReader<R> {
-    /// A reader of a log from its beginning. The input is read in small pieces, so a file wants a
-    /// buffer before it.
+    /// Reads a log from its beginning, in small pieces: a file should be buffered.
     ///
     /// # Errors
     ///
-    /// [`LogError`] if it is no log.
+    /// [`LogError`] if it is not a log.
     pub fn new(mut input: R) -> Result<Self, LogError> {
         let header = read_up_to(&mut input, HEADER_BYTES)?;
         let Ok(header) = <[u8; HEADER_BYTES]>::try_from(header.as_slice()) else {
@@ -161,11 +159,11 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    /// The next record; `None` at the end, and [`LogReader::end`] tells which end that is.
+    /// Reads the next record; `None` at the end, of which [`LogReader::end`] tells the kind.
     ///
     /// # Errors
     ///
-    /// [`LogError`] if a record was damaged after it was written. What comes behind it is not read.
+    /// [`LogError`] if a record was damaged after it was written. Later records are not read.
     pub fn next_record(&mut self) -> Result<Option<LogRecord>, LogError> {
         if self.end.is_some() {
             return Ok(None);
@@ -173,7 +171,7 @@ impl<R: Read> LogReader<R> {
         let offset = self.offset;
         let frame = read_up_to(&mut self.input, FRAME_BYTES)?;
         let Ok(frame) = <[u8; FRAME_BYTES]>::try_from(frame.as_slice()) else {
-            // A file that is grown ahead of its records may end anywhere in the zeros.
+            // A log that was extended with zeros may end anywhere in them.
             let is_clean = frame.iter().all(|&byte| byte == 0);
             return Ok(self.finish(is_clean));
         };
@@ -201,7 +199,7 @@ impl<R: Read> LogReader<R> {
         Ok(Some(LogRecord { offset, txn, digest }))
     }
 
-    /// How the log ended, once [`LogReader::next_record`] has said that it did.
+    /// How the log ended, after [`LogReader::next_record`] has returned `None`.
     #[must_use]
     pub fn end(&self) -> Option<LogEnd> {
         self.end
@@ -214,8 +212,8 @@ impl<R: Read> LogReader<R> {
     }
 }
 
-/// As many bytes as there are, `count` at most. Memory is taken for what is there, not for what is
-/// claimed.
+/// Reads `count` bytes, or fewer at the end of the file. It allocates memory for the bytes that exist, not
+/// for the claimed number.
 fn read_up_to(input: &mut impl Read, count: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(count as u64).read_to_end(&mut bytes)?;

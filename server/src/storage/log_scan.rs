@@ -1,4 +1,4 @@
-//! Reads a log to its end, and tells how it ends.
+//! Reads a log to its end, and classifies the end.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,18 +10,18 @@ use super::error::StorageError;
 use super::log_reader::{HEADER_BYTES, LogEnd, LogError, LogReader, LogRecord, MAGIC, VERSION};
 use super::log_tail::{self, Tail};
 
-/// How a log ends that is not damaged.
+/// The end of an undamaged log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogState {
-    /// With its last record, which ends at this offset.
+    /// The last record ends at this offset.
     Whole { end: u64 },
-    /// With what a crash has left, from this offset on, and nothing but zeros behind `end`.
+    /// From this offset on, up to `end`, there are incomplete records of a crash; only zeros follow.
     Torn { offset: u64, end: u64 },
-    /// Before its first record: not even its header was written.
+    /// Not even the header was written.
     Unwritten,
 }
 
-/// Gives every record of a log to `each`, in order.
+/// Calls `each` with every record of a log, in order.
 pub(super) fn scan(
     disk: &dyn Disk,
     path: &Path,
@@ -60,7 +60,7 @@ pub(super) fn scan(
     }
 }
 
-/// The first transaction of a log, if it can be read: a log that is not needed may be damaged.
+/// The first transaction of a log, if it is readable: a log that is not needed may be damaged.
 pub(super) fn first_zxid(disk: &dyn Disk, path: &Path) -> Option<Zxid> {
     let mut reader = LogReader::new(disk.open(path).ok()?).ok()?;
     Some(reader.next_record().ok()??.txn.zxid)
@@ -70,7 +70,7 @@ fn open(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Read + Send>, StorageErr
     disk.open(path).map_err(StorageError::io("read", path))
 }
 
-/// Whether a file is what a crash leaves of a log whose header was not written whole.
+/// Whether a file is a log whose header is incomplete because of a crash.
 fn is_unwritten(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
     is_blank(open(disk, path)?).map_err(StorageError::io("read", path))
 }

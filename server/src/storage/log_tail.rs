@@ -1,12 +1,12 @@
-//! What stands in a log behind its last good record: nothing, what a crash has left of records that
-//! nobody was told of, or damage.
+//! What a log contains after its last good record: nothing, the rest of records that were never
+//! acknowledged and that a crash has left, or damage.
 //!
-//! A log grows into zeros, so what did not reach the disk is zeros. A crash of the process, or one of
-//! the machine on which writes go in order, leaves the beginning of a record and zeros behind it. When
-//! the machine loses power the disk may have written some sectors of the last batch and not others:
-//! then there are whole sectors of zeros between what was written, and all of it lies within one
-//! batch. Everything else was written and is no longer what it was; so is a record that by its checksum
-//! ends elsewhere than its length says.
+//! A log is extended with zeros, so bytes that did not reach the disk are zeros. A crash of the process, or
+//! of a machine whose disk writes in order, leaves the beginning of a record and zeros after it. When the
+//! power fails the disk may have written some sectors of the last batch and not others: then there are
+//! whole sectors of zeros among the written bytes, and all of them lie within the length of one batch. Any
+//! other content was changed after it was written, and so was a record whose checksum shows that it ends
+//! elsewhere than its length says.
 
 use std::io::{self, Read};
 
@@ -15,32 +15,32 @@ use simd_adler32::Adler32;
 use super::log_reader::{FRAME_BYTES, RECORD_END};
 use crate::limits::{LOG_BATCH_BYTES_MAX, LOG_RECORD_BYTES_MAX};
 
-/// What a disk writes whole or not at all.
+/// The bytes that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// The bytes of a checksum that are always zeros: Adler-32 fills half of its field.
+/// The bytes of a checksum that are always zero: Adler-32 fills half of its field.
 const ZERO_BYTES: u64 = 4;
 
-/// What stands behind the last good record.
+/// What follows the last good record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tail {
     /// Nothing.
     Clean,
-    /// What was being written when it ended, whose last byte is here.
+    /// The rest of records that were being written in a crash; it ends at this offset.
     Torn { behind: u64 },
-    /// Something that was written whole, whose last byte is here.
+    /// Damaged records, which end at this offset.
     Damaged { behind: u64 },
 }
 
-/// Looks at what stands in a log from `from` on, where no record could be read. `is_whole` says that
-/// there is one to its end, with the wrong checksum.
+/// Classifies the content of a log from `from` on, where no record could be decoded. `is_whole` says that
+/// the record there is complete and has a wrong checksum.
 pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<Tail> {
     io::copy(&mut log.by_ref().take(from), &mut io::sink())?;
     let mut sector = [0; SECTOR_BYTES];
     let mut at = from;
     let mut record = Record::default();
     let mut last = None;
-    // Where sectors of zeros begin that may be lost, and whether something stands behind one.
+    // Where sectors of zeros begin that may be lost, and whether written bytes follow one.
     let mut zeros_at: Option<u64> = None;
     let mut lost_at = None;
     loop {
@@ -49,7 +49,7 @@ pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<
         let piece = &sector[..count];
         record.add(piece);
         if piece == &ZEROS[..count] {
-            // Where nothing else can stand, zeros do not tell that anything was lost.
+            // Where a record itself has zeros, zeros do not show that a sector was lost.
             if at + count as u64 > from + ZERO_BYTES {
                 zeros_at = zeros_at.or(Some(at));
             }
@@ -77,12 +77,12 @@ pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<
 
 const ZEROS: [u8; SECTOR_BYTES] = [0; SECTOR_BYTES];
 
-/// The record that could not be read.
+/// The record that could not be decoded.
 #[derive(Default)]
 struct Record {
     frame: Vec<u8>,
     sum: Adler32,
-    /// Whether it ends, by its checksum, where it does not by its length.
+    /// Whether its checksum shows that it ends elsewhere than its length says.
     ends_elsewhere: bool,
     bytes: usize,
 }
@@ -109,7 +109,7 @@ impl Record {
         }
     }
 
-    /// Its length, as far as that was written.
+    /// Its length, as far as the length was written.
     fn claimed_length(&self) -> usize {
         let mut length = [0; 4];
         for (to, from) in length.iter_mut().zip(self.frame.iter().skip(FRAME_BYTES - 4)) {
@@ -145,7 +145,7 @@ mod tests {
         log[600..end].fill(7);
         log[608..612].copy_from_slice(&length.to_be_bytes());
         log[end] = b'B';
-        // And another one behind it.
+        // And another record after it.
         log[end + 1..end + 100].fill(9);
         for (at, byte) in log.iter_mut().enumerate().skip(600) {
             if !is_there(at) {
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_nothing() {
+    fn only_zeros_after_the_last_record_mean_a_clean_end() {
         let log = log(1_000, |_| false);
         assert_eq!(look(&log[..], 600, false).unwrap(), Tail::Clean);
         assert_eq!(look(&log[..600], 600, false).unwrap(), Tail::Clean);
     }
 
     #[test]
-    fn a_record_of_which_the_beginning_was_written_is_torn() {
+    fn a_record_whose_end_was_not_written_is_torn() {
         for cut in 601..600 + FRAME_BYTES + 1_000 {
             let log = log(1_000, |at| at < cut);
             let tail = look(&log[..], 600, false).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_which_a_sector_was_not_written_is_torn_whatever_stands_behind_it() {
+    fn a_record_with_an_unwritten_sector_is_torn_whatever_follows_it() {
         for lost in [1, 2, 3] {
             let log = log(1_000, |at| at / SECTOR_BYTES != lost);
             let behind = log.iter().rposition(|&byte| byte != 0).expect("some are there") as u64;
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_record_with_wrong_bytes_is_damage() {
+    fn a_complete_record_with_changed_bytes_is_damage() {
         let log = log(1_000, |_| true);
         let behind = (600 + FRAME_BYTES + 1_000 + 99) as u64;
         assert_eq!(look(&log[..], 600, true).unwrap(), Tail::Damaged { behind });
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_sector_with_records_behind_it_that_were_synced_later_is_damage() {
+    fn a_lost_sector_before_records_that_were_synced_later_is_damage() {
         let mut log = log(1_000, |at| at / SECTOR_BYTES != 2);
         log.resize(LOG_BATCH_BYTES_MAX + 10_000, 0);
         log[LOG_BATCH_BYTES_MAX + 5_000] = 1;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_record_with_a_wrong_length_is_damage() {
+    fn a_complete_record_with_a_changed_length_is_damage() {
         for bit in 0..24 {
             let mut log = log_of_one(600, &[b'B'; 1_000]);
             log[609 + bit / 8] ^= 1 << (bit % 8);

@@ -13,10 +13,10 @@ use super::log_reader::{FRAME_BYTES, HEADER_BYTES, MAGIC, RECORD_END, VERSION};
 use super::mark::{Mark, MarkFile};
 use super::txn_record::encode_txn;
 
-/// The room that must be left before a file is made longer.
+/// A log is extended when it has fewer free bytes than these.
 const ROOM_BYTES_MIN: u64 = 4096;
 
-/// Appends a transaction as it stands in a log: a checksum, a length, the record and a mark.
+/// Appends a transaction in the format of a log: a checksum, a length, the record and an end mark.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -45,18 +45,18 @@ pub fn encode_log_record(txn: &Txn, out: &mut BytesMut) {
     out.put_u8(RECORD_END);
 }
 
-/// Writes records to one log after the other.
+/// Writes records to the current log.
 ///
-/// A file gets its header and its name first, and both are synced before the first record: a log
-/// whose header was not written holds no record that anyone was told of.
+/// The header and the name of a new log are synced before its first record. So a log without a complete
+/// header contains no acknowledged record.
 #[derive(Debug)]
 pub(super) struct LogWriter {
     directory: Directory,
-    /// By how much a file is made longer ahead of what is written: `preAllocSize`.
+    /// By how many bytes a log is extended ahead of its records: `preAllocSize`.
     allocate_bytes: u64,
     /// Whether files and names are synced at all.
     is_synced: bool,
-    /// Nothing if what is written is not synced.
+    /// `None` if records are not synced.
     mark: Option<MarkFile>,
     open: Option<OpenLog>,
 }
@@ -71,12 +71,12 @@ struct OpenLog {
 }
 
 impl LogWriter {
-    /// A writer that syncs what it writes if it is given a mark to be kept.
+    /// A writer, which syncs its records if it has a mark to update.
     pub(super) fn new(directory: Directory, allocate_bytes: u64, mark: Option<MarkFile>) -> Self {
         Self { directory, allocate_bytes, is_synced: mark.is_some(), mark, open: None }
     }
 
-    /// Writes records, of which the first has the zxid `first`, and makes them certain.
+    /// Writes records and syncs them. `first` is the zxid of the first record.
     pub(super) fn write(&mut self, first: Zxid, records: &[u8]) -> Result<(), StorageError> {
         let mut log = match self.open.take() {
             Some(log) => log,
@@ -92,7 +92,7 @@ impl LogWriter {
         if self.is_synced {
             log.file.sync().map_err(StorageError::io("sync", &log.path))?;
         }
-        // A log that failed is not written to again: what it holds is not known.
+        // After an error the log is not written again, because its content is not known.
         self.open = Some(log);
         Ok(())
     }
@@ -106,7 +106,7 @@ impl LogWriter {
         let mut header = BytesMut::with_capacity(HEADER_BYTES);
         header.put_slice(&MAGIC);
         header.put_i32(VERSION);
-        // An id that nobody reads.
+        // An id that no server reads.
         header.put_i64(0);
         log.file.write_all(&header).map_err(StorageError::io("write to", &log.path))?;
         if self.allocate_bytes > 0 {
@@ -120,8 +120,7 @@ impl LogWriter {
         Ok(log)
     }
 
-    /// Ends the present log: the next record begins another. What was set aside behind the last
-    /// record is given back.
+    /// Ends the current log; the next record begins another. The file is truncated after its last record.
     pub(super) fn end(&mut self) -> Result<(), StorageError> {
         if let Some(mut log) = self.open.take() {
             log.file.set_length(log.written).map_err(StorageError::io("cut", &log.path))?;
@@ -132,7 +131,7 @@ impl LogWriter {
         self.mark.as_mut().map_or(Ok(()), MarkFile::sync)
     }
 
-    /// Marks that everything up to `last` is durable, which was written last.
+    /// Updates the mark: everything up to `last`, the last written record, is durable.
     pub(super) fn mark(&mut self, last: Zxid) -> Result<(), StorageError> {
         match (&mut self.mark, &self.open) {
             (Some(mark), Some(log)) => mark.write(Mark { last, log: log.first, end: log.written }),

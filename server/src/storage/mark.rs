@@ -1,13 +1,13 @@
-//! How far a log was synced, in a small file beside the logs. What stands in a log up to there was
-//! acknowledged: if it is gone, it was lost later, and is not what a crash leaves.
+//! The durable mark: a small file beside the logs that says how far the log was synced. Records up to the
+//! mark were acknowledged, so if one of them is missing it was lost later: a crash does not remove it.
 //!
-//! The file is written after each sync of the log, and synced itself a moment later by a thread of its own,
-//! and when a log ends. So it may tell less than is durable, and never more: what is written to it is
-//! true already. ZooKeeper takes no notice of a file of this name, and neither does its purge.
+//! The file is written after each sync of the log. A thread of its own syncs the file a moment later, and
+//! so does the end of a log. So the mark may be behind the durable zxid, and is never ahead of it. ZooKeeper
+//! and its purge ignore a file of this name.
 //!
-//! Whoever copies the files of a server that runs may copy this one last, and then it tells more than the
-//! logs beside it hold. So it names itself by what a copy does not have ([`Disk::identity`]), and a copy of
-//! it says nothing.
+//! A backup of a running server may copy this file last, and then the mark would be ahead of the copied
+//! logs. So the file contains its own identity ([`Disk::identity`]), which a copy does not share: the mark
+//! in a copy is ignored.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -20,35 +20,35 @@ use super::error::StorageError;
 use super::mark_syncer::MarkSyncer;
 use crate::storage::durable::Durable;
 
-/// The file.
+/// The name of the file.
 pub(super) const NAME: &str = "zoolet.durable";
 
-/// What it is called until it is whole.
+/// Its name until it is complete.
 const NAME_UNFINISHED: &str = "zoolet.durable.new";
 
-/// What it begins with, and the version of its format.
+/// Its first bytes, which contain the version of its format.
 const MAGIC: [u8; 8] = *b"ZLDM\0\0\0\x02";
 
-/// There are two marks in it, each in a sector of its own, written by turns: one that is torn leaves the
-/// other.
+/// The file contains two marks, each in a sector of its own, which are written alternately: if a crash
+/// tears one the other is intact.
 const SLOT_BYTES: usize = 512;
 
 /// The magic, four numbers and a checksum.
 const MARK_BYTES: usize = MAGIC.len() + 4 * 8 + 4;
 
-/// How far the logs were synced.
+/// How far the log was synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
-    /// The last transaction that was durable.
+    /// The last durable transaction.
     pub(crate) last: Zxid,
-    /// The log that it is in, by the zxid in its name.
+    /// The log that contains it, by the zxid in the log's name.
     pub(super) log: Zxid,
-    /// Where the record ends.
+    /// The offset at which its record ends.
     pub(super) end: u64,
 }
 
 impl Mark {
-    /// That a log cannot be read so far.
+    /// The error of a log that cannot be read up to the mark.
     pub(super) fn lost(
         self,
         directory: &Directory,
@@ -60,13 +60,13 @@ impl Mark {
         StorageError::Lost { path: log.path.clone(), offset, reached, end, durable, mark }
     }
 
-    /// That no file reaches so far.
+    /// The error of files that end before the mark.
     pub(super) fn missing(self, directory: &Directory, reached: Zxid) -> StorageError {
         let path = directory.log_path(self.log);
         StorageError::Missing { path, reached, durable: self.last, mark: self::path(directory) }
     }
 
-    /// The bytes of a mark in the file of this identity.
+    /// The bytes of a mark in the file with this identity.
     fn encode(self, file: u64) -> [u8; MARK_BYTES] {
         let mut bytes = [0; MARK_BYTES];
         let (sealed, checksum) = bytes.split_at_mut(MARK_BYTES - 4);
@@ -79,7 +79,7 @@ impl Mark {
         bytes
     }
 
-    /// A mark, and the identity of the file in which it was written.
+    /// A mark, and the identity of the file to which it was written.
     fn decode(bytes: &[u8]) -> Option<(Self, u64)> {
         let number = |at: usize| bytes.get(at..at + 8).and_then(|field| field.try_into().ok());
         let last = Zxid(i64::from_be_bytes(number(8)?));
@@ -90,7 +90,7 @@ impl Mark {
     }
 }
 
-/// The mark of a directory; `None` if there is none, or none that can be read.
+/// Reads the mark of a directory; `None` if there is no valid one.
 pub(super) fn read(directory: &Directory) -> Result<Option<Mark>, StorageError> {
     let path = path(directory);
     let mut input = match directory.disk.open(&path) {
@@ -112,28 +112,28 @@ pub(super) fn read(directory: &Directory) -> Result<Option<Mark>, StorageError> 
     Ok(Some(mark))
 }
 
-/// Where the mark of a directory is.
+/// The path of the mark of a directory.
 pub(super) fn path(directory: &Directory) -> PathBuf {
     directory.logs.join(NAME)
 }
 
-/// The file, to be written to.
+/// The mark's file, opened for writing.
 #[derive(Debug)]
 pub(crate) struct MarkFile {
     file: Box<dyn DiskFile>,
     path: PathBuf,
     identity: u64,
-    /// Which of the two is written next.
+    /// Which of the two marks is written next.
     slot: u64,
-    /// Whether something was written that is not synced.
+    /// Whether it was written since the last sync.
     is_dirty: bool,
-    /// Nothing where no thread has a part in what is written.
+    /// `None` on a disk without threads.
     syncer: Option<MarkSyncer>,
 }
 
 impl MarkFile {
-    /// Puts a file with one mark in the place of the one that is there. The name is certain once the
-    /// directory was synced.
+    /// Replaces the file by a new one with one mark. The new name survives a crash once the directory was
+    /// synced.
     pub(crate) fn create(
         directory: &Directory,
         mark: Mark,
@@ -162,7 +162,7 @@ impl MarkFile {
         Ok(())
     }
 
-    /// Makes certain what was written, now.
+    /// Syncs the file now.
     pub(super) fn sync(&mut self) -> Result<(), StorageError> {
         if self.is_dirty {
             self.file.sync().map_err(StorageError::io("sync", &self.path))?;

@@ -1,4 +1,4 @@
-//! Syncs the mark of how far the log is durable, on a thread of its own: the log never waits for it.
+//! Syncs the durable mark on a thread of its own, so that the log never waits for it.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::error::StorageError;
 use crate::limits::MARK_SYNC_DELAY;
 use crate::storage::durable::Durable;
 
-/// Syncs a mark some time after it was written, until this is dropped.
+/// Syncs a mark some time after it was written. The thread ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct MarkSyncer {
     shared: Arc<Shared>,
@@ -34,7 +34,7 @@ struct State {
 impl MarkSyncer {
     /// # Errors
     ///
-    /// If there can be no thread.
+    /// If the system can start no thread.
     pub(super) fn start(
         directory: &Directory,
         path: &Path,
@@ -45,7 +45,7 @@ impl MarkSyncer {
         let (marked, durable) = (path.to_owned(), durable.clone());
         let syncs = move || {
             while theirs.wait() {
-                // By its name, since the file itself is being written to.
+                // By its name, because the committer owns the open file.
                 match disk.truncate(&marked, u64::MAX) {
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -61,7 +61,7 @@ impl MarkSyncer {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Something was written.
+    /// Notes that the mark was written.
     pub(super) fn notify(&self) {
         let was_written = std::mem::replace(&mut self.shared.state.lock().is_written, true);
         if !was_written {
@@ -71,11 +71,11 @@ impl MarkSyncer {
 }
 
 impl Shared {
-    /// Waits until something is to be synced, and tells whether it came to that.
+    /// Waits until the mark was written; `false` when the thread shall end.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| !state.is_written && !state.is_closed);
-        // What comes meanwhile is synced with it.
+        // Marks that are written meanwhile are synced with it.
         self.changed.wait_while_for(&mut state, |state| !state.is_closed, MARK_SYNC_DELAY);
         state.is_written = false;
         !state.is_closed

@@ -1,5 +1,5 @@
-//! From files to a state: the newest good snapshot, and the logs from there on
-//! (`FileTxnSnapLog.restore`, `ZooKeeperServer.loadData`).
+//! Recovers the state from the newest good snapshot and the logs after it (`FileTxnSnapLog.restore`,
+//! `ZooKeeperServer.loadData`).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,31 +15,31 @@ use super::mark::{self, Mark};
 use super::snapshot_reader::{SnapshotError, SnapshotReader};
 use super::torn_tail::{self, TornLog};
 
-/// What the files hold, and what is to be done before anything is written to them.
+/// The recovered state, and the repairs that the files need before anything is written to them.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) core: Core,
-    /// The snapshot it started from.
+    /// The zxid of the snapshot from which recovery started.
     pub(crate) snapshot: Option<Zxid>,
-    /// The transactions that came after it.
+    /// The number of transactions that were applied after it.
     pub(crate) replayed: u64,
-    /// Whether the state is not the one that the files give without what was done to it here.
+    /// Whether recovery has changed the state, so that a snapshot of it must be written.
     pub(crate) needs_snapshot: bool,
-    /// Logs that end with what a crash has left.
+    /// The logs that end with incomplete records of a crash.
     pub(crate) torn: Vec<TornLog>,
-    /// Logs without a record, of which not even the header was written.
+    /// The logs of which not even the header was written.
     empty: Vec<PathBuf>,
-    /// Snapshots that were not finished.
+    /// The incomplete snapshots.
     unfinished: Vec<PathBuf>,
-    /// The snapshot it started from.
+    /// The snapshot from which recovery started.
     snapshot_path: Option<PathBuf>,
-    /// The other logs that were read, and where the last record of each ends.
+    /// The other logs that were read, and the offset at which the last record of each ends.
     logs: Vec<(LogFile, u64)>,
-    /// How far the logs were synced.
+    /// The durable mark.
     mark: Option<Mark>,
 }
 
-/// Why a snapshot cannot be used.
+/// A snapshot that is not usable.
 ///
 /// ```
 /// use zoolet_server::storage::StorageError;
@@ -57,11 +57,11 @@ pub(crate) struct Recovered {
 pub struct SnapshotUnusable {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Why it is not usable.
     pub reason: SnapshotFault,
 }
 
-/// What is wrong with a snapshot.
+/// Why a snapshot is not usable.
 ///
 /// ```
 /// use zoolet_core::RestoreError;
@@ -72,16 +72,16 @@ pub struct SnapshotUnusable {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotFault {
-    /// The file.
+    /// The file is damaged or not a snapshot.
     #[error(transparent)]
     File(#[from] SnapshotError),
-    /// The tree that is in it.
+    /// Its tree is invalid.
     #[error(transparent)]
     Tree(#[from] RestoreError),
-    /// It has the name of another: what its name promises is not in it.
+    /// It lacks transactions up to the zxid in its name.
     #[error("it was written at {0}, so its name is not its own")]
     Misnamed(Zxid),
-    /// Its name is of the last zxid there is, which no server reaches.
+    /// Its name contains the greatest possible zxid, which no server reaches.
     #[error("its name is of a zxid after which there can be none")]
     LastZxid,
 }
@@ -92,13 +92,13 @@ impl From<io::Error> for SnapshotFault {
     }
 }
 
-/// Reads all that is needed. Changes nothing: see [`Recovered::mend`].
+/// Reads the files and changes nothing; see [`Recovered::mend`].
 pub(crate) fn recover(
     directory: &Directory,
     settings: &Settings,
     trusts_empty: bool,
 ) -> Result<Recovered, StorageError> {
-    // Before the files: a server that runs goes on with both.
+    // Before the files, because a running server goes on writing both.
     let mark = mark::read(directory)?;
     let Files { logs, snapshots, unfinished, .. } = directory.files()?;
     let mut recovered = newest_snapshot(&*directory.disk, &snapshots, settings)?;
@@ -106,7 +106,7 @@ pub(crate) fn recover(
     let start = recovered.core.last_zxid();
     let needed = logs.iter().rposition(|log| log.goes_on_from(start)).unwrap_or(0);
     for log in &logs[..needed] {
-        // It may be one of those that are needed.
+        // The unreadable log may be needed.
         if let Some(first) = log_scan::first_zxid(&*directory.disk, &log.path) {
             check_name(log, first)?;
         }
@@ -125,7 +125,7 @@ pub(crate) fn recover(
     Ok(recovered)
 }
 
-/// A log is named after its first transaction, by the original too.
+/// Checks that a log begins with the transaction in its name, as ZooKeeper names it.
 pub(super) fn check_name(log: &LogFile, first: Zxid) -> Result<(), StorageError> {
     if first == log.zxid {
         return Ok(());
@@ -133,7 +133,7 @@ pub(super) fn check_name(log: &LogFile, first: Zxid) -> Result<(), StorageError>
     Err(StorageError::Misnamed { path: log.path.clone(), first })
 }
 
-/// The state of the newest snapshot that can be read; of a new server if there is none.
+/// The state of the newest usable snapshot, or of a new server if there is no snapshot.
 fn newest_snapshot(
     disk: &dyn Disk,
     snapshots: &[SnapshotFile],
@@ -185,7 +185,7 @@ pub(super) fn read_snapshot(
     if file.zxid == Zxid(i64::MAX) {
         return Err(SnapshotFault::LastZxid);
     }
-    // ZooKeeper goes by the name too: the snapshot may hold some of what came later.
+    // ZooKeeper goes by the name too: the snapshot may contain some later transactions.
     let restored = restore.finish(file.zxid)?;
     if restored.built_ins_added > 0 {
         let path = file.path.display();
@@ -194,7 +194,7 @@ pub(super) fn read_snapshot(
     Ok((restored.core, restored.built_ins_added > 0))
 }
 
-/// Carries out what the logs hold.
+/// Applies the transactions of the logs.
 struct Replay<'a> {
     directory: &'a Directory,
     /// The last transaction that was read.
@@ -244,8 +244,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Every write takes the next number, the refused ones too; another epoch of an ensemble begins
-    /// anew.
+    /// Checks the order of zxids: every write takes the next one, refused ones too; a new epoch of an ensemble
+    /// begins anew.
     fn check_gap(
         &self,
         path: &Path,
@@ -270,7 +270,7 @@ impl Replay<'_> {
         if is_first {
             return Err(StorageError::Gap { path, offset, after, found });
         }
-        // The original takes a number for some requests that it then does not log.
+        // ZooKeeper takes a zxid for some requests that it then does not log.
         tracing::warn!("{}: offset {offset}: {found} follows {after}", path.display());
         Ok(())
     }
@@ -283,7 +283,7 @@ impl Replay<'_> {
 }
 
 impl Recovered {
-    /// Deletes the ephemerals of sessions that do not exist, and returns how many they were.
+    /// Deletes the ephemeral znodes of sessions that do not exist, and returns their number.
     fn remove_orphans(&mut self) -> usize {
         let before = self.core.totals().ephemerals;
         for txn in self.core.prepare_orphan_removal() {
@@ -312,7 +312,7 @@ impl Recovered {
         }
     }
 
-    /// What was synced must be there: nothing that a crash does takes it away.
+    /// Checks that the logs reach the durable mark: a crash does not remove synced records.
     fn check_mark(&self, directory: &Directory) -> Result<(), StorageError> {
         let reached = self.core.last_zxid();
         let Some(mark) = self.mark.filter(|mark| reached < mark.last) else { return Ok(()) };
@@ -323,8 +323,9 @@ impl Recovered {
         })
     }
 
-    /// Makes the files such that what was read is certain and what comes can follow it, but for the names of
-    /// the files, which are certain when the directory was synced. Returns how far it is certain then.
+    /// Repairs the files so that everything that was read survives a crash, and so that new records can
+    /// follow it. The names of the files survive once the directory was synced. Returns the mark of what is
+    /// durable then.
     pub(crate) fn mend(&self, directory: &Directory) -> Result<Mark, StorageError> {
         let disk = &directory.disk;
         for path in self.unfinished.iter().chain(&self.empty) {
@@ -332,12 +333,12 @@ impl Recovered {
         }
         self.cut_torn(directory)?;
         if let Some(path) = &self.snapshot_path {
-            // The original does not sync its snapshots.
+            // ZooKeeper does not sync its snapshots.
             disk.truncate(path, u64::MAX).map_err(StorageError::io("sync", path))?;
         }
         for (log, end) in &self.logs {
-            // A server that was killed may have left there what no disk has yet, and one whose disk failed
-            // what no disk gets by a sync.
+            // A killed server may have left records that are not on the disk yet, and one whose sync failed
+            // records that no later sync would write.
             let synced = match self.mark {
                 Some(mark) if log.zxid < mark.log => continue,
                 Some(mark) if log.zxid == mark.log => mark.end,
@@ -350,7 +351,7 @@ impl Recovered {
         Ok(Mark { last: self.core.last_zxid(), log, end })
     }
 
-    /// Cuts off what a crash has left, and keeps it beside.
+    /// Cuts the incomplete records of a crash off the logs, and keeps them in files of their own.
     fn cut_torn(&self, directory: &Directory) -> Result<(), StorageError> {
         for torn in &self.torn {
             let kept = torn_tail::keep(directory, torn)?;

@@ -8,10 +8,10 @@ use simd_adler32::Adler32;
 use zoolet_core::{AclList, Frozen, Znode};
 use zoolet_protocol::{Encode, RawPath, Zxid};
 
-/// "ZKSN".
+/// The magic number, "ZKSN".
 pub(super) const MAGIC: i32 = 0x5a4b_534e;
 
-/// The version of the format: there has been no other since ZooKeeper 3.
+/// The version of the format, unchanged since ZooKeeper 3.
 pub(super) const VERSION: i32 = 2;
 
 /// What stands in the header where ZooKeeper writes -1, and reads nothing: the last transaction in the
@@ -26,15 +26,14 @@ pub(super) fn zxid_of(database: i64) -> Option<Zxid> {
     (zxid >= 0).then_some(Zxid(zxid))
 }
 
-/// The number of the access control list that is written nowhere.
+/// The number of the access control list that is not written to the file.
 pub(super) const ACL_OPEN: i64 = -1;
 
-/// As many bytes as are worth a call of the output.
+/// The bytes that are gathered before the output is called.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Writes a snapshot, not compressed and without a digest, which ZooKeeper does not need. Memory
-/// does not grow with the size of the tree but for the numbers of its access control lists and one
-/// reference for each znode.
+/// Writes a snapshot without compression and without a digest, which ZooKeeper does not need. It takes
+/// memory for one reference per znode and for the numbers of the access control lists.
 ///
 /// ```
 /// use zoolet_core::{Core, Settings};
@@ -51,7 +50,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 ///
 /// # Errors
 ///
-/// What goes wrong with the output.
+/// The error of the output.
 pub fn write_snapshot(frozen: &Frozen, output: impl Write) -> io::Result<()> {
     let mut out = Summed { output, buffer: BytesMut::new(), sum: Adler32::new() };
     let znodes = frozen.znodes();
@@ -83,7 +82,7 @@ pub fn write_snapshot(frozen: &Frozen, output: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Numbers for the lists that are written, from 1 on.
+/// The numbers of the access control lists, from 1 on.
 fn number_acl_lists<'a>(znodes: &[&'a Znode]) -> HashMap<&'a AclList, i64> {
     let mut keys = HashMap::new();
     for znode in znodes {
@@ -99,7 +98,7 @@ fn count(count: usize) -> i32 {
     i32::try_from(count).expect("there are fewer than 2^31")
 }
 
-/// An output whose bytes are summed up.
+/// An output with a checksum of its bytes.
 struct Summed<W> {
     output: W,
     buffer: BytesMut,
@@ -119,7 +118,7 @@ impl<W: Write> Summed<W> {
         Ok(())
     }
 
-    /// The checksum over all that stands before it, and a mark behind it.
+    /// Writes the checksum of all bytes before it, and an end mark.
     fn seal(&mut self) -> io::Result<()> {
         self.flush()?;
         self.put(&i64::from(self.sum.finish()))?;

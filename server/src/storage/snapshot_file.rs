@@ -1,4 +1,4 @@
-//! Puts a snapshot into its place: it has its name when all of it is on disk, and not before.
+//! Writes a snapshot to a temporary name and renames it when all of it is synced.
 
 use zoolet_core::Frozen;
 
@@ -7,7 +7,7 @@ use super::directory::Directory;
 use super::error::StorageError;
 use super::snapshot::write_snapshot;
 
-/// Writes a snapshot. One that fails leaves nothing, or a file that the next start deletes.
+/// Writes a snapshot. After an error nothing is left, or a temporary file that the next start deletes.
 pub(crate) fn save(
     directory: &Directory,
     frozen: &Frozen,
@@ -16,7 +16,7 @@ pub(crate) fn save(
 ) -> Result<(), StorageError> {
     let saved = write(directory, frozen, compression, is_synced);
     if saved.is_err() {
-        // The room that it takes may be the reason.
+        // The disk may be full because of it.
         let _ = directory.disk.remove(&directory.unfinished_path(frozen.zxid));
     }
     saved

@@ -21,7 +21,7 @@ const SEALED_ZXID_BYTES: usize = 8 + 8 + SEAL_MARK.len();
 /// What stands behind the checksum of a seal: the string `/`, with its length.
 const SEAL_MARK: &[u8] = b"\0\0\0\x01/";
 
-/// A znode as it stands in a snapshot.
+/// A znode of a snapshot.
 ///
 /// ```
 /// use zoolet_server::storage::SnapshotZnode;
@@ -32,17 +32,18 @@ const SEAL_MARK: &[u8] = b"\0\0\0\x01/";
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotZnode {
-    /// Where it is.
+    /// Its path.
     pub path: ZPath,
-    /// `None` for null, which is not empty.
+    /// Its data; `None` for null, which is not empty.
     pub data: Option<Bytes>,
-    /// Who may do what; `None` for the list that is written nowhere: everything to everyone.
+    /// Its access control list; `None` for the one that is not in the file and allows everything to
+    /// everyone.
     pub acl: Option<Arc<[Acl]>>,
-    /// The part of its Stat that is stored.
+    /// The stored part of its Stat.
     pub stat: StatPersisted,
 }
 
-/// Why a snapshot is of no use.
+/// Why a snapshot cannot be read.
 ///
 /// ```
 /// use zoolet_server::storage::SnapshotReader;
@@ -56,72 +57,72 @@ pub enum SnapshotError {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It is some other file.
+    /// It is not a snapshot.
     #[error("not a snapshot: it begins with {0:08x} instead of ZKSN")]
     Magic(i32),
-    /// It is in a format of another time.
+    /// It has an unknown version of the format.
     #[error("a snapshot of version {0}; only version 2 is known")]
     Version(i32),
-    /// It ends too early.
+    /// It ends in the middle.
     #[error("offset {offset}: the file ends inside a field")]
     Short {
-        /// Where the field begins.
+        /// The offset of the field that it ends in.
         offset: u64,
     },
-    /// A length or a count that no field has.
+    /// A field has an impossible length or count.
     #[error("offset {offset}: a length of {length}; the limit is {SNAPSHOT_FIELD_BYTES_MAX}")]
     Length {
-        /// Where it stands.
+        /// Its offset.
         offset: u64,
-        /// What it claims.
+        /// The length or count.
         length: i32,
     },
-    /// A field cannot be read.
+    /// A field cannot be decoded.
     #[error("offset {offset}: {error}")]
     Field {
-        /// Where it begins.
+        /// Its offset.
         offset: u64,
-        /// What is wrong with it.
+        /// Why it cannot be decoded.
         error: DecodeError,
     },
-    /// A path names no znode.
+    /// A path is invalid.
     #[error(transparent)]
     Path(#[from] PathError),
     /// A path is null.
     #[error("offset {offset}: a path is null")]
     NullPath {
-        /// Where it stands.
+        /// Its offset.
         offset: u64,
     },
-    /// A znode's access control list is not there.
+    /// The access control list of a znode is missing.
     #[error("{path}: there is no access control list with the number {key}")]
     AclMissing {
-        /// Whose.
+        /// The path of the znode.
         path: ZPath,
-        /// Its number.
+        /// The number of the list.
         key: i64,
     },
-    /// The bytes up to a seal are not those that were written.
+    /// The bytes before a seal do not have its checksum.
     #[error("offset {offset}: the checksum is {got:08x} where {expected:08x} was written")]
     Checksum {
-        /// Where the seal stands.
+        /// The offset of the seal.
         offset: u64,
-        /// What was written.
+        /// The checksum in the file.
         expected: u64,
-        /// What the bytes give.
+        /// The checksum of the bytes.
         got: u32,
     },
-    /// What should follow a checksum does not.
+    /// The end mark after a checksum is missing.
     #[error("offset {offset}: no seal")]
     Seal {
-        /// Where it should stand.
+        /// The offset at which it should be.
         offset: u64,
     },
 }
 
-/// Reads a snapshot in the order in which it is written: sessions, access control lists, and then
-/// znode after znode, each after its parent. Nothing that it gives is certain before
-/// [`SnapshotReader::next_znode`] has returned `None`: the seals stand at the end.
+/// Reads a snapshot in the order of the file: sessions, access control lists, and then the znodes, each
+/// after its parent. The content is verified only when [`SnapshotReader::next_znode`] has returned `None`,
+/// because the seals, each a checksum and an end mark, are at the end.
 ///
 /// ```no_run
 /// use std::fs::File;
@@ -142,19 +143,18 @@ pub struct SnapshotReader<R> {
     fields: Fields<R>,
     sessions: Vec<(SessionId, i32)>,
     acls: HashMap<i64, Arc<[Acl]>>,
-    /// What a server of this kind writes to the header.
+    /// The zxid that zoolet writes to the header.
     written_at: Option<Zxid>,
     zxid: Option<Zxid>,
     is_over: bool,
 }
 
 impl<R: Read> SnapshotReader<R> {
-    /// A reader of a snapshot that is not compressed, or not any more. The input is read in small
-    /// pieces, so a file wants a buffer before it.
+    /// Reads an uncompressed snapshot in small pieces: a file should be buffered.
     ///
     /// # Errors
     ///
-    /// [`SnapshotError`] if it is no snapshot, or its sessions or lists cannot be read.
+    /// [`SnapshotError`] if it is not a snapshot, or its sessions or lists cannot be decoded.
     pub fn new(input: R) -> Result<Self, SnapshotError> {
         let mut fields = Fields { input, offset: 0, sum: Adler32::new(), peeked: Vec::new() };
         let magic: i32 = fields.next()?;
@@ -202,11 +202,11 @@ impl<R: Read> SnapshotReader<R> {
         }
     }
 
-    /// The next znode; `None` when there are no more and all seals are right.
+    /// Reads the next znode; `None` when there are no more and all seals are correct.
     ///
     /// # Errors
     ///
-    /// [`SnapshotError`] if the rest cannot be read, or is not what was written.
+    /// [`SnapshotError`] if the rest cannot be decoded or is damaged.
     pub fn next_znode(&mut self) -> Result<Option<SnapshotZnode>, SnapshotError> {
         if self.is_over {
             return Ok(None);
@@ -254,7 +254,7 @@ impl<R: Read> SnapshotReader<R> {
     }
 }
 
-/// Reads fields and sums their bytes up.
+/// Reads fields and computes the checksum of their bytes.
 struct Fields<R> {
     input: R,
     offset: u64,
@@ -282,14 +282,15 @@ impl<R: Read> Fields<R> {
         Ok(follow != 0 && !is_zxid)
     }
 
-    /// Reads ahead, and returns how many bytes follow: `count` if more do.
+    /// Reads ahead, and returns the number of bytes that follow, `count` at most.
     fn peek(&mut self, count: usize) -> Result<usize, SnapshotError> {
         let missing = count.saturating_sub(self.peeked.len());
         self.input.by_ref().take(missing as u64).read_to_end(&mut self.peeked)?;
         Ok(self.peeked.len().min(count))
     }
 
-    /// Appends the next `count` bytes. Memory is taken for what is there, not for what is claimed.
+    /// Appends the next `count` bytes. It allocates memory for the bytes that exist, not for the claimed
+    /// number.
     fn take(&mut self, count: usize, bytes: &mut Vec<u8>) -> Result<(), SnapshotError> {
         let before = bytes.len();
         bytes.extend(self.peeked.drain(..self.peeked.len().min(count)));
@@ -303,7 +304,7 @@ impl<R: Read> Fields<R> {
         Ok(())
     }
 
-    /// A field that always takes the same number of bytes.
+    /// Reads a field of fixed length.
     fn next<T: Decode>(&mut self) -> Result<T, SnapshotError> {
         let offset = self.offset;
         let mut bytes = Vec::with_capacity(T::MIN_BYTES);
@@ -312,7 +313,7 @@ impl<R: Read> Fields<R> {
             .map_err(|error| SnapshotError::Field { offset, error })
     }
 
-    /// A string or a buffer: its length stands before it.
+    /// Reads a string or a buffer, which follows its length.
     fn next_text<T: Decode>(&mut self) -> Result<T, SnapshotError> {
         let offset = self.offset;
         let length: i32 = self.next()?;
@@ -337,7 +338,7 @@ impl<R: Read> Fields<R> {
         Ok(acl)
     }
 
-    /// A checksum over all that stands before it, and a mark behind it.
+    /// Reads a checksum of all bytes before it, and an end mark.
     fn check_seal(&mut self) -> Result<(), SnapshotError> {
         let (offset, got) = (self.offset, self.sum.finish());
         let expected = u64::from_ne_bytes(self.next::<i64>()?.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! What a start cuts off a log is kept in a file of its own, in case somebody wants to look at it.
+//! Keeps the incomplete end that a start cuts off a log in a file of its own, for later inspection.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use super::directory::{self, Directory, LogFile};
 use super::error::StorageError;
 
-/// A log that ends with what a crash has left.
+/// A log that ends with incomplete records of a crash.
 #[derive(Debug)]
 pub(crate) struct TornLog {
     pub(super) log: LogFile,
-    /// Where that begins.
+    /// The offset at which they begin.
     pub(super) offset: u64,
-    /// Where the last byte of it ends.
+    /// The offset at which they end.
     pub(super) end: u64,
 }
 
-/// Copies what is to be cut off a log, and returns the file that keeps it. Its name is certain once the
-/// directory was synced.
+/// Copies the end that is to be cut off a log, and returns the path of the copy. Its name survives a crash
+/// once the directory was synced.
 pub(super) fn keep(directory: &Directory, torn: &TornLog) -> Result<PathBuf, StorageError> {
     let disk = &*directory.disk;
     let path = free_path(directory, torn)?;
@@ -31,7 +31,7 @@ pub(super) fn keep(directory: &Directory, torn: &TornLog) -> Result<PathBuf, Sto
     Ok(path)
 }
 
-/// A name that no file has: a log of this name may have been torn at this place before, and begun anew.
+/// An unused name: a log of the same name may have been cut at the same offset before.
 fn free_path(directory: &Directory, torn: &TornLog) -> Result<PathBuf, StorageError> {
     let logs = &directory.logs;
     let taken = directory.disk.list(logs).map_err(StorageError::io("list", logs))?;

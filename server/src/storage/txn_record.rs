@@ -1,4 +1,4 @@
-//! A transaction as a record of the log: `TxnHeader`, what was decided, and perhaps a digest.
+//! A transaction as a record of the log: `TxnHeader`, the transaction, and possibly a digest.
 
 use bytes::{Bytes, BytesMut};
 use zoolet_core::{CreateTxn, Txn, TxnOp};
@@ -8,7 +8,7 @@ use zoolet_protocol::{
 };
 
 zoolet_protocol::record! {
-    /// What stands before every transaction.
+    /// The header of every transaction.
     #[derive(Debug)]
     struct TxnHeader {
         session: SessionId,
@@ -20,8 +20,8 @@ zoolet_protocol::record! {
 }
 
 zoolet_protocol::record! {
-    /// A sum over the tree as it is after the transaction, which ZooKeeper writes to find servers
-    /// that differ (`TxnDigest`). It may be missing.
+    /// A digest of the tree after the transaction, by which ZooKeeper finds servers that differ (`TxnDigest`).
+    /// It may be missing.
     ///
     /// ```
     /// use zoolet_server::storage::TxnDigest;
@@ -31,22 +31,22 @@ zoolet_protocol::record! {
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct TxnDigest {
-        /// How it is reckoned.
+        /// The version of its algorithm.
         pub version: i32,
-        /// The sum.
+        /// The digest.
         pub tree: i64,
     }
 }
 
 zoolet_protocol::record! {
-    /// One transaction of a multi: its code, and its record in a buffer.
+    /// One operation of a multi: its code, and its record in a buffer.
     struct SubTxn {
         op: OpCode,
         record: Option<Bytes>,
     }
 }
 
-/// Why the bytes of a record are no transaction.
+/// Why the bytes of a record are not a transaction.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -58,16 +58,16 @@ zoolet_protocol::record! {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TxnRecordError {
-    /// A field cannot be read.
+    /// A field cannot be decoded.
     #[error(transparent)]
     Field(#[from] DecodeError),
-    /// A path names no znode.
+    /// A path is invalid.
     #[error(transparent)]
     Path(#[from] PathError),
     /// A path, a list or a record is null.
     #[error("{0} is null")]
     Null(&'static str),
-    /// No transaction has this code.
+    /// The type of the transaction is unknown.
     #[error("a transaction of type {0:?}")]
     Type(OpCode),
 }
@@ -159,12 +159,12 @@ fn encode_count(count: usize, out: &mut BytesMut) {
     i32::try_from(count).expect("what a request carries is counted by an int").encode(out);
 }
 
-/// Reads the record of a transaction, and the digest if there is one. The data of the transaction
-/// shares the memory of `record`.
+/// Decodes the record of a transaction, and the digest if there is one. The data of the transaction shares
+/// the memory of `record`.
 ///
 /// # Errors
 ///
-/// [`TxnRecordError`] says what is wrong with it.
+/// [`TxnRecordError`] if it is not a transaction.
 pub fn decode_txn(mut record: Bytes) -> Result<(Txn, Option<TxnDigest>), TxnRecordError> {
     let header: TxnHeader = decode_front(&mut record)?;
     let op = decode_op(header.op, &mut record)?;
@@ -176,7 +176,7 @@ pub fn decode_txn(mut record: Bytes) -> Result<(Txn, Option<TxnDigest>), TxnReco
 fn decode_op(op: OpCode, record: &mut Bytes) -> Result<TxnOp, TxnRecordError> {
     Ok(match op {
         OpCode::CREATE_SESSION => TxnOp::CreateSession { timeout_ms: decode_front(record)? },
-        // ZooKeeper before 3.6 did not write them.
+        // ZooKeeper before 3.6 wrote no digests.
         OpCode::CLOSE_SESSION if record.is_empty() => TxnOp::CloseSession { paths: Vec::new() },
         OpCode::CLOSE_SESSION => TxnOp::CloseSession { paths: decode_paths(record)? },
         OpCode::CREATE => decode_create(CreateKind::Create, record)?,
@@ -185,7 +185,7 @@ fn decode_op(op: OpCode, record: &mut Bytes) -> Result<TxnOp, TxnRecordError> {
         OpCode::CREATE_TTL => decode_create(CreateKind::Ttl { ttl_ms: 0 }, record)?,
         OpCode::DELETE => TxnOp::Delete { path: decode_path(record)? },
         OpCode::DELETE_CONTAINER => TxnOp::DeleteContainer { path: decode_path(record)? },
-        // ZooKeeper logs a reconfiguration as a change of the znode that holds the configuration.
+        // ZooKeeper logs a reconfiguration as a change of the znode with the configuration.
         OpCode::SET_DATA | OpCode::RECONFIG => TxnOp::SetData {
             path: decode_path(record)?,
             data: decode_front(record)?,
@@ -215,7 +215,7 @@ fn decode_multi(record: &mut Bytes) -> Result<Vec<TxnOp>, TxnRecordError> {
     subs.into_iter().map(decode).collect()
 }
 
-/// One multi within another, say, could go as deep as the bytes allow.
+/// A nested multi could be as deep as the record is long.
 fn may_be_in_multi(op: OpCode) -> bool {
     let alone = [OpCode::CREATE_SESSION, OpCode::CLOSE_SESSION, OpCode::SET_ACL, OpCode::MULTI];
     !alone.contains(&op)
@@ -229,7 +229,7 @@ fn decode_create(kind: CreateKind, record: &mut Bytes) -> Result<TxnOp, TxnRecor
         CreateKind::Create | CreateKind::Create2 => decode_front(record)?,
         CreateKind::Container | CreateKind::Ttl { .. } => false,
     };
-    // ZooKeeper before 3.4 did not write it.
+    // ZooKeeper before 3.4 did not write this field.
     let parent_cversion =
         if record.is_empty() { CreateTxn::PARENT_CVERSION_UNKNOWN } else { decode_front(record)? };
     let kind = match kind {

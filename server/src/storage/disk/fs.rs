@@ -8,10 +8,10 @@ use std::time::SystemTime;
 
 use super::{DirectoryLock, Disk, DiskFile, LockError};
 
-/// The file that is locked in a directory in use. It holds the process id.
+/// The file in a directory that its user locks. It contains the process id.
 const LOCK_FILE: &str = "zoolet.lock";
 
-/// As many bytes as are read at once.
+/// The bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
 /// The file system of the machine.
@@ -29,7 +29,7 @@ impl Disk for FsDisk {
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
         let mut new: Vec<_> = directory.ancestors().take_while(|path| !path.exists()).collect();
         fs::create_dir_all(directory)?;
-        // Their names are in those above them, which must keep them too.
+        // The name of each new directory is in its parent, which must be synced too.
         while let Some(created) = new.pop() {
             let above = created.parent().filter(|above| !above.as_os_str().is_empty());
             self.sync_directory(above.unwrap_or_else(|| Path::new(".")))?;
@@ -40,7 +40,7 @@ impl Disk for FsDisk {
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(directory)? {
-            // A name that is no text is none of ours.
+            // No file of the server has a name that is not UTF-8.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
@@ -88,8 +88,8 @@ impl Disk for FsDisk {
         fs::rename(from, to)
     }
 
-    /// The number of the file, mixed with the time at which it was created where the file system keeps that:
-    /// a number is given to another file when the first is gone.
+    /// The inode number, mixed with the creation time if the file system keeps it: the number of a deleted
+    /// file is reused.
     fn identity(&self, path: &Path) -> io::Result<u64> {
         let metadata = fs::metadata(path)?;
         let created = metadata.created().ok();
@@ -108,14 +108,14 @@ impl Disk for FsDisk {
 
     fn lock(&self, directory: &Path) -> Result<Box<dyn DirectoryLock>, LockError> {
         let path = directory.join(LOCK_FILE);
-        // Not cut before it is locked: it names the one who has it.
+        // Not truncated before it is locked, because it contains the process id of its owner.
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
-                // Who has it may not have written it yet.
+                // The owner may not have written its process id yet.
                 let _ = file.take(20).read_to_string(&mut pid);
                 return Err(LockError::Held { by: pid.trim().parse().ok() });
             }
@@ -162,7 +162,7 @@ impl DiskFile for FsFile {
     }
 }
 
-/// The system takes the lock back when the file is closed, whatever ends the process.
+/// The system releases the lock when the process ends, for whatever reason.
 #[derive(Debug)]
 struct FsLock {
     _file: File,
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_are_made_with_those_above_them_once() {
+    fn a_directory_is_created_with_its_parents() {
         let directory = std::env::temp_dir().join(format!("zoolet-{}", std::process::id()));
         let below = directory.join("a/b");
         for _ in 0..2 {

@@ -12,9 +12,9 @@ use super::{DirectoryLock, Disk, DiskFile, LockError};
 
 type Content = Arc<Mutex<Vec<u8>>>;
 
-/// A disk in memory: a server that is started on it again, in the same process, finds what the one
-/// before has written. Nothing is ever lost, and room that is set aside for what comes takes no
-/// memory. Clones share the files.
+/// A disk in memory: a server that is started on it again, in the same process, finds the files of the
+/// server before. It loses nothing, and the space by which a log is extended takes no memory. Clones
+/// share the files.
 ///
 /// ```
 /// use std::path::Path;
@@ -105,7 +105,7 @@ impl Disk for MemDisk {
     }
 }
 
-/// The names of those of the paths that are directly in a directory.
+/// The names of the files directly in a directory.
 pub(super) fn names_in<'a>(
     directory: &Path,
     paths: impl Iterator<Item = &'a PathBuf>,
@@ -116,7 +116,7 @@ pub(super) fn names_in<'a>(
         .collect()
 }
 
-/// Writes bytes over what is at a place, or behind the end.
+/// Overwrites bytes at an offset, which may be behind the end.
 pub(super) fn write_at(content: &mut Vec<u8>, position: usize, bytes: &[u8]) {
     let end = position + bytes.len();
     if content.len() < end {

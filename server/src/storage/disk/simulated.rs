@@ -1,4 +1,4 @@
-//! A disk that loses power where a test wants it to.
+//! A simulated disk that loses power at the step that a test chooses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Cursor, Read, Write};
@@ -12,14 +12,14 @@ use parking_lot::{Mutex, MutexGuard};
 use super::memory::{names_in, write_at};
 use super::{DirectoryLock, Disk, DiskFile, LockError};
 
-/// What a disk writes whole or not at all.
+/// The bytes that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// A disk in memory that can lose power: then what was not synced is there, or is not, in part or
-/// out of order, as a seed decides. It may also be full, and fail to sync or to read.
+/// A disk in memory that can lose power: then a seed decides which changes survive that were not synced,
+/// also in part or out of order. It can also be full, and fail to sync or to read.
 ///
-/// Everything that changes it takes steps, one for each byte that is written and one for each other
-/// change, so that [`SimDisk::lose_power_after`] can stop a workload anywhere. Clones share the disk.
+/// Each change takes steps: one for each written byte, and one for each other change. So
+/// [`SimDisk::lose_power_after`] can stop a workload anywhere. Clones share the disk.
 ///
 /// ```
 /// use std::path::Path;
@@ -44,11 +44,11 @@ struct Sim {
     files: BTreeMap<FileId, File>,
     names: Names,
     durable_names: Names,
-    /// What has happened to names since their directories were synced, in order.
+    /// The changes of names since their directories were synced, in order.
     pending_names: Vec<NameChange>,
     last_file: u64,
     locked: BTreeSet<PathBuf>,
-    /// Raised when the power is back: who wrote before it writes no more.
+    /// Incremented when the power is back: files that were opened before can no longer be written.
     life: u64,
     steps: u64,
     power_until: Option<u64>,
@@ -62,14 +62,14 @@ struct FileId(u64);
 
 type Names = BTreeMap<PathBuf, FileId>;
 
-/// Names that get a file or lose it, all at once.
+/// Names that get or lose a file atomically.
 type NameChange = Vec<(PathBuf, Option<FileId>)>;
 
 #[derive(Debug, Clone, Default)]
 struct File {
     content: Vec<u8>,
     durable: Vec<u8>,
-    /// What has happened since it was synced, in order.
+    /// The changes since it was synced, in order.
     pending: Vec<Change>,
 }
 
@@ -80,25 +80,26 @@ enum Change {
 }
 
 impl SimDisk {
-    /// The steps that were taken so far.
+    /// The number of steps so far.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.0.lock().steps
     }
 
-    /// Lets everything fail that takes more steps in all than these. A write gets as far as they go.
+    /// Cuts the power after this total number of steps: later changes fail, and a write is carried out as
+    /// far as the steps last.
     pub fn lose_power_after(&self, steps: u64) {
         self.0.lock().power_until = Some(steps);
     }
 
-    /// Whether the power went.
+    /// Whether the power was cut.
     #[must_use]
     pub fn has_lost_power(&self) -> bool {
         let sim = self.0.lock();
         sim.power_until.is_some_and(|until| sim.steps >= until)
     }
 
-    /// Starts again after the power went: what was not synced has survived or not, as the seed says.
+    /// Restores the power. The seed decides which changes survived that were not synced.
     pub fn restore_power(&self, seed: u64) {
         let mut sim = self.0.lock();
         let mut rng = Rng::with_seed(seed);
@@ -117,34 +118,34 @@ impl SimDisk {
         sim.start_again();
     }
 
-    /// Starts again after the process was killed: everything written is there.
+    /// Acts as if the process was killed: all changes survive, synced or not.
     pub fn kill_process(&self) {
         self.0.lock().start_again();
     }
 
-    /// How many more bytes fit on the disk; `None` for any number.
+    /// Limits the bytes that still fit on the disk; `None` for no limit.
     pub fn set_free_bytes(&self, free: Option<u64>) {
         self.0.lock().free_bytes = free;
     }
 
-    /// Lets every sync fail, or no more.
+    /// Lets every sync fail, or ends that.
     pub fn fail_to_sync(&self, fails: bool) {
         self.0.lock().fails_to_sync = fails;
     }
 
-    /// Lets a file fail to be read, for ever.
+    /// Lets every read of a file fail from now on.
     pub fn fail_to_read(&self, path: &Path) {
         self.0.lock().unreadable.insert(path.to_owned());
     }
 
-    /// What a file holds, as who reads it now sees it.
+    /// The bytes of a file, as a reader sees them now.
     #[must_use]
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let sim = self.0.lock();
         sim.names.get(path).map(|id| sim.files[id].content.clone())
     }
 
-    /// Puts a file there, synced and named: damage, say.
+    /// Sets the bytes of a file, synced, for example to damage it.
     pub fn put(&self, path: &Path, content: Vec<u8>) {
         let mut sim = self.0.lock();
         let id = sim.next_file();
@@ -154,7 +155,7 @@ impl SimDisk {
         sim.durable_names.insert(path.to_owned(), id);
     }
 
-    /// The disk for a change of one step.
+    /// The disk, for a change that takes one step.
     fn step(&self) -> io::Result<MutexGuard<'_, Sim>> {
         let mut sim = self.0.lock();
         sim.spend(1)?;
@@ -198,14 +199,14 @@ impl Sim {
         let file = self.files.get_mut(&id).expect("a file is never forgotten");
         let pending = std::mem::take(&mut file.pending);
         if self.fails_to_sync {
-            // As Linux does: what it could not write stays to be read, and counts as written.
+            // As on Linux: bytes that could not be written can still be read, and count as written.
             return Err(io::Error::other("the disk does not sync"));
         }
         pending.iter().for_each(|change| apply(&mut file.durable, change));
         Ok(())
     }
 
-    /// Writes some bytes over what is there, as far as there is power. That takes no room.
+    /// Overwrites bytes as far as the power lasts. That takes no space.
     fn write_over(&mut self, id: FileId, position: usize, bytes: &[u8]) -> io::Result<()> {
         let free_bytes = self.free_bytes.take();
         let (mut written, mut result) = (0, Ok(()));
@@ -219,7 +220,7 @@ impl Sim {
         result
     }
 
-    /// Writes as much of some bytes as there is power and room for.
+    /// Appends bytes as far as the power and the space last.
     fn write(&mut self, id: FileId, position: usize, bytes: &[u8]) -> io::Result<usize> {
         let room = self.free_bytes.unwrap_or(u64::MAX);
         if room == 0 {
@@ -252,7 +253,7 @@ impl File {
         self.pending.push(change);
     }
 
-    /// What is left of what was not synced.
+    /// The changes that survive of those that were not synced.
     fn survive(&mut self, rng: &mut Rng) {
         let pending = std::mem::take(&mut self.pending);
         match rng.u8(..4) {
@@ -260,7 +261,7 @@ impl File {
             0 => {}
             // Everything.
             1 => pending.iter().for_each(|change| apply(&mut self.durable, change)),
-            // All up to some byte, and nothing behind it.
+            // All changes up to a byte.
             2 => {
                 let total: usize = pending.iter().map(Change::bytes).sum();
                 let mut left = rng.usize(..=total);
@@ -278,7 +279,7 @@ impl File {
                     }
                 }
             }
-            // Some sectors, in whatever order.
+            // Some sectors, in any order.
             _ => pending.iter().flat_map(Change::sectors).for_each(|change| {
                 if rng.bool() {
                     apply(&mut self.durable, &change);
@@ -297,7 +298,7 @@ impl Change {
         }
     }
 
-    /// The same change in pieces that survive whole or not at all.
+    /// Splits a change into parts that survive atomically.
     fn sectors(&self) -> Vec<Self> {
         let Self::Bytes(at, bytes) = self else { return vec![self.clone()] };
         let mut sectors = Vec::new();
