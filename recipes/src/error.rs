@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client;
-use crate::value_error::ValueError;
+use crate::value::error::ValueError;
 
 /// Why a lock was not acquired, or not kept.
 ///

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::{Client, Recipe};
 use crate::error::LockError;
-use crate::leader_selector::Requeue;
-use crate::leadership::{Participant, Term};
+use crate::leader::election::{Participant, Term};
+use crate::leader::selector::Requeue;
 
 /// The async [`LeaderLatch`](crate::LeaderLatch), for threads.
 pub type LeaderLatch = Recipe<crate::LeaderLatch>;

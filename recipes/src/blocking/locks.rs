@@ -8,9 +8,9 @@ use zoolet_protocol::{MultiOp, MultiResult, Zxid};
 
 use super::{Client, Recipe};
 use crate::error::LockError;
-use crate::guard::LockState;
-use crate::lock::{InterProcessLock, LockGuard};
-use crate::owner::Owner;
+use crate::lock::guard::LockState;
+use crate::lock::inter_process_lock::{InterProcessLock, LockGuard};
+use crate::lock::owner::Owner;
 
 /// A lock that is held. Dropping it releases it in the background; [`Held::release`] waits for that.
 ///

@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Client, Recipe};
-use crate::distributed_atomic_long::Change;
-use crate::double_barrier_member::Membership;
+use crate::barrier::member::Membership;
 use crate::error::LockError;
-use crate::shared_value::VersionedValue;
-use crate::value_error::ValueError;
+use crate::value::distributed_atomic_long::Change;
+use crate::value::error::ValueError;
+use crate::value::shared_value::VersionedValue;
 
 /// The async [`DistributedBarrier`](crate::DistributedBarrier), for threads.
 pub type DistributedBarrier = Recipe<crate::DistributedBarrier>;

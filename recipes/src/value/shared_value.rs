@@ -7,7 +7,7 @@ use zoolet_protocol::{ErrorCode, Stat, ZPath, Zxid};
 
 use crate::client::{self, Client, Parents, Watched};
 use crate::tries::Tries;
-use crate::value_error::ValueError;
+use crate::value::error::ValueError;
 
 /// A value as it was at one moment.
 ///

@@ -6,10 +6,10 @@ use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 
 use crate::client::{self, Client};
 use crate::error::{LockError, within};
-use crate::guard::LockState;
-use crate::held::{self, Holder};
-use crate::owner::Holding;
-use crate::place::Place;
+use crate::line::place::Place;
+use crate::lock::guard::LockState;
+use crate::lock::held::{self, Holder};
+use crate::lock::owner::Holding;
 
 /// Permits that are asked for and not known to be had. Dropped, it sees to it that they are not.
 pub(crate) struct Taking {

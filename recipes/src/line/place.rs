@@ -29,13 +29,13 @@ use zoolet_protocol::{
 
 use crate::client::recipe::{Claim, WaiterId, WatchFor, ZnodeWatch, protected_path};
 use crate::client::{self, Client, Created};
-use crate::entering::Entering;
 use crate::error::LockError;
-use crate::line::{self, Kind, Turn};
+use crate::line::entering::Entering;
+use crate::line::order::{self, Kind, Turn};
+use crate::line::unreadable::{self, Unheard};
 use crate::local_address::local_address;
-use crate::owner::LineId;
+use crate::lock::owner::LineId;
 use crate::tries::Tries;
-use crate::unreadable::{self, Unheard};
 
 /// A line: a directory, and what the names of its places look like.
 #[derive(Debug, Clone)]
@@ -160,7 +160,7 @@ impl Line {
     /// The znodes of all who stand in line under a marker, the first first.
     pub(crate) async fn participants(&self, marker: &str) -> Result<Vec<String>, LockError> {
         match self.client.children(&self.directory).await {
-            Ok(names) => Ok(line::contenders(&names, marker)
+            Ok(names) => Ok(order::contenders(&names, marker)
                 .iter()
                 .map(|contender| self.child(contender.name))
                 .collect()),
@@ -181,7 +181,7 @@ impl Line {
         (name, session): &(String, SessionId),
         token: Zxid,
     ) -> Result<Place, LockError> {
-        let digits_at = name.len().saturating_sub(line::NUMBER_DIGITS);
+        let digits_at = name.len().saturating_sub(order::NUMBER_DIGITS);
         let without_number = self.new_path();
         let path = format!("{without_number}{}", &name[digits_at..]);
         let check = Check { path: self.child(name).as_str().into(), version: Expect::Any };
@@ -201,7 +201,7 @@ impl Line {
     /// Takes a place with the number and the token of another of the same owner, which is left in
     /// the same moment: nobody comes in between.
     pub(crate) async fn enter_instead(&self, other: Place) -> Result<Place, LockError> {
-        let digits_at = other.name().len().saturating_sub(line::NUMBER_DIGITS);
+        let digits_at = other.name().len().saturating_sub(order::NUMBER_DIGITS);
         let mut tries = Tries::new();
         loop {
             let without_number = self.new_path();
@@ -285,7 +285,7 @@ impl Place {
     ) -> Result<Self, LockError> {
         let place = Self::unordered(client, session, created.path, created.stat.czxid);
         let number = place.path.get(digits_at..).and_then(|digits| digits.parse().ok());
-        if !number.is_some_and(line::is_certain) {
+        if !number.is_some_and(order::is_certain) {
             let directory = place.path[..place.name_at.saturating_sub(1)].to_owned();
             return Err(LockError::NumbersExhausted(directory));
         }
@@ -357,7 +357,7 @@ impl Place {
 
     /// Where it stands among these.
     pub(crate) fn turn(&self, line: &Line, names: &Names) -> Turn {
-        line::turn(names, line.kind, self.name())
+        order::turn(names, line.kind, self.name())
     }
 
     /// Who stands in the line, asked until it is answered or the session is over.

@@ -7,11 +7,11 @@ use zoolet_protocol::Acl;
 
 use crate::client::Client;
 use crate::error::{LockError, within};
-use crate::guard::Guard;
-use crate::line::Kind;
-use crate::line_lock::LineLock;
-use crate::owner::Owner;
-use crate::place::Line;
+use crate::line::order::Kind;
+use crate::line::place::Line;
+use crate::lock::guard::Guard;
+use crate::lock::line_lock::LineLock;
+use crate::lock::owner::Owner;
 
 /// Everyone waits for everyone before. The name is Curator's.
 pub(crate) static KIND: Kind = Kind {

@@ -6,16 +6,16 @@ use std::time::Duration;
 use zoolet_protocol::{MultiOp, MultiResult, Zxid};
 
 use crate::client::Client;
-use crate::entering::EnteringAll;
 use crate::error::{LockError, within};
-use crate::guard::{Hold, Holds, LockState};
-use crate::held::{self, Acquired, Holder};
-use crate::line::Turn;
-use crate::mutex::InterProcessMutex;
-use crate::owner::{Owner, Stand, acquire_behind};
-use crate::place::{Line, Place};
+use crate::line::entering::EnteringAll;
+use crate::line::order::Turn;
+use crate::line::place::{Line, Place};
+use crate::line::wait_all::wait_all;
+use crate::lock::guard::{Hold, Holds, LockState};
+use crate::lock::held::{self, Acquired, Holder};
+use crate::lock::mutex::InterProcessMutex;
+use crate::lock::owner::{Owner, Stand, acquire_behind};
 use crate::tries::Tries;
-use crate::wait_all::wait_all;
 
 /// The mutexes of several paths as one: all are held, or none.
 ///

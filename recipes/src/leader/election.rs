@@ -11,11 +11,11 @@ use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, SessionId, Zxid};
 
 use crate::client::{self, Client};
 use crate::error::LockError;
-use crate::guard::{Guard, LockState};
-use crate::held::{self, Held};
-use crate::line_lock::LineLock;
-use crate::owner::Owner;
-use crate::place::Place;
+use crate::line::place::Place;
+use crate::lock::guard::{Guard, LockState};
+use crate::lock::held::{self, Held};
+use crate::lock::line_lock::LineLock;
+use crate::lock::owner::Owner;
 use crate::tries::Tries;
 
 /// How long to wait before a line that could not be entered is entered again.

@@ -4,11 +4,11 @@
 use std::slice;
 
 use crate::error::LockError;
-use crate::guard::{Guard, Hold, Holds};
-use crate::held::{self, Acquired, Holder};
-use crate::line::Turn;
-use crate::owner::{Owner, Stand, acquire_behind};
-use crate::place::{Line, Place};
+use crate::line::order::Turn;
+use crate::line::place::{Line, Place};
+use crate::lock::guard::{Guard, Hold, Holds};
+use crate::lock::held::{self, Acquired, Holder};
+use crate::lock::owner::{Owner, Stand, acquire_behind};
 use crate::tries::Tries;
 
 /// Places of one kind in a line, and who of this process holds which.

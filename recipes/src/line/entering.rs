@@ -9,7 +9,7 @@ use zoolet_protocol::{
 
 use crate::client::{self, Client, Created};
 use crate::error::LockError;
-use crate::place::{Line, Place};
+use crate::line::place::{Line, Place};
 use crate::tries::Tries;
 
 /// A place that is asked for and not known to be there. Dropped, it sees to it that it is not.

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use zoolet_protocol::{ErrorCode, SessionId, Stat, ZPath};
 
 use crate::client::{self, Client, Parents, RetryPolicy};
-use crate::mutex::InterProcessMutex;
-use crate::owner::Owner;
-use crate::value_error::ValueError;
+use crate::lock::mutex::InterProcessMutex;
+use crate::lock::owner::Owner;
+use crate::value::error::ValueError;
 
 /// The bytes of a number, the most significant first.
 const NUMBER_BYTES: usize = size_of::<i64>();

@@ -12,12 +12,12 @@ use zoolet_protocol::{
 use crate::client::recipe::{WaiterId, protected_path};
 use crate::client::{self, Client, Watched};
 use crate::error::LockError;
-use crate::line::{self, Kind, Turn};
-use crate::permits::{Permits, Taking};
-use crate::place::{Line, Place};
-use crate::shared_count::SharedCount;
-use crate::shared_value::VersionedValue;
+use crate::line::order::{self, Kind, Turn};
+use crate::line::place::{Line, Place};
+use crate::lock::permits::{Permits, Taking};
 use crate::tries::Tries;
+use crate::value::shared_count::SharedCount;
+use crate::value::shared_value::VersionedValue;
 
 /// The line of those who want permits. Only its first looks at the permits.
 static GATE: Kind = Kind {
@@ -372,7 +372,7 @@ async fn changed(maximum: &mut Option<watch::Receiver<VersionedValue>>) {
 
 /// The names of the permits among those of a directory.
 fn permits(names: &Names) -> impl Iterator<Item = &str> {
-    names.iter().filter(|name| line::number(name, PERMIT_MARKER).is_some())
+    names.iter().filter(|name| order::number(name, PERMIT_MARKER).is_some())
 }
 
 /// The paths of the znodes that a multi created under a marker.
@@ -381,6 +381,6 @@ fn paths_of(results: &[MultiResult], marker: &str) -> Vec<String> {
         MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path.to_string()),
         _ => None,
     };
-    let is_marked = |path: &String| line::number(path, marker).is_some();
+    let is_marked = |path: &String| order::number(path, marker).is_some();
     results.iter().filter_map(path).filter(is_marked).collect()
 }

@@ -73,10 +73,10 @@ use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, SessionId, Zxid};
 use crate::client::recipe::WaiterId;
 use crate::client::{self, Client};
 use crate::error::LockError;
-use crate::guard::LockState;
-use crate::leave::Leave;
-use crate::place::{Line, Place, Standing};
-use crate::revocation;
+use crate::line::leave::Leave;
+use crate::line::place::{Line, Place, Standing};
+use crate::lock::guard::LockState;
+use crate::lock::revocation;
 
 /// The pause before a watch is set again that an overloaded server refused.
 const WATCH_AGAIN_AFTER: Duration = Duration::from_millis(50);

@@ -5,8 +5,8 @@ use std::task::Poll;
 
 use crate::client::recipe::WaiterId;
 use crate::error::LockError;
-use crate::line::Turn;
-use crate::place::{Line, Place, Standing};
+use crate::line::order::Turn;
+use crate::line::place::{Line, Place, Standing};
 
 /// Waits until each place is in front of its line, with all of them still there.
 ///

@@ -8,8 +8,8 @@ use zoolet_protocol::{
     Acl, Check, CreateMode, Delete, ErrorCode, EventType, Expect, MultiOp, ZPath, Zxid,
 };
 
+use crate::barrier::member::{INSIDE, Member, Membership, Room};
 use crate::client::{self, Client, Parents};
-use crate::double_barrier_member::{INSIDE, Member, Membership, Room};
 use crate::error::LockError;
 use crate::local_address::local_address;
 use crate::tries::Tries;

@@ -9,13 +9,13 @@ use zoolet_protocol::{Acl, CreateMode, ErrorCode, SessionId};
 use crate::client::recipe::{ZnodeIdentity, unique_name};
 use crate::client::{self, Client, Created, Parents, Watched};
 use crate::error::{LockError, within};
-use crate::guard::Guard;
-use crate::held;
-use crate::line::Turn;
-use crate::line_lock::LineLock;
-use crate::mutex;
-use crate::owner::{Owner, acquire_behind};
-use crate::place::{Line, Place, Standing};
+use crate::line::order::Turn;
+use crate::line::place::{Line, Place, Standing};
+use crate::lock::guard::Guard;
+use crate::lock::held;
+use crate::lock::line_lock::LineLock;
+use crate::lock::mutex;
+use crate::lock::owner::{Owner, acquire_behind};
 use crate::tries::Tries;
 
 /// The name of the one znode that everybody watches.

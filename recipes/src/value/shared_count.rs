@@ -4,8 +4,8 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::client::Client;
-use crate::shared_value::{SharedValue, VersionedValue};
-use crate::value_error::ValueError;
+use crate::value::error::ValueError;
+use crate::value::shared_value::{SharedValue, VersionedValue};
 
 /// The bytes of a number, the most significant first.
 const NUMBER_BYTES: usize = size_of::<i32>();

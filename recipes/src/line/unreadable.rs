@@ -11,7 +11,7 @@ use zoolet_protocol::{ErrorCode, Permissions};
 use crate::client::recipe::WaiterId;
 use crate::client::{Client, Watched};
 use crate::error::LockError;
-use crate::place::{Line, Place};
+use crate::line::place::{Line, Place};
 use crate::tries::Tries;
 
 /// The longest time for which a znode ahead is waited for before it is seen whether it may be read.

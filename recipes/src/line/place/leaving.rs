@@ -8,7 +8,7 @@ use zoolet_protocol::{Delete, Expect, MultiOp, SetData};
 use super::{LEFT_IN_FRONT, Place};
 use crate::client::recipe::ZnodeIdentity;
 use crate::error::LockError;
-use crate::leave::Leave;
+use crate::line::leave::Leave;
 
 impl Place {
     /// Sends the deletion of the znode, and repeats it until the znode is gone or the session is over.

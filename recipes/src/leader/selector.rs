@@ -11,13 +11,13 @@ use tokio::sync::{Notify, watch};
 
 use crate::client::{self, Client};
 use crate::error::LockError;
-use crate::guard::Guard;
-use crate::leadership::{
+use crate::leader::election::{
     Closing, ENTER_AGAIN_AFTER, Elected, Participant, Task, Term, participants, stand,
 };
-use crate::line_lock::LineLock;
-use crate::mutex;
-use crate::place::Line;
+use crate::line::place::Line;
+use crate::lock::guard::Guard;
+use crate::lock::line_lock::LineLock;
+use crate::lock::mutex;
 
 /// Whether one who has led stands in line again by itself.
 ///

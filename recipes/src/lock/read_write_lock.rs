@@ -9,12 +9,12 @@ use zoolet_protocol::Acl;
 
 use crate::client::Client;
 use crate::error::{LockError, within};
-use crate::guard::{Guard, LockState};
-use crate::held;
-use crate::line::Kind;
-use crate::line_lock::LineLock;
-use crate::owner::{Owner, Stand};
-use crate::place::Line;
+use crate::line::order::Kind;
+use crate::line::place::Line;
+use crate::lock::guard::{Guard, LockState};
+use crate::lock::held;
+use crate::lock::line_lock::LineLock;
+use crate::lock::owner::{Owner, Stand};
 use crate::tries::Tries;
 
 const READ_MARKER: &str = "__READ__";

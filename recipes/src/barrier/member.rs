@@ -12,7 +12,7 @@ use zoolet_protocol::{
 use crate::client::recipe::unique_name;
 use crate::client::{self, Client, Watched};
 use crate::error::LockError;
-use crate::leave::Leave;
+use crate::line::leave::Leave;
 use crate::tries::Tries;
 
 /// The name of the znode that tells that enough are there.

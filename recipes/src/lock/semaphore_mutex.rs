@@ -7,10 +7,10 @@ use zoolet_protocol::Acl;
 
 use crate::client::Client;
 use crate::error::{LockError, within};
-use crate::held::Acquired;
-use crate::owner::{Behind, Holding, LineId, acquire_behind};
-use crate::permits::Permits;
-use crate::semaphore::InterProcessSemaphoreV2;
+use crate::lock::held::Acquired;
+use crate::lock::owner::{Behind, Holding, LineId, acquire_behind};
+use crate::lock::permits::Permits;
+use crate::lock::semaphore::InterProcessSemaphoreV2;
 
 /// A semaphore with one permit: a lock that knows no owner. Nobody acquires it twice, whoever has the
 /// [`Permits`] may release them, and who holds it and wants it again waits for itself.

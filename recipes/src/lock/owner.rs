@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use crate::client::Client;
 use crate::client::recipe::ClientId;
 use crate::error::LockError;
-use crate::held::Held;
-use crate::line::Kind;
+use crate::line::order::Kind;
+use crate::lock::held::Held;
 
 /// How long a task waits for what it holds itself before a warning says so: longer than most
 /// locks are held, and short enough for somebody who looks at a test that hangs.

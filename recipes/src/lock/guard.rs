@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use zoolet_protocol::{MultiOp, MultiResult, SessionId, Zxid};
 
 use crate::error::{LockError, within};
-use crate::held::Holder;
-use crate::owner::{Owner, Stand};
-use crate::place::Place;
+use crate::line::place::Place;
+use crate::lock::held::Holder;
+use crate::lock::owner::{Owner, Stand};
 
 /// Whether a lock is held, as far as can be known at this moment.
 ///
@@ -145,7 +145,7 @@ impl Guard {
     }
 
     /// What is held, for those who only look at it.
-    pub(crate) fn held(&self) -> Weak<crate::held::Held> {
+    pub(crate) fn held(&self) -> Weak<crate::lock::held::Held> {
         self.hold.holder.downgrade()
     }
 

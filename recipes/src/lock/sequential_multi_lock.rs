@@ -7,10 +7,10 @@ use std::time::Duration;
 use zoolet_protocol::Zxid;
 
 use crate::error::{LockError, within};
-use crate::guard::LockState;
-use crate::lock::{InterProcessLock, LockGuard};
-use crate::owner::Owner;
-use crate::revocation::first_of;
+use crate::lock::guard::LockState;
+use crate::lock::inter_process_lock::{InterProcessLock, LockGuard};
+use crate::lock::owner::Owner;
+use crate::lock::revocation::first_of;
 use crate::tries::Tries;
 
 /// Several locks of any kind as one, acquired one after the other in the order in which they are

@@ -7,13 +7,13 @@ use zoolet_protocol::Acl;
 
 use crate::client::{self, Client};
 use crate::error::LockError;
-use crate::leadership::{
+use crate::leader::election::{
     Closing, ENTER_AGAIN_AFTER, Elected, Participant, Task, Term, participants, stand,
     tell_while_held,
 };
-use crate::line::Kind;
-use crate::line_lock::LineLock;
-use crate::place::Line;
+use crate::line::order::Kind;
+use crate::line::place::Line;
+use crate::lock::line_lock::LineLock;
 
 /// Everyone waits for everyone before. The name is Curator's.
 ///

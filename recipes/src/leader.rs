@@ -1,0 +1,9 @@
+//! Curator's recipes for leader election.
+
+pub(crate) mod election;
+pub(crate) mod latch;
+pub(crate) mod selector;
+
+pub use self::election::{Participant, Term};
+pub use self::latch::LeaderLatch;
+pub use self::selector::{LeaderSelector, Requeue};
