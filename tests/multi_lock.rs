@@ -18,7 +18,7 @@ async fn all_are_held_or_none_and_one_multi_enters_all() {
     counting.take_requests();
     let guard = lock.acquire().await.unwrap();
     assert_eq!(counting.take_requests(), [(OpCode::GET_CHILDREN, 3), (OpCode::MULTI, 1)]);
-    assert_eq!(guard.paths().count(), 3);
+    assert_eq!(guard.paths().len(), 3);
 
     let (other, _) = counted(&server).await;
     for path in ["/locks/a", "/locks/b", "/locks/c"] {
@@ -92,7 +92,7 @@ async fn a_lost_answer_leaves_one_place_in_each_line() {
     for path in ["/a", "/b"] {
         assert_eq!(other.children(path).await.unwrap().len(), 1);
     }
-    let stat = other.exists(guard.paths().next().unwrap()).await.unwrap().unwrap();
+    let stat = other.exists(&guard.paths()[0]).await.unwrap().unwrap();
     assert_eq!(guard.fencing_token(), stat.czxid);
     guard.release().await.unwrap();
     assert_eq!(server.totals().ephemerals, 0);

@@ -1,7 +1,7 @@
 //! The client and the recipes for code without async: each call returns when it is done.
 //!
-//! A [`Client`] has a thread that keeps its session. A call is made on the thread that calls, and so
-//! that thread is the owner of a lock. Within async code every call panics, rather than keep a
+//! A [`Client`] has a thread that keeps its session. A call is made on the thread that calls, and
+//! so that thread is the owner of a lock. Within async code every call panics, rather than keep a
 //! runtime's thread from its work: use the async client there.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ mod values;
 
 pub use self::leaders::{LeaderLatch, LeaderSelector, Leadership};
 pub use self::locks::{
-    Guard, Held, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
+    BlockingGuard, Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
     InterProcessWriteLock, MultiGuard, Permits, SequentialMultiGuard, SequentialMultiLock,
 };
@@ -95,8 +95,8 @@ impl Client {
         Ok(Self { client, background: Arc::new(background) })
     }
 
-    /// The async client of the same session, whose calls [`Client::wait`] waits for.
-    /// The thread of this client keeps its session too: a clone is of no use after the last of this.
+    /// The async client of the same session, whose calls [`Client::wait`] waits for. The thread of
+    /// this client keeps its session too: a clone is of no use after the last of this.
     #[must_use]
     pub fn ask(&self) -> &client::Client {
         &self.client
@@ -107,8 +107,8 @@ impl Client {
         self.background.runtime.block_on(async { call.await })
     }
 
-    /// As [`Client::wait`], no longer than this; `None` if the time is over. What was not waited for
-    /// is dropped.
+    /// As [`Client::wait`], no longer than this; `None` if the time is over. What was not waited
+    /// for is dropped.
     pub fn wait_within<F: IntoFuture>(&self, time: Duration, call: F) -> Option<F::Output> {
         let call = async { tokio::time::timeout(time, async { call.await }).await };
         self.background.runtime.block_on(call).ok()
@@ -258,8 +258,8 @@ impl Client {
     }
 }
 
-/// The changes that a watch tells until it is dropped, each as an item; waits for the next. The last
-/// is the error that ended the watch: the session was lost, or the client closed.
+/// The changes that a watch tells until it is dropped, each as an item; waits for the next. The
+/// last is the error that ended the watch: the session was lost, or the client closed.
 ///
 /// ```no_run
 /// use zoolet_recipes::blocking::Client;

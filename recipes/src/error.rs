@@ -25,14 +25,14 @@ pub enum LockError {
     /// This attempt came to nothing: the session ended, or someone else deleted the znode, before
     /// the lock was held. The caller holds nothing, leaves nothing behind, and may try again.
     ///
-    /// The `acquire` of every lock takes a new place by itself, and every `try_acquire` does so some
-    /// times: it says this where the same happens many times in a row, as when an administrator's
-    /// script deletes each new znode.
+    /// The `acquire` of every lock takes a new place by itself, and every `try_acquire` does so
+    /// some times: it says this where the same happens many times in a row, as when an
+    /// administrator's script deletes each new znode.
     #[error("the place in line was lost before the lock was held; nothing is held")]
     PlaceLost,
-    /// The owner that asks, a named [`Owner`](crate::Owner) or in
-    /// [`blocking`](crate::blocking) the thread, holds the lock already or waits for it, in a way that
-    /// would let it wait for itself for ever. Nothing was asked of the server.
+    /// The owner that asks, a named [`Owner`](crate::Owner) or in [`blocking`](crate::blocking) the
+    /// thread, holds the lock already or waits for it, in a way that would let it wait for itself
+    /// for ever. Nothing was asked of the server.
     #[error("{0}: the owner holds this lock or waits for it already, and would wait for itself")]
     WouldDeadlock(String),
     /// The parent has run out of numbers, after 2^31 children: from here on the order of the line
@@ -115,7 +115,8 @@ fn told(errors: &[LockError]) -> String {
 }
 
 impl From<client::Error> for LockError {
-    /// A session that ended ended the attempt. Calls on what is held say [`LockError::Lost`] instead.
+    /// A session that ended ended the attempt. Calls on what is held say [`LockError::Lost`]
+    /// instead.
     fn from(error: client::Error) -> Self {
         match error {
             client::Error::SessionExpired => Self::PlaceLost,

@@ -4,18 +4,18 @@
 //! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`] and
 //! [`SequentialMultiLock`], all of them an [`InterProcessLock`]), the [`Revoker`] of locks,
 //! [`LeaderLatch`], [`LeaderSelector`], [`DistributedBarrier`], [`DistributedDoubleBarrier`],
-//! [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far; and the [`HerdLock`], to be
-//! measured beside them.
+//! [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far; and the [`HerdLock`], to
+//! be measured beside them.
 
 pub mod blocking;
 
+mod attempts;
 mod barrier;
 mod error;
 mod leader;
 mod line;
 mod local_address;
 mod lock;
-mod tries;
 mod value;
 
 #[doc(inline)]

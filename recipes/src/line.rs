@@ -1,8 +1,176 @@
-//! Lines: the sequential znodes of one directory, in which locks and leaders wait for each other.
+//! Lines. A line is the list of ephemeral sequential znodes in one directory; a *place* is one of
+//! these znodes. The place with the lowest number is in front, and holds the lock or leads.
+//!
+//! This file describes a line: its directory, and how its znodes are created. The other files, each
+//! of which knows only those before it:
+//!
+//! - `order`: which znodes stand in a line, and which one a place waits for. It works on names
+//!   alone.
+//! - `deletion`: deletes a znode and repeats the request until the znode is gone.
+//! - `place`: one znode of this client, from its creation until it is deleted.
+//! - `entering`: creates places.
+//! - `unreadable`: handles places that wait for a znode that they are not allowed to read.
+//! - `waiting`: waits until a place is in front.
+//! - `proof`: waits until the session of a place is proved to be alive.
+//! - `several`: enters several lines at once and waits in all of them.
 
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zoolet_protocol::{
+    Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, Names, ZPath, Zxid,
+};
+
+use self::order::{PlaceKind, Position};
+use self::place::Place;
+use crate::client::recipe::{ClientId, SessionClient, protected_path};
+use crate::client::{self, Client};
+use crate::error::LockError;
+use crate::local_address::local_address;
+
+pub(crate) mod deletion;
 pub(crate) mod entering;
-pub(crate) mod leave;
 pub(crate) mod order;
 pub(crate) mod place;
-pub(crate) mod unreadable;
-pub(crate) mod wait_all;
+pub(crate) mod proof;
+pub(crate) mod several;
+mod unreadable;
+pub(crate) mod waiting;
+
+/// A line: a directory, and what places are created in it.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) client: Client,
+    pub(crate) directory: Arc<str>,
+    pub(crate) id: LineId,
+    pub(crate) kind: &'static PlaceKind,
+    /// The data of each place.
+    pub(crate) data: Bytes,
+    /// The access control list of each place, and of the directories that are created for it.
+    pub(crate) acl: Arc<[Acl]>,
+}
+
+/// Identifies a line of one session in this process, however many lock objects use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LineId {
+    client: ClientId,
+    /// The directory's path on the server, with the client's namespace.
+    path: Arc<str>,
+    /// The hash of the path, computed once: each acquire looks the line up several times.
+    hash: u64,
+}
+
+/// The position of a place according to a list of children that the server sent at `zxid`.
+#[derive(Debug)]
+pub(crate) struct PositionAt {
+    pub(crate) position: Position,
+    pub(crate) zxid: Zxid,
+}
+
+impl Line {
+    /// The line of a directory. As in Curator, its znodes are open to everyone and their data is
+    /// this machine's address.
+    pub(crate) fn new(
+        client: &Client,
+        directory: &str,
+        kind: &'static PlaceKind,
+    ) -> Result<Self, LockError> {
+        ZPath::check(directory).map_err(client::Error::from)?;
+        Ok(Self {
+            client: client.clone(),
+            directory: directory.into(),
+            id: LineId::new(client, directory),
+            kind,
+            data: local_address(),
+            acl: [Acl::open()].into(),
+        })
+    }
+
+    /// The path of a znode in the directory.
+    pub(crate) fn child(&self, name: &str) -> String {
+        match &*self.directory {
+            "/" => format!("/{name}"),
+            directory => format!("{directory}/{name}"),
+        }
+    }
+
+    /// The path of a new place without its number. It contains an id that no other znode has
+    /// (Curator's protection).
+    pub(crate) fn new_path(&self) -> String {
+        protected_path(&self.child(self.kind.marker))
+    }
+
+    /// The create request of a place.
+    pub(crate) fn create(&self, path: &str) -> Create {
+        Create {
+            kind: CreateKind::Create,
+            path: path.into(),
+            data: Some(self.data.clone()),
+            acl: Some(self.acl.to_vec()),
+            flags: CreateFlags::EPHEMERAL_SEQUENTIAL,
+        }
+    }
+
+    /// The operation of a multi that creates a place. The server appends the number to the path.
+    pub(crate) fn create_op(&self, path: &str) -> MultiOp {
+        MultiOp::Create(self.create(path))
+    }
+
+    /// The paths of all places with this marker, ordered by number.
+    pub(crate) async fn participants(&self, marker: &str) -> Result<Vec<String>, LockError> {
+        match self.client.children(&self.directory).await {
+            Ok(names) => Ok(order::contenders(&names, marker)
+                .iter()
+                .map(|contender| self.child(contender.name))
+                .collect()),
+            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The children of the directory, and the zxid of the reply. The request is repeated until it
+    /// is answered or the session has ended.
+    pub(crate) async fn list(&self, session: &SessionClient) -> Result<(Names, Zxid), LockError> {
+        Ok(session.children_with_zxid(&self.directory).until_answered().await?)
+    }
+
+    /// The position of a place in this list of children.
+    pub(crate) fn position_in(&self, names: &Names, place: &Place) -> Position {
+        order::position(names, self.kind, place.name())
+    }
+
+    /// Lists the directory and returns the position of a place.
+    pub(crate) async fn position_of(&self, place: &Place) -> Result<PositionAt, LockError> {
+        let (names, zxid) = self.list(place.session()).await?;
+        Ok(PositionAt { position: self.position_in(&names, place), zxid })
+    }
+}
+
+/// One line: a lock is printed in assertions and logs.
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.directory, self.kind.marker)
+    }
+}
+
+impl LineId {
+    pub(crate) fn new(client: &Client, directory: &str) -> Self {
+        let path: Arc<str> = client.server_path(directory).into();
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        Self { client: client.id(), path, hash: hasher.finish() }
+    }
+
+    /// The directory's path on the server.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl Hash for LineId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.client, self.hash).hash(state);
+    }
+}

@@ -1,17 +1,17 @@
-//! A barrier that somebody puts up and takes down: Curator's `DistributedBarrier`, with its znode.
+//! A barrier that one client sets and removes: Curator's `DistributedBarrier`, with its znode.
 
 use std::time::Duration;
 
-use zoolet_protocol::ErrorCode;
+use zoolet_protocol::{Acl, ErrorCode};
 
 use crate::client::{self, Client, Parents, Watched};
-use crate::error::LockError;
+use crate::error::{LockError, within};
 
-/// Something at which all who come wait until it is taken down.
+/// A barrier at which all clients wait until it is removed.
 ///
-/// Its znode is that of Curator's `DistributedBarrier` and of kazoo's `Barrier`: one that stays until
-/// it is removed, whatever becomes of who set it. When it goes all who wait are woken at once; that
-/// is what it is for.
+/// Its znode is that of Curator's `DistributedBarrier` and of kazoo's `Barrier`: a persistent
+/// znode, which stays until it is removed, also when the session of the client that set it ends.
+/// When it is deleted, all who wait are woken at once.
 ///
 /// ```no_run
 /// use zoolet_recipes::DistributedBarrier;
@@ -20,7 +20,7 @@ use crate::error::LockError;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;
 /// let maintenance = DistributedBarrier::new(&client, "/maintenance")?;
-/// maintenance.wait().await?; // returns at once if there is none
+/// maintenance.wait().await?; // returns at once if the barrier is not set
 /// # Ok(())
 /// # }
 /// ```
@@ -28,6 +28,7 @@ use crate::error::LockError;
 pub struct DistributedBarrier {
     client: Client,
     path: String,
+    acl: Vec<Acl>,
 }
 
 impl DistributedBarrier {
@@ -35,30 +36,39 @@ impl DistributedBarrier {
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
         zoolet_protocol::ZPath::check(path).map_err(client::Error::from)?;
-        Ok(Self { client: client.clone(), path: path.to_owned() })
+        Ok(Self { client: client.clone(), path: path.to_owned(), acl: vec![Acl::open()] })
     }
 
-    /// Puts it up; one that is up stays so.
+    /// The same barrier with this access control list for its znode and for the directories that
+    /// are created for it. The default is open to everyone.
+    #[must_use]
+    pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
+        self.acl = acl;
+        self
+    }
+
+    /// Sets the barrier. If it is set already, nothing changes.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a create. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be
+    /// The errors of a create. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be
     /// called again.
     pub async fn set(&self) -> Result<(), LockError> {
-        match self.client.create(&self.path).parents(Parents::Containers).await {
+        let create = self.client.create(&self.path).acl(self.acl.clone());
+        match create.parents(Parents::Containers).await {
             Err(error) if !error.is(ErrorCode::NODE_EXISTS) => Err(error.into()),
             _ => Ok(()),
         }
     }
 
-    /// Takes it down, which wakes all who wait; one that is down stays so.
+    /// Removes the barrier, which wakes all who wait. If it is not set, nothing changes.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a delete. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be
+    /// The errors of a delete. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be
     /// called again.
     pub async fn remove(&self) -> Result<(), LockError> {
         match self.client.delete(&self.path).await {
@@ -67,27 +77,28 @@ impl DistributedBarrier {
         }
     }
 
-    /// Whether it is up.
+    /// Whether the barrier is set.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read.
+    /// The errors of a read.
     pub async fn is_set(&self) -> Result<bool, LockError> {
         Ok(self.client.exists(&self.path).await?.is_some())
     }
 
-    /// Waits until it is down. A session that is lost meanwhile does not end the wait.
+    /// Waits until the barrier is not set. When the session ends meanwhile, the next session goes
+    /// on waiting.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read.
+    /// The errors of a read.
     ///
     /// # Cancellation
     ///
     /// Safe: no watch is left.
     pub async fn wait(&self) -> Result<(), LockError> {
         loop {
-            // A look at the data leaves no watch where there is no znode.
+            // Unlike `exists`, `get` leaves no watch if there is no znode.
             let Watched { watcher, .. } = match self.client.get(&self.path).and_watch().await {
                 Ok(watched) => watched,
                 Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
@@ -101,12 +112,12 @@ impl DistributedBarrier {
         }
     }
 
-    /// As [`DistributedBarrier::wait`], within a time that covers everything.
+    /// As [`DistributedBarrier::wait`], within a time limit for everything.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over; else as [`DistributedBarrier::wait`].
+    /// [`LockError::Over`] when the time has passed; else as [`DistributedBarrier::wait`].
     pub async fn wait_within(&self, time: Duration) -> Result<(), LockError> {
-        tokio::time::timeout(time, self.wait()).await.unwrap_or(Err(LockError::Over))
+        within(time, self.wait()).await
     }
 }

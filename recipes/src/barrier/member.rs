@@ -1,37 +1,37 @@
-//! One who is inside a double barrier, from the moment its znode is asked for until it is gone.
+//! A member of a double barrier, from the moment its create is sent until its znode is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp, SessionId,
-    Zxid,
+    Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, MultiOp, Zxid,
 };
 
-use crate::client::recipe::unique_name;
+use crate::attempts::Attempts;
+use crate::client::recipe::{SessionClient, unique_name};
 use crate::client::{self, Client, Watched};
-use crate::error::LockError;
-use crate::line::leave::Leave;
-use crate::tries::Tries;
+use crate::error::{LockError, within};
+use crate::line::deletion::Deletion;
 
-/// The name of the znode that tells that enough are there.
+/// The name of the znode that says that enough members have come.
 const READY: &str = "ready";
 
-/// The data of a member that came while others were inside.
+/// The data of a member that entered while others were inside.
 pub(crate) const INSIDE: &[u8] = b"inside";
 
-/// A directory with members.
+/// The directory of a barrier.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     pub(crate) client: Client,
     pub(crate) directory: Arc<str>,
+    pub(crate) acl: Vec<Acl>,
 }
 
-/// Who was in a directory at one moment.
+/// The members of a barrier at one moment.
 #[derive(Default)]
 pub(crate) struct Inside {
-    /// Their names, the lowest first.
+    /// The names of their znodes, the lowest first.
     pub(crate) members: Vec<String>,
     pub(crate) is_ready: bool,
 }
@@ -43,6 +43,10 @@ impl Inside {
 }
 
 impl Room {
+    pub(crate) fn new(client: &Client, path: &str) -> Self {
+        Self { client: client.clone(), directory: path.into(), acl: vec![Acl::open()] }
+    }
+
     pub(crate) fn child(&self, name: &str) -> String {
         format!("{}/{name}", self.directory.trim_end_matches('/'))
     }
@@ -51,11 +55,12 @@ impl Room {
         self.child(READY)
     }
 
-    /// Looks who is there, until it is answered or, if it is bound to one, the session is over.
-    pub(crate) async fn look(&self, session: Option<SessionId>) -> Result<Inside, LockError> {
+    /// Lists the members. The request is repeated until it is answered or, if a session is given,
+    /// until that has ended.
+    pub(crate) async fn look(&self, session: Option<&SessionClient>) -> Result<Inside, LockError> {
         let list = self.client.children(&self.directory);
         let list = match session {
-            Some(session) => list.in_session(session),
+            Some(session) => list.in_session(session.id()),
             None => list,
         };
         let names = match list.until_answered().await {
@@ -71,14 +76,18 @@ impl Room {
     }
 
     /// Waits until a member is gone. One that is there again afterwards has come anew.
-    async fn wait_for_end(&self, name: &str, session: Option<SessionId>) -> Result<(), LockError> {
+    async fn wait_until_gone(
+        &self,
+        name: &str,
+        session: Option<&SessionClient>,
+    ) -> Result<(), LockError> {
         let mut seen = None;
-        let mut tries = Tries::new();
+        let mut attempts = Attempts::new();
         loop {
-            // A look at the data leaves no watch where there is no znode.
+            // Unlike `exists`, `get` leaves no watch if there is no znode.
             let look = self.client.get(&self.child(name));
             let look = match session {
-                Some(session) => look.in_session(session),
+                Some(session) => look.in_session(session.id()),
                 None => look,
             };
             let heard = match look.and_watch().await {
@@ -91,8 +100,8 @@ impl Room {
                 Err(error) => Err(error),
             };
             match heard {
-                // Where it is told without a zxid, as by servers before 3.9, a reply must tell it: a
-                // reconnect might lead to a server that is behind.
+                // After an event without a zxid, as servers before 3.9 send, a read must confirm
+                // it: a reconnect may lead to a server that is behind.
                 Ok(event)
                     if event.event_type == EventType::NODE_DELETED && event.zxid > Zxid::ZERO =>
                 {
@@ -101,14 +110,15 @@ impl Room {
                 Ok(_) => {}
                 Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(()),
                 Err(client::Error::SessionExpired) if session.is_none() => {}
-                Err(error) if error.is_retryable() => tries.after(error.into()).await?,
+                Err(error) if error.is_retryable() => attempts.wait_after(error.into()).await?,
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// One who was there when `ready` was created, or came while such a one was.
-    pub(crate) async fn one_of_the_time_of_ready(
+    /// A member that was there when `ready` was created, or that entered while such a member was
+    /// inside.
+    pub(crate) async fn member_since_ready(
         &self,
         inside: &Inside,
     ) -> Result<Option<String>, LockError> {
@@ -132,11 +142,11 @@ impl Room {
         Ok(None)
     }
 
-    /// Waits until none of these is there.
-    async fn wait_for_all(&self, mut members: Vec<String>) -> Result<(), LockError> {
-        // The lowest goes last, if nobody is lost.
+    /// Waits until none of these members is there.
+    async fn wait_until_all_gone(&self, mut members: Vec<String>) -> Result<(), LockError> {
+        // The lowest leaves last, unless its session ends.
         while let Some(lowest) = members.first() {
-            self.wait_for_end(lowest, None).await?;
+            self.wait_until_gone(lowest, None).await?;
             members.remove(0);
             if !members.is_empty() {
                 let inside = self.look(None).await?;
@@ -146,12 +156,13 @@ impl Room {
         Ok(())
     }
 
-    /// Removes `ready` when nobody is inside: whoever would have done that was lost.
+    /// Deletes `ready` if nobody is inside: the session of the member that had to delete it has
+    /// ended.
     ///
-    /// It is not taken from those who come between the look and the removal: a sequential znode that is
-    /// created and deleted in the same multi has the number that was next at the look, and another
-    /// if any znode was created since, in which case the multi is refused.
-    async fn tidy(&self) -> Result<(), LockError> {
+    /// It is not deleted if a member enters between the list and the deletion. The multi creates a
+    /// sequential znode and deletes it by the number that was next at the list; if any znode was
+    /// created since, its number is another, and the server refuses the multi.
+    async fn delete_stale_ready(&self) -> Result<(), LockError> {
         let list = self.client.children_and_stat(&self.directory).until_answered().await;
         let (names, stat) = match list {
             Ok(list) => list,
@@ -161,14 +172,14 @@ impl Room {
         if !names.iter().eq([READY]) {
             return Ok(());
         }
-        // A Stat counts what was created and what was deleted together; numbers count the former.
+        // `cversion` counts creations and deletions; sequence numbers count creations.
         let next = i32::midpoint(stat.cversion, stat.num_children);
         let mark = self.child("tidy-");
         let create = MultiOp::Create(Create {
             kind: CreateKind::Create,
             path: mark.as_str().into(),
             data: Some(Bytes::new()),
-            acl: Some(vec![Acl::open()]),
+            acl: Some(self.acl.clone()),
             flags: CreateFlags::PERSISTENT_SEQUENTIAL,
         });
         let delete =
@@ -181,24 +192,25 @@ impl Room {
     }
 }
 
-/// A member, whose znode may be there or not. Dropped, it sees to it that it is not.
+/// A member, whose znode may exist or not. When this is dropped, the znode is deleted in the
+/// background.
 #[derive(Debug)]
 pub(crate) struct Member {
     room: Room,
-    session: SessionId,
+    session: SessionClient,
     path: String,
-    is_left: bool,
+    is_deleted: bool,
 }
 
 impl Member {
-    /// One of which no request was made yet.
-    pub(crate) fn new(room: &Room, session: SessionId) -> Self {
+    /// A member for which no request was sent yet.
+    pub(crate) fn new(room: &Room, session: SessionClient) -> Self {
         let path = room.child(&unique_name());
-        Self { room: room.clone(), session, path, is_left: false }
+        Self { room: room.clone(), session, path, is_deleted: false }
     }
 
-    pub(crate) fn session(&self) -> SessionId {
-        self.session
+    pub(crate) fn session(&self) -> &SessionClient {
+        &self.session
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -209,86 +221,86 @@ impl Member {
         self.path.rsplit_once('/').map_or("", |(_, name)| name)
     }
 
-    pub(crate) fn create_op(&self, acl: Vec<Acl>, data: Bytes) -> MultiOp {
+    pub(crate) fn create_op(&self, data: Bytes) -> MultiOp {
         MultiOp::Create(Create {
             kind: CreateKind::Create,
             path: self.path.as_str().into(),
             data: Some(data),
-            acl: Some(acl),
+            acl: Some(self.room.acl.clone()),
             flags: CreateFlags::EPHEMERAL,
         })
     }
 
-    /// Leaves, and waits for the others: the lowest stays until it is the last, and each of the
-    /// others waits for the lowest. Who comes later is not waited for: it may be one of these, who
-    /// has left and come anew.
+    /// Leaves, and waits for the others. The lowest member stays until it is the last, and each of
+    /// the others waits for the lowest. Nobody waits for members that come later: such a member may
+    /// be one of these that has left and entered anew.
     async fn leave(&mut self) -> Result<(), LockError> {
         let others = loop {
-            let inside = self.room.look(Some(self.session)).await?;
+            let inside = self.room.look(Some(&self.session)).await?;
             if !inside.has(self) {
                 return Err(LockError::Lost);
             }
             match &inside.members[..] {
                 [_] => return self.leave_last(inside.is_ready).await,
                 [lowest, .., highest] if lowest == self.name() => {
-                    self.room.wait_for_end(highest, Some(self.session)).await?;
+                    self.room.wait_until_gone(highest, Some(&self.session)).await?;
                 }
                 _ => break inside.members,
             }
         };
-        Leave::begin(&self.room.client, self.session, &self.path).done().await?;
-        self.is_left = true;
+        Deletion::send(&self.session, &self.path).finish().await?;
+        self.is_deleted = true;
         let others = others.into_iter().filter(|name| name != self.name()).collect();
-        self.room.wait_for_all(others).await?;
-        self.room.tidy().await
+        self.room.wait_until_all_gone(others).await?;
+        self.room.delete_stale_ready().await
     }
 
-    /// Leaves as the last, together with `ready`: nobody who comes anew finds one without the other.
+    /// Deletes the znode of the last member together with `ready`, so that no client finds one
+    /// without the other.
     async fn leave_last(&mut self, is_ready: bool) -> Result<(), LockError> {
         let delete =
             |path: &str| MultiOp::Delete(Delete { path: path.into(), version: Expect::Any });
         let mut ops = vec![delete(&self.path)];
         ops.extend(is_ready.then(|| delete(&self.room.ready())));
-        let client = &self.room.client;
-        match client.multi_without_results(ops).in_session(self.session).send().await {
+        match self.session.multi_without_results(ops).send().await {
             Ok(()) => {
-                self.is_left = true;
+                self.is_deleted = true;
                 return Ok(());
             }
             Err(error) if error.is_retryable() => {
-                let session = client.in_session(self.session);
-                let deletion = session.delete_in_background(&self.path, None);
-                deletion.await.map_err(LockError::from)?;
+                let removal = self.session.delete_in_background(&self.path, None);
+                removal.await.map_err(LockError::from)?;
             }
-            // One of the two is gone already.
+            // One of the two znodes is gone already.
             Err(error) if error.is(ErrorCode::NO_NODE) => {
-                Leave::begin(client, self.session, &self.path).done().await?;
+                Deletion::send(&self.session, &self.path).finish().await?;
             }
             Err(error) => return Err(error.into()),
         }
-        self.is_left = true;
-        self.room.tidy().await
+        self.is_deleted = true;
+        self.room.delete_stale_ready().await
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        if self.is_left {
+        if self.is_deleted {
             return;
         }
-        let leave = Leave::begin(&self.room.client, self.session, &self.path);
+        let leave = Deletion::send(&self.session, &self.path);
         let room = self.room.clone();
         self.room.client.spawn(async move {
-            // Whether it was there before makes no difference here.
-            let _ = leave.done().await;
-            if let Err(error) = room.tidy().await {
-                tracing::debug!("{} is not tidied: {error}", room.directory);
+            // It is no error here if the znode was gone before.
+            let _ = leave.finish().await;
+            if let Err(error) = room.delete_stale_ready().await {
+                tracing::debug!("{}: cannot delete `{READY}`: {error}", room.directory);
             }
         });
     }
 }
 
-/// That one is inside a double barrier. Dropping it leaves without waiting for the others.
+/// The membership of a client that is inside a double barrier. Dropping it leaves without waiting
+/// for the others.
 ///
 /// ```no_run
 /// # async fn example(membership: zoolet_recipes::Membership) -> Result<(), zoolet_recipes::LockError> {
@@ -298,7 +310,7 @@ impl Drop for Member {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a membership that is dropped is left"]
+#[must_use = "dropping a membership leaves the barrier"]
 pub struct Membership(Member);
 
 impl Membership {
@@ -316,14 +328,13 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the member was lost before, with its session or because its znode was
-    /// deleted by someone else: the others have not waited for it. What else may go wrong with
-    /// requests.
+    /// [`LockError::Lost`] if the member was lost before, because its session has ended or someone
+    /// has deleted its znode: the others have not waited for it. The errors of requests.
     ///
     /// # Cancellation
     ///
-    /// Safe: the member is removed in the background, and no watch is left. The others are not
-    /// waited for then.
+    /// Safe: the member's znode is deleted in the background, and no watch is left. This does not
+    /// wait for the others then.
     pub async fn leave(mut self) -> Result<(), LockError> {
         self.0.leave().await.map_err(LockError::of_held)
     }
@@ -332,9 +343,9 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over: the member has left, and some of the others have
-    /// not. Else as [`Membership::leave`].
+    /// [`LockError::Over`] when the time has passed: the member has left, and some of the others
+    /// have not. Else as [`Membership::leave`].
     pub async fn leave_within(self, time: Duration) -> Result<(), LockError> {
-        tokio::time::timeout(time, self.leave()).await.unwrap_or(Err(LockError::Over))
+        within(time, self.leave()).await
     }
 }

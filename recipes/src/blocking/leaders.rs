@@ -1,4 +1,4 @@
-//! Leaders.
+//! Leader election.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::leader::selector::Requeue;
 pub type LeaderLatch = Recipe<crate::LeaderLatch>;
 
 impl LeaderLatch {
-    /// Stands for election at a path from now on.
+    /// Takes part in the election at a path.
     ///
     /// # Errors
     ///
@@ -25,41 +25,41 @@ impl LeaderLatch {
         Ok(Self::of(client, latch))
     }
 
-    /// Whether this one leads.
+    /// Whether this participant leads, as far as is known without a request.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.recipe.is_leader()
     }
 
-    /// Waits no longer than this until this one leads.
+    /// Waits until this participant leads, within a time limit.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over; else as the async
+    /// [`LockError::Over`] when the time has passed; else as the async
     /// [`await_leadership_within`](crate::LeaderLatch::await_leadership_within).
     pub fn await_leadership_within(&self, time: Duration) -> Result<Term, LockError> {
         self.client.wait(self.recipe.await_leadership_within(time))
     }
 
-    /// All who stand for election, who leads first.
+    /// All participants, the leader first.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read; so of what follows.
+    /// The errors of reads.
     pub fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.client.wait(self.recipe.participants())
     }
 
-    /// Who leads.
+    /// The participant that leads, if there is one.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read.
+    /// The errors of reads.
     pub fn leader(&self) -> Result<Option<Participant>, LockError> {
         self.client.wait(self.recipe.leader())
     }
 
-    /// Stands for election no more, and returns when another may lead.
+    /// Leaves the election, and returns when another may lead.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl LeaderLatch {
     }
 }
 
-/// The time in which a [`LeaderSelector`] leads, for the thread on which it does.
+/// The time in which a [`LeaderSelector`] leads, given to the function that runs meanwhile.
 ///
 /// ```
 /// use zoolet_recipes::blocking::Leadership;
@@ -95,7 +95,7 @@ impl Leadership {
         &self.term
     }
 
-    /// Whether it is over: interrupted, lost, or not certain any more.
+    /// Whether the leadership has ended: it was interrupted or lost, or another may lead.
     #[must_use]
     pub fn is_over(&self) -> bool {
         // The thread of the client may not have come to end it.
@@ -103,7 +103,7 @@ impl Leadership {
     }
 }
 
-/// Ends a leadership when it is dropped.
+/// Marks a leadership as ended when this is dropped.
 struct EndsWith(Arc<AtomicBool>);
 
 impl Drop for EndsWith {
@@ -116,11 +116,11 @@ impl Drop for EndsWith {
 pub type LeaderSelector = Recipe<crate::LeaderSelector>;
 
 impl LeaderSelector {
-    /// Gets in line at a path, and calls `lead` on a thread of its own whenever it is its turn: it leads
-    /// until that returns.
+    /// Takes part in the election at a path, and calls `lead` on a thread of its own whenever it
+    /// leads. The leadership ends when `lead` returns.
     ///
-    /// Nobody can stop a thread: when [`Leadership::is_over`], another may lead, and `lead` should
-    /// return. Until it has, it is not called again.
+    /// A thread cannot be stopped: when [`Leadership::is_over`], another may lead, and `lead`
+    /// should return. It is not called again before it has returned.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl LeaderSelector {
                 let ends = EndsWith(Arc::default());
                 let leadership = Leadership { term, is_over: Arc::clone(&ends.0) };
                 let led = tokio::task::spawn_blocking(move || lead.lock()(leadership)).await;
-                // Else it has returned, or the client's own thread ends.
+                // Otherwise it has returned, or the client's thread ends.
                 if let Err(Ok(panic)) = led.map_err(tokio::task::JoinError::try_into_panic) {
                     std::panic::resume_unwind(panic);
                 }
@@ -153,32 +153,33 @@ impl LeaderSelector {
         Ok(Self::of(client, client.wait(started)?))
     }
 
-    /// Whether it leads, as far as is known without asking the server.
+    /// Whether it leads, as far as is known without a request.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
         self.recipe.has_leadership()
     }
 
-    /// Gives the leadership up, which is over from then on.
+    /// Ends the leadership, if it leads.
     pub fn interrupt_leadership(&self) {
         self.recipe.interrupt_leadership();
     }
 
-    /// Gets in line again, and tells whether it was in none: who leads is in line.
+    /// Enters the line again. Returns `false` if it is in line or leads already.
     pub fn requeue(&self) -> bool {
         self.recipe.requeue()
     }
 
-    /// All who would lead, in their order.
+    /// All participants, the leader first.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read.
+    /// The errors of reads.
     pub fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.client.wait(self.recipe.participants())
     }
 
-    /// Gives its place up, and returns when another may lead. It does not wait for `lead`.
+    /// Leaves the election, and returns when another may lead. It does not wait for `lead` to
+    /// return.
     ///
     /// # Errors
     ///

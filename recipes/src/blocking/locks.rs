@@ -1,18 +1,21 @@
-//! Locks and semaphores. The thread that acquires is the owner, as in Curator: it acquires again what
-//! it holds by the same object, and is told at once where it would wait for itself.
+//! Locks and semaphores. The thread that acquires a lock is its owner, as in Curator: it gets
+//! another guard of a lock that it holds by the same object, and an error at once where it would
+//! wait for itself.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use zoolet_protocol::{MultiOp, MultiResult, Zxid};
+use bytes::Bytes;
+use zoolet_protocol::{Acl, MultiOp, MultiResult, Zxid};
 
 use super::{Client, Recipe};
 use crate::error::LockError;
-use crate::lock::guard::LockState;
 use crate::lock::inter_process_lock::{InterProcessLock, LockGuard};
 use crate::lock::owner::Owner;
+use crate::lock::state::LockState;
 
-/// A lock that is held. Dropping it releases it in the background; [`Held::release`] waits for that.
+/// A lock that is held. Dropping the guard releases the lock in the background;
+/// [`BlockingGuard::release`] waits until it is released.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -27,51 +30,74 @@ use crate::lock::owner::Owner;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "the lock is released when the guard is dropped"]
-pub struct Held<G> {
-    // Before the client, whose session it is of.
+pub struct BlockingGuard<G> {
+    // Dropped before the client, whose session it belongs to.
     guard: G,
     client: Client,
 }
 
-/// What an [`InterProcessMutex`] and the sides of an [`InterProcessReadWriteLock`] give.
-pub type Guard = Held<crate::Guard>;
-/// What an [`InterProcessMultiLock`] gives.
-pub type MultiGuard = Held<crate::MultiGuard>;
-/// What an [`InterProcessSemaphoreV2`] and an [`InterProcessSemaphoreMutex`] give.
-pub type Permits = Held<crate::Permits>;
-/// What a [`SequentialMultiLock`] gives.
-pub type SequentialMultiGuard = Held<crate::SequentialMultiGuard>;
+/// The guard of an [`InterProcessMutex`] and of the locks of an [`InterProcessReadWriteLock`].
+pub type Guard = BlockingGuard<crate::Guard>;
+/// The guard of an [`InterProcessMultiLock`].
+pub type MultiGuard = BlockingGuard<crate::MultiGuard>;
+/// The permits of an [`InterProcessSemaphoreV2`] and of an [`InterProcessSemaphoreMutex`].
+pub type Permits = BlockingGuard<crate::Permits>;
+/// The guard of a [`SequentialMultiLock`].
+pub type SequentialMultiGuard = BlockingGuard<crate::SequentialMultiGuard>;
 
-impl<G: LockGuard + 'static> Held<G> {
+impl<G: LockGuard + 'static> BlockingGuard<G> {
+    fn new(client: &Client, guard: G) -> Self {
+        Self { guard, client: client.clone() }
+    }
+
     /// The async guard, whose calls [`Client::wait`] waits for.
     pub fn get(&self) -> &G {
         &self.guard
     }
 
-    /// The same, to be changed.
+    /// The async guard, for methods that change it.
     pub fn get_mut(&mut self) -> &mut G {
         &mut self.guard
     }
 
-    /// A number that is greater than that of everyone who held the lock before.
+    /// The fencing token: a number that is greater than that of everyone who held the lock before.
     pub fn fencing_token(&self) -> Zxid {
         self.guard.fencing_token()
     }
 
-    /// Whether it is still held.
+    /// The znodes by which the lock is held.
+    pub fn paths(&self) -> &[String] {
+        self.guard.paths()
+    }
+
+    /// Whether the lock is held, as far as is known without a request.
     pub fn state(&self) -> LockState {
         self.guard.state()
     }
 
-    /// Waits until the lock is lost, no longer than this, and tells whether it is.
+    /// Waits until the lock is not [`Held`](LockState::Held) any more.
+    pub fn lost(&self) {
+        self.client.wait(self.guard.lost());
+    }
+
+    /// Waits until the lock is not [`Held`](LockState::Held) any more, within a time limit. Returns
+    /// whether that happened.
     pub fn is_lost_within(&self, time: Duration) -> bool {
         self.client.wait_within(time, self.guard.lost()).is_some()
     }
 
-    /// Waits until the holder is asked to give the lock up, no longer than this, and tells whether
-    /// it was.
+    /// Waits until another client asks the holder to release the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::revocation_requested`].
+    pub fn revocation_requested(&self) -> Result<(), LockError> {
+        self.client.wait(self.guard.revocation_requested())
+    }
+
+    /// Waits until another client asks the holder to release the lock, within a time limit. Returns
+    /// whether that happened.
     ///
     /// # Errors
     ///
@@ -81,36 +107,49 @@ impl<G: LockGuard + 'static> Held<G> {
         requested.transpose().map(|requested| requested.is_some())
     }
 
-    /// Releases it, and returns when it is free.
+    /// Releases the lock, and returns when its znodes are deleted.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if it was lost before.
+    /// [`LockError::Lost`] if the lock was lost before.
     pub fn release(self) -> Result<(), LockError> {
         let Self { guard, client } = self;
         client.wait(Box::new(guard).release())
     }
 
-    /// Releases it, and waits no longer than this until it is free.
+    /// As [`BlockingGuard::release`], within a time limit.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over: the release goes on in the background. Else as
-    /// [`Held::release`].
+    /// [`LockError::Over`] when the time has passed: the release goes on in the background. Else as
+    /// [`BlockingGuard::release`].
     pub fn release_within(self, time: Duration) -> Result<(), LockError> {
         let Self { guard, client } = self;
         client.wait(Box::new(guard).release_within(time))
     }
 }
 
-/// Guards of which there may be several of one hold.
+impl<G: LockGuard> std::fmt::Debug for BlockingGuard<G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.guard.fmt(f)
+    }
+}
+
+impl Guard {
+    /// The znode by which the lock is held.
+    pub fn path(&self) -> &str {
+        self.guard.path()
+    }
+}
+
+/// Guards of which there may be several for one held lock.
 macro_rules! reentrant {
     ($($guard:ident),*) => {$(
-        impl Held<crate::$guard> {
-            /// Another guard of the same hold, for whatever thread. It makes no request, and the lock
-            /// is free when the last guard is gone.
+        impl $guard {
+            /// Another guard of the same held lock, for any thread. It sends no request. The lock
+            /// is released with the last guard.
             pub fn reenter(&self) -> Self {
-                Self { guard: self.guard.reenter(), client: self.client.clone() }
+                Self::new(&self.client, self.guard.reenter())
             }
         }
     )*};
@@ -118,11 +157,11 @@ macro_rules! reentrant {
 
 reentrant!(Guard, MultiGuard, SequentialMultiGuard);
 
-/// Writes that are bound to what is held.
+/// Guards by which writes can be bound to the lock.
 macro_rules! transactions {
     ($($guard:ident),*) => {$(
-        impl Held<crate::$guard> {
-            /// Carries writes out only if the lock is held then.
+        impl $guard {
+            /// Carries out writes only if the lock is held then. Returns their results.
             ///
             /// # Errors
             ///
@@ -136,7 +175,7 @@ macro_rules! transactions {
 
 transactions!(Guard, MultiGuard, Permits);
 
-/// Locks of which one is held at a time by who acquires it.
+/// Locks that one owner holds at a time.
 macro_rules! locks {
     ($(
         $lock:ident => $guard:ident,
@@ -145,38 +184,38 @@ macro_rules! locks {
         #[doc = concat!("The async [`", stringify!($lock), "`](crate::", stringify!($lock), "), for threads.")]
         pub type $lock = Recipe<crate::$lock>;
 
-        impl Recipe<crate::$lock> {
+        impl $lock {
             /// Waits until the lock is held.
             ///
             /// # Errors
             ///
             #[doc = concat!("As the async [`", stringify!($lock), "`](crate::", stringify!($lock), "::acquire); so of all that follow.")]
-            pub fn acquire(&self) -> Result<Held<crate::$guard>, LockError> {
+            pub fn acquire(&self) -> Result<$guard, LockError> {
                 let guard = self.client.wait(self.recipe.$acquire($($owner)?))?;
-                Ok(Held { guard, client: self.client.clone() })
+                Ok(BlockingGuard::new(&self.client, guard))
             }
 
-            /// Waits no longer than this until the lock is held.
+            /// Waits until the lock is held, within a time limit.
             ///
             /// # Errors
             ///
-            /// [`LockError::Over`] when the time is over.
-            pub fn acquire_within(&self, time: Duration) -> Result<Held<crate::$guard>, LockError> {
+            /// [`LockError::Over`] when the time has passed.
+            pub fn acquire_within(&self, time: Duration) -> Result<$guard, LockError> {
                 let guard = self.client.wait(self.recipe.$acquire_within(time $(, $owner)?))?;
-                Ok(Held { guard, client: self.client.clone() })
+                Ok(BlockingGuard::new(&self.client, guard))
             }
 
-            /// The lock if it is free, without waiting for it.
+            /// Acquires the lock if it is free, without waiting for it.
             ///
             /// # Errors
             ///
-            /// What may go wrong with requests.
-            pub fn try_acquire(&self) -> Result<Option<Held<crate::$guard>>, LockError> {
+            /// The errors of requests.
+            pub fn try_acquire(&self) -> Result<Option<$guard>, LockError> {
                 let guard = self.client.wait(self.recipe.$try_acquire($($owner)?))?;
-                Ok(guard.map(|guard| Held { guard, client: self.client.clone() }))
+                Ok(guard.map(|guard| BlockingGuard::new(&self.client, guard)))
             }
 
-            /// Whether someone of this process holds the lock by this object.
+            /// Whether anyone in this process holds the lock by this object or a clone of it.
             #[must_use]
             pub fn is_acquired_in_this_process(&self) -> bool {
                 self.recipe.is_acquired_in_this_process()
@@ -200,11 +239,11 @@ locks! {
     InterProcessSemaphoreMutex => Permits, acquire, acquire_within, try_acquire, ();
 }
 
-/// Locks of which each thread is an owner.
+/// Locks whose owners are threads.
 macro_rules! owned_by_threads {
     ($($lock:ident),*) => {$(
-        impl Recipe<crate::$lock> {
-            /// Whether this thread holds the lock by this object.
+        impl $lock {
+            /// Whether this thread holds the lock by this object or a clone of it.
             #[must_use]
             pub fn is_owned_by_current_thread(&self) -> bool {
                 self.recipe.is_held_by(thread())
@@ -217,7 +256,61 @@ owned_by_threads!(
     InterProcessMutex,
     InterProcessReadLock,
     InterProcessWriteLock,
-    InterProcessMultiLock
+    InterProcessMultiLock,
+    SequentialMultiLock
+);
+
+/// Recipes whose znodes' data and access control list can be set.
+macro_rules! settings {
+    ($($lock:ident),*) => {$(
+        impl $lock {
+            /// The same recipe with this data for its znodes. The default is this machine's
+            /// address, as in Curator.
+            #[must_use]
+            pub fn with_data(self, data: impl Into<Bytes>) -> Self {
+                Self { recipe: self.recipe.with_data(data), client: self.client }
+            }
+
+            /// The same recipe with this access control list for its znodes and for the directories
+            /// that are created for them. The default is open to everyone.
+            #[must_use]
+            pub fn with_acl(self, acl: Vec<Acl>) -> Self {
+                Self { recipe: self.recipe.with_acl(acl), client: self.client }
+            }
+        }
+    )*};
+}
+
+settings!(
+    InterProcessMutex,
+    InterProcessReadWriteLock,
+    InterProcessMultiLock,
+    InterProcessSemaphoreMutex,
+    InterProcessSemaphoreV2
+);
+
+/// Recipes that list their participants.
+macro_rules! participants {
+    ($($lock:ident),*) => {$(
+        impl $lock {
+            /// The znodes of the participants.
+            ///
+            /// # Errors
+            ///
+            /// The errors of a read.
+            pub fn participants(&self) -> Result<Vec<String>, LockError> {
+                self.client.wait(self.recipe.participants())
+            }
+        }
+    )*};
+}
+
+participants!(
+    InterProcessMutex,
+    InterProcessReadLock,
+    InterProcessWriteLock,
+    InterProcessSemaphoreMutex,
+    InterProcessSemaphoreV2
 );
 
 impl InterProcessMutex {
@@ -225,7 +318,7 @@ impl InterProcessMutex {
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
         crate::InterProcessMutex::new(client.ask(), path).map(|mutex| Self::of(client, mutex))
     }
@@ -236,7 +329,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
         let mutex = crate::InterProcessSemaphoreMutex::new(client.ask(), path)?;
         Ok(Self::of(client, mutex))
@@ -248,7 +341,7 @@ impl InterProcessMultiLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if one names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if one of them is not valid.
     pub fn new(client: &Client, paths: &[&str]) -> Result<Self, LockError> {
         let lock = crate::InterProcessMultiLock::new(client.ask(), paths)?;
         Ok(Self::of(client, lock))
@@ -271,33 +364,33 @@ impl InterProcessReadWriteLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
         let lock = crate::InterProcessReadWriteLock::new(client.ask(), path)?;
         Ok(Self::of(client, lock))
     }
 
-    /// The side to read.
+    /// The read lock.
     #[must_use]
     pub fn read_lock(&self) -> InterProcessReadLock {
         Recipe::of(&self.client, self.recipe.read_lock())
     }
 
-    /// The side to write.
+    /// The write lock.
     #[must_use]
     pub fn write_lock(&self) -> InterProcessWriteLock {
         Recipe::of(&self.client, self.recipe.write_lock())
     }
 
-    /// Turns writing into reading, with nobody who writes in between.
+    /// Turns the write lock into the read lock: no other writer comes in between.
     ///
     /// # Errors
     ///
     /// As the async [`downgrade`](crate::InterProcessReadWriteLock::downgrade).
     pub fn downgrade(&self, writing: Guard) -> Result<Guard, LockError> {
-        let Held { guard, client } = writing;
+        let BlockingGuard { guard, client } = writing;
         let guard = client.wait(self.recipe.downgrade(guard))?;
-        Ok(Held { guard, client })
+        Ok(BlockingGuard { guard, client })
     }
 }
 
@@ -309,47 +402,47 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str, permits_max: usize) -> Result<Self, LockError> {
         let semaphore = crate::InterProcessSemaphoreV2::new(client.ask(), path, permits_max)?;
         Ok(Self::of(client, semaphore))
     }
 
-    /// Waits for `count` permits, all at once.
+    /// Waits for `count` permits, which are acquired all at once.
     ///
     /// # Errors
     ///
     /// As the async [`acquire`](crate::InterProcessSemaphoreV2::acquire); so of all that follow.
     pub fn acquire(&self, count: usize) -> Result<Permits, LockError> {
         let guard = self.client.wait(self.recipe.acquire(count))?;
-        Ok(Held { guard, client: self.client.clone() })
+        Ok(BlockingGuard::new(&self.client, guard))
     }
 
-    /// Waits no longer than this for `count` permits.
+    /// Waits for `count` permits, within a time limit.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over.
+    /// [`LockError::Over`] when the time has passed.
     pub fn acquire_within(&self, count: usize, time: Duration) -> Result<Permits, LockError> {
         let guard = self.client.wait(self.recipe.acquire_within(count, time))?;
-        Ok(Held { guard, client: self.client.clone() })
+        Ok(BlockingGuard::new(&self.client, guard))
     }
 
-    /// `count` permits if they are free, without waiting for them.
+    /// Acquires `count` permits if they are free, without waiting for them.
     ///
     /// # Errors
     ///
-    /// What may go wrong with requests.
+    /// The errors of requests.
     pub fn try_acquire(&self, count: usize) -> Result<Option<Permits>, LockError> {
         let guard = self.client.wait(self.recipe.try_acquire(count))?;
-        Ok(guard.map(|guard| Held { guard, client: self.client.clone() }))
+        Ok(guard.map(|guard| BlockingGuard::new(&self.client, guard)))
     }
 
     /// How many permits are free.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read.
+    /// The errors of a read.
     pub fn permits_left(&self) -> Result<usize, LockError> {
         self.client.wait(self.recipe.permits_left())
     }

@@ -214,7 +214,8 @@ impl SharedValue {
         self.client.wait(self.recipe.try_set(seen, data))
     }
 
-    /// Waits no longer than this until the copy is another than what was `seen`; `None` if it stays.
+    /// Waits no longer than this until the copy is another than what was `seen`; `None` if it
+    /// stays.
     #[must_use]
     pub fn changed_within(&self, seen: &VersionedValue, time: Duration) -> Option<VersionedValue> {
         let mut values = self.recipe.subscribe();

@@ -1,5 +1,5 @@
-//! What the two recipes for leaders have in common: terms, participants, and how one stands in line
-//! for a term and keeps an eye on it.
+//! What the two recipes for leaders have in common: terms, participants, and how a candidate waits
+//! in line for a term.
 
 use std::pin::pin;
 use std::sync::Weak;
@@ -7,21 +7,23 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, SessionId, Zxid};
+use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, Zxid};
 
+use crate::attempts::Attempts;
+use crate::client::recipe::SessionClient;
 use crate::client::{self, Client};
 use crate::error::LockError;
-use crate::line::place::Place;
-use crate::lock::guard::{Guard, LockState};
-use crate::lock::held::{self, Held};
+use crate::lock::guard::Guard;
+use crate::lock::held_lock::{self, HeldLock};
 use crate::lock::line_lock::LineLock;
 use crate::lock::owner::Owner;
-use crate::tries::Tries;
+use crate::lock::registry::Registered;
+use crate::lock::state::LockState;
 
-/// How long to wait before a line that could not be entered is entered again.
+/// How long to wait before a candidate that could not enter the line tries again.
 pub(crate) const ENTER_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A time in which one leads.
+/// The time in which one participant leads.
 ///
 /// ```no_run
 /// # async fn example(term: zoolet_recipes::Term) -> Result<(), zoolet_recipes::LockError> {
@@ -32,26 +34,25 @@ pub(crate) const ENTER_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Term {
-    client: Client,
-    session: SessionId,
+    session: SessionClient,
     path: String,
     token: Zxid,
-    held: Weak<Held>,
+    held: Weak<HeldLock>,
 }
 
 impl Term {
-    pub(crate) fn new(client: &Client, guard: &Guard) -> Self {
+    pub(crate) fn new(guard: &Guard) -> Self {
+        let held = guard.handle.lock();
         Self {
-            client: client.clone(),
-            session: guard.session(),
-            path: guard.path().to_owned(),
-            token: guard.fencing_token(),
-            held: guard.held(),
+            session: held.session().clone(),
+            path: held.path().to_owned(),
+            token: held.token(),
+            held: std::sync::Arc::downgrade(held),
         }
     }
 
-    /// A number that is greater than that of every term before: the zxid by which the leader's znode
-    /// was created.
+    /// The fencing token: the zxid of the transaction that created the leader's znode. It is
+    /// greater than that of every term before.
     #[must_use]
     pub fn fencing_token(&self) -> Zxid {
         self.token
@@ -63,24 +64,24 @@ impl Term {
         &self.path
     }
 
-    /// Carries writes out only if the term lasts then: the server checks the leader's znode in the
-    /// same multi.
+    /// Carries out writes only if the term lasts then: the server checks the leader's znode in the
+    /// same multi. Returns the results of the writes.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the term is over; the refusal of an operation else.
+    /// [`LockError::Lost`] if the term is over; the refusal of an operation.
     pub async fn transaction(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, LockError> {
         let path = std::iter::once(self.path());
-        Place::transaction(&self.client, self.session, path, ops).await
+        held_lock::transaction(&self.session, path, ops).await
     }
 
-    /// Whether the leader's znode is held.
+    /// Whether the leadership is held.
     pub(crate) fn is_held(&self) -> bool {
         self.held.upgrade().is_some_and(|held| held.state() == LockState::Held)
     }
 }
 
-/// One who would lead.
+/// A participant of an election.
 ///
 /// ```
 /// use zoolet_recipes::Participant;
@@ -90,7 +91,7 @@ impl Term {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Participant {
-    /// What it calls itself.
+    /// The id that it was started with.
     pub id: String,
     /// Its znode.
     pub path: String,
@@ -98,10 +99,10 @@ pub struct Participant {
     pub leads: bool,
 }
 
-/// All who would lead, in their order.
+/// All participants, in their order.
 pub(crate) async fn participants(lock: &LineLock) -> Result<Vec<Participant>, LockError> {
     let mut participants = Vec::new();
-    for path in lock.participants(lock.line.kind.marker).await? {
+    for path in lock.line.participants(lock.line.kind.marker).await? {
         match lock.line.client.get(&path).await {
             Ok((id, _)) => participants.push(Participant {
                 id: String::from_utf8_lossy(&id).into_owned(),
@@ -116,7 +117,7 @@ pub(crate) async fn participants(lock: &LineLock) -> Result<Vec<Participant>, Lo
     Ok(participants)
 }
 
-/// A task that ends when nobody has it any more.
+/// The task of a candidate. It is aborted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Task {
     close: Option<oneshot::Sender<()>>,
@@ -124,7 +125,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Runs what ends by itself when it is told to.
+    /// Spawns a future that returns when it is told to close.
     pub(crate) fn spawn<F>(client: &Client, run: impl FnOnce(Closing) -> F) -> Self
     where
         F: Future<Output = Result<(), LockError>> + Send + 'static,
@@ -134,10 +135,10 @@ impl Task {
         Self { close: Some(close), handle }
     }
 
-    /// Tells it to end, and waits for that.
+    /// Tells the task to close, and waits until it has.
     pub(crate) async fn close(mut self) -> Result<(), LockError> {
         if let Some(close) = self.close.take() {
-            // A task that is gone needs not be told.
+            // A task that has returned need not be told.
             let _ = close.send(());
         }
         match (&mut self.handle).await {
@@ -155,70 +156,71 @@ impl Drop for Task {
     }
 }
 
-/// Ready when one is told to end. It is not awaited again after that.
+/// Ready when a candidate is told to close. It must not be awaited again after that.
 pub(crate) struct Closing(oneshot::Receiver<()>);
 
 impl Closing {
     pub(crate) async fn closed(&mut self) {
-        // Who drops the other end ends the task as well.
+        // When the sender is dropped, the task is aborted anyway.
         let _ = (&mut self.0).await;
     }
 
-    /// Waits for this long, and tells whether one is told to end meanwhile.
+    /// Waits for this long. Returns whether the candidate is told to close meanwhile.
     pub(crate) async fn within(&mut self, time: Duration) -> bool {
         tokio::time::timeout(time, self.closed()).await.is_ok()
     }
 }
 
-/// How standing in line ended.
-pub(crate) enum Elected {
-    /// In front.
+/// How a candidacy ended.
+pub(crate) enum Candidacy {
+    /// The candidate leads.
     Leads(Guard),
-    /// By the wish to leave, which was done: no znode is left.
+    /// The candidate was told to close, and its znode is deleted.
     Closed(Result<(), LockError>),
-    /// It could not be stood in line.
+    /// The candidate could not enter the line.
     Failed(LockError),
 }
 
-/// Takes a place at the end of the line and waits until it is in front and proved, or until one is
-/// told to leave.
-pub(crate) async fn stand(lock: &LineLock, closing: &mut Closing) -> Elected {
-    let stand = match lock.stand(Owner::new()) {
-        Ok(stand) => stand,
-        Err(error) => return Elected::Failed(error),
+/// Enters the line and waits until the place is in front and its session proved to be alive, or
+/// until the candidate is told to close.
+pub(crate) async fn wait_to_lead(lock: &LineLock, closing: &mut Closing) -> Candidacy {
+    let registration = match lock.register(Owner::new()) {
+        Ok(Registered::New(registration)) => registration,
+        Ok(Registered::Held(_)) => unreachable!("a new owner holds nothing"),
+        Err(error) => return Candidacy::Failed(error),
     };
-    let mut tries = Tries::new();
+    let mut attempts = Attempts::new();
     loop {
         let mut entering = pin!(lock.line.enter());
         let (entered, is_closing) = tokio::select! {
             biased;
             entered = &mut entering => (entered, false),
-            // Whether there is a znode is known when the answer is.
+            // Only the answer tells whether there is a znode to delete.
             () = closing.closed() => tokio::select! {
                 biased;
                 entered = &mut entering => (entered, true),
-                () = without_session(&lock.line.client) => return Elected::Closed(Ok(())),
+                () = without_session(&lock.line.client) => return Candidacy::Closed(Ok(())),
             },
         };
-        let (mut place, standing) = match entered {
-            Ok((place, _)) if is_closing => return Elected::Closed(place.leave().await),
-            Err(error) if is_closing => return Elected::Closed(Err(error)),
+        let (mut place, at) = match entered {
+            Ok((place, _)) if is_closing => return Candidacy::Closed(place.delete().await),
+            Err(error) if is_closing => return Candidacy::Closed(Err(error)),
             Ok(entered) => entered,
-            Err(error) => return Elected::Failed(error),
+            Err(error) => return Candidacy::Failed(error),
         };
         let waited = tokio::select! {
             biased;
-            waited = held::until_held(&mut place, &lock.line, standing) => waited,
-            () = closing.closed() => return Elected::Closed(place.leave().await),
+            waited = lock.line.wait_until_held(&mut place, at) => waited,
+            () = closing.closed() => return Candidacy::Closed(place.delete().await),
         };
         match waited {
-            Ok(()) => return Elected::Leads(lock.hold(place, stand)),
-            // The next session takes a place of its own.
+            Ok(()) => return Candidacy::Leads(lock.guard(place, registration)),
+            // The next session enters the line anew.
             Err(LockError::PlaceLost) => {
                 drop(place);
-                tries.after_lost_place().await;
+                attempts.wait_after_lost_place().await;
             }
-            Err(error) => return Elected::Failed(error),
+            Err(error) => return Candidacy::Failed(error),
         }
     }
 }
@@ -233,11 +235,14 @@ async fn without_session(client: &Client) {
     }
 }
 
-/// Tells the term while it is held, until it is lost for good.
-pub(crate) async fn tell_while_held(guard: &Guard, own: &Term, term: &watch::Sender<Option<Term>>) {
-    let session = own.client.in_session(own.session);
-    let mut changes = own.client.proof_changes();
-    let mut lost = pin!(guard.until_lost());
+/// Publishes a term while it is held, until it is lost for good.
+pub(crate) async fn publish_while_held(
+    guard: &Guard,
+    own: &Term,
+    term: &watch::Sender<Option<Term>>,
+) {
+    let mut changes = own.session.client().proof_changes();
+    let mut lost = pin!(guard.lock().lost_for_good());
     loop {
         changes.mark_unchanged();
         let is_held = guard.state() == LockState::Held;
@@ -249,7 +254,7 @@ pub(crate) async fn tell_while_held(guard: &Guard, own: &Term, term: &watch::Sen
         tokio::select! {
             biased;
             () = &mut lost => return,
-            () = session.until_unproven(), if is_held => {}
+            () = own.session.until_unproven(), if is_held => {}
             changed = changes.changed(), if !is_held => if changed.is_err() { return },
         }
     }

@@ -1,41 +1,42 @@
-//! Who of many leads: Curator's `LeaderLatch`, with its znodes.
+//! Leader election with a latch: Curator's `LeaderLatch`, with its znodes.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use zoolet_protocol::Acl;
 
-use crate::client::{self, Client};
-use crate::error::LockError;
-use crate::leader::election::{
-    Closing, ENTER_AGAIN_AFTER, Elected, Participant, Task, Term, participants, stand,
-    tell_while_held,
+use super::election::{
+    Candidacy, Closing, ENTER_AGAIN_AFTER, Participant, Task, Term, participants,
+    publish_while_held, wait_to_lead,
 };
-use crate::line::order::Kind;
-use crate::line::place::Line;
+use crate::client::{self, Client};
+use crate::error::{LockError, within};
+use crate::line::Line;
+use crate::line::order::PlaceKind;
 use crate::lock::line_lock::LineLock;
 
-/// Everyone waits for everyone before. The name is Curator's.
+/// Each place waits for all places before it. The marker is Curator's.
 ///
-/// Nobody tells its end by a change of its data, as the holder of a mutex does: Curator's latch
-/// waits with a watch for the one ahead that hears of one event, and passes over all but a deletion.
-static KIND: Kind = Kind {
+/// A leader does not announce the deletion of its znode by a change of the data, as the holder of a
+/// mutex does: Curator's latch sets a one-shot watch on the znode ahead, and ignores every event
+/// but the deletion.
+static KIND: PlaceKind = PlaceKind {
     marker: "latch-",
     waits_for: &["latch-"],
-    holds_beside: &[],
+    ignores: &[],
     is_exclusive: false,
-    with_places_beside: &[],
+    may_have_second_place: &[],
 };
 
-/// One who would lead: the first in line leads until its session ends, its znode is deleted or it
-/// is closed, and then the next.
+/// A participant of an election. The first in line leads until its session ends, its znode is
+/// deleted or it is closed; then the next one leads.
 ///
-/// Nobody is told that it leads when its session was proved to live so long ago that another may lead by
-/// now ([`LockState`](crate::LockState)); a short disconnect ends no term. Who has lost its place takes a new one at the
-/// end of the line by itself.
+/// A latch does not say that it leads when the last proof of its session is so old that another may
+/// lead ([`LockState`](crate::LockState)); a short disconnect ends no term. A latch that has lost
+/// its place enters the line anew by itself.
 ///
-/// Its znodes are those of Curator's `LeaderLatch`. Dropping it gives its place up in the
-/// background; [`LeaderLatch::close`] waits for that.
+/// Its znodes are those of Curator's `LeaderLatch`. Dropping it deletes its znode in the
+/// background; [`LeaderLatch::close`] waits until it is deleted.
 ///
 /// ```no_run
 /// use zoolet_recipes::LeaderLatch;
@@ -58,17 +59,18 @@ pub struct LeaderLatch {
 }
 
 impl LeaderLatch {
-    /// Gets in line at a path, under a name by which others know it, and stays there.
+    /// Enters the line of a path with an id that others see, and stays in it.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn start(client: &Client, path: &str, id: &str) -> Result<Self, LockError> {
         Self::start_with_acl(client, path, id, vec![Acl::open()])
     }
 
-    /// As [`LeaderLatch::start`], with an access control list for its znode and for what is created
-    /// above. Who may not get in line there goes on trying until it is closed, and logs why.
+    /// As [`LeaderLatch::start`], with an access control list for its znode and for the directories
+    /// that are created for it. A latch that is not allowed to create its znode tries again until
+    /// it is closed, and logs why.
     ///
     /// # Errors
     ///
@@ -87,14 +89,15 @@ impl LeaderLatch {
         Ok(Self { lock, term, task })
     }
 
-    /// Whether it leads, as far as is known without asking the server.
+    /// Whether it leads, as far as is known without a request.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.term.borrow().as_ref().is_some_and(Term::is_held)
     }
 
-    /// The term if it leads, to be looked at and waited for. It is `None` too while another may lead
-    /// ([`LockState::Suspect`](crate::LockState::Suspect)), and the same as before when none did.
+    /// The present term, which can be read and waited for. It is `None` while this latch does not
+    /// lead, and while another may lead ([`LockState::Suspect`](crate::LockState::Suspect)); after
+    /// that it is the same term again if no other has led.
     #[must_use]
     pub fn term(&self) -> watch::Receiver<Option<Term>> {
         self.term.clone()
@@ -104,7 +107,7 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`](client::Error::Closed) if the client is closed, so that it never will.
+    /// [`Error::Closed`](client::Error::Closed) if the client is closed.
     ///
     /// # Cancellation
     ///
@@ -116,26 +119,26 @@ impl LeaderLatch {
         term.clone().ok_or(LockError::Lost)
     }
 
-    /// As [`LeaderLatch::await_leadership`], within a time.
+    /// As [`LeaderLatch::await_leadership`], within a time limit.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over: the place in line stays. Else as
+    /// [`LockError::Over`] when the time has passed: the place in line stays. Else as
     /// [`LeaderLatch::await_leadership`].
     pub async fn await_leadership_within(&self, time: Duration) -> Result<Term, LockError> {
-        tokio::time::timeout(time, self.await_leadership()).await.unwrap_or(Err(LockError::Over))
+        within(time, self.await_leadership()).await
     }
 
-    /// All who would lead, in their order.
+    /// All participants, in their order.
     ///
     /// # Errors
     ///
-    /// What may go wrong with reads.
+    /// The errors of reads.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants(&self.lock).await
     }
 
-    /// Who leads, if somebody does.
+    /// The participant that leads, if there is one.
     ///
     /// # Errors
     ///
@@ -144,8 +147,8 @@ impl LeaderLatch {
         Ok(self.participants().await?.into_iter().next())
     }
 
-    /// Gives its place up, and returns when its znode is gone. Without a connection that is when
-    /// there is one again, or when the session must be taken to be over.
+    /// Leaves the election, and returns when the znode is deleted. Without a connection this waits
+    /// for one, or until the session must have ended.
     ///
     /// # Errors
     ///
@@ -154,26 +157,25 @@ impl LeaderLatch {
     ///
     /// # Cancellation
     ///
-    /// Safe: the place is given up in the background.
+    /// Safe: the znode is deleted in the background.
     pub async fn close(self) -> Result<(), LockError> {
         self.task.close().await
     }
 }
 
-/// Stands in line, leads, and stands in line again, until it is told to leave or the client is
-/// closed.
+/// Enters the line, leads, and enters the line again, until the latch or the client is closed.
 async fn lead_again(
     lock: LineLock,
     term: watch::Sender<Option<Term>>,
     mut closing: Closing,
 ) -> Result<(), LockError> {
     loop {
-        match stand(&lock, &mut closing).await {
-            Elected::Leads(guard) => {
-                let own = Term::new(&lock.line.client, &guard);
+        match wait_to_lead(&lock, &mut closing).await {
+            Candidacy::Leads(guard) => {
+                let own = Term::new(&guard);
                 let is_lost = tokio::select! {
                     biased;
-                    () = tell_while_held(&guard, &own, &term) => true,
+                    () = publish_while_held(&guard, &own, &term) => true,
                     () = closing.closed() => false,
                 };
                 term.send_replace(None);
@@ -181,10 +183,13 @@ async fn lead_again(
                     return guard.release().await;
                 }
             }
-            Elected::Closed(result) => return result,
-            Elected::Failed(LockError::Client(client::Error::Closed)) => return Ok(()),
-            Elected::Failed(error) => {
-                tracing::warn!("{} cannot be led: {error}", lock.line.directory);
+            Candidacy::Closed(result) => return result,
+            Candidacy::Failed(LockError::Client(client::Error::Closed)) => return Ok(()),
+            Candidacy::Failed(error) => {
+                tracing::warn!(
+                    "{}: cannot enter the line of leaders: {error}",
+                    lock.line.directory
+                );
                 if closing.within(ENTER_AGAIN_AFTER).await {
                     return Ok(());
                 }

@@ -1,4 +1,5 @@
-//! Work for one of many at a time: Curator's `LeaderSelector`, with its znodes.
+//! Leader election that runs a function while it leads: Curator's `LeaderSelector`, with its
+//! znodes.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,18 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use tokio::sync::{Notify, watch};
+use zoolet_protocol::Acl;
 
+use super::election::{
+    Candidacy, Closing, ENTER_AGAIN_AFTER, Participant, Task, Term, participants, wait_to_lead,
+};
 use crate::client::{self, Client};
 use crate::error::LockError;
-use crate::leader::election::{
-    Closing, ENTER_AGAIN_AFTER, Elected, Participant, Task, Term, participants, stand,
-};
-use crate::line::place::Line;
+use crate::line::Line;
 use crate::lock::guard::Guard;
 use crate::lock::line_lock::LineLock;
 use crate::lock::mutex;
 
-/// Whether one who has led stands in line again by itself.
+/// Whether a selector enters the line again by itself after it has led.
 ///
 /// ```
 /// use zoolet_recipes::Requeue;
@@ -28,27 +30,28 @@ use crate::lock::mutex;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Requeue {
-    /// It does, at the end of the line.
+    /// It does, behind all others.
     Always,
     /// It does not, until [`LeaderSelector::requeue`] asks for it.
     OnRequest,
 }
 
-/// One who would lead, and a function that it runs while it does: whoever is first in line runs its
-/// function, and leads until that returns. Then the next leads.
+/// A participant of an election that runs a function while it leads. The first in line leads until
+/// its function returns; then the next one leads.
 ///
-/// The function is given its [`Term`], and the future that it returns is dropped, so that it stops at
-/// its next `await`, as soon as the leadership is not certain any more: when the znode was deleted,
-/// when the session is over, and when that was proved to live so long ago that another may lead
-/// ([`LockState`](crate::LockState)). A short disconnect does not stop it. The znode is deleted after the future is dropped.
+/// The function is given its [`Term`]. As soon as the leadership is not certain any more, the
+/// future that the function returned is dropped, so that it stops at its current `await`: when the
+/// znode was deleted, when the session has ended, and when the last proof of the session is so old
+/// that another may lead ([`LockState`](crate::LockState)). A short disconnect does not stop it.
+/// The znode is deleted after the future is dropped.
 ///
-/// A function that panics gives the leadership up as one that returns. The panic is logged, and
-/// [`LeaderSelector::close`] resumes it; with [`Requeue::Always`] the selector stands in line again
-/// a second later.
+/// A function that panics ends the leadership as one that returns. The panic is logged, and
+/// [`LeaderSelector::close`] resumes it. With [`Requeue::Always`] the selector enters the line
+/// again a second later.
 ///
 /// Its znodes are those of Curator's `LeaderSelector`, which are those of its `InterProcessMutex`.
-/// Dropping it stops the function and gives the place up in the background;
-/// [`LeaderSelector::close`] waits for that.
+/// Dropping it stops the function and deletes its znode in the background;
+/// [`LeaderSelector::close`] waits until both are done.
 ///
 /// ```no_run
 /// use zoolet_recipes::client::Client;
@@ -59,7 +62,7 @@ pub enum Requeue {
 /// let selector =
 ///     LeaderSelector::start(&client, "/leader", "host-1", Requeue::Always, |term| async move {
 ///         println!("leading with the fencing token {}", term.fencing_token());
-///         // Whoever returns gives the leadership up.
+///         // The leadership ends when this returns.
 ///     })?;
 /// # selector.close().await?;
 /// # Ok(())
@@ -68,28 +71,28 @@ pub enum Requeue {
 #[derive(Debug)]
 pub struct LeaderSelector {
     lock: LineLock,
-    wishes: Arc<Wishes>,
+    requests: Arc<Requests>,
     term: watch::Receiver<Option<Term>>,
     task: Task,
 }
 
-/// What is asked of the task.
+/// What the selector requests of its task.
 #[derive(Debug)]
-struct Wishes {
+struct Requests {
     requeue: Requeue,
-    /// Whether it stands in line or leads, or is to.
+    /// Whether the task waits in line or leads, or was told to.
     is_queued: AtomicBool,
     queue: Notify,
     interrupt: Notify,
 }
 
 impl LeaderSelector {
-    /// Gets in line at a path, under a name by which others know it, and runs `lead` whenever it is
-    /// its turn. Without a name it is known by this machine's address, as in Curator.
+    /// Enters the line of a path with an id that others see, and runs `lead` whenever it leads. If
+    /// `id` is empty, the id is this machine's address, as in Curator.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn start<F, Leading>(
         client: &Client,
         path: &str,
@@ -101,58 +104,82 @@ impl LeaderSelector {
         F: FnMut(Term) -> Leading + Send + 'static,
         Leading: Future<Output = ()> + Send + 'static,
     {
+        Self::start_with_acl(client, path, id, vec![Acl::open()], requeue, lead)
+    }
+
+    /// As [`LeaderSelector::start`], with an access control list for its znode and for the
+    /// directories that are created for it. A selector that is not allowed to create its znode
+    /// tries again until it is closed, and logs why.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaderSelector::start`].
+    pub fn start_with_acl<F, Leading>(
+        client: &Client,
+        path: &str,
+        id: &str,
+        acl: Vec<Acl>,
+        requeue: Requeue,
+        lead: F,
+    ) -> Result<Self, LockError>
+    where
+        F: FnMut(Term) -> Leading + Send + 'static,
+        Leading: Future<Output = ()> + Send + 'static,
+    {
         let mut lock = LineLock::new(Line::new(client, path, &mutex::KIND)?);
+        lock.line.acl = acl.into();
         if !id.is_empty() {
             lock.line.data = id.as_bytes().to_vec().into();
         }
-        let wishes = Arc::new(Wishes {
+        let requests = Arc::new(Requests {
             requeue,
             is_queued: AtomicBool::new(true),
             queue: Notify::new(),
             interrupt: Notify::new(),
         });
         let (sender, term) = watch::channel(None);
-        let candidate = Candidate { lock: lock.clone(), wishes: Arc::clone(&wishes), term: sender };
+        let candidate =
+            Candidate { lock: lock.clone(), requests: Arc::clone(&requests), term: sender };
         let task = Task::spawn(client, |closing| candidate.run(lead, closing));
-        Ok(Self { lock, wishes, term, task })
+        Ok(Self { lock, requests, term, task })
     }
 
-    /// Whether it leads, as far as is known without asking the server.
+    /// Whether it leads, as far as is known without a request.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
         self.term.borrow().as_ref().is_some_and(Term::is_held)
     }
 
-    /// The term while its function runs, to be looked at and waited for.
+    /// The present term, which can be read and waited for; `None` while the function does not run.
     #[must_use]
     pub fn term(&self) -> watch::Receiver<Option<Term>> {
         self.term.clone()
     }
 
-    /// Stops its function, if that runs, and so gives the leadership up.
+    /// Ends the leadership, if it leads: its function is stopped.
     pub fn interrupt_leadership(&self) {
-        self.wishes.interrupt.notify_waiters();
+        self.requests.interrupt.notify_waiters();
     }
 
-    /// Gets in line again, and tells whether it was in none: who leads is in line.
+    /// Enters the line again. Returns `false` if it is in line or leads already.
     pub fn requeue(&self) -> bool {
-        let was_queued = self.wishes.is_queued.swap(true, Ordering::AcqRel);
+        let was_queued = self.requests.is_queued.swap(true, Ordering::AcqRel);
         if !was_queued {
-            self.wishes.queue.notify_one();
+            self.requests.queue.notify_one();
         }
         !was_queued
     }
 
-    /// All who would lead, in their order.
+    /// All participants, in their order.
     ///
     /// # Errors
     ///
-    /// What may go wrong with reads.
+    /// The errors of reads.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants(&self.lock).await
     }
 
-    /// Who leads, if somebody does.
+    /// The participant that leads, if there is one.
     ///
     /// # Errors
     ///
@@ -161,8 +188,8 @@ impl LeaderSelector {
         Ok(self.participants().await?.into_iter().next())
     }
 
-    /// Stops its function, gives its place up, and returns when its znode is gone. Without a
-    /// connection that is when there is one again, or when the session must be taken to be over.
+    /// Stops its function, leaves the election, and returns when the znode is deleted. Without a
+    /// connection this waits for one, or until the session must have ended.
     ///
     /// # Errors
     ///
@@ -171,53 +198,53 @@ impl LeaderSelector {
     ///
     /// # Panics
     ///
-    /// If the function ever did: with its last panic, after the znode is gone.
+    /// If the function has panicked: with its last panic, after the znode is deleted.
     ///
     /// # Cancellation
     ///
-    /// Safe: the place is given up in the background.
+    /// Safe: the znode is deleted in the background.
     pub async fn close(self) -> Result<(), LockError> {
         self.task.close().await
     }
 }
 
-/// What the task has of a selector.
+/// The part of a selector that its task has.
 struct Candidate {
     lock: LineLock,
-    wishes: Arc<Wishes>,
+    requests: Arc<Requests>,
     term: watch::Sender<Option<Term>>,
 }
 
-/// What a function panicked with.
+/// The payload of a panic.
 type Panic = Box<dyn Any + Send>;
 
-/// How a turn ended.
+/// How a term ended.
 enum Ended {
-    /// By the wish to leave.
+    /// The selector was closed.
     Closing,
     /// The function returned or was stopped.
-    Over,
+    Returned,
     Panicked(Panic),
 }
 
 impl Candidate {
-    /// Takes turns, and resumes the last panic of the function when nothing more is to be done.
+    /// Leads as often as requested, and resumes the last panic of the function at the end.
     async fn run<F, Leading>(self, lead: F, mut closing: Closing) -> Result<(), LockError>
     where
         F: FnMut(Term) -> Leading,
         Leading: Future<Output = ()>,
     {
         let mut last_panic = None;
-        let result = self.take_turns(lead, &mut closing, &mut last_panic).await;
+        let result = self.lead_repeatedly(lead, &mut closing, &mut last_panic).await;
         match last_panic {
             Some(panic) => resume_unwind(panic),
             None => result,
         }
     }
 
-    /// Stands in line and leads, as often as it is to, until it is told to leave or the client is
+    /// Enters the line and leads, as often as requested, until the selector or the client is
     /// closed.
-    async fn take_turns<F, Leading>(
+    async fn lead_repeatedly<F, Leading>(
         &self,
         mut lead: F,
         closing: &mut Closing,
@@ -228,48 +255,50 @@ impl Candidate {
         Leading: Future<Output = ()>,
     {
         loop {
-            let must_pause = match stand(&self.lock, closing).await {
-                Elected::Leads(guard) => {
-                    let ended = self.take_turn(&guard, &mut lead, closing).await;
-                    let left = guard.release().await;
+            let must_pause = match wait_to_lead(&self.lock, closing).await {
+                Candidacy::Leads(guard) => {
+                    let ended = self.lead_once(&guard, &mut lead, closing).await;
+                    let released = guard.release().await;
                     match ended {
-                        Ended::Closing => return left,
-                        Ended::Over => false,
+                        Ended::Closing => return released,
+                        Ended::Returned => false,
                         Ended::Panicked(panic) => {
                             let directory = &self.lock.line.directory;
-                            tracing::error!("the function of the leader of {directory} panicked");
+                            tracing::error!("{directory}: the function of the leader panicked");
                             *last_panic = Some(panic);
-                            self.wishes.requeue == Requeue::Always
+                            self.requests.requeue == Requeue::Always
                         }
                     }
                 }
-                Elected::Closed(result) => return result,
-                Elected::Failed(LockError::Client(client::Error::Closed)) => return Ok(()),
-                Elected::Failed(error) => {
-                    tracing::warn!("{} cannot be led: {error}", self.lock.line.directory);
+                Candidacy::Closed(result) => return result,
+                Candidacy::Failed(LockError::Client(client::Error::Closed)) => return Ok(()),
+                Candidacy::Failed(error) => {
+                    let directory = &self.lock.line.directory;
+                    tracing::warn!("{directory}: cannot enter the line of leaders: {error}");
                     if closing.within(ENTER_AGAIN_AFTER).await {
                         return Ok(());
                     }
                     continue;
                 }
             };
-            // What panics at once must not take the lead from all others again and again.
+            // A function that panics at once must not take the lead from all others again and
+            // again.
             if must_pause && closing.within(ENTER_AGAIN_AFTER).await {
                 return Ok(());
             }
-            if self.wishes.requeue == Requeue::OnRequest {
-                self.wishes.is_queued.store(false, Ordering::Release);
+            if self.requests.requeue == Requeue::OnRequest {
+                self.requests.is_queued.store(false, Ordering::Release);
                 tokio::select! {
                     biased;
-                    () = self.wishes.queue.notified() => {}
+                    () = self.requests.queue.notified() => {}
                     () = closing.closed() => return Ok(()),
                 }
             }
         }
     }
 
-    /// Leads once, and tells how that ended.
-    async fn take_turn<F, Leading>(
+    /// Leads for one term.
+    async fn lead_once<F, Leading>(
         &self,
         guard: &Guard,
         lead: &mut F,
@@ -279,23 +308,23 @@ impl Candidate {
         F: FnMut(Term) -> Leading,
         Leading: Future<Output = ()>,
     {
-        // Made before anyone can know of the term, so that no wish is missed.
-        let interrupted = self.wishes.interrupt.notified();
-        let own = Term::new(&self.lock.line.client, guard);
-        let _told = Told::new(&self.term, own.clone());
+        // Registered before the term is published, so that no interruption is missed.
+        let interrupted = self.requests.interrupt.notified();
+        let own = Term::new(guard);
+        let _published = Published::new(&self.term, own.clone());
         tokio::select! {
             biased;
             () = closing.closed() => Ended::Closing,
-            () = guard.lost() => Ended::Over,
-            () = interrupted => Ended::Over,
-            led = catching(|| lead(own)) => led.map_or_else(Ended::Panicked, |()| Ended::Over),
+            () = guard.lost() => Ended::Returned,
+            () = interrupted => Ended::Returned,
+            led = catching(|| lead(own)) => led.map_or_else(Ended::Panicked, |()| Ended::Returned),
         }
     }
 }
 
-/// What a future gives, or with what it, or the function that makes it, panics.
+/// Awaits the future that a function makes. Returns the panic of either.
 async fn catching<F: Future>(make: impl FnOnce() -> F) -> Result<F::Output, Panic> {
-    // What is left behind by a panic is dropped, and looked at by nobody else.
+    // After a panic the future is only dropped.
     let mut future = pin!(catch_unwind(AssertUnwindSafe(make))?);
     std::future::poll_fn(|context| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
@@ -306,17 +335,17 @@ async fn catching<F: Future>(make: impl FnOnce() -> F) -> Result<F::Output, Pani
     .await
 }
 
-/// A term that is told until this is dropped, by a panic too.
-struct Told<'a>(&'a watch::Sender<Option<Term>>);
+/// A term that is published until this is dropped, also by a panic.
+struct Published<'a>(&'a watch::Sender<Option<Term>>);
 
-impl<'a> Told<'a> {
+impl<'a> Published<'a> {
     fn new(sender: &'a watch::Sender<Option<Term>>, term: Term) -> Self {
         sender.send_replace(Some(term));
         Self(sender)
     }
 }
 
-impl Drop for Told<'_> {
+impl Drop for Published<'_> {
     fn drop(&mut self) {
         self.0.send_replace(None);
     }

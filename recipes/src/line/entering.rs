@@ -1,83 +1,183 @@
-//! Entering a line: creates whose answers have not come. What is dropped meanwhile is undone in the
-//! background, so that no znode stays that nobody knows of.
+//! Entering a line: creates places.
+//!
+//! The create and the list that tells the position are sent together, so that entering a line costs
+//! one round trip. A create whose answer nobody waits for any more is undone in the background, so
+//! that no znode stays of which nobody knows.
 
 use bytestring::ByteString;
 use zoolet_protocol::{
-    CreateMode, DecodeError, DecodeFault, ErrorCode, MultiOp, MultiResult, OpCode, SessionId, Stat,
-    Zxid,
+    Check, Create, CreateFlags, CreateMode, DecodeError, DecodeFault, Delete, ErrorCode, Expect,
+    MultiOp, MultiResult, OpCode, Stat, Zxid,
 };
 
-use crate::client::{self, Client, Created};
+use super::order::{self, Position};
+use super::place::Place;
+use super::{Line, PositionAt};
+use crate::attempts::Attempts;
+use crate::client::recipe::SessionClient;
+use crate::client::{self, Created};
 use crate::error::LockError;
-use crate::line::place::{Line, Place};
-use crate::tries::Tries;
 
-/// A place that is asked for and not known to be there. Dropped, it sees to it that it is not.
-pub(crate) struct Entering {
-    client: Client,
-    session: SessionId,
-    /// The path without its number, which no other znode has.
+impl Line {
+    /// Creates a place at the end of the line, and returns its position.
+    pub(crate) async fn enter(&self) -> Result<(Place, PositionAt), LockError> {
+        let mut attempts = Attempts::new();
+        loop {
+            let session = self.client.connected_session().await?;
+            match self.try_enter(&session).await {
+                Ok(entered) => return Ok(entered),
+                // Another client deleted or created the directory, the session changed, or the
+                // connection closed before anything was sent: a new place is created.
+                Err(error) => attempts.wait_after(error).await?,
+            }
+        }
+    }
+
+    async fn try_enter(&self, session: &SessionClient) -> Result<(Place, PositionAt), LockError> {
+        let mut pending = PendingPlace::create(self, session);
+        // The server handles the list right after the create, so that it contains the new znode.
+        let list = self.client.children_with_zxid(&self.directory).send();
+        match pending.created().await {
+            Ok(created) => {
+                let place = pending.into_place(created)?;
+                let (names, zxid) = match list.await {
+                    Ok(list) => list,
+                    Err(error) if error.is_retryable() => self.list(session).await?,
+                    Err(error) => return Err(error.into()),
+                };
+                let position = self.position_in(&names, &place);
+                Ok((place, PositionAt { position, zxid }))
+            }
+            Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {
+                drop(list);
+                self.enter_new_directory(pending).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates the directory, its missing ancestors and the place with one multi. If the multi
+    /// created the directory, nobody is ahead.
+    async fn enter_new_directory(
+        &self,
+        mut pending: PendingPlace,
+    ) -> Result<(Place, PositionAt), LockError> {
+        let mut ops = self.client.missing_containers(&self.directory, &self.acl).await?;
+        let is_new = !ops.is_empty();
+        ops.push(self.create_op(&pending.path));
+        pending.send_multi(ops);
+        let created = pending.created().await?;
+        let place = pending.into_place(created)?;
+        if is_new {
+            return Ok((place, PositionAt { position: Position::Front, zxid: Zxid::ZERO }));
+        }
+        let position = self.position_of(&place).await?;
+        Ok((place, position))
+    }
+
+    /// Creates a second place of the same owner, with the number and the token of the first: nobody
+    /// stands between the two.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the first place is gone.
+    pub(crate) async fn enter_beside(
+        &self,
+        (name, session): &(String, SessionClient),
+        token: Zxid,
+    ) -> Result<Place, LockError> {
+        let digits_at = name.len().saturating_sub(order::NUMBER_DIGITS);
+        let check = Check { path: self.child(name).as_str().into(), version: Expect::Any };
+        let first = MultiOp::Check(check);
+        let mut pending = PendingPlace::with_number(self, session, first, &name[digits_at..]);
+        let created = pending.created().await.map_err(|error| match error {
+            LockError::Client(error) if error.is(ErrorCode::NO_NODE) => LockError::Lost,
+            error => error,
+        })?;
+        Ok(pending.into_place(created)?.with_token(token))
+    }
+
+    /// Replaces a place of the same owner by one with its number and its token. One multi deletes
+    /// the one and creates the other, so that nobody comes in between.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the other place is gone.
+    pub(crate) async fn enter_instead(&self, other: Place) -> Result<Place, LockError> {
+        let mut attempts = Attempts::new();
+        loop {
+            let delete = Delete { path: other.path().into(), version: Expect::Any };
+            let first = MultiOp::Delete(delete);
+            let mut pending =
+                PendingPlace::with_number(self, other.session(), first, other.digits());
+            match pending.created().await {
+                Ok(created) => {
+                    let place = pending.into_place(created)?.with_token(other.token());
+                    other.note_deleted();
+                    return Ok(place);
+                }
+                Err(error) => attempts.wait_after(error).await?,
+            }
+            if !other.exists().await.map_err(LockError::of_held)? {
+                return Err(LockError::Lost);
+            }
+        }
+    }
+}
+
+/// A place whose create was sent and not answered. Dropped, it is deleted in the background.
+struct PendingPlace {
+    session: SessionClient,
+    /// The path without its number. It contains an id that no other znode has.
     path: String,
     sent: Option<SentCreate>,
 }
 
 enum SentCreate {
-    Alone(client::Sent<Created>),
+    Single(client::Sent<Created>),
     InMulti(client::Sent<(Vec<MultiResult>, Zxid)>),
 }
 
-impl Entering {
-    /// Asks for a place at the end of a line.
-    pub(crate) fn begin(line: &Line, session: SessionId) -> Self {
+impl PendingPlace {
+    /// Sends the create of a place at the end of a line.
+    fn create(line: &Line, session: &SessionClient) -> Self {
         let path = line.new_path();
-        let create = line
-            .client
+        let create = session
             .create(&path)
             .data(line.data.clone())
             .acl(line.acl.to_vec())
-            .mode(CreateMode::EphemeralSequential)
-            .in_session(session);
-        let sent = Some(SentCreate::Alone(create.send()));
-        Self { client: line.client.clone(), session, path, sent }
+            .mode(CreateMode::EphemeralSequential);
+        let sent = Some(SentCreate::Single(create.send()));
+        Self { session: session.clone(), path, sent }
     }
 
-    /// Asks for a place by a multi, whose last operation creates it, at a path that begins with
-    /// `path`.
-    pub(crate) fn by_multi(
-        line: &Line,
-        session: SessionId,
-        path: String,
-        ops: Vec<MultiOp>,
-    ) -> Self {
-        let mut entering = Self { client: line.client.clone(), session, path, sent: None };
-        entering.send_multi(ops);
-        entering
+    /// Sends a multi of an operation and of the create of a place with this number.
+    fn with_number(line: &Line, session: &SessionClient, first: MultiOp, digits: &str) -> Self {
+        let mut pending = Self { session: session.clone(), path: line.new_path(), sent: None };
+        let path = format!("{}{digits}", pending.path);
+        let create = Create { flags: CreateFlags::EPHEMERAL, ..line.create(&path) };
+        pending.send_multi(vec![first, MultiOp::Create(create)]);
+        pending
     }
 
-    /// The path without its number.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
+    /// Sends a multi whose last operation creates the place.
+    fn send_multi(&mut self, ops: Vec<MultiOp>) {
+        self.sent = Some(SentCreate::InMulti(self.session.multi_with_zxid(ops).send()));
     }
 
-    /// Asks again, by a multi whose last operation creates the place.
-    pub(crate) fn send_multi(&mut self, ops: Vec<MultiOp>) {
-        let multi = self.client.multi_with_zxid(ops).in_session(self.session);
-        self.sent = Some(SentCreate::InMulti(multi.send()));
-    }
-
-    /// The znode, once it is known to be there. A lost answer is looked for.
-    pub(crate) async fn created(&mut self) -> Result<Created, LockError> {
+    /// Waits for the answer. If the answer is lost, this looks for the znode.
+    async fn created(&mut self) -> Result<Created, LockError> {
         let result = match self.sent.as_mut() {
-            Some(SentCreate::Alone(sent)) => sent.await,
+            Some(SentCreate::Single(sent)) => sent.await,
             Some(SentCreate::InMulti(sent)) => sent.await.and_then(|(results, zxid)| {
-                let path = results.last().and_then(path_of).ok_or_else(unfit)?;
-                Ok(Created { path: path.to_string(), stat: created_at(zxid) })
+                let path = results.last().and_then(created_path).ok_or_else(unexpected_results)?;
+                Ok(Created { path: path.to_string(), stat: stat_of_created(zxid) })
             }),
-            None => unreachable!("something was sent"),
+            None => unreachable!("the create was sent"),
         };
         match result {
             Ok(created) => Ok(created),
-            Err(client::Error::ConnectionLoss { .. }) => self.look_for().await,
+            Err(client::Error::ConnectionLoss { .. }) => self.find().await,
             Err(error) => {
                 self.sent = None;
                 Err(error.into())
@@ -85,13 +185,13 @@ impl Entering {
         }
     }
 
-    /// Looks for a znode whose answer was lost, in the session for which it was made.
-    async fn look_for(&mut self) -> Result<Created, LockError> {
-        match self.client.in_session(self.session).find_protected(&self.path).await {
+    /// Looks for the znode, in the session in which it was to be created.
+    async fn find(&mut self) -> Result<Created, LockError> {
+        match self.session.find_protected(&self.path).await {
             Ok(Some(created)) => Ok(created),
             Ok(None) => {
                 self.sent = None;
-                // It was not made, or went with its session: a new one must be.
+                // It was not created, or went with its session.
                 Err(LockError::PlaceLost)
             }
             Err(error) => Err(error.into()),
@@ -99,161 +199,34 @@ impl Entering {
     }
 
     /// The place of the znode that was created.
-    pub(crate) fn into_place(mut self, created: Created) -> Result<Place, LockError> {
+    fn into_place(mut self, created: Created) -> Result<Place, LockError> {
         self.sent = None;
-        Place::new(&self.client, self.session, created, self.path.len())
+        Place::new(&self.session, created, self.path.len())
     }
 }
 
-impl Drop for Entering {
+impl Drop for PendingPlace {
     fn drop(&mut self) {
         if self.sent.take().is_some() {
-            self.client.in_session(self.session).delete_protected_in_background(&self.path);
+            self.session.delete_protected_in_background(&self.path);
         }
     }
 }
 
-/// Places in several lines that are asked for at once and not known to be there. Dropped, it sees
-/// to it that they are not.
-pub(crate) struct EnteringAll {
-    client: Client,
-    session: SessionId,
-    /// The paths without their numbers, one for each line.
-    paths: Vec<String>,
-}
-
-impl EnteringAll {
-    /// Takes a place at the end of each line, all with one multi.
-    pub(crate) async fn enter(client: &Client, lines: &[Line]) -> Result<Vec<Place>, LockError> {
-        let mut tries = Tries::new();
-        loop {
-            match Self::try_enter(client, lines, Vec::new()).await {
-                Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {}
-                Ok(places) => return Ok(places),
-                Err(error) => {
-                    tries.after(error).await?;
-                    continue;
-                }
-            }
-            // A directory is missing: made with the places, it may be there by then.
-            let entered = match missing_directories(client, lines).await {
-                Ok(ops) => Self::try_enter(client, lines, ops).await,
-                Err(error) => Err(error),
-            };
-            match entered {
-                Ok(places) => return Ok(places),
-                Err(error) => tries.after(error).await?,
-            }
-        }
-    }
-
-    /// Takes the places if these operations before them do not fail.
-    async fn try_enter(
-        client: &Client,
-        lines: &[Line],
-        mut ops: Vec<MultiOp>,
-    ) -> Result<Vec<Place>, LockError> {
-        let session = client.connected_session().await?.id();
-        let paths: Vec<_> = lines.iter().map(Line::new_path).collect();
-        ops.extend(lines.iter().zip(&paths).map(|(line, path)| line.create_op(path)));
-        let entering = Self { client: client.clone(), session, paths };
-        places(client, session, entering.send(ops).await?)
-    }
-
-    /// The znodes, and how long their paths are without their numbers.
-    async fn send(mut self, ops: Vec<MultiOp>) -> Result<Vec<(Created, usize)>, LockError> {
-        let result = self.client.multi_with_zxid(ops).in_session(self.session).send().await;
-        let created = match result {
-            Ok((results, zxid)) => self.created(&results, zxid)?,
-            Err(client::Error::ConnectionLoss { .. }) => self.look_for().await?,
-            Err(error) => {
-                self.paths.clear();
-                return Err(error.into());
-            }
-        };
-        self.paths.clear();
-        Ok(created)
-    }
-
-    fn created(
-        &self,
-        results: &[MultiResult],
-        zxid: Zxid,
-    ) -> Result<Vec<(Created, usize)>, client::Error> {
-        // The directories that were missing were created before the places.
-        let directories = results.len().checked_sub(self.paths.len()).ok_or_else(unfit)?;
-        let places = results[directories..].iter().zip(&self.paths);
-        let created = places.map(|(result, path)| {
-            let path_created = path_of(result).ok_or_else(unfit)?.to_string();
-            Ok((Created { path: path_created, stat: created_at(zxid) }, path.len()))
-        });
-        created.collect()
-    }
-
-    /// Looks for the znodes after a lost answer. They were created all at once or not at all, but
-    /// somebody may have deleted one since: what is left of the others is deleted then.
-    async fn look_for(&mut self) -> Result<Vec<(Created, usize)>, LockError> {
-        let mut all = Vec::new();
-        for path in &self.paths {
-            let found = self.client.in_session(self.session).find_protected(path).await?;
-            all.extend(found.map(|created| (created, path.len())));
-        }
-        if all.len() < self.paths.len() {
-            self.paths.clear();
-            drop(places(&self.client, self.session, all));
-            return Err(LockError::PlaceLost);
-        }
-        Ok(all)
-    }
-}
-
-impl Drop for EnteringAll {
-    fn drop(&mut self) {
-        for path in std::mem::take(&mut self.paths) {
-            self.client.in_session(self.session).delete_protected_in_background(&path);
-        }
-    }
-}
-
-fn places(
-    client: &Client,
-    session: SessionId,
-    created: Vec<(Created, usize)>,
-) -> Result<Vec<Place>, LockError> {
-    let place =
-        |(created, digits_at): (Created, usize)| Place::new(client, session, created, digits_at);
-    // All are made places before one is refused, so that each is left.
-    let places: Vec<_> = created.into_iter().map(place).collect();
-    places.into_iter().collect()
-}
-
-/// What creates the directories of the lines that are missing, each once.
-async fn missing_directories(client: &Client, lines: &[Line]) -> Result<Vec<MultiOp>, LockError> {
-    let mut ops: Vec<MultiOp> = Vec::new();
-    for line in lines {
-        for op in client.missing_containers(&line.directory, &line.acl).await? {
-            if !ops.iter().any(|other| other.path() == op.path()) {
-                ops.push(op);
-            }
-        }
-    }
-    Ok(ops)
-}
-
-/// The path that a create of a multi made.
-fn path_of(result: &MultiResult) -> Option<&ByteString> {
+/// The path of the znode that a create of a multi made.
+pub(super) fn created_path(result: &MultiResult) -> Option<&ByteString> {
     match result {
         MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path),
         _ => None,
     }
 }
 
-/// A server answered to a multi what is no answer to it.
-fn unfit() -> client::Error {
+/// The error for results that do not fit the operations of a multi.
+pub(super) fn unexpected_results() -> client::Error {
     DecodeError { record: "MultiResponse", fault: DecodeFault::UnknownCode(OpCode::MULTI.0) }.into()
 }
 
-/// The Stat of a znode, as far as it is known of one that a multi made.
-fn created_at(zxid: Zxid) -> Stat {
+/// The Stat of a znode that a multi created, as far as the reply tells.
+pub(super) fn stat_of_created(zxid: Zxid) -> Stat {
     Stat { czxid: zxid, mzxid: zxid, pzxid: zxid, ..Stat::default() }
 }

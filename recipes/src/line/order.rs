@@ -1,22 +1,25 @@
-//! The znodes of a lock directory as a line: who stands in it, in which order.
+//! The order of a line: which of a directory's znodes stand in it, and which one a place waits for.
 
 use zoolet_protocol::Names;
 
-/// One who stands in a line: the name of its znode, and the number that gives it its place.
+/// A znode that stands in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Contender<'a> {
+    /// The sequence number, which orders the line.
     pub(crate) number: i32,
+    /// The name of the znode.
     pub(crate) name: &'a str,
 }
 
-/// The digits of a sequence number.
+/// The digits of a sequence number in a name.
 pub(crate) const NUMBER_DIGITS: usize = 10;
 
-/// The last number that is surely given once: from the greatest on, a server repeats itself.
+/// The greatest number that a server gives only once: after `i32::MAX` its counter overflows.
 const NUMBER_MAX: i32 = i32::MAX - 1;
 
-/// The number of a name, if it is a marker followed by a number, whatever stands before it:
-/// Curator puts an id there, and other clients something else.
+/// The sequence number of a name, if the name ends in the marker and a number. What stands before
+/// the marker does not matter: Curator puts its protection id there, and other clients something
+/// else.
 pub(crate) fn number(name: &str, marker: &str) -> Option<i32> {
     let (_, digits) = name.rsplit_once(marker)?;
     let is_number = digits.len() >= NUMBER_DIGITS
@@ -24,12 +27,12 @@ pub(crate) fn number(name: &str, marker: &str) -> Option<i32> {
     is_number.then(|| digits.parse().ok())?
 }
 
-/// Whether a number surely stands for one place.
-pub(crate) fn is_certain(number: i32) -> bool {
+/// Whether the server gives this number only once.
+pub(crate) fn is_unique(number: i32) -> bool {
     (0..=NUMBER_MAX).contains(&number)
 }
 
-/// Those of the names that stand in a line, in their order. Others are no part of it.
+/// The znodes with this marker, ordered by number. Other names are not part of the line.
 pub(crate) fn contenders<'a>(names: &'a Names, marker: &str) -> Vec<Contender<'a>> {
     let contender = |name: &'a str| Some(Contender { number: number(name, marker)?, name });
     let mut contenders: Vec<_> = names.iter().filter_map(contender).collect();
@@ -37,82 +40,83 @@ pub(crate) fn contenders<'a>(names: &'a Names, marker: &str) -> Vec<Contender<'a
     contenders
 }
 
-/// How a kind of place waits for others.
+/// A kind of place: how its znodes are named, and for which other places it waits.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
-    /// What stands before the number in its names.
+pub(crate) struct PlaceKind {
+    /// The text before the number in the name of the znode.
     pub(crate) marker: &'static str,
-    /// The markers of those that it waits for when they came before it.
+    /// The markers of the places that this kind waits for when their number is lower.
     pub(crate) waits_for: &'static [&'static str],
-    /// The markers of those that stand in the same line and are not waited for.
-    pub(crate) holds_beside: &'static [&'static str],
-    /// Whether it is held alone.
+    /// The markers of the places in the same line that this kind does not wait for.
+    pub(crate) ignores: &'static [&'static str],
+    /// Whether one place of this kind excludes all others.
     pub(crate) is_exclusive: bool,
-    /// The markers of those whose owner may take another place beside the first, which is waited
-    /// for when the first is gone.
-    pub(crate) with_places_beside: &'static [&'static str],
+    /// The markers of the places whose owner may take a second place with the same number. Whoever
+    /// waits for the first one must wait for the second one too (a writer that also reads).
+    pub(crate) may_have_second_place: &'static [&'static str],
 }
 
-impl Kind {
-    /// Whether its end tells something even to those who know that it came first.
-    pub(crate) fn must_tell_its_end(&self) -> bool {
-        self.with_places_beside.contains(&self.marker)
+impl PlaceKind {
+    /// Whether a place of this kind announces its release even to those who know that it was first.
+    pub(crate) fn always_announces_release(&self) -> bool {
+        self.may_have_second_place.contains(&self.marker)
     }
 }
 
-/// Where one stands.
+/// The position of a place in its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// In front.
-    Mine,
-    /// Behind this one.
+pub(crate) enum Position {
+    /// In front: there is nobody to wait for.
+    Front,
+    /// Behind another place, the last one of those that this one waits for.
     Behind {
-        /// The name of its znode.
+        /// The name of that place's znode.
         ahead: String,
-        /// Whether nobody else is waited for when it is gone.
-        is_first: bool,
-        /// Whether nobody stands between, of those who are not waited for either.
-        is_next: bool,
+        /// Whether this place is in front when that znode is gone: it waits for nobody else.
+        is_only: bool,
+        /// Whether no other place of the line stands between the two, also none that this one
+        /// ignores.
+        is_adjacent: bool,
     },
-    /// Nowhere any more.
-    Gone,
+    /// The place's own znode is not in the list: someone has deleted it, or its session has ended.
+    Missing,
 }
 
-/// Where the place `name` of a kind stands.
-pub(crate) fn turn(names: &Names, kind: &Kind, name: &str) -> Turn {
+/// The position of the place `name`, which is of this kind, among the children of the directory.
+pub(crate) fn position(names: &Names, kind: &PlaceKind, name: &str) -> Position {
     let Some(own) = number(name, kind.marker).map(|number| Contender { number, name }) else {
-        return Turn::Gone;
+        return Position::Missing;
     };
     let mut ahead: Option<(Contender<'_>, &str)> = None;
-    // Of all in the line.
-    let mut last_ahead = None;
+    // The last place before this one, whether this one waits for it or not.
+    let mut last_before = None;
     let mut count = 0;
     let mut is_there = false;
-    // One pass and no list: a line may be long, and this is done for each who comes to it.
+    // One pass without a sorted list: a line may be long, and each place that comes does this.
     for name in names.iter() {
         is_there |= name == own.name;
         let of = |markers: &[&'static str]| {
             markers.iter().find_map(|&marker| Some((number(name, marker)?, marker)))
         };
         let waited_for = of(kind.waits_for);
-        let Some((number, marker)) = waited_for.or_else(|| of(kind.holds_beside)) else { continue };
+        let Some((number, marker)) = waited_for.or_else(|| of(kind.ignores)) else { continue };
         let contender = Contender { number, name };
         if contender >= own {
             continue;
         }
-        last_ahead = last_ahead.max(Some(contender));
+        last_before = last_before.max(Some(contender));
         if waited_for.is_some() {
             count += 1;
             ahead = ahead.max(Some((contender, marker)));
         }
     }
     match ahead {
-        _ if !is_there => Turn::Gone,
-        None => Turn::Mine,
-        Some((ahead, marker)) => Turn::Behind {
+        _ if !is_there => Position::Missing,
+        None => Position::Front,
+        Some((ahead, marker)) => Position::Behind {
             ahead: ahead.name.to_owned(),
-            is_first: count == 1 && !kind.with_places_beside.contains(&marker),
-            is_next: last_ahead == Some(ahead),
+            is_only: count == 1 && !kind.may_have_second_place.contains(&marker),
+            is_adjacent: last_before == Some(ahead),
         },
     }
 }
@@ -121,34 +125,34 @@ pub(crate) fn turn(names: &Names, kind: &Kind, name: &str) -> Turn {
 mod tests {
     use super::*;
 
-    const MUTEX: Kind = Kind {
+    const MUTEX: PlaceKind = PlaceKind {
         marker: "lock-",
         waits_for: &["lock-"],
-        holds_beside: &[],
+        ignores: &[],
         is_exclusive: true,
-        with_places_beside: &[],
+        may_have_second_place: &[],
     };
-    const READ: Kind = Kind {
+    const READ: PlaceKind = PlaceKind {
         marker: "__READ__",
         waits_for: &["__WRIT__"],
-        holds_beside: &["__READ__"],
+        ignores: &["__READ__"],
         is_exclusive: false,
-        with_places_beside: &[],
+        may_have_second_place: &[],
     };
-    const WRITE: Kind = Kind {
+    const WRITE: PlaceKind = PlaceKind {
         marker: "__WRIT__",
         waits_for: &["__READ__", "__WRIT__"],
-        holds_beside: &[],
+        ignores: &[],
         is_exclusive: true,
-        with_places_beside: &["__WRIT__"],
+        may_have_second_place: &["__WRIT__"],
     };
 
-    fn behind(ahead: &str, is_first: bool, is_next: bool) -> Turn {
-        Turn::Behind { ahead: ahead.to_owned(), is_first, is_next }
+    fn behind(ahead: &str, is_only: bool, is_adjacent: bool) -> Position {
+        Position::Behind { ahead: ahead.to_owned(), is_only, is_adjacent }
     }
 
     #[test]
-    fn the_line_is_ordered_by_number_and_others_are_no_part_of_it() {
+    fn a_line_is_ordered_by_number_and_ignores_other_znodes() {
         let names: Names = [
             "_c_b-lock-0000000002",
             "zzz",
@@ -162,16 +166,16 @@ mod tests {
         .collect();
         let numbers: Vec<_> = contenders(&names, "lock-").iter().map(|c| c.number).collect();
         assert_eq!(numbers, [1, 2, 10]);
-        assert_eq!(turn(&names, &MUTEX, "_c_c-lock-0000000001"), Turn::Mine);
-        let second = turn(&names, &MUTEX, "_c_b-lock-0000000002");
+        assert_eq!(position(&names, &MUTEX, "_c_c-lock-0000000001"), Position::Front);
+        let second = position(&names, &MUTEX, "_c_b-lock-0000000002");
         assert_eq!(second, behind("_c_c-lock-0000000001", true, true));
-        let third = turn(&names, &MUTEX, "_c_a-lock-0000000010");
+        let third = position(&names, &MUTEX, "_c_a-lock-0000000010");
         assert_eq!(third, behind("_c_b-lock-0000000002", false, true));
-        assert_eq!(turn(&names, &MUTEX, "_c_d-lock-0000000003"), Turn::Gone);
+        assert_eq!(position(&names, &MUTEX, "_c_d-lock-0000000003"), Position::Missing);
     }
 
     #[test]
-    fn a_reader_waits_for_the_last_writer_before_it_and_a_writer_for_whoever_is_before_it() {
+    fn a_reader_waits_for_the_last_writer_before_it_and_a_writer_for_the_last_place_before_it() {
         let names: Names = [
             "_c_a-__READ__0000000001",
             "_c_b-__WRIT__0000000002",
@@ -183,9 +187,9 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        let read = |name| turn(&names, &READ, name);
-        let write = |name| turn(&names, &WRITE, name);
-        assert_eq!(read("_c_a-__READ__0000000001"), Turn::Mine);
+        let read = |name| position(&names, &READ, name);
+        let write = |name| position(&names, &WRITE, name);
+        assert_eq!(read("_c_a-__READ__0000000001"), Position::Front);
         assert_eq!(write("_c_b-__WRIT__0000000002"), behind("_c_a-__READ__0000000001", true, true));
         assert_eq!(read("_c_c-__READ__0000000003"), behind("_c_b-__WRIT__0000000002", true, true));
         assert_eq!(
@@ -200,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_at_the_end_of_their_range_are_known_as_such() {
+    fn numbers_after_an_overflow_are_not_unique() {
         assert_eq!(number("lock--2147483648", "lock-"), Some(i32::MIN));
-        assert!(is_certain(0) && is_certain(NUMBER_MAX));
-        assert!(!is_certain(i32::MAX) && !is_certain(-1));
+        assert!(is_unique(0) && is_unique(NUMBER_MAX));
+        assert!(!is_unique(i32::MAX) && !is_unique(-1));
     }
 }

@@ -1,36 +1,39 @@
-//! The lock that wakes everybody: how not to do it, so that it can be measured.
+//! The lock that wakes up everybody: how not to write a lock, so that it can be measured.
 
 use std::slice;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zoolet_protocol::{Acl, CreateMode, ErrorCode, SessionId};
+use zoolet_protocol::{Acl, CreateMode, ErrorCode};
 
-use crate::client::recipe::{ZnodeIdentity, unique_name};
+use super::guard::Guard;
+use super::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
+use super::line_lock::LineLock;
+use super::methods::lock_methods;
+use super::mutex;
+use super::owner::Owner;
+use super::registry::Registered;
+use crate::attempts::Attempts;
+use crate::client::recipe::{SessionClient, ZnodeIdentity, unique_name};
 use crate::client::{self, Client, Created, Parents, Watched};
 use crate::error::{LockError, within};
-use crate::line::order::Turn;
-use crate::line::place::{Line, Place, Standing};
-use crate::lock::guard::Guard;
-use crate::lock::held;
-use crate::lock::line_lock::LineLock;
-use crate::lock::mutex;
-use crate::lock::owner::{Owner, acquire_behind};
-use crate::tries::Tries;
+use crate::line::order::Position;
+use crate::line::place::Place;
+use crate::line::proof::until_proven;
+use crate::line::{Line, PositionAt};
 
-/// The name of the one znode that everybody watches.
+/// The name of the one znode that all clients watch.
 const ONE_ZNODE: &str = "lock";
 
-/// A mutex with the herd effect: each release wakes all who wait, one of them has the lock, and all
-/// others ask again. Until N who wait have all had it that is N²/2 events, and as many requests or
-/// twice as many.
+/// A mutex with the herd effect: each release wakes all who wait, one of them acquires the lock,
+/// and all others ask again. Until N waiting clients have all had it, that is N²/2 events, and as
+/// many requests or twice as many.
 ///
-/// **Do not use it to lock something.** [`InterProcessMutex`](crate::InterProcessMutex) does the same
-/// for a few requests, however many wait. This one is there so that the difference can be measured,
-/// on any server. It is correct: one holds it at a time, over all processes, and it is lost with its
-/// session. Where an administrator deletes the one znode of a lock that is
-/// held, the holder does not notice unless it waits for that ([`Guard::lost`]), and deletes that of
-/// the next.
+/// **Do not use it to protect anything.** [`InterProcessMutex`](crate::InterProcessMutex) does the
+/// same with a few requests, however many wait. This lock exists so that the difference can be
+/// measured, on any server. It is correct: one client holds it at a time, and it is lost with its
+/// session. Where an administrator deletes the one znode of a lock that is held, the holder does
+/// not notice unless it waits for that ([`Guard::lost`]), and then deletes that of the next holder.
 ///
 /// ```no_run
 /// use zoolet_recipes::HerdLock;
@@ -49,7 +52,7 @@ pub struct HerdLock {
     herd: Herd,
 }
 
-/// What everybody who waits watches.
+/// What all clients that wait watch.
 #[derive(Debug, Clone, Copy)]
 enum Herd {
     OneZnode,
@@ -57,25 +60,25 @@ enum Herd {
 }
 
 impl HerdLock {
-    /// The lock of a path by one ephemeral znode below it: who creates it holds the lock, and all
-    /// others watch it by `exists`, and try again when it is gone, in no order.
+    /// The lock of a path by one ephemeral znode below it. Whoever creates it holds the lock; all
+    /// others watch it by `exists` and try again when it is gone, in no order.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn watching_one_znode(client: &Client, path: &str) -> Result<Self, LockError> {
         Self::new(client, path, Herd::OneZnode)
     }
 
-    /// The lock of a path by sequential znodes below it: the first holds the lock, and all others
-    /// watch the list of children, of which they hear whenever somebody comes or goes.
+    /// The lock of a path by sequential znodes below it. The first holds the lock; all others watch
+    /// the list of children, and receive an event whenever a client comes or goes.
     ///
-    /// The znodes are those of [`InterProcessMutex`](crate::InterProcessMutex), and both may stand in
-    /// one line.
+    /// The znodes are those of [`InterProcessMutex`](crate::InterProcessMutex), and both may stand
+    /// in one line.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn watching_all_children(client: &Client, path: &str) -> Result<Self, LockError> {
         Self::new(client, path, Herd::AllChildren)
     }
@@ -84,110 +87,34 @@ impl HerdLock {
         Ok(Self { lock: LineLock::new(Line::new(client, path, &mutex::KIND)?), herd })
     }
 
-    /// The same lock with an access control list for its znodes and for what is created above.
+    /// The same lock with this access control list for its znodes and for the directories that are
+    /// created for them. The default is open to everyone.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
         self.lock.line.acl = acl.into();
         self
     }
 
-    /// Waits until the lock is held. Each call waits by itself, as with
-    /// [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
-    ///
-    /// # Errors
-    ///
-    /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
-    ///
-    /// # Cancellation
-    ///
-    /// Safe: neither a znode nor a watch is left.
-    pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.acquire_as(Owner::new()).await
-    }
-
-    /// As [`HerdLock::acquire`], within a time that covers everything. The clean-up goes on in the
-    /// background.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Over`] when the time is over; else as [`HerdLock::acquire`].
-    pub async fn acquire_within(&self, time: Duration) -> Result<Guard, LockError> {
-        within(time, self.acquire()).await
-    }
-
-    /// The lock if it is free, without waiting for it. A lock that is held costs one request, and
-    /// nothing is created.
-    ///
-    /// # Errors
-    ///
-    /// As [`HerdLock::acquire`].
-    pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.try_acquire_as(Owner::new()).await
-    }
-
-    /// As [`HerdLock::acquire`], for an owner: while it holds the lock by this object it gets another
-    /// guard of it, without a request.
-    ///
-    /// # Errors
-    ///
-    /// As [`InterProcessMutex::acquire_as`](crate::InterProcessMutex::acquire_as).
-    pub async fn acquire_as(&self, owner: Owner) -> Result<Guard, LockError> {
-        if let Some(guard) = self.lock.held_by(owner) {
-            return Ok(guard);
-        }
-        let stand = self.lock.stand(owner)?;
-        let place = match self.herd {
-            Herd::OneZnode => acquire_behind(stand.behind(), self.create_when_it_is_gone()).await?,
-            Herd::AllChildren => acquire_behind(stand.behind(), self.wait_in_line()).await?,
-        };
-        Ok(self.lock.hold(place, stand))
-    }
-
-    /// As [`HerdLock::acquire_as`], within a time that covers everything.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Over`] when the time is over; else as [`HerdLock::acquire_as`].
-    pub async fn acquire_within_as(
-        &self,
-        time: Duration,
-        owner: Owner,
-    ) -> Result<Guard, LockError> {
-        within(time, self.acquire_as(owner)).await
-    }
-
-    /// As [`HerdLock::try_acquire`], for an owner.
-    ///
-    /// # Errors
-    ///
-    /// As [`HerdLock::acquire_as`].
-    pub async fn try_acquire_as(&self, owner: Owner) -> Result<Option<Guard>, LockError> {
+    async fn acquire_for(&self, owner: Owner) -> Result<Guard, LockError> {
         match self.herd {
-            Herd::AllChildren => self.lock.try_acquire(owner).await,
-            Herd::OneZnode => {
-                if let Some(guard) = self.lock.held_by(owner) {
-                    return Ok(Some(guard));
-                }
-                let stand = self.lock.stand(owner)?;
-                let place = self.create().await?;
-                Ok(place.map(|place| self.lock.hold(place, stand)))
-            }
+            Herd::OneZnode => self.lock.acquire_by(owner, self.create_when_it_is_gone()).await,
+            Herd::AllChildren => self.lock.acquire_by(owner, self.place_in_front()).await,
         }
     }
 
-    /// Whether an owner holds it by this object.
-    #[must_use]
-    pub fn is_held_by(&self, owner: Owner) -> bool {
-        self.lock.held_by(owner).is_some()
+    async fn try_acquire_for(&self, owner: Owner) -> Result<Option<Guard>, LockError> {
+        if matches!(self.herd, Herd::AllChildren) {
+            return self.lock.try_acquire(owner).await;
+        }
+        let registration = match self.lock.register(owner)? {
+            Registered::Held(handle) => return Ok(Some(Guard { handle })),
+            Registered::New(registration) => registration,
+        };
+        let place = self.create().await?;
+        Ok(place.map(|place| self.lock.guard(place, registration)))
     }
 
-    /// Whether someone of this process holds it by this object.
-    #[must_use]
-    pub fn is_acquired_in_this_process(&self) -> bool {
-        self.lock.is_acquired()
-    }
-
-    /// Creates the one znode, whenever it is gone, until that succeeds.
+    /// Creates the one znode. While another client has it, this waits until it is gone.
     async fn create_when_it_is_gone(&self) -> Result<Place, LockError> {
         let Line { client, .. } = &self.lock.line;
         let path = self.lock.line.child(ONE_ZNODE);
@@ -200,7 +127,7 @@ impl HerdLock {
                 Ok(Watched { found: None, .. }) => Ok(()),
                 Err(error) => Err(error),
             };
-            // The session may be another now: nothing of the last one matters.
+            // After a new session the lock is tried anew.
             if let Err(error) = heard
                 && error != client::Error::SessionExpired
                 && !error.is_retryable()
@@ -213,11 +140,13 @@ impl HerdLock {
     /// Creates the one znode, if there is none.
     async fn create(&self) -> Result<Option<Place>, LockError> {
         let Line { client, acl, .. } = &self.lock.line;
-        let mut tries = Tries::new();
+        let mut attempts = Attempts::new();
         loop {
-            let session = client.connected_session().await?.id();
-            let created = match Creating::begin(&self.lock.line, session).created().await {
-                Ok(Some(mut place)) => proven(&mut place).await.map(|()| Some(place)),
+            let session = client.connected_session().await?;
+            let created = match PendingZnode::create(&self.lock.line, &session).created().await {
+                Ok(Some(mut place)) => {
+                    until_proven(slice::from_mut(&mut place)).await.map(|()| Some(place))
+                }
                 created => created,
             };
             match created {
@@ -225,93 +154,111 @@ impl HerdLock {
                 Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {
                     let path = self.lock.line.child(ONE_ZNODE);
                     client.create_ancestors(&path, Parents::Containers, acl).await?;
-                    tries.after(error.into()).await?;
+                    attempts.wait_after(error.into()).await?;
                 }
-                Err(error) => tries.after(error).await?,
+                Err(error) => attempts.wait_after(error).await?,
             }
         }
     }
 
-    /// Takes places until one comes to the front.
-    async fn wait_in_line(&self) -> Result<Place, LockError> {
-        let mut tries = Tries::new();
+    /// Enters the line, and waits until the place holds the lock.
+    async fn place_in_front(&self) -> Result<Place, LockError> {
+        let mut attempts = Attempts::new();
         loop {
-            let (mut place, standing) = self.lock.line.enter().await?;
-            let waited = match self.wait(&place, standing).await {
-                Ok(()) => proven(&mut place).await,
+            let (mut place, at) = self.lock.line.enter().await?;
+            let waited = match self.wait(&place, at).await {
+                Ok(()) => until_proven(slice::from_mut(&mut place)).await,
                 waited => waited,
             };
             match waited {
                 Ok(()) => return Ok(place),
-                // The session ended in line: the next session takes a place of its own.
-                Err(LockError::PlaceLost) => tries.after_lost_place().await,
+                // The session has ended: the next one enters the line anew.
+                Err(LockError::PlaceLost) => attempts.wait_after_lost_place().await,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Waits until a place is in front, and looks again whenever somebody comes or goes.
-    async fn wait(&self, place: &Place, at: Standing) -> Result<(), LockError> {
-        let Line { client, directory, .. } = &self.lock.line;
-        if at.turn == Turn::Mine {
+    /// Waits until a place is in front, and lists the directory whenever a client comes or goes.
+    async fn wait(&self, place: &Place, at: PositionAt) -> Result<(), LockError> {
+        let directory = &self.lock.line.directory;
+        if at.position == Position::Front {
             return Ok(());
         }
         loop {
-            let list = client.children(directory).in_session(place.session());
+            let list = place.session().children(directory);
             let Watched { found, watcher } = match list.and_watch().await {
                 Ok(watched) => watched,
                 Err(error) if error.is_retryable() => continue,
                 Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::PlaceLost),
                 Err(error) => return Err(error.into()),
             };
-            match place.turn(&self.lock.line, &found) {
-                Turn::Mine => return Ok(()),
-                Turn::Gone => return Err(LockError::PlaceLost),
-                Turn::Behind { .. } => watcher.await?,
+            match self.lock.line.position_in(&found, place) {
+                Position::Front => return Ok(()),
+                Position::Missing => return Err(LockError::PlaceLost),
+                Position::Behind { .. } => watcher.await?,
             };
         }
     }
 }
 
-/// Waits until a place in front is proved to be there.
-async fn proven(place: &mut Place) -> Result<(), LockError> {
-    Ok(held::until_proven(slice::from_mut(place)).await?)
+lock_methods! {
+    impl HerdLock => Guard;
+    /// Waits until the lock is held. Each call waits by itself, as with
+    /// [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    acquire;
+    /// Acquires the lock if it is free, without waiting for it. If it is held, this costs one
+    /// request and creates nothing.
+    try_acquire;
+    /// As [`HerdLock::acquire`], for an owner: while it holds the lock by this object or a clone of
+    /// it, it gets another guard of it, without a request.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessMutex::acquire_as`](crate::InterProcessMutex::acquire_as).
+    acquire_as = |lock, owner| lock.acquire_for(owner);
+    try_acquire_as = |lock, owner| lock.try_acquire_for(owner);
+    is_held_by = |lock, owner| lock.lock.held_by(owner).is_some();
+    is_acquired_in_this_process = |lock| lock.lock.is_acquired();
 }
 
-/// The one znode, asked for and not known to be there. Dropped, it sees to it that it is not, if it
-/// is this one's.
-struct Creating {
-    client: Client,
-    session: SessionId,
+/// The one znode, whose create was sent and not answered. Dropped, it is deleted in the background,
+/// if it is this client's.
+struct PendingZnode {
+    session: SessionClient,
     path: String,
-    /// By which it is found again: the name says nothing.
+    /// Identifies the znode: the name is the same for all clients.
     data: Bytes,
     sent: Option<client::Sent<Created>>,
 }
 
-impl Creating {
-    fn begin(line: &Line, session: SessionId) -> Self {
-        let (client, path) = (line.client.clone(), line.child(ONE_ZNODE));
+impl PendingZnode {
+    fn create(line: &Line, session: &SessionClient) -> Self {
+        let path = line.child(ONE_ZNODE);
         let data = Bytes::from(unique_name());
-        let create = client
+        let create = session
             .create(&path)
             .data(data.clone())
             .acl(line.acl.to_vec())
             .mode(CreateMode::Ephemeral);
-        let sent = Some(create.in_session(session).send());
-        Self { client, session, path, data, sent }
+        let sent = Some(create.send());
+        Self { session: session.clone(), path, data, sent }
     }
 
-    /// The place of the znode, or `None` if there is one of somebody else. A lost answer is looked
-    /// for.
+    /// Waits for the answer, and returns the place of the znode; `None` if another client has
+    /// created it. If the answer is lost, this looks for the znode.
     async fn created(mut self) -> Result<Option<Place>, LockError> {
-        let Some(sent) = self.sent.as_mut() else { unreachable!("it was just sent") };
+        let Some(sent) = self.sent.as_mut() else { unreachable!("the create was sent") };
         let stat = match sent.await {
             Ok(created) => Ok(Some(created.stat)),
             Err(client::Error::ConnectionLoss { .. }) => {
                 let own = ZnodeIdentity::Data(self.data.clone());
-                match self.client.in_session(self.session).find_own(&self.path, &own).await {
-                    // Not made, as far as can be told: again, then.
+                match self.session.find_own(&self.path, &own).await {
+                    // It was not created, as far as is known: it is tried again.
                     Ok(None) => Err(LockError::PlaceLost),
                     result => result.map_err(LockError::from),
                 }
@@ -320,18 +267,17 @@ impl Creating {
             Err(error) => Err(error.into()),
         };
         self.sent = None;
-        let (client, path) = (&self.client, self.path.clone());
-        let place = |czxid| Place::of_shared_name(client, self.session, path, czxid);
+        let path = self.path.clone();
+        let place = |czxid| Place::of_common_name(&self.session, path, czxid);
         Ok(stat?.map(|stat| place(stat.czxid)))
     }
 }
 
-impl Drop for Creating {
+impl Drop for PendingZnode {
     fn drop(&mut self) {
         if self.sent.take().is_some() {
             let own = Some(ZnodeIdentity::Data(self.data.clone()));
-            let session = self.client.in_session(self.session);
-            drop(session.delete_in_background(&self.path, own));
+            drop(self.session.delete_in_background(&self.path, own));
         }
     }
 }

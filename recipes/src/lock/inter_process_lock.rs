@@ -7,30 +7,23 @@ use std::time::Duration;
 
 use zoolet_protocol::Zxid;
 
+use super::owner::Owner;
+use super::state::LockState;
 use crate::error::{LockError, within};
-use crate::lock::guard::{Guard, LockState};
-use crate::lock::herd_lock::HerdLock;
-use crate::lock::multi_lock::{InterProcessMultiLock, MultiGuard};
-use crate::lock::mutex::InterProcessMutex;
-use crate::lock::owner::Owner;
-use crate::lock::permits::Permits;
-use crate::lock::read_write_lock::{InterProcessReadLock, InterProcessWriteLock};
-use crate::lock::semaphore_mutex::InterProcessSemaphoreMutex;
-use crate::lock::sequential_multi_lock::{SequentialMultiGuard, SequentialMultiLock};
 
-/// A future that is boxed, as a trait object needs it.
+/// A boxed future, as a trait object needs it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A lock of whatever kind, for code that is to work with all of them.
+/// A lock of any kind, for code that works with all of them.
 ///
-/// Each lock has the same by methods of its own, which give its own kind of guard and box nothing.
+/// Each lock has methods of the same names, which return its own kind of guard and box nothing.
 ///
 /// ```no_run
 /// use std::time::Duration;
 /// use zoolet_recipes::client::Client;
 /// use zoolet_recipes::{InterProcessLock, InterProcessMutex, InterProcessSemaphoreMutex, LockError};
 ///
-/// async fn in_turn(lock: &dyn InterProcessLock) -> Result<(), LockError> {
+/// async fn hold_shortly(lock: &dyn InterProcessLock) -> Result<(), LockError> {
 ///     let guard = lock.acquire_within(Duration::from_secs(1)).await?;
 ///     println!("held by {:?}", guard.paths());
 ///     guard.release().await
@@ -38,29 +31,29 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;
-/// in_turn(&InterProcessMutex::new(&client, "/locks/stock")?).await?;
-/// in_turn(&InterProcessSemaphoreMutex::new(&client, "/locks/printer")?).await?;
+/// hold_shortly(&InterProcessMutex::new(&client, "/locks/stock")?).await?;
+/// hold_shortly(&InterProcessSemaphoreMutex::new(&client, "/locks/printer")?).await?;
 /// # Ok(())
 /// # }
 /// ```
 pub trait InterProcessLock: fmt::Debug + Send + Sync {
-    /// Waits until the lock is held. Each call stands in line by itself: a task that calls it while
-    /// it holds the lock waits for itself.
+    /// Waits until the lock is held. Each call enters the line by itself: a task that calls it
+    /// while it holds the lock waits for itself.
     ///
     /// # Errors
     ///
-    /// As the method of the same name of the lock; so of all that follow.
+    /// As the lock's own method of the same name. The same is true for all methods of this trait.
     ///
     /// # Cancellation
     ///
-    /// Safe: dropping the future leaves the line.
+    /// Safe: when the future is dropped, the client's znodes are deleted in the background.
     fn acquire(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>>;
 
-    /// As [`InterProcessLock::acquire`], within a time that covers everything.
+    /// As [`InterProcessLock::acquire`], within a time limit for everything.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over; else as [`InterProcessLock::acquire`].
+    /// [`LockError::Over`] when the time has passed; else as [`InterProcessLock::acquire`].
     fn acquire_within(
         &self,
         time: Duration,
@@ -68,16 +61,17 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
         Box::pin(within(time, self.acquire()))
     }
 
-    /// The lock if it is free, without waiting for it.
+    /// Acquires the lock if it is free, without waiting for it.
     ///
     /// # Errors
     ///
     /// As [`InterProcessLock::acquire`].
     fn try_acquire(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>>;
 
-    /// As [`InterProcessLock::acquire`], for an owner: while it holds the lock by this object it gets
-    /// another guard of it. A lock that has no owners, as [`InterProcessSemaphoreMutex`], does what
-    /// `acquire` does, which this is if it is not implemented.
+    /// As [`InterProcessLock::acquire`], for an owner: while it holds the lock by this object, it
+    /// gets another guard of it. A lock that has no owners, as
+    /// [`InterProcessSemaphoreMutex`](crate::InterProcessSemaphoreMutex), does the same as
+    /// `acquire`, which is the default.
     ///
     /// # Errors
     ///
@@ -87,11 +81,11 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
         self.acquire()
     }
 
-    /// As [`InterProcessLock::acquire_as`], within a time that covers everything.
+    /// As [`InterProcessLock::acquire_as`], within a time limit for everything.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over; else as [`InterProcessLock::acquire_as`].
+    /// [`LockError::Over`] when the time has passed; else as [`InterProcessLock::acquire_as`].
     fn acquire_within_as(
         &self,
         time: Duration,
@@ -100,7 +94,7 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
         Box::pin(within(time, self.acquire_as(owner)))
     }
 
-    /// As [`InterProcessLock::try_acquire`], for an owner; without owners if it is not implemented.
+    /// As [`InterProcessLock::try_acquire`], for an owner. The default ignores the owner.
     ///
     /// # Errors
     ///
@@ -112,54 +106,60 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
         self.try_acquire()
     }
 
-    /// Whether someone of this process holds the lock by this object.
+    /// Whether an owner holds the lock by this object. A lock without owners returns `false`, which
+    /// is the default.
+    fn is_held_by(&self, _owner: Owner) -> bool {
+        false
+    }
+
+    /// Whether anyone in this process holds the lock by this object.
     fn is_acquired_in_this_process(&self) -> bool;
 }
 
-/// A lock of whatever kind that is held. Dropping it releases the lock in the background.
+/// A lock of any kind that is held. Dropping it releases the lock in the background.
 ///
 /// ```no_run
 /// use zoolet_recipes::{LockGuard, LockState};
 ///
-/// fn is_to_be_trusted(guard: &dyn LockGuard) -> bool {
+/// fn is_certainly_held(guard: &dyn LockGuard) -> bool {
 ///     guard.state() == LockState::Held
 /// }
 /// ```
 #[must_use = "the lock is released when the guard is dropped"]
 pub trait LockGuard: fmt::Debug + Send + Sync {
-    /// A number that is greater than that of everyone who held this lock before.
+    /// The fencing token: a number that is greater than that of everyone who held the lock before.
     fn fencing_token(&self) -> Zxid;
 
     /// The znodes by which the lock is held.
-    fn paths(&self) -> Vec<&str>;
+    fn paths(&self) -> &[String];
 
-    /// Whether the lock is held, as far as is known without asking the server.
+    /// Whether the lock is held, as far as is known without a request.
     fn state(&self) -> LockState;
 
-    /// Waits until the lock is lost.
+    /// Waits until the lock is not [`Held`](LockState::Held) any more.
     fn lost(&self) -> BoxFuture<'_, ()>;
 
-    /// Waits until the holder is asked to give the lock up; see
-    /// [`Guard::revocation_requested`].
+    /// Waits until another client asks the holder to release the lock; see
+    /// [`Guard::revocation_requested`](crate::Guard::revocation_requested).
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if it is lost meanwhile; what may go wrong with a read.
+    /// [`LockError::Lost`] if the lock is lost before; the errors of a read.
     fn revocation_requested(&self) -> BoxFuture<'_, Result<(), LockError>>;
 
-    /// Releases the lock, and returns when it is free. If the future is dropped the release goes on
-    /// in the background.
+    /// Releases the lock, and returns when its znodes are deleted. If the future is dropped, the
+    /// release goes on in the background.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if it was lost before.
+    /// [`LockError::Lost`] if the lock was lost before.
     fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>>;
 
-    /// As [`LockGuard::release`], and waits no longer than this.
+    /// As [`LockGuard::release`], within a time limit.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over: the release goes on in the background. Else as
+    /// [`LockError::Over`] when the time has passed: the release goes on in the background. Else as
     /// [`LockGuard::release`].
     fn release_within(
         self: Box<Self>,
@@ -167,97 +167,4 @@ pub trait LockGuard: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin(within(time, self.release()))
     }
-}
-
-/// The trait of a lock by the methods that it has, and how it is acquired for an owner if it knows
-/// owners.
-macro_rules! lock_by_its_methods {
-    ($($lock:ty $(: $acquire_as:ident, $try_acquire_as:ident)?;)*) => {$(
-        impl InterProcessLock for $lock {
-            fn acquire(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
-                Box::pin(async { Ok(Box::new(self.acquire().await?) as Box<dyn LockGuard>) })
-            }
-
-            fn try_acquire(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>> {
-                Box::pin(async {
-                    let guard = self.try_acquire().await?;
-                    Ok(guard.map(|guard| Box::new(guard) as Box<dyn LockGuard>))
-                })
-            }
-
-            $(
-                fn acquire_as(
-                    &self,
-                    owner: Owner,
-                ) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
-                    Box::pin(async move {
-                        Ok(Box::new(self.$acquire_as(owner).await?) as Box<dyn LockGuard>)
-                    })
-                }
-
-                fn try_acquire_as(
-                    &self,
-                    owner: Owner,
-                ) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>> {
-                    Box::pin(async move {
-                        let guard = self.$try_acquire_as(owner).await?;
-                        Ok(guard.map(|guard| Box::new(guard) as Box<dyn LockGuard>))
-                    })
-                }
-            )?
-
-            fn is_acquired_in_this_process(&self) -> bool {
-                self.is_acquired_in_this_process()
-            }
-        }
-    )*};
-}
-
-lock_by_its_methods! {
-    InterProcessMutex: acquire_as, try_acquire_as;
-    InterProcessReadLock: acquire_as, try_acquire_as;
-    InterProcessWriteLock: acquire_as, try_acquire_as;
-    InterProcessMultiLock: acquire_as, try_acquire_as;
-    SequentialMultiLock: acquire_as, try_acquire_as;
-    HerdLock: acquire_as, try_acquire_as;
-    InterProcessSemaphoreMutex;
-}
-
-/// The trait of a guard by the methods that it has, and by how its paths are named.
-macro_rules! guard_by_its_methods {
-    ($($guard:ty: |$this:ident| $paths:expr;)*) => {$(
-        impl LockGuard for $guard {
-            fn fencing_token(&self) -> Zxid {
-                self.fencing_token()
-            }
-
-            fn paths(&self) -> Vec<&str> {
-                let $this = self;
-                $paths
-            }
-
-            fn state(&self) -> LockState {
-                self.state()
-            }
-
-            fn lost(&self) -> BoxFuture<'_, ()> {
-                Box::pin(self.lost())
-            }
-
-            fn revocation_requested(&self) -> BoxFuture<'_, Result<(), LockError>> {
-                Box::pin(self.revocation_requested())
-            }
-
-            fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
-                Box::pin((*self).release())
-            }
-        }
-    )*};
-}
-
-guard_by_its_methods! {
-    Guard: |guard| vec![guard.path()];
-    Permits: |permits| permits.paths().iter().map(String::as_str).collect();
-    MultiGuard: |guard| guard.paths().collect();
-    SequentialMultiGuard: |guard| guard.paths();
 }

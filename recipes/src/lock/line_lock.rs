@@ -1,121 +1,144 @@
-//! What the mutex and the two sides of the read-write lock have in common: an owner takes places of
-//! one kind in a line, and holds one at most.
+//! A lock by one line: the mutex and both sides of the read-write lock. An owner holds the lock
+//! when its place is in front.
 
-use std::slice;
-
+use super::guard::Guard;
+use super::held_lock::LockHandle;
+use super::owner::Owner;
+use super::registry::{self, LockId, Registered, Registration};
+use crate::attempts::Attempts;
 use crate::error::LockError;
-use crate::line::order::Turn;
-use crate::line::place::{Line, Place};
-use crate::lock::guard::{Guard, Hold, Holds};
-use crate::lock::held::{self, Acquired, Holder};
-use crate::lock::owner::{Owner, Stand, acquire_behind};
-use crate::tries::Tries;
+use crate::line::Line;
+use crate::line::order::Position;
+use crate::line::place::Place;
+use crate::line::proof::until_proven;
 
-/// Places of one kind in a line, and who of this process holds which.
-#[derive(Debug, Clone)]
+/// A lock by places of one kind in a line.
+#[derive(Clone)]
 pub(crate) struct LineLock {
     pub(crate) line: Line,
-    holds: Holds<Stand>,
-    acquired: Acquired,
+    id: LockId,
 }
 
 impl LineLock {
     pub(crate) fn new(line: Line) -> Self {
-        Self { line, holds: Holds::default(), acquired: Acquired::default() }
+        Self { line, id: LockId::new() }
     }
 
-    /// Waits for a place in front.
+    /// Waits until the owner holds the lock.
     pub(crate) async fn acquire(&self, owner: Owner) -> Result<Guard, LockError> {
-        if let Some(guard) = self.held_by(owner) {
-            return Ok(guard);
-        }
-        let stand = self.stand(owner)?;
-        let place = acquire_behind(stand.behind(), self.first_place()).await?;
-        Ok(self.hold(place, stand))
+        self.acquire_by(owner, self.place_in_front()).await
     }
 
-    /// Waits until a place is in front.
-    async fn first_place(&self) -> Result<Place, LockError> {
-        let mut tries = Tries::new();
+    /// As [`LineLock::acquire`], by a future that returns a place that holds the lock.
+    pub(crate) async fn acquire_by(
+        &self,
+        owner: Owner,
+        place: impl Future<Output = Result<Place, LockError>>,
+    ) -> Result<Guard, LockError> {
+        let registration = match self.register(owner)? {
+            Registered::Held(handle) => return Ok(Guard { handle }),
+            Registered::New(registration) => registration,
+        };
+        let registrations = std::slice::from_ref(&registration);
+        let place = registry::warn_of_self_wait(registrations, place).await?;
+        Ok(self.guard(place, registration))
+    }
+
+    /// Enters the line, and waits until the place holds the lock. When the place is lost, because
+    /// its session has ended or someone has deleted its znode, this enters the line anew.
+    async fn place_in_front(&self) -> Result<Place, LockError> {
+        let mut attempts = Attempts::new();
         loop {
-            let (mut place, standing) = self.line.enter().await?;
-            match held::until_held(&mut place, &self.line, standing).await {
+            let (mut place, at) = self.line.enter().await?;
+            match self.line.wait_until_held(&mut place, at).await {
                 Ok(()) => return Ok(place),
-                // The session ended in line: the next session takes a place of its own. Or somebody
-                // deletes places, perhaps each new one.
                 Err(LockError::PlaceLost) => {
                     drop(place);
-                    tries.after_lost_place().await;
+                    attempts.wait_after_lost_place().await;
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// A place in front if there is one now; if not, it costs one read.
+    /// Acquires the lock if it is free. If it is not, that costs one read.
     pub(crate) async fn try_acquire(&self, owner: Owner) -> Result<Option<Guard>, LockError> {
-        if let Some(guard) = self.held_by(owner) {
-            return Ok(Some(guard));
-        }
-        let stand = self.stand(owner)?;
-        let mut tries = Tries::new();
+        let registration = match self.register(owner)? {
+            Registered::Held(handle) => return Ok(Some(Guard { handle })),
+            Registered::New(registration) => registration,
+        };
+        let place = self.try_place().await?;
+        Ok(place.map(|place| self.guard(place, registration)))
+    }
+
+    /// A place in front, if nobody waits or holds the lock.
+    async fn try_place(&self) -> Result<Option<Place>, LockError> {
+        let mut attempts = Attempts::new();
         loop {
             for marker in self.line.kind.waits_for {
-                if !self.participants(marker).await?.is_empty() {
+                if !self.line.participants(marker).await?.is_empty() {
                     return Ok(None);
                 }
             }
-            let (mut place, standing) = self.line.enter().await?;
-            match standing.turn {
-                Turn::Mine => {
-                    place.come_to_the_front(&self.line, false);
-                    match held::until_proven(slice::from_mut(&mut place)).await {
-                        Ok(()) => return Ok(Some(self.hold(place, stand))),
+            let (mut place, at) = self.line.enter().await?;
+            match at.position {
+                Position::Front => {
+                    self.line.came_to_front(&mut place);
+                    match until_proven(std::slice::from_mut(&mut place)).await {
+                        Ok(()) => return Ok(Some(place)),
                         Err(error) => {
                             drop(place);
-                            tries.after(error.into()).await?;
+                            attempts.wait_after(error).await?;
                         }
                     }
                 }
-                // Somebody was quicker.
-                Turn::Behind { .. } => {
-                    place.leave_if_there().await?;
+                // Another client was quicker.
+                Position::Behind { .. } => {
+                    place.delete_if_present().await?;
                     return Ok(None);
                 }
-                // It says nothing of who holds the lock.
-                Turn::Gone => tries.after(LockError::PlaceLost).await?,
+                // That tells nothing about who holds the lock.
+                Position::Missing => attempts.wait_after(LockError::PlaceLost).await?,
             }
         }
     }
 
-    /// The znodes of all who stand in line under a marker, the first first.
-    pub(crate) async fn participants(&self, marker: &str) -> Result<Vec<String>, LockError> {
-        self.line.participants(marker).await
+    /// The guard that an owner has already, or a new registration.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::WouldDeadlock`] if the owner would wait for itself.
+    pub(crate) fn register(&self, owner: Owner) -> Result<Registered<Registration>, LockError> {
+        Registration::new(&self.line.id, self.line.kind, self.id, owner)
     }
 
-    pub(crate) fn stand(&self, owner: Owner) -> Result<Stand, LockError> {
-        Stand::join(&self.line.id, self.line.kind, owner)
+    /// Registers an owner that holds a place in the line already.
+    pub(crate) fn register_beside(&self, owner: Owner) -> Registration {
+        Registration::beside(&self.line.id, self.line.kind, self.id, owner)
     }
 
-    /// Notes that an owner holds a place.
-    pub(crate) fn hold(&self, place: Place, mut stand: Stand) -> Guard {
-        let (owner, client) = (stand.owner(), self.line.client.clone());
-        let holder = Holder::new(client, place.session(), place.token(), vec![place]);
-        stand.holds(holder.held());
-        self.acquired.note(&holder);
-        let hold = Hold::new(holder, stand);
-        self.holds.note(owner, &hold);
-        Guard::new(hold)
+    /// The guard of a lock that is held by a place.
+    pub(crate) fn guard(&self, place: Place, registration: Registration) -> Guard {
+        let (session, token) = (place.session().clone(), place.token());
+        let handle = LockHandle::new(&session, token, vec![place], vec![registration]);
+        Guard { handle }
     }
 
-    /// Whether someone of this process holds a place by this object.
-    pub(crate) fn is_acquired(&self) -> bool {
-        self.acquired.is_any_held()
-    }
-
-    /// The guard of an owner that holds a place, once more. A place that is lost is not held, and
-    /// does not stand in the way of a new one.
+    /// Another guard of the lock, if the owner holds it by this object. A lost lock is not held,
+    /// and does not keep the owner from acquiring it anew.
     pub(crate) fn held_by(&self, owner: Owner) -> Option<Guard> {
-        self.holds.of(owner).map(Guard::new)
+        registry::held_by(&self.line.id, self.id, owner).map(|handle| Guard { handle })
+    }
+
+    /// Whether anyone holds the lock by this object.
+    pub(crate) fn is_acquired(&self) -> bool {
+        registry::is_held(&self.line.id, self.id)
+    }
+}
+
+/// The znodes' directory and marker.
+impl std::fmt::Debug for LineLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.line.fmt(f)
     }
 }

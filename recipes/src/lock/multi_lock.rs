@@ -1,30 +1,37 @@
 //! Several mutexes at once: Curator's `InterProcessMultiLock` over paths, without its deadlocks.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zoolet_protocol::{MultiOp, MultiResult, Zxid};
+use bytes::Bytes;
+use zoolet_protocol::{Acl, MultiOp, MultiResult, Zxid};
 
+use super::guard::guard_methods;
+use super::held_lock::{HeldLock, LockHandle};
+use super::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
+use super::methods::lock_methods;
+use super::mutex;
+use super::owner::Owner;
+use super::registry::{self, LockId, Registered, Registration};
+use super::state::LockState;
+use crate::attempts::Attempts;
 use crate::client::Client;
 use crate::error::{LockError, within};
-use crate::line::entering::EnteringAll;
-use crate::line::order::Turn;
-use crate::line::place::{Line, Place};
-use crate::line::wait_all::wait_all;
-use crate::lock::guard::{Hold, Holds, LockState};
-use crate::lock::held::{self, Acquired, Holder};
-use crate::lock::mutex::InterProcessMutex;
-use crate::lock::owner::{Owner, Stand, acquire_behind};
-use crate::tries::Tries;
+use crate::line::Line;
+use crate::line::order::Position;
+use crate::line::place::Place;
+use crate::line::proof::until_proven;
+use crate::line::several::{enter_all, positions_of, wait_in_all};
 
-/// The mutexes of several paths as one: all are held, or none.
+/// The mutexes of several paths as one lock: all are held, or none.
 ///
-/// It enters all lines at once, with one multi. So of any two of its users the one who came first
-/// is ahead in every line that they share, and they cannot wait for each other, in whatever order
-/// they name the paths. Beside users who take the same mutexes one after the other that does not
-/// hold, and a deadline is in place ([`InterProcessMultiLock::acquire_within`]).
+/// It enters all lines at once, with one multi. So of any two users the one who came first is ahead
+/// in every line that they share, and they cannot wait for each other, in whatever order they name
+/// the paths. That does not hold beside users who acquire the same mutexes one after the other: set
+/// a time limit there ([`InterProcessMultiLock::acquire_within`]).
 ///
-/// Its znodes are those of [`InterProcessMutex`], and so of Curator's.
+/// Its znodes are those of [`InterProcessMutex`](crate::InterProcessMutex), and so of Curator's.
 ///
 /// ```no_run
 /// use zoolet_recipes::InterProcessMultiLock;
@@ -40,10 +47,9 @@ use crate::tries::Tries;
 /// ```
 #[derive(Debug, Clone)]
 pub struct InterProcessMultiLock {
-    client: Client,
     lines: Arc<[Line]>,
-    holds: Holds<Vec<Stand>>,
-    acquired: Acquired,
+    client: Client,
+    id: LockId,
 }
 
 impl InterProcessMultiLock {
@@ -51,253 +57,164 @@ impl InterProcessMultiLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if one names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if one of them is not valid.
     pub fn new(client: &Client, paths: &[&str]) -> Result<Self, LockError> {
         let mut paths = paths.to_vec();
         paths.sort_unstable();
         paths.dedup();
-        let line = |path: &&str| InterProcessMutex::new(client, path).map(|mutex| mutex.line());
+        let line = |path: &&str| Line::new(client, path, &mutex::KIND);
         let lines = paths.iter().map(line).collect::<Result<_, _>>()?;
-        let (holds, acquired) = (Holds::default(), Acquired::default());
-        Ok(Self { client: client.clone(), lines, holds, acquired })
+        Ok(Self { lines, client: client.clone(), id: LockId::new() })
     }
 
-    /// Waits until all are held.
-    ///
-    /// Each call stands in line by itself, as with tokio's `Mutex`: a task that calls it while it
-    /// holds one of the locks waits for itself, and a warning (`tracing`) says so after a second. To
-    /// hold the locks twice, call [`MultiGuard::reenter`], or [`InterProcessMultiLock::acquire_as`]
-    /// with one [`Owner`] both times.
-    ///
-    /// # Errors
-    ///
-    /// What may go wrong with requests.
-    ///
-    /// # Cancellation
-    ///
-    /// Safe: dropping the future leaves all lines.
-    pub async fn acquire(&self) -> Result<MultiGuard, LockError> {
-        self.acquire_as(Owner::new()).await
-    }
-
-    /// As [`InterProcessMultiLock::acquire`], within one time for all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Over`] when the time is over; else as [`InterProcessMultiLock::acquire`].
-    pub async fn acquire_within(&self, time: Duration) -> Result<MultiGuard, LockError> {
-        within(time, self.acquire()).await
-    }
-
-    /// All of them if they are free, without waiting for them. If one is held that costs reads, and
-    /// nothing is created.
-    ///
-    /// # Errors
-    ///
-    /// As [`InterProcessMultiLock::acquire`].
-    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, LockError> {
-        self.try_acquire_as(Owner::new()).await
-    }
-
-    /// As [`InterProcessMultiLock::acquire`], for an owner: while it holds them by this object it
-    /// gets another guard of them, without a request.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::WouldDeadlock`] at once if the owner holds one of them by another object of the
-    /// same client, or waits for one; else as [`InterProcessMultiLock::acquire`].
-    pub async fn acquire_as(&self, owner: Owner) -> Result<MultiGuard, LockError> {
-        if let Some(hold) = self.holds.of(owner) {
-            return Ok(MultiGuard { hold });
-        }
-        let stands = self.stand(owner)?;
-        let behind = stands.iter().filter_map(Stand::behind);
-        let places = acquire_behind(behind, self.places_in_front()).await?;
-        Ok(self.guard(places, owner, stands))
-    }
-
-    /// As [`InterProcessMultiLock::acquire_as`], within one time for all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Over`] when the time is over; else as [`InterProcessMultiLock::acquire_as`].
-    pub async fn acquire_within_as(
-        &self,
-        time: Duration,
-        owner: Owner,
-    ) -> Result<MultiGuard, LockError> {
-        within(time, self.acquire_as(owner)).await
-    }
-
-    /// As [`InterProcessMultiLock::try_acquire`], for an owner.
-    ///
-    /// # Errors
-    ///
-    /// As [`InterProcessMultiLock::acquire_as`].
-    pub async fn try_acquire_as(&self, owner: Owner) -> Result<Option<MultiGuard>, LockError> {
-        if let Some(hold) = self.holds.of(owner) {
-            return Ok(Some(MultiGuard { hold }));
-        }
-        let stands = self.stand(owner)?;
-        for line in self.lines.iter() {
-            if !line.participants(line.kind.marker).await?.is_empty() {
-                return Ok(None);
-            }
-        }
-        let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
-        let standings = Place::look_at_all(&places, &self.lines).await?;
-        if standings.iter().any(|standing| standing.turn != Turn::Mine) {
-            // All are on their way before the first answer is waited for.
-            let leaves: Vec<_> = places.into_iter().rev().map(Place::start_leaving).collect();
-            for leave in leaves {
-                leave.done_if_there().await?;
-            }
-            return Ok(None);
-        }
-        for (place, line) in places.iter_mut().zip(self.lines.iter()) {
-            place.come_to_the_front(line, false);
-        }
-        held::until_proven(&mut places).await?;
-        Ok(Some(self.guard(places, owner, stands)))
-    }
-
-    /// Whether an owner holds them by this object.
+    /// The same lock with this data for its znodes, which tells others who waits or holds the
+    /// locks. The default is this machine's address, as in Curator.
     #[must_use]
-    pub fn is_held_by(&self, owner: Owner) -> bool {
-        self.holds.of(owner).is_some()
+    pub fn with_data(self, data: impl Into<Bytes>) -> Self {
+        let data = data.into();
+        let with_data = |line: &Line| Line { data: data.clone(), ..line.clone() };
+        Self { lines: self.lines.iter().map(with_data).collect(), ..self }
     }
 
-    /// Whether someone of this process holds them by this object.
+    /// The same lock with this access control list for its znodes and for the directories that are
+    /// created for them. The default is open to everyone.
     #[must_use]
-    pub fn is_acquired_in_this_process(&self) -> bool {
-        self.acquired.is_any_held()
+    pub fn with_acl(self, acl: Vec<Acl>) -> Self {
+        let acl: Arc<[Acl]> = acl.into();
+        let with_acl = |line: &Line| Line { acl: Arc::clone(&acl), ..line.clone() };
+        Self { lines: self.lines.iter().map(with_acl).collect(), ..self }
     }
 
-    fn stand(&self, owner: Owner) -> Result<Vec<Stand>, LockError> {
-        let stand = |line: &Line| Stand::join(&line.id, line.kind, owner);
-        self.lines.iter().map(stand).collect()
+    async fn acquire_for(&self, owner: Owner) -> Result<MultiGuard, LockError> {
+        let registrations = match self.register(owner)? {
+            Registered::New(registrations) => registrations,
+            Registered::Held(handle) => return Ok(MultiGuard { handle }),
+        };
+        let acquiring = self.places_in_front();
+        let places = registry::warn_of_self_wait(&registrations, acquiring).await?;
+        Ok(self.guard(places, registrations))
     }
 
-    fn guard(&self, places: Vec<Place>, owner: Owner, mut stands: Vec<Stand>) -> MultiGuard {
-        let session = places.first().map_or_else(|| self.client.session_id(), Place::session);
-        let token = places.first().map_or(Zxid::ZERO, Place::token);
-        let holder = Holder::new(self.client.clone(), session, token, places);
-        for stand in &mut stands {
-            stand.holds(holder.held());
-        }
-        self.acquired.note(&holder);
-        let hold = Hold::new(holder, stands);
-        self.holds.note(owner, &hold);
-        MultiGuard { hold }
-    }
-
-    /// Waits until a place in each line is in front.
+    /// Enters the lines, and waits until the places hold the locks. When one of them is lost, this
+    /// enters all lines anew.
     async fn places_in_front(&self) -> Result<Vec<Place>, LockError> {
-        let mut tries = Tries::new();
+        let mut attempts = Attempts::new();
         loop {
             match self.enter_and_wait().await {
-                // The session ended in line: the next session takes places of its own.
-                Err(LockError::PlaceLost) => tries.after_lost_place().await,
+                Err(LockError::PlaceLost) => attempts.wait_after_lost_place().await,
                 result => return result,
             }
         }
     }
 
     async fn enter_and_wait(&self) -> Result<Vec<Place>, LockError> {
-        let mut places = EnteringAll::enter(&self.client, &self.lines).await?;
-        let standings = Place::look_at_all(&places, &self.lines).await?;
-        wait_all(&mut places, &self.lines, standings).await?;
-        held::until_proven(&mut places).await?;
+        let mut places = enter_all(&self.client, &self.lines).await?;
+        let positions = positions_of(&places, &self.lines).await?;
+        wait_in_all(&mut places, &self.lines, positions).await?;
+        until_proven(&mut places).await?;
         Ok(places)
+    }
+
+    async fn try_acquire_for(&self, owner: Owner) -> Result<Option<MultiGuard>, LockError> {
+        let registrations = match self.register(owner)? {
+            Registered::New(registrations) => registrations,
+            Registered::Held(handle) => return Ok(Some(MultiGuard { handle })),
+        };
+        for line in self.lines.iter() {
+            if !line.participants(line.kind.marker).await?.is_empty() {
+                return Ok(None);
+            }
+        }
+        let mut places = enter_all(&self.client, &self.lines).await?;
+        let positions = positions_of(&places, &self.lines).await?;
+        if positions.iter().any(|at| at.position != Position::Front) {
+            // All requests are sent before the first answer is awaited.
+            let deletions: Vec<_> = places.into_iter().rev().map(Place::send_delete).collect();
+            for deletion in deletions {
+                deletion.finish_if_present().await?;
+            }
+            return Ok(None);
+        }
+        for (place, line) in places.iter_mut().zip(self.lines.iter()) {
+            line.came_to_front(place);
+        }
+        until_proven(&mut places).await?;
+        Ok(Some(self.guard(places, registrations)))
+    }
+
+    /// Registers an owner in all lines.
+    fn register(&self, owner: Owner) -> Result<Registered<Vec<Registration>>, LockError> {
+        let mut registrations = Vec::with_capacity(self.lines.len());
+        for line in self.lines.iter() {
+            match Registration::new(&line.id, line.kind, self.id, owner)? {
+                Registered::New(registration) => registrations.push(registration),
+                Registered::Held(handle) => return Ok(Registered::Held(handle)),
+            }
+        }
+        Ok(Registered::New(registrations))
+    }
+
+    fn guard(&self, places: Vec<Place>, registrations: Vec<Registration>) -> MultiGuard {
+        let session = match places.first() {
+            Some(place) => place.session().clone(),
+            None => self.client.in_session(self.client.session_id()),
+        };
+        let token = places.first().map_or(Zxid::ZERO, Place::token);
+        MultiGuard { handle: LockHandle::new(&session, token, places, registrations) }
+    }
+
+    fn held_by(&self, owner: Owner) -> Option<LockHandle> {
+        registry::held_by(&self.lines.first()?.id, self.id, owner)
+    }
+
+    fn is_acquired(&self) -> bool {
+        self.lines.first().is_some_and(|line| registry::is_held(&line.id, self.id))
     }
 }
 
-/// Several mutexes that are held. Dropping it releases all in the background;
-/// [`MultiGuard::release`] waits for that.
-#[derive(Debug)]
+lock_methods! {
+    impl InterProcessMultiLock => MultiGuard;
+    /// Waits until all locks are held.
+    ///
+    /// Each call enters the lines by itself, as with tokio's `Mutex`: a task that calls it while it
+    /// holds one of the locks waits for itself, and a warning (`tracing`) says so after a second.
+    /// To hold the locks twice, call [`MultiGuard::reenter`], or
+    /// [`InterProcessMultiLock::acquire_as`] with one [`Owner`] both times.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    acquire;
+    /// Acquires all locks if they are free, without waiting for them. If one of them is held, this
+    /// costs reads and creates nothing.
+    try_acquire;
+    /// As [`InterProcessMultiLock::acquire`], for an owner: while it holds the locks by this object
+    /// or a clone of it, it gets another guard of them, without a request.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::WouldDeadlock`] at once if the owner holds one of the locks by another object
+    /// of the same client, or waits for one; else as [`InterProcessMultiLock::acquire`].
+    acquire_as = |lock, owner| lock.acquire_for(owner);
+    try_acquire_as = |lock, owner| lock.try_acquire_for(owner);
+    is_held_by = |lock, owner| lock.held_by(owner).is_some();
+    is_acquired_in_this_process = |lock| lock.is_acquired();
+}
+
+/// Several mutexes that are held. Dropping the guard releases all of them in the background;
+/// [`MultiGuard::release`] waits until they are released. When one of them is lost, the guard
+/// counts as lost.
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct MultiGuard {
-    hold: Arc<Hold<Vec<Stand>>>,
+    handle: LockHandle,
 }
 
 impl MultiGuard {
-    /// Another guard of the same hold. It makes no request, and the locks are free when the last
-    /// guard is gone. When one of them is lost, all guards are.
+    /// Another guard of the same held locks. It sends no request. The locks are released with the
+    /// last guard; when one of them is lost, all guards are.
     pub fn reenter(&self) -> Self {
-        Self { hold: Arc::clone(&self.hold) }
-    }
-
-    /// A number that is greater than that of everyone who held one of these locks before: the zxid
-    /// by which all their znodes were created.
-    #[must_use]
-    pub fn fencing_token(&self) -> Zxid {
-        self.hold.holder.token()
-    }
-
-    /// The znodes by which the locks are held.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.hold.holder.paths().iter().map(String::as_str)
-    }
-
-    /// Whether all are held, as far as is known without asking the server.
-    #[must_use]
-    pub fn state(&self) -> LockState {
-        self.hold.holder.state()
-    }
-
-    /// Waits until one of them is lost.
-    ///
-    /// # Cancellation
-    ///
-    /// Safe.
-    pub async fn lost(&self) {
-        self.hold.holder.lost().await;
-    }
-
-    /// Waits until the holder is asked to give one of the locks up ([`Revoker`](crate::Revoker)), also if that was
-    /// before. What to do then is for the holder to say: nothing is taken from it.
-    ///
-    /// It costs a look and a watch, which is taken back when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if one is lost meanwhile; what may go wrong with a read.
-    ///
-    /// # Cancellation
-    ///
-    /// Safe.
-    pub async fn revocation_requested(&self) -> Result<(), LockError> {
-        self.hold.holder.revocation_requested().await
-    }
-
-    /// Carries writes out only if all locks are held then: the server checks their znodes in the
-    /// same multi.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if one of the znodes is gone; the refusal of an operation else.
-    pub async fn transaction(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, LockError> {
-        let holder = &self.hold.holder;
-        holder.transaction(holder.paths(), ops).await
-    }
-
-    /// Releases all, the last first, and returns when they are free, or at once if there are other
-    /// guards of the same hold. If the future is dropped it goes on in the background.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if one was lost before; the others are released all the same.
-    pub async fn release(self) -> Result<(), LockError> {
-        self.hold.release().await
-    }
-
-    /// As [`MultiGuard::release`], and waits no longer than this.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Over`] when the time is over: the release goes on in the background. Else as
-    /// [`MultiGuard::release`].
-    pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
-        within(time, self.release()).await
+        Self { handle: self.handle.another() }
     }
 }
+
+guard_methods!(MultiGuard);

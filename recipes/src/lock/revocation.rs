@@ -1,20 +1,21 @@
-//! Asking a holder to give its lock up: Curator's revocation, with its bytes.
+//! Asking the holder of a lock to release it: Curator's revocation, with its data.
 
 use std::pin::Pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use zoolet_protocol::{ErrorCode, SessionId};
+use zoolet_protocol::ErrorCode;
 
+use crate::attempts::Attempts;
+use crate::client::recipe::SessionClient;
 use crate::client::{self, Client, Watched};
 use crate::error::LockError;
-use crate::tries::Tries;
 
-/// What is written to the znode of a lock that is asked for.
+/// The data that is written to the znode of a lock whose holder is asked to release it.
 const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Asks those who hold locks to give them up. Nobody is forced to: who does not wait for
-/// [`Guard::revocation_requested`](crate::Guard::revocation_requested) does not hear of it.
+/// Asks the holders of locks to release them. Nothing is taken away: a holder that does not wait
+/// for [`Guard::revocation_requested`](crate::Guard::revocation_requested) does not notice.
 ///
 /// ```no_run
 /// use zoolet_recipes::client::Client;
@@ -33,14 +34,14 @@ const REVOKE: &[u8] = b"__REVOKE__";
 pub enum Revoker {}
 
 impl Revoker {
-    /// Asks the holder of the lock with this znode, which `participants` and `path` of the locks
-    /// tell, and tells whether the znode was there. Holders that use Curator are asked in the same
-    /// way; those of them hear it that were made revocable.
+    /// Asks the holder of the lock with this znode, which the locks' `participants` and the guards'
+    /// `paths` return. Returns whether the znode was there. Holders that use Curator are asked in
+    /// the same way; they notice it if they have made the lock revocable.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a write. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be
-    /// called again.
+    /// The errors of a write. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be called
+    /// again.
     pub async fn attempt_revoke(client: &Client, path: &str) -> Result<bool, client::Error> {
         match client.set(path, Bytes::from_static(REVOKE)).await {
             Ok(_) => Ok(true),
@@ -50,17 +51,12 @@ impl Revoker {
     }
 }
 
-/// Waits until one of these znodes of a session is asked for.
-pub(crate) async fn requested(
-    client: &Client,
-    session: SessionId,
-    paths: &[String],
-) -> Result<(), LockError> {
-    let request = |path: &String| Box::pin(requested_of(client, session, path.clone()));
-    first_of(paths.iter().map(request).collect()).await
+/// Waits until another client asks for one of these znodes of a session.
+pub(crate) async fn requested(session: &SessionClient, paths: &[String]) -> Result<(), LockError> {
+    first_of(paths.iter().map(|path| Box::pin(requested_of(session, path))).collect()).await
 }
 
-/// What the first of several futures gives that is done; of none, nothing ever.
+/// Waits for the first of several futures that is ready; of none, for ever.
 pub(crate) async fn first_of<F: Future + Unpin>(mut futures: Vec<F>) -> F::Output {
     std::future::poll_fn(|context| {
         let mut polls = futures.iter_mut().map(|future| Pin::new(future).poll(context));
@@ -69,20 +65,20 @@ pub(crate) async fn first_of<F: Future + Unpin>(mut futures: Vec<F>) -> F::Outpu
     .await
 }
 
-async fn requested_of(client: &Client, session: SessionId, path: String) -> Result<(), LockError> {
-    let mut tries = Tries::new();
+async fn requested_of(session: &SessionClient, path: &str) -> Result<(), LockError> {
+    let mut attempts = Attempts::new();
     loop {
-        let watched = client.get(&path).in_session(session).and_watch().await;
+        let watched = session.get(path).and_watch().await;
         let Watched { found: (data, _), watcher } = match watched {
             Ok(watched) => watched,
             Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),
             Err(error) if error.is_retryable() => {
-                tries.after(error.into()).await?;
+                attempts.wait_after(error.into()).await?;
                 continue;
             }
             Err(error) => return Err(LockError::from(error).of_held()),
         };
-        // Also what was written before somebody waited for it.
+        // It may have been written before this call.
         if data == REVOKE {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! A semaphore between processes: Curator's `InterProcessSemaphoreV2`, with its znodes.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,36 +10,37 @@ use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, ZPath,
 };
 
+use super::permits::{PendingPermits, Permits};
+use crate::attempts::Attempts;
 use crate::client::recipe::{WaiterId, protected_path};
 use crate::client::{self, Client, Watched};
-use crate::error::LockError;
-use crate::line::order::{self, Kind, Turn};
-use crate::line::place::{Line, Place};
-use crate::lock::permits::{Permits, Taking};
-use crate::tries::Tries;
+use crate::error::{LockError, within};
+use crate::line::Line;
+use crate::line::order::{self, PlaceKind, Position};
+use crate::line::place::Place;
 use crate::value::shared_count::SharedCount;
 use crate::value::shared_value::VersionedValue;
 
-/// The line of those who want permits. Only its first looks at the permits.
-static GATE: Kind = Kind {
+/// The line of those who want permits. Only the place in front may create any.
+static KIND: PlaceKind = PlaceKind {
     marker: "lock-",
     waits_for: &["lock-"],
-    holds_beside: &[],
+    ignores: &[],
     is_exclusive: true,
-    with_places_beside: &[],
+    may_have_second_place: &[],
 };
 
-/// What stands before the number of a permit's name.
+/// The text before the number in the name of a permit. Curator calls permits leases.
 const PERMIT_MARKER: &str = "lease-";
 
-/// A number of permits that owners over all processes share, handed out in the order in which they
-/// came: who wants many and waits holds those up who came later and want few.
+/// A number of permits that all processes share, handed out in the order in which they are asked
+/// for. Whoever waits for many permits holds up those who came later and want few.
 ///
-/// All permits of one acquisition are had in one step, so that two who want all of them cannot each
-/// wait for the other's half. Everyone must name the same number of permits.
+/// All permits of one acquire are created in one step, so that two who want all of them cannot each
+/// wait for the other's half. All processes must name the same number of permits.
 ///
-/// Its znodes are those of Curator's `InterProcessSemaphoreV2`, so that Java and Rust share one
-/// path. It knows no owners: who has all permits and wants one more waits.
+/// Its znodes are those of Curator's `InterProcessSemaphoreV2`, so that Java and Rust can share a
+/// path. It has no owners: whoever has all permits and wants one more waits.
 ///
 /// ```no_run
 /// use zoolet_recipes::InterProcessSemaphoreV2;
@@ -48,15 +50,15 @@ const PERMIT_MARKER: &str = "lease-";
 /// let client = Client::connect("localhost:2181").await?;
 /// let semaphore = InterProcessSemaphoreV2::new(&client, "/connections", 10)?;
 /// let permits = semaphore.acquire(2).await?;
-/// println!("{} permits are had", permits.len());
+/// println!("{} permits are held", permits.len());
 /// permits.release().await?;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct InterProcessSemaphoreV2 {
-    gate: Line,
-    /// Where the permits are.
+    line: Line,
+    /// The directory of the permits.
     permits: Arc<str>,
     maximum: Maximum,
 }
@@ -86,24 +88,25 @@ impl Maximum {
 }
 
 impl InterProcessSemaphoreV2 {
-    /// The semaphore of a path, with this many permits. Nothing is created before one is acquired.
+    /// The semaphore of a path, with this many permits. Nothing is created before a permit is
+    /// acquired.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str, permits_max: usize) -> Result<Self, LockError> {
         Self::with_maximum(client, path, Maximum::Fixed(permits_max))
     }
 
     /// The semaphore of a path, with as many permits as `count` says, which may change. When it
-    /// grows, who waits is let in; when it shrinks, permits that are had stay so, and no more are
-    /// handed out while there are too many. Below zero it stands for none.
+    /// grows, those who wait get permits. When it shrinks, permits stay held, and no more are
+    /// handed out while there are too many. A negative count stands for no permits.
     ///
-    /// A process whose copy of the count is late goes by the earlier one, as Curator's do.
+    /// A process whose copy of the count is late uses the earlier count, as Curator's do.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn with_count(
         client: &Client,
         path: &str,
@@ -116,94 +119,105 @@ impl InterProcessSemaphoreV2 {
         ZPath::check(path).map_err(client::Error::from)?;
         let path = path.trim_end_matches('/');
         Ok(Self {
-            gate: Line::new(client, &format!("{path}/locks"), &GATE)?,
+            line: Line::new(client, &format!("{path}/locks"), &KIND)?,
             permits: format!("{path}/leases").into(),
             maximum,
         })
     }
 
-    /// The same semaphore with data for its permits, by which others see who has them.
+    /// The same semaphore with this data for its permits, which tells others who holds them. The
+    /// default is this machine's address, as in Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Bytes>) -> Self {
-        self.gate.data = data.into();
+        self.line.data = data.into();
         self
     }
 
-    /// The same semaphore with an access control list for its znodes and for what is created above.
+    /// The same semaphore with this access control list for its znodes and for the directories that
+    /// are created for them. The default is open to everyone.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
-        self.gate.acl = acl.into();
+        self.line.acl = acl.into();
         self
     }
 
-    /// Waits for `count` permits, all at once.
+    /// Waits for `count` permits, which are acquired all at once.
     ///
     /// # Errors
     ///
-    /// [`LockError::TooMany`] for more than there are, where that cannot change; else what may go
-    /// wrong with requests.
+    /// [`LockError::TooMany`] for more permits than the semaphore has, where their number is fixed;
+    /// the errors of requests. A session that ends is no error: the next session enters the line
+    /// anew.
     ///
     /// # Cancellation
     ///
-    /// Safe: dropping the future leaves the line, and permits that it had got are given back.
+    /// Safe: when the future is dropped, the client's znodes are deleted in the background.
     pub async fn acquire(&self, count: usize) -> Result<Permits, LockError> {
         self.check(count)?;
-        let mut tries = Tries::new();
+        let mut attempts = Attempts::new();
         loop {
-            let (mut place, standing) = self.gate.enter().await?;
-            let acquired = match place.wait(&self.gate, standing).await {
+            let (mut place, at) = self.line.enter().await?;
+            let acquired = match self.line.wait(&mut place, at).await {
                 Ok(()) => self.acquire_in_front(place, count).await,
                 Err(error) => Err(error),
             };
             match acquired {
-                // The session ended in line: the next session takes a place of its own.
-                Err(LockError::PlaceLost) => tries.after_lost_place().await,
+                Err(LockError::PlaceLost) => attempts.wait_after_lost_place().await,
                 acquired => return acquired,
             }
         }
     }
 
-    /// `count` permits, if they are free and nobody is in line before, without waiting for them. If
-    /// they are not free that costs one read, and nothing is created.
+    /// As [`InterProcessSemaphoreV2::acquire`], within a time limit for everything.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Over`] when the time has passed; else as [`InterProcessSemaphoreV2::acquire`].
+    pub async fn acquire_within(&self, count: usize, time: Duration) -> Result<Permits, LockError> {
+        within(time, self.acquire(count)).await
+    }
+
+    /// Acquires `count` permits if they are free and nobody waits, without waiting for them. If
+    /// they are not free, this costs one read and creates nothing.
     ///
     /// # Errors
     ///
     /// As [`InterProcessSemaphoreV2::acquire`].
     pub async fn try_acquire(&self, count: usize) -> Result<Option<Permits>, LockError> {
         self.check(count)?;
-        let mut tries = Tries::new();
+        let mut attempts = Attempts::new();
         loop {
             if self.permits_left().await? < count {
                 return Ok(None);
             }
             match self.try_in_line(count).await {
-                Ok(taken) => return Ok(taken),
-                // Somebody deleted the place or a directory, or the connection went.
-                Err(error) => tries.after(error).await?,
+                Ok(acquired) => return Ok(acquired),
+                // Another client deleted the place or a directory, or the connection closed.
+                Err(error) => attempts.wait_after(error).await?,
             }
         }
     }
 
-    /// Takes the permits if nobody stands in line before, and they are free still.
+    /// Acquires the permits if nobody stands ahead in the line, and they are still free.
     async fn try_in_line(&self, count: usize) -> Result<Option<Permits>, LockError> {
-        let (mut place, standing) = self.gate.enter().await?;
-        match standing.turn {
-            Turn::Mine => {
-                place.come_to_the_front(&self.gate, false);
+        let (mut place, at) = self.line.enter().await?;
+        match at.position {
+            Position::Front => {
+                self.line.came_to_front(&mut place);
                 if let Some(ops) = self.room_for(count).await? {
-                    let permits = self.take(&place, ops, count).await?;
-                    place.was_left();
+                    let permits = self.create(&place, ops, count).await?;
+                    place.note_deleted();
                     return Ok(Some(permits));
                 }
             }
-            Turn::Behind { .. } => {}
-            Turn::Gone => return Err(LockError::PlaceLost),
+            Position::Behind { .. } => {}
+            Position::Missing => return Err(LockError::PlaceLost),
         }
-        place.leave_if_there().await?;
+        place.delete_if_present().await?;
         Ok(None)
     }
 
-    /// Refuses what can never be had.
+    /// Refuses a number of permits that the semaphore never has.
     fn check(&self, count: usize) -> Result<(), LockError> {
         match self.maximum {
             Maximum::Fixed(max) if count > max => Err(LockError::TooMany { count, max }),
@@ -211,32 +225,23 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
-    /// As [`InterProcessSemaphoreV2::acquire`], within a time that covers everything.
+    /// How many permits are free.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over; else as [`InterProcessSemaphoreV2::acquire`].
-    pub async fn acquire_within(&self, count: usize, time: Duration) -> Result<Permits, LockError> {
-        tokio::time::timeout(time, self.acquire(count)).await.unwrap_or(Err(LockError::Over))
-    }
-
-    /// How many permits are free, and nobody in line before.
-    ///
-    /// # Errors
-    ///
-    /// What may go wrong with a read.
+    /// The errors of a read.
     pub async fn permits_left(&self) -> Result<usize, LockError> {
-        let had = self.participants().await?.len();
-        Ok(self.maximum.now()?.saturating_sub(had))
+        let held = self.participants().await?.len();
+        Ok(self.maximum.now()?.saturating_sub(held))
     }
 
-    /// The znodes of all permits that are had.
+    /// The znodes of all permits that are held.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read.
+    /// The errors of a read.
     pub async fn participants(&self) -> Result<Vec<String>, LockError> {
-        match self.gate.client.children(&self.permits).await {
+        match self.line.client.children(&self.permits).await {
             Ok(names) => Ok(permits(&names).map(|name| self.permit_path(name)).collect()),
             Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
@@ -247,53 +252,54 @@ impl InterProcessSemaphoreV2 {
         format!("{}/{name}", self.permits)
     }
 
-    /// Waits until there are enough permits, as the first in line and so the only one to take any,
-    /// and turns the place in line into them.
+    /// Waits until enough permits are free, and replaces the place by them. The place is in front,
+    /// so that no other client creates permits meanwhile.
     async fn acquire_in_front(&self, place: Place, count: usize) -> Result<Permits, LockError> {
-        let mut tries = Tries::new();
+        let mut attempts = Attempts::new();
         loop {
-            let taken = match self.wait_for(&place, count).await {
-                Ok(ops) => self.take(&place, ops, count).await.map_err(LockError::from),
+            let created = match self.wait_for_room(&place, count).await {
+                Ok(ops) => self.create(&place, ops, count).await,
                 Err(error) => Err(error),
             };
-            match taken {
+            match created {
                 Ok(permits) => {
-                    place.was_left();
+                    place.note_deleted();
                     return Ok(permits);
                 }
                 Err(LockError::PlaceLost) => return Err(LockError::PlaceLost),
-                // The directory came or went in between, or the connection did.
-                Err(error) => tries.after(error).await?,
+                // The directory was created or deleted in between, or the connection closed.
+                Err(error) => attempts.wait_after(error).await?,
             }
-            if !place.is_still_there().await? {
+            if !place.exists().await? {
                 return Err(LockError::PlaceLost);
             }
         }
     }
 
-    /// Waits until there are enough permits, and returns what must be created for them.
-    async fn wait_for(&self, place: &Place, count: usize) -> Result<Vec<MultiOp>, LockError> {
+    /// Waits until enough permits are free. Returns the operations that create their directory, if
+    /// it is missing.
+    async fn wait_for_room(&self, place: &Place, count: usize) -> Result<Vec<MultiOp>, LockError> {
         if let Some(ops) = self.room_for(count).await? {
             return Ok(ops);
         }
         let mut maximum = self.maximum.subscribe();
         loop {
-            // What changes from here on is heard.
+            // A change after this point wakes the wait below.
             if let Some(maximum) = &mut maximum {
                 maximum.mark_unchanged();
             }
-            let watched = match self.gate.client.children(&self.permits).and_watch().await {
+            let watched = match self.line.client.children(&self.permits).and_watch().await {
                 Ok(watched) => watched,
                 Err(error) => return self.missing_directory(error).await,
             };
             let Watched { found, watcher } = watched;
-            if self.is_enough(&found, count)? {
+            if self.has_room(&found, count)? {
                 return Ok(Vec::new());
             }
             let lost = std::future::poll_fn(|context| place.poll_lost(WaiterId::ONLY, context));
             tokio::select! {
                 biased;
-                // A session that is over is noticed when the permits are asked for.
+                // If the session has ended, the next request tells.
                 _changed = watcher => {}
                 () = changed(&mut maximum) => {}
                 lost = lost => return Err(lost),
@@ -301,11 +307,11 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
-    /// What must be created for the permits, if there are enough.
+    /// If enough permits are free: the operations that create their directory, if it is missing.
     async fn room_for(&self, count: usize) -> Result<Option<Vec<MultiOp>>, LockError> {
-        match self.gate.client.children(&self.permits).await {
-            Ok(names) => Ok(self.is_enough(&names, count)?.then(Vec::new)),
-            // With no directory none are had.
+        match self.line.client.children(&self.permits).await {
+            Ok(names) => Ok(self.has_room(&names, count)?.then(Vec::new)),
+            // Without the directory no permits are held.
             Err(error) => {
                 let ops = self.missing_directory(error).await?;
                 Ok((count <= self.maximum.now()?).then_some(ops))
@@ -313,50 +319,46 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
-    fn is_enough(&self, names: &Names, count: usize) -> Result<bool, LockError> {
+    fn has_room(&self, names: &Names, count: usize) -> Result<bool, LockError> {
         Ok(permits(names).count() + count <= self.maximum.now()?)
     }
 
-    /// What creates the directory of the permits, if it is missing.
+    /// The operations that create the directory of the permits, if this error says that it is
+    /// missing.
     async fn missing_directory(&self, error: client::Error) -> Result<Vec<MultiOp>, LockError> {
         if !error.is(ErrorCode::NO_NODE) {
             return Err(error.into());
         }
-        Ok(self.gate.client.missing_containers(&self.permits, &self.gate.acl).await?)
+        Ok(self.line.client.missing_containers(&self.permits, &self.line.acl).await?)
     }
 
-    /// Creates the permits and gives the place up, all at once: the permits are had, or the place
-    /// is, and nothing can be lost in between.
-    async fn take(
+    /// Creates the permits and deletes the place with one multi: either the permits are held or the
+    /// place still is, and nothing can be lost in between.
+    async fn create(
         &self,
         place: &Place,
         mut ops: Vec<MultiOp>,
         count: usize,
-    ) -> Result<Permits, client::Error> {
-        let client = &self.gate.client;
+    ) -> Result<Permits, LockError> {
         let path = protected_path(&self.permit_path(PERMIT_MARKER));
         let create = Create {
             kind: CreateKind::Create,
             path: path.as_str().into(),
-            data: Some(self.gate.data.clone()),
-            acl: Some(self.gate.acl.to_vec()),
+            data: Some(self.line.data.clone()),
+            acl: Some(self.line.acl.to_vec()),
             flags: CreateFlags::EPHEMERAL_SEQUENTIAL,
         };
         ops.extend(std::iter::repeat_n(MultiOp::Create(create), count));
-        ops.extend(place.leaving_ops());
-        let session = place.session();
-        let mut taking = Taking { client: client.clone(), session, path: Some(path), count };
-        let result = client.multi_with_zxid(ops).in_session(taking.session).send().await;
-        let (paths, token) = match result {
-            Ok((results, zxid)) => (paths_of(&results, PERMIT_MARKER), zxid),
-            Err(client::Error::ConnectionLoss { .. }) => taking.look_for().await?,
-            Err(error) => {
-                taking.path = None;
-                return Err(error);
-            }
-        };
-        taking.path = None;
-        Permits::proven(client, taking.session, paths, token).await
+        ops.extend(place.delete_ops());
+        let pending = PendingPermits::new(place.session(), path, count);
+        pending.create(ops, |results| paths_of(results, PERMIT_MARKER)).await
+    }
+}
+
+/// The path and the number of permits.
+impl fmt::Debug for InterProcessSemaphoreV2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InterProcessSemaphoreV2({}, {:?})", self.permits, self.maximum)
     }
 }
 
@@ -370,12 +372,12 @@ async fn changed(maximum: &mut Option<watch::Receiver<VersionedValue>>) {
     std::future::pending().await
 }
 
-/// The names of the permits among those of a directory.
+/// The names of the permits among the children of a directory.
 fn permits(names: &Names) -> impl Iterator<Item = &str> {
     names.iter().filter(|name| order::number(name, PERMIT_MARKER).is_some())
 }
 
-/// The paths of the znodes that a multi created under a marker.
+/// The paths of the znodes with this marker that a multi created.
 fn paths_of(results: &[MultiResult], marker: &str) -> Vec<String> {
     let path = |result: &MultiResult| match result {
         MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path.to_string()),

@@ -1,19 +1,22 @@
-//! A mutex without an owner: Curator's `InterProcessSemaphoreMutex`, with its znodes.
+//! A mutex without owners: Curator's `InterProcessSemaphoreMutex`, with its znodes.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use zoolet_protocol::Acl;
 
+use super::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
+use super::mutex;
+use super::owner::Owner;
+use super::permits::Permits;
+use super::registry::{self, LockId, Registration};
+use super::semaphore::InterProcessSemaphoreV2;
 use crate::client::Client;
 use crate::error::{LockError, within};
-use crate::lock::held::Acquired;
-use crate::lock::owner::{Behind, Holding, LineId, acquire_behind};
-use crate::lock::permits::Permits;
-use crate::lock::semaphore::InterProcessSemaphoreV2;
+use crate::line::LineId;
 
-/// A semaphore with one permit: a lock that knows no owner. Nobody acquires it twice, whoever has the
-/// [`Permits`] may release them, and who holds it and wants it again waits for itself.
+/// A semaphore with one permit: a lock without owners. Nobody acquires it twice, and whoever has
+/// the [`Permits`] may release them. Whoever holds it and acquires it again waits for itself.
 ///
 /// Its znodes are those of Curator's `InterProcessSemaphoreMutex`.
 ///
@@ -24,7 +27,7 @@ use crate::lock::semaphore::InterProcessSemaphoreV2;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;
 /// let held = InterProcessSemaphoreMutex::new(&client, "/locks/printer")?.acquire().await?;
-/// tokio::spawn(async move { held.release().await }); // by another task, say
+/// tokio::spawn(async move { held.release().await }); // another task may release it
 /// # Ok(())
 /// # }
 /// ```
@@ -32,7 +35,7 @@ use crate::lock::semaphore::InterProcessSemaphoreV2;
 pub struct InterProcessSemaphoreMutex {
     semaphore: InterProcessSemaphoreV2,
     line: LineId,
-    acquired: Acquired,
+    id: LockId,
 }
 
 impl InterProcessSemaphoreMutex {
@@ -40,77 +43,108 @@ impl InterProcessSemaphoreMutex {
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
         let semaphore = InterProcessSemaphoreV2::new(client, path, 1)?;
-        let line = LineId::new(client, path);
-        Ok(Self { semaphore, line, acquired: Acquired::default() })
+        Ok(Self { semaphore, line: LineId::new(client, path), id: LockId::new() })
     }
 
-    /// The same mutex with data for its znodes, by which others see who holds it.
+    /// The same mutex with this data for its znodes, which tells others who holds it. The default
+    /// is this machine's address, as in Curator.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self { semaphore: self.semaphore.with_data(data), ..self }
     }
 
-    /// The same mutex with an access control list for its znodes and for what is created above.
+    /// The same mutex with this access control list for its znodes and for the directories that are
+    /// created for them. The default is open to everyone.
     #[must_use]
     pub fn with_acl(self, acl: Vec<Acl>) -> Self {
         Self { semaphore: self.semaphore.with_acl(acl), ..self }
     }
 
-    /// Waits until the lock is held. A task that calls it while it holds the lock waits for itself,
-    /// and a warning (`tracing`) says so after a second.
+    /// Waits until the lock is held. A task that calls this while it holds the lock waits for
+    /// itself, and a warning (`tracing`) says so after a second.
     ///
     /// # Errors
     ///
-    /// What may go wrong with requests.
+    /// The errors of requests. A session that ends is no error: the next session enters the line
+    /// anew.
     ///
     /// # Cancellation
     ///
-    /// Safe: dropping the future leaves the line.
+    /// Safe: when the future is dropped, the client's znodes are deleted in the background.
     pub async fn acquire(&self) -> Result<Permits, LockError> {
-        let behind = Behind::own(&self.line);
-        Ok(self.noted(acquire_behind(&behind, self.semaphore.acquire(1)).await?))
+        let registration = self.register();
+        let registrations = std::slice::from_ref(&registration);
+        let permits = registry::warn_of_self_wait(registrations, self.semaphore.acquire(1)).await?;
+        Ok(permits.registered(registration))
     }
 
-    /// As [`InterProcessSemaphoreMutex::acquire`], within a time that covers everything.
+    /// As [`InterProcessSemaphoreMutex::acquire`], within a time limit for everything.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over; else what may go wrong with requests.
+    /// [`LockError::Over`] when the time has passed; else as
+    /// [`InterProcessSemaphoreMutex::acquire`].
     pub async fn acquire_within(&self, time: Duration) -> Result<Permits, LockError> {
         within(time, self.acquire()).await
     }
 
-    /// The lock if it is free, without waiting for it. A lock that is held costs one read, and
-    /// nothing is created.
+    /// Acquires the lock if it is free, without waiting for it. If it is held, this costs one read
+    /// and creates nothing.
     ///
     /// # Errors
     ///
-    /// What may go wrong with requests.
+    /// As [`InterProcessSemaphoreMutex::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Permits>, LockError> {
-        Ok(self.semaphore.try_acquire(1).await?.map(|permits| self.noted(permits)))
+        let permits = self.semaphore.try_acquire(1).await?;
+        Ok(permits.map(|permits| permits.registered(self.register())))
     }
 
-    fn noted(&self, mut permits: Permits) -> Permits {
-        permits.holding = Some(Holding::begin(&self.line, permits.holder.held()));
-        self.acquired.note(&permits.holder);
-        permits
+    /// Registers an owner of its own for one acquire: the lock has no others.
+    fn register(&self) -> Registration {
+        Registration::beside(&self.line, &mutex::KIND, self.id, Owner::new())
     }
 
-    /// Whether someone of this process holds it by this object.
+    /// Whether anyone in this process holds the lock by this object or a clone of it.
     #[must_use]
     pub fn is_acquired_in_this_process(&self) -> bool {
-        self.acquired.is_any_held()
+        registry::is_held(&self.line, self.id)
     }
 
-    /// Whether someone holds it.
+    /// Whether anyone holds the lock.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read.
+    /// The errors of a read.
     pub async fn is_held(&self) -> Result<bool, LockError> {
         Ok(self.semaphore.permits_left().await? == 0)
+    }
+
+    /// The znode of the holder, if anyone holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// The errors of a read.
+    pub async fn participants(&self) -> Result<Vec<String>, LockError> {
+        self.semaphore.participants().await
+    }
+}
+
+impl InterProcessLock for InterProcessSemaphoreMutex {
+    fn acquire(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
+        Box::pin(async { Ok(Box::new(self.acquire().await?) as Box<dyn LockGuard>) })
+    }
+
+    fn try_acquire(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>> {
+        Box::pin(async {
+            let permits = self.try_acquire().await?;
+            Ok(permits.map(|permits| Box::new(permits) as Box<dyn LockGuard>))
+        })
+    }
+
+    fn is_acquired_in_this_process(&self) -> bool {
+        self.is_acquired_in_this_process()
     }
 }

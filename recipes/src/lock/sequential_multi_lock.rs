@@ -1,24 +1,26 @@
 //! Several locks of any kind as one: Curator's `InterProcessMultiLock` over locks.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zoolet_protocol::Zxid;
 
+use super::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
+use super::methods::lock_methods;
+use super::owner::Owner;
+use super::revocation::first_of;
+use super::state::LockState;
+use crate::attempts::Attempts;
 use crate::error::{LockError, within};
-use crate::lock::guard::LockState;
-use crate::lock::inter_process_lock::{InterProcessLock, LockGuard};
-use crate::lock::owner::Owner;
-use crate::lock::revocation::first_of;
-use crate::tries::Tries;
 
-/// Several locks of any kind as one, acquired one after the other in the order in which they are
-/// given: all are held, or none.
+/// Several locks of any kind as one lock. It acquires them one after the other, in the order in
+/// which they are given: all are held, or none.
 ///
-/// Whoever takes the same locks must name them in the same order, or two may each wait for what the
-/// other holds until a deadline passes. Over the mutexes of paths an
-/// [`InterProcessMultiLock`](crate::InterProcessMultiLock) has no such trouble.
+/// All users must name the locks in the same order, or two may each wait for what the other holds.
+/// The mutexes of several paths are safe from that as an
+/// [`InterProcessMultiLock`](crate::InterProcessMultiLock).
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -48,62 +50,18 @@ impl SequentialMultiLock {
         Self { locks: locks.into() }
     }
 
-    /// Waits until all are held. When one cannot be acquired the others are not tried, and those
-    /// that were acquired are released, the last first. When one is lost while a later one is waited
-    /// for, all are acquired anew.
-    ///
-    /// Each call stands in the lines by itself, for an [`Owner`] of its own: a task that calls it
-    /// while it holds one of the locks waits for itself. To hold them twice, call
-    /// [`SequentialMultiGuard::reenter`], or [`SequentialMultiLock::acquire_as`] with one [`Owner`]
-    /// both times.
-    ///
-    /// # Errors
-    ///
-    /// What kept one of them from being acquired; [`LockError::Several`] if a release went wrong
-    /// after that.
-    ///
-    /// # Cancellation
-    ///
-    /// Safe: dropping the future leaves all lines.
-    pub async fn acquire(&self) -> Result<SequentialMultiGuard, LockError> {
-        self.acquire_as(Owner::new()).await
-    }
-
-    /// As [`SequentialMultiLock::acquire`], within one time for all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Over`] when the time is over; else as [`SequentialMultiLock::acquire`].
-    pub async fn acquire_within(&self, time: Duration) -> Result<SequentialMultiGuard, LockError> {
-        within(time, self.acquire()).await
-    }
-
-    /// All of them if they are free, without waiting for them.
-    ///
-    /// # Errors
-    ///
-    /// As [`SequentialMultiLock::acquire`].
-    pub async fn try_acquire(&self) -> Result<Option<SequentialMultiGuard>, LockError> {
-        self.try_acquire_as(Owner::new()).await
-    }
-
-    /// As [`SequentialMultiLock::acquire`], with [`InterProcessLock::acquire_as`] of each: an owner
-    /// holds again what it holds. A lock that has no owners is waited for, also by who holds it.
-    ///
-    /// # Errors
-    ///
-    /// As [`SequentialMultiLock::acquire`], [`LockError::WouldDeadlock`] too.
-    pub async fn acquire_as(&self, owner: Owner) -> Result<SequentialMultiGuard, LockError> {
-        let mut tries = Tries::new();
+    async fn acquire_for(&self, owner: Owner) -> Result<SequentialMultiGuard, LockError> {
+        let mut attempts = Attempts::new();
         loop {
             if let Some(guards) = self.acquire_in_turn(owner).await? {
-                return Ok(SequentialMultiGuard { guards: Arc::new(guards) });
+                return Ok(SequentialMultiGuard::new(guards));
             }
-            tries.after(LockError::PlaceLost).await?;
+            attempts.wait_after(LockError::PlaceLost).await?;
         }
     }
 
-    /// All of them, unless one is lost while a later one is waited for; the others are released then.
+    /// Acquires the locks in their order. If one of them is lost while a later one is waited for,
+    /// this releases the others and returns `None`.
     async fn acquire_in_turn(&self, owner: Owner) -> Result<Option<Guards>, LockError> {
         let mut acquired = Guards(Vec::new());
         for lock in self.locks.iter() {
@@ -111,7 +69,7 @@ impl SequentialMultiLock {
                 Some(Ok(guard)) => acquired.0.push(guard),
                 Some(Err(error)) => return Err(acquired.roll_back(error).await),
                 None => {
-                    // What else goes wrong says no more than that they are lost too.
+                    // Other errors only say that other locks are lost too.
                     let _ = acquired.release_each().await;
                     return Ok(None);
                 }
@@ -120,25 +78,7 @@ impl SequentialMultiLock {
         Ok(Some(acquired))
     }
 
-    /// As [`SequentialMultiLock::acquire_as`], within one time for all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Over`] when the time is over; else as [`SequentialMultiLock::acquire_as`].
-    pub async fn acquire_within_as(
-        &self,
-        time: Duration,
-        owner: Owner,
-    ) -> Result<SequentialMultiGuard, LockError> {
-        within(time, self.acquire_as(owner)).await
-    }
-
-    /// As [`SequentialMultiLock::try_acquire`], for an owner.
-    ///
-    /// # Errors
-    ///
-    /// As [`SequentialMultiLock::acquire_as`].
-    pub async fn try_acquire_as(
+    async fn try_acquire_for(
         &self,
         owner: Owner,
     ) -> Result<Option<SequentialMultiGuard>, LockError> {
@@ -153,128 +93,215 @@ impl SequentialMultiLock {
                 Err(error) => return Err(acquired.roll_back(error).await),
             }
         }
-        Ok(Some(SequentialMultiGuard { guards: Arc::new(acquired) }))
-    }
-
-    /// Whether this process holds each of them by its object.
-    #[must_use]
-    pub fn is_acquired_in_this_process(&self) -> bool {
-        self.locks.iter().all(|lock| lock.is_acquired_in_this_process())
+        Ok(Some(SequentialMultiGuard::new(acquired)))
     }
 }
 
-/// Several locks of any kind that are held. Dropping it releases all in the background, the last
-/// first; [`SequentialMultiGuard::release`] waits for that.
-#[derive(Debug)]
+lock_methods! {
+    impl SequentialMultiLock => SequentialMultiGuard;
+    /// Waits until all locks are held. When one of them cannot be acquired, the following ones are
+    /// not tried, and those that were acquired are released, the last first. When one is lost while
+    /// a later one is waited for, all are acquired anew.
+    ///
+    /// Each call enters the lines by itself, for an [`Owner`] of its own: a task that calls it
+    /// while it holds one of the locks waits for itself. To hold them twice, call
+    /// [`SequentialMultiGuard::reenter`], or [`SequentialMultiLock::acquire_as`] with one [`Owner`]
+    /// both times.
+    ///
+    /// # Errors
+    ///
+    /// The error of the lock that cannot be acquired; [`LockError::Several`] if a release failed
+    /// after that.
+    acquire;
+    /// Acquires all locks if they are free, without waiting for them.
+    try_acquire;
+    /// As [`SequentialMultiLock::acquire`], by [`InterProcessLock::acquire_as`] of each lock: an
+    /// owner gets another guard of a lock that it holds. A lock without owners is waited for, also
+    /// by its holder.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::WouldDeadlock`] if the owner would wait for itself; else as
+    /// [`SequentialMultiLock::acquire`].
+    acquire_as = |lock, owner| lock.acquire_for(owner);
+    try_acquire_as = |lock, owner| lock.try_acquire_for(owner);
+    is_held_by = |lock, owner| lock.locks.iter().all(|lock| lock.is_held_by(owner));
+    is_acquired_in_this_process =
+        |lock| lock.locks.iter().all(|lock| lock.is_acquired_in_this_process());
+}
+
+/// Several locks of any kind that are held. Dropping the guard releases all of them in the
+/// background, the last first; [`SequentialMultiGuard::release`] waits until they are released.
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct SequentialMultiGuard {
-    guards: Arc<Guards>,
+    shared: Arc<Shared>,
+}
+
+/// What the guards of the same held locks share.
+struct Shared {
+    guards: Guards,
+    paths: Vec<String>,
 }
 
 /// How long the next lock is waited for before the loss of those before it is listened for.
 const LISTEN_AFTER: Duration = Duration::from_millis(100);
 
-/// Guards in their order; dropped, the last is first.
-#[derive(Debug)]
+/// Guards in the order in which they were acquired. The last is dropped first.
 struct Guards(Vec<Box<dyn LockGuard>>);
 
 impl SequentialMultiGuard {
+    fn new(guards: Guards) -> Self {
+        let paths = guards.0.iter().flat_map(|guard| guard.paths()).cloned().collect();
+        Self { shared: Arc::new(Shared { guards, paths }) }
+    }
+
     /// The guards of the locks, in their order.
     #[must_use]
     pub fn guards(&self) -> &[Box<dyn LockGuard>] {
-        &self.guards.0
+        &self.shared.guards.0
     }
 
-    /// Another guard of the same hold. It makes no request, and the locks are free when the last
-    /// guard is gone.
+    /// Another guard of the same held locks. It sends no request. The locks are released with the
+    /// last guard.
     pub fn reenter(&self) -> Self {
-        Self { guards: Arc::clone(&self.guards) }
+        Self { shared: Arc::clone(&self.shared) }
     }
 
-    /// The greatest of the locks' fencing tokens: greater than that of whoever held all these locks
-    /// before. What one of them protects from those who take that alone goes by that lock's own
-    /// token ([`SequentialMultiGuard::guards`]).
+    /// The greatest of the locks' fencing tokens: it is greater than that of whoever held all these
+    /// locks before. What one of the locks protects from those who acquire that lock alone must
+    /// check that lock's own token ([`SequentialMultiGuard::guards`]).
     #[must_use]
     pub fn fencing_token(&self) -> Zxid {
-        self.guards.0.iter().map(|guard| guard.fencing_token()).max().unwrap_or(Zxid::ZERO)
+        self.guards().iter().map(|guard| guard.fencing_token()).max().unwrap_or(Zxid::ZERO)
     }
 
     /// The znodes by which the locks are held.
     #[must_use]
-    pub fn paths(&self) -> Vec<&str> {
-        self.guards.0.iter().flat_map(|guard| guard.paths()).collect()
+    pub fn paths(&self) -> &[String] {
+        &self.shared.paths
     }
 
-    /// Whether all are held, as far as is known without asking the server: the worst of their
-    /// states.
+    /// Whether all locks are held, as far as is known without a request: the worst of their states.
     #[must_use]
     pub fn state(&self) -> LockState {
-        self.guards.0.iter().map(|guard| guard.state()).max().unwrap_or(LockState::Held)
+        self.guards().iter().map(|guard| guard.state()).max().unwrap_or(LockState::Held)
     }
 
-    /// Waits until one of them is lost.
+    /// Waits until one of the locks is not [`Held`](LockState::Held) any more.
     ///
     /// # Cancellation
     ///
     /// Safe.
     pub async fn lost(&self) {
-        self.guards.lost().await;
+        self.shared.guards.lost().await;
     }
 
-    /// Waits until the holder is asked to give one of the locks up ([`Revoker`](crate::Revoker)), also if that was
-    /// before. What to do then is for the holder to say: nothing is taken from it.
+    /// Waits until another client asks the holder to release one of the locks
+    /// ([`Revoker`](crate::Revoker)), also if that was before this call. The holder decides what to
+    /// do: the locks are not taken away.
     ///
-    /// It costs a look and a watch, which is taken back when the future is dropped.
+    /// This costs a read and a watch for each lock, which are removed when the future is dropped.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if one is lost meanwhile; what may go wrong with a read.
+    /// [`LockError::Lost`] if one of the locks is lost before; the errors of a read.
     ///
     /// # Cancellation
     ///
     /// Safe.
     pub async fn revocation_requested(&self) -> Result<(), LockError> {
-        first_of(self.guards.0.iter().map(|guard| guard.revocation_requested()).collect()).await
+        first_of(self.guards().iter().map(|guard| guard.revocation_requested()).collect()).await
     }
 
-    /// Releases all, the last first, also when one of the releases goes wrong; returns at once if
-    /// there are other guards of the same hold. If the future is dropped it goes on in the
+    /// Runs `future` while all locks are held. As soon as `lost()` would return, `future` is
+    /// dropped, so that it stops at its current `await`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the future was stopped: another client may hold one of the locks.
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
+        tokio::select! {
+            biased;
+            () = self.lost() => Err(LockError::Lost),
+            output = future => Ok(output),
+        }
+    }
+
+    /// Releases all locks, the last first, also when one of the releases fails; returns at once if
+    /// the locks have other guards. If the future is dropped, the release goes on in the
     /// background.
     ///
     /// # Errors
     ///
-    /// What went wrong: one error, or [`LockError::Several`].
+    /// What failed: one error, or [`LockError::Several`].
     pub async fn release(self) -> Result<(), LockError> {
-        match Arc::into_inner(self.guards) {
-            Some(guards) => LockError::all(guards.release_each().await),
+        match Arc::into_inner(self.shared) {
+            Some(shared) => LockError::all(shared.guards.release_each().await),
             None => Ok(()),
         }
     }
 
-    /// As [`SequentialMultiGuard::release`], and waits no longer than this for all of them.
+    /// As [`SequentialMultiGuard::release`], within one time limit for all locks.
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over: the release goes on in the background. Else as
+    /// [`LockError::Over`] when the time has passed: the release goes on in the background. Else as
     /// [`SequentialMultiGuard::release`].
     pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
         within(time, self.release()).await
     }
 }
 
+impl LockGuard for SequentialMultiGuard {
+    fn fencing_token(&self) -> Zxid {
+        self.fencing_token()
+    }
+
+    fn paths(&self) -> &[String] {
+        self.paths()
+    }
+
+    fn state(&self) -> LockState {
+        self.state()
+    }
+
+    fn lost(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.lost())
+    }
+
+    fn revocation_requested(&self) -> BoxFuture<'_, Result<(), LockError>> {
+        Box::pin(self.revocation_requested())
+    }
+
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin((*self).release())
+    }
+}
+
+impl fmt::Debug for SequentialMultiGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SequentialMultiGuard(")?;
+        for (n, guard) in self.guards().iter().enumerate() {
+            let separator = if n == 0 { "" } else { ", " };
+            write!(f, "{separator}{guard:?}")?;
+        }
+        f.write_str(")")
+    }
+}
+
 impl Guards {
-    /// Waits until one of them is lost.
+    /// Waits until one of the locks is lost.
     async fn lost(&self) {
         first_of(self.0.iter().map(|guard| guard.lost()).collect()).await;
     }
 
-    /// What comes of acquiring the next lock, unless one of these is lost meanwhile.
+    /// Acquires the next lock, unless one of these is lost meanwhile.
     async fn unless_lost<T>(&self, acquiring: impl Future<Output = T>) -> Option<T> {
         let mut acquiring = pin!(acquiring);
         if self.0.is_empty() {
             return Some(acquiring.await);
         }
-        // To hear of a loss costs a request for each lock: not where nothing is waited for.
+        // To listen costs a request for each lock, which is not worth it for a short wait.
         if let Ok(acquired) = tokio::time::timeout(LISTEN_AFTER, &mut acquiring).await {
             return Some(acquired);
         }
@@ -293,7 +320,7 @@ impl Guards {
         errors
     }
 
-    /// Releases what was acquired before an error, and tells that and what else went wrong.
+    /// Releases what was acquired before an error. Returns that error and those of the releases.
     async fn roll_back(self, error: LockError) -> LockError {
         error.and(self.release_each().await)
     }

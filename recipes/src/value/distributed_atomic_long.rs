@@ -1,9 +1,9 @@
-//! A number that many change: Curator's `DistributedAtomicLong`, with its znode.
+//! A number that many clients change: Curator's `DistributedAtomicLong`, with its znode.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use zoolet_protocol::{ErrorCode, SessionId, Stat, ZPath};
+use zoolet_protocol::{Acl, ErrorCode, SessionId, Stat, ZPath};
 
 use crate::client::{self, Client, Parents, RetryPolicy};
 use crate::lock::mutex::InterProcessMutex;
@@ -13,14 +13,15 @@ use crate::value::error::ValueError;
 /// The bytes of a number, the most significant first.
 const NUMBER_BYTES: usize = size_of::<i64>();
 
-/// A number in a znode. Each change is a look and a write bound to what was seen, tried again while
-/// others are quicker.
+/// A number in a znode. Each change reads the number and writes the new one with the version that
+/// was read. If another client was quicker, it tries again.
 ///
-/// No change is made twice: when the answer to a write is lost, it is tried again only if it can be
-/// known that it was not carried out, and else the error is [`ConnectionLoss`](client::Error::ConnectionLoss).
+/// No change is made twice. When the answer to a write is lost, the change is tried again only if
+/// the write was certainly not carried out; otherwise the error is
+/// [`ConnectionLoss`](client::Error::ConnectionLoss).
 ///
-/// Its znode is that of Curator's `DistributedAtomicLong`: eight bytes, the most significant first;
-/// no znode and no bytes stand for 0.
+/// Its znode is that of Curator's `DistributedAtomicLong`: eight bytes, the most significant first.
+/// A missing znode and empty data stand for 0.
 ///
 /// ```no_run
 /// use zoolet_recipes::DistributedAtomicLong;
@@ -38,11 +39,12 @@ const NUMBER_BYTES: usize = size_of::<i64>();
 pub struct DistributedAtomicLong {
     client: Client,
     path: String,
+    acl: Vec<Acl>,
     retry: RetryPolicy,
     promotion: Option<Promotion>,
 }
 
-/// What is done when others are quicker too often.
+/// What to do when other clients are quicker too often.
 #[derive(Debug, Clone)]
 struct Promotion {
     mutex: InterProcessMutex,
@@ -64,15 +66,15 @@ pub struct Change {
     pub after: i64,
 }
 
-/// What was seen of the znode: its number, and its Stat if it is there.
+/// What a read returned: the number, and the Stat of the znode if it exists.
 type Seen = (i64, Option<Stat>);
 
 impl DistributedAtomicLong {
-    /// The number of a path. Nothing is created before it is changed.
+    /// The number of a path. Nothing is created before the number is changed.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, ValueError> {
         ZPath::check(path).map_err(client::Error::from)?;
         let retry = RetryPolicy::bounded_exponential_backoff(
@@ -80,21 +82,29 @@ impl DistributedAtomicLong {
             Duration::from_millis(100),
             29,
         );
-        Ok(Self { client: client.clone(), path: path.to_owned(), retry, promotion: None })
+        let acl = vec![Acl::open()];
+        Ok(Self { client: client.clone(), path: path.to_owned(), acl, retry, promotion: None })
     }
 
-    /// The same number with another policy for when others are quicker; by default 29 times more,
-    /// with pauses from a millisecond to a tenth of a second.
+    /// The same number with this access control list for its znode and for the directories that are
+    /// created for it. The default is open to everyone.
+    #[must_use]
+    pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
+        self.acl = acl;
+        self
+    }
+
+    /// The same number with this retry policy for when other clients are quicker. The default is 29
+    /// more attempts, with pauses from a millisecond to a tenth of a second.
     #[must_use]
     pub fn with_retry_policy(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// The same number with a mutex for when others are quicker as often as its policy allows: a
-    /// change is tried again then by who holds the mutex, with a policy for that, and so against
-    /// those only who are not that late yet. The mutex is waited for for a time (`PromotedToLock` of
-    /// Curator).
+    /// The same number with a mutex for when other clients were quicker as often as the retry
+    /// policy allows. The change then waits for the mutex, for at most `within`, and is tried again
+    /// with the policy `retry` while it holds the mutex (Curator's `PromotedToLock`).
     #[must_use]
     pub fn with_promotion(
         mut self,
@@ -110,7 +120,7 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// [`ValueError::Corrupt`], or what may go wrong with a read.
+    /// [`ValueError::Corrupt`]; the errors of a read.
     pub async fn get(&self) -> Result<i64, ValueError> {
         Ok(self.look().await?.0)
     }
@@ -120,12 +130,11 @@ impl DistributedAtomicLong {
     /// # Errors
     ///
     /// [`ValueError::OutOfRange`], [`ValueError::Contended`], [`ValueError::Corrupt`],
-    /// [`ValueError::CreatedAnew`], or what may go wrong with requests, and with the mutex if there is
-    /// one.
+    /// [`ValueError::CreatedAnew`]; the errors of requests and of the mutex, if there is one.
     ///
     /// # Cancellation
     ///
-    /// When the future is dropped the change may be made or not. A mutex is released in the
+    /// When the future is dropped, the change may be made or not. The mutex is released in the
     /// background.
     pub async fn add(&self, delta: i64) -> Result<Change, ValueError> {
         let out_of_range = || ValueError::OutOfRange { path: self.path.clone() };
@@ -163,7 +172,7 @@ impl DistributedAtomicLong {
         self.subtract(1).await
     }
 
-    /// Sets the number to `after` if it is `before`, and tells whether it was.
+    /// Sets the number to `after` if it is `before`. Returns whether it was.
     ///
     /// # Errors
     ///
@@ -173,22 +182,22 @@ impl DistributedAtomicLong {
         Ok(self.change(replace).await?.is_some())
     }
 
-    /// Sets the number whatever it is, and whoever changes it meanwhile.
+    /// Sets the number unconditionally.
     ///
     /// # Errors
     ///
-    /// What may go wrong with requests.
+    /// The errors of requests.
     pub async fn force_set(&self, number: i64) -> Result<(), ValueError> {
-        let create = self.client.create(&self.path).data(encoded(number));
+        let create = self.client.create(&self.path).data(encoded(number)).acl(self.acl.clone());
         create.parents(Parents::Containers).or_set().await?;
         Ok(())
     }
 
-    /// Creates the znode with this number, and tells whether there was none.
+    /// Creates the znode with this number. Returns `false` if it exists already.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a create.
+    /// The errors of a create.
     pub async fn initialize(&self, number: i64) -> Result<bool, ValueError> {
         match self.create(number).await {
             Ok(()) => Ok(true),
@@ -197,7 +206,7 @@ impl DistributedAtomicLong {
         }
     }
 
-    /// Replaces the number by what `next` makes of it, unless that is nothing.
+    /// Replaces the number by what `next` returns; for `None` nothing is changed.
     async fn change(
         &self,
         next: impl Fn(i64) -> Result<Option<i64>, ValueError>,
@@ -207,19 +216,19 @@ impl DistributedAtomicLong {
         else {
             return changed;
         };
-        // An owner of its own: a task may make several changes at a time.
+        // Each change has an owner of its own: a task may make several changes at a time.
         let acquiring = promotion.mutex.acquire_as(Owner::new());
         let guard = match tokio::time::timeout(promotion.within, acquiring).await {
             Ok(acquired) => acquired?,
             Err(_) => return changed,
         };
         let changed = self.try_to_change(&promotion.retry, &next).await;
-        // The change is made or not, whatever becomes of the lock; it is given up in any case.
+        // The result does not depend on the release, which goes on in the background.
         drop(guard);
         changed
     }
 
-    /// As [`DistributedAtomicLong::change`], as often as a policy allows.
+    /// As [`DistributedAtomicLong::change`], as often as a retry policy allows.
     async fn try_to_change(
         &self,
         retry: &RetryPolicy,
@@ -249,7 +258,8 @@ impl DistributedAtomicLong {
         }
     }
 
-    /// Writes the number if the znode is as it was seen, and tells whether it was.
+    /// Writes the number if the znode has not changed since it was read. Returns whether it was
+    /// written.
     async fn try_write(&self, seen: Option<Stat>, number: i64) -> Result<bool, ValueError> {
         let session = self.client.session_id();
         let version = seen.map(|stat| stat.version);
@@ -280,9 +290,8 @@ impl DistributedAtomicLong {
         }
     }
 
-    /// Whether a write whose answer was lost is known not to have been carried out: the znode is as
-    /// it was, or has been changed once, and to something else. It is not known when nobody can be
-    /// asked.
+    /// Whether a write whose answer was lost was certainly not carried out: the znode has not
+    /// changed, or has changed once, to another number. Without an answer this returns `false`.
     async fn was_surely_not_written(
         &self,
         error: &client::Error,
@@ -293,11 +302,9 @@ impl DistributedAtomicLong {
         let (client::Error::ConnectionLoss { .. }, Some(seen)) = (error, seen) else {
             return false;
         };
-        // What was on its way in this session is carried out before this is answered, or never. In
-        // another session it may still come.
-        let session = self.client.in_session(session);
-        let caught_up = session.catch_up(&self.path);
-        if caught_up.await.is_err() {
+        // A request that was sent in this session before is carried out before this one is
+        // answered, or never. In another session it may still be carried out.
+        if self.client.in_session(session).catch_up(&self.path).await.is_err() {
             return false;
         }
         let Ok((now, Some(stat))) = self.look().await else { return false };
@@ -307,7 +314,7 @@ impl DistributedAtomicLong {
     }
 
     async fn create(&self, number: i64) -> Result<(), client::Error> {
-        let create = self.client.create(&self.path).data(encoded(number));
+        let create = self.client.create(&self.path).data(encoded(number)).acl(self.acl.clone());
         create.parents(Parents::Containers).await.map(drop)
     }
 

@@ -1,9 +1,9 @@
-//! What may go wrong with a shared value.
+//! The errors of shared values.
 
 use crate::client;
 use crate::error::LockError;
 
-/// Why a shared value was not read or not changed.
+/// Why a shared value could not be read or changed.
 ///
 /// ```
 /// use zoolet_recipes::ValueError;
@@ -17,57 +17,60 @@ use crate::error::LockError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// The znode's data is no number of this kind. [`SharedCount::set`](crate::SharedCount::set) or
-    /// [`DistributedAtomicLong::force_set`](crate::DistributedAtomicLong::force_set) makes it one.
+    /// The znode's data is not a number of this kind. [`SharedCount::set`](crate::SharedCount::set)
+    /// or [`DistributedAtomicLong::force_set`](crate::DistributedAtomicLong::force_set) makes it
+    /// one.
     #[error(
         "{path}: {length} bytes where a number of {expected} bytes is expected; set the number first"
     )]
     Corrupt {
-        /// Of which znode.
+        /// The znode.
         path: String,
-        /// How many bytes there are.
+        /// How many bytes its data has.
         length: usize,
-        /// How many there should be.
+        /// How many bytes a number has.
         expected: usize,
     },
-    /// Others changed it each time between the look and the change, as often as the retry policy
+    /// Other clients changed the value between the read and the write, as often as the retry policy
     /// allows. It was not changed.
-    #[error("{path}: changed by others {tries} times between the look and the change")]
+    #[error("{path}: other clients changed it {tries} times between the read and the write")]
     Contended {
-        /// Which znode.
+        /// The znode.
         path: String,
-        /// How often it was tried.
+        /// The number of attempts.
         tries: u32,
     },
-    /// The sum is no number of 64 bits. It was not changed.
+    /// The sum does not fit into 64 bits. The number was not changed.
     #[error("{path}: the sum is out of range")]
     OutOfRange {
-        /// Which znode.
+        /// The znode.
         path: String,
     },
-    /// The data's version is -1, as that of old servers may be after 2^32 changes, and a change by
-    /// version would be one whatever the version (CURATOR-688). Set it unconditionally.
-    #[error("{path}: the version is -1, by which no change can be bound to it")]
+    /// The version of the data is -1, as on old servers after 2^32 changes. A write with this
+    /// version would be unconditional (CURATOR-688). Set the value unconditionally.
+    #[error(
+        "{path}: the version is -1, so that no conditional write is possible; set it unconditionally"
+    )]
     VersionUnusable {
-        /// Which znode.
+        /// The znode.
         path: String,
     },
-    /// It was changed, but over a value that was not seen: the znode had been deleted and created
-    /// anew since the look, and had come to the same version. ZooKeeper can bind a change to a version
-    /// and to nothing else, and versions begin at 0 again; the answer tells that it was another znode.
-    /// What it holds now is what was to be written. To keep it from happening, do not delete such
-    /// znodes while they are in use.
-    #[error("{path}: created anew since it was seen, and changed although its value was not seen")]
+    /// The write replaced a value that was not read: the znode was deleted and created anew since
+    /// the read, and had the same version. ZooKeeper checks nothing but the version, and versions
+    /// begin at 0 again; the Stat in the answer shows that it is another znode. The znode has the
+    /// new value now. To avoid this, do not delete such znodes while they are in use.
+    #[error(
+        "{path}: deleted and created anew since it was read; the write replaced an unread value"
+    )]
     CreatedAnew {
-        /// Which znode.
+        /// The znode.
         path: String,
     },
-    /// The client could not do its part. After [`ConnectionLoss`](client::Error::ConnectionLoss) it may have been
-    /// changed.
+    /// A request failed. After [`ConnectionLoss`](client::Error::ConnectionLoss) the value may have been changed.
     #[error(transparent)]
     Client(#[from] client::Error),
-    /// The mutex for changes that are always late could not be had. It was not changed.
-    #[error("the mutex for changes: {0}")]
+    /// The mutex for changes could not be acquired. The value was not changed.
+    #[error("cannot acquire the mutex for changes: {0}")]
     Mutex(#[source] Box<LockError>),
 }
 

@@ -1,7 +1,8 @@
-//! A number that is kept fresh: Curator's `SharedCount`, with its znode.
+//! A number with a local copy that follows its changes: Curator's `SharedCount`, with its znode.
 
 use bytes::Bytes;
 use tokio::sync::watch;
+use zoolet_protocol::Acl;
 
 use crate::client::Client;
 use crate::value::error::ValueError;
@@ -20,17 +21,17 @@ const NUMBER_BYTES: usize = size_of::<i32>();
 pub struct VersionedCount {
     /// The number.
     pub count: i32,
-    /// How often the znode was set.
+    /// The version of the data.
     pub version: i32,
 }
 
-/// A number in a znode, of which each process has a copy that follows the changes of all others: a
+/// A number in a znode, of which each process has a copy that follows all changes: a
 /// [`SharedValue`] of four bytes.
 ///
-/// Its znode is that of Curator's `SharedCount`, and of kazoo's `Counter` with `support_curator`. That
-/// counter makes the znode without data if it comes first; until the number was set, by whomever, that
-/// is [`ValueError::Corrupt`] here, and an exception in Curator. Where kazoo takes part, make the znode
-/// before it does, with [`SharedCount::start`].
+/// Its znode is that of Curator's `SharedCount`, and of kazoo's `Counter` with `support_curator`.
+/// If kazoo's counter comes first, it creates the znode without data. Until a client sets the
+/// number, that is [`ValueError::Corrupt`] here, and an exception in Curator. Where kazoo takes
+/// part, create the znode first, with [`SharedCount::start`].
 ///
 /// ```no_run
 /// use zoolet_recipes::SharedCount;
@@ -51,21 +52,36 @@ pub struct SharedCount {
 }
 
 impl SharedCount {
-    /// Creates the znode with `seed` if there is none, and follows it from now on.
+    /// Creates the znode with `seed` if it does not exist, and follows its changes.
     ///
     /// # Errors
     ///
     /// As [`SharedValue::start`].
     pub async fn start(client: &Client, path: &str, seed: i32) -> Result<Self, ValueError> {
-        let value = SharedValue::start(client, path, encoded(seed)).await?;
-        Ok(Self { value, path: path.to_owned() })
+        Self::start_with_acl(client, path, seed, vec![Acl::open()]).await
     }
 
-    /// The copy. Costs no request.
+    /// As [`SharedCount::start`], with an access control list for the znode and for the directories
+    /// that are created for it.
     ///
     /// # Errors
     ///
-    /// [`ValueError::Corrupt`] if the znode's data is no number of four bytes.
+    /// As [`SharedValue::start`].
+    pub async fn start_with_acl(
+        client: &Client,
+        path: &str,
+        seed: i32,
+        acl: Vec<Acl>,
+    ) -> Result<Self, ValueError> {
+        let value = SharedValue::start_with_acl(client, path, encoded(seed), acl).await?;
+        Ok(Self { value, path: path.to_owned() })
+    }
+
+    /// The copy. This sends no request.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError::Corrupt`] if the znode's data has not four bytes.
     pub fn count(&self) -> Result<i32, ValueError> {
         self.decoded(&self.value.value()).map(|versioned| versioned.count)
     }
@@ -79,7 +95,7 @@ impl SharedCount {
         self.decoded(&self.value.value())
     }
 
-    /// Sets the number whatever it is. The copy has it when this returns, or a later one.
+    /// Sets the number unconditionally. When this returns, the copy has this number or a later one.
     ///
     /// # Errors
     ///
@@ -88,8 +104,8 @@ impl SharedCount {
         self.value.set(encoded(count)).await
     }
 
-    /// Sets the number to `count` if it is still the copy's `before`, and tells whether it was. If
-    /// not, the copy has a later one when this returns.
+    /// Sets the number to `count` if the copy is `before` and the znode has not changed since.
+    /// Returns whether it was set; if not, the copy has a later number when this returns.
     ///
     /// # Errors
     ///
@@ -102,11 +118,11 @@ impl SharedCount {
         self.value.try_set(&seen, encoded(count)).await
     }
 
-    /// Waits until the copy is another than `before`, and returns it.
+    /// Waits until the copy is not `before`, and returns it.
     ///
     /// # Errors
     ///
-    /// [`ValueError::Corrupt`] if the znode's data is no number of four bytes.
+    /// [`ValueError::Corrupt`] if the znode's data has not four bytes.
     ///
     /// # Cancellation
     ///
@@ -124,7 +140,7 @@ impl SharedCount {
         }
     }
 
-    /// The copy's bytes, to be waited on for changes.
+    /// The copy's bytes, as a channel that tells of changes.
     pub(crate) fn subscribe(&self) -> watch::Receiver<VersionedValue> {
         self.value.subscribe()
     }

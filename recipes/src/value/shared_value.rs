@@ -1,12 +1,12 @@
-//! A value that is kept fresh: Curator's `SharedValue`, with its znode.
+//! A value with a local copy that follows its changes: Curator's `SharedValue`, with its znode.
 
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zoolet_protocol::{ErrorCode, Stat, ZPath, Zxid};
+use zoolet_protocol::{Acl, ErrorCode, Stat, ZPath, Zxid};
 
+use crate::attempts::Attempts;
 use crate::client::{self, Client, Parents, Watched};
-use crate::tries::Tries;
 use crate::value::error::ValueError;
 
 /// A value as it was at one moment.
@@ -23,11 +23,12 @@ use crate::value::error::ValueError;
 pub struct VersionedValue {
     /// The bytes.
     pub data: Bytes,
-    /// How often the znode was set; [`SharedValue::try_set`] is bound to it.
+    /// The version of the data, which [`SharedValue::try_set`] checks.
     pub version: i32,
-    /// The change that set it. Later values have later ones.
+    /// The zxid of the transaction that set the data. Later values have greater ones.
     pub mzxid: Zxid,
-    /// The change that created the znode. Versions begin at 0 again when it is created anew.
+    /// The zxid of the transaction that created the znode. When the znode is deleted and created
+    /// anew, versions begin at 0 again.
     pub czxid: Zxid,
 }
 
@@ -37,13 +38,13 @@ impl VersionedValue {
     }
 }
 
-/// The bytes of a znode, of which each process has a copy that follows the changes of all others.
+/// The data of a znode, of which each process has a copy that follows all changes.
 ///
-/// The copy never goes back: of two values the one with the later change stays. A change that is
-/// followed at once by another may not be seen. While there is no connection, or the znode is gone,
-/// the copy is the last value that was seen.
+/// The copy never goes back to an older value. It may skip a value that is replaced at once.
+/// Without a connection, and after the znode was deleted, the copy is the last value that was read.
 ///
-/// Its znode is that of Curator's `SharedValue`. Dropping it ends the copy; the znode stays.
+/// Its znode is that of Curator's `SharedValue`. Dropping a `SharedValue` drops the copy; the znode
+/// stays.
 ///
 /// ```no_run
 /// use zoolet_recipes::SharedValue;
@@ -54,7 +55,7 @@ impl VersionedValue {
 /// let banner = SharedValue::start(&client, "/banner", "hello").await?;
 /// let seen = banner.value();
 /// if !banner.try_set(&seen, "goodbye").await? {
-///     println!("somebody was quicker: {:?}", banner.value());
+///     println!("another client was quicker: {:?}", banner.value());
 /// }
 /// # Ok(())
 /// # }
@@ -68,31 +69,48 @@ pub struct SharedValue {
 }
 
 impl SharedValue {
-    /// Creates the znode with `seed` if there is none, and follows it from now on.
+    /// Creates the znode with `seed` if it does not exist, and follows its changes.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](client::Error::Path) if `path` names no znode; what may go wrong with
-    /// requests.
+    /// [`Error::Path`](client::Error::Path) if `path` is not valid; the errors of requests.
     pub async fn start(
         client: &Client,
         path: &str,
         seed: impl Into<Bytes>,
     ) -> Result<Self, ValueError> {
+        Self::start_with_acl(client, path, seed, vec![Acl::open()]).await
+    }
+
+    /// As [`SharedValue::start`], with an access control list for the znode and for the directories
+    /// that are created for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedValue::start`].
+    pub async fn start_with_acl(
+        client: &Client,
+        path: &str,
+        seed: impl Into<Bytes>,
+        acl: Vec<Acl>,
+    ) -> Result<Self, ValueError> {
         ZPath::check(path).map_err(client::Error::from)?;
         let seed = seed.into();
-        let mut tries = Tries::new();
+        let mut attempts = Attempts::new();
         let Watched { found: (data, stat), watcher } = loop {
-            match client.create(path).data(seed.clone()).parents(Parents::Containers).await {
-                // If the answer was lost, the look tells what became of it.
+            let create = client.create(path).data(seed.clone()).acl(acl.clone());
+            match create.parents(Parents::Containers).await {
+                // If the answer was lost, the read below tells whether the znode exists.
                 Ok(_) | Err(client::Error::ConnectionLoss { .. }) => {}
                 Err(error) if error.is(ErrorCode::NODE_EXISTS) => {}
                 Err(error) => return Err(error.into()),
             }
             match client.get(path).and_watch().await {
                 Ok(watched) => break watched,
-                // Somebody has deleted it in between.
-                Err(error) if error.is(ErrorCode::NO_NODE) => tries.after(error.into()).await?,
+                // Another client has deleted it in between.
+                Err(error) if error.is(ErrorCode::NO_NODE) => {
+                    attempts.wait_after(error.into()).await?
+                }
                 Err(error) => return Err(error.into()),
             }
         };
@@ -102,23 +120,23 @@ impl SharedValue {
         Ok(Self { client: client.clone(), path: path.to_owned(), value, follower })
     }
 
-    /// The copy. Costs no request.
+    /// The copy. This sends no request.
     #[must_use]
     pub fn value(&self) -> VersionedValue {
         self.value.borrow().clone()
     }
 
-    /// The copy, to be waited on for changes.
+    /// The copy, as a channel that tells of changes.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<VersionedValue> {
         self.value.subscribe()
     }
 
-    /// Sets the value whatever it is. The copy has it when this returns, or a later one.
+    /// Sets the value unconditionally. When this returns, the copy has this value or a later one.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a write.
+    /// The errors of a write.
     pub async fn set(&self, data: impl Into<Bytes>) -> Result<(), ValueError> {
         let data = data.into();
         let stat = self.client.set(&self.path, data.clone()).await?;
@@ -126,14 +144,14 @@ impl SharedValue {
         Ok(())
     }
 
-    /// Sets the value if it is still the one that was `seen`, and tells whether it was. If not, the
-    /// copy has a later one when this returns.
+    /// Sets the value if it has not changed since it was `seen`. Returns whether it was set; if
+    /// not, the copy has a later value when this returns.
     ///
     /// # Errors
     ///
-    /// [`ValueError::VersionUnusable`]; [`ValueError::CreatedAnew`] if the znode was deleted, created
-    /// anew and brought to the same version before anybody here heard of it; what may go wrong with
-    /// requests. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may have been set.
+    /// [`ValueError::VersionUnusable`]; [`ValueError::CreatedAnew`] if the znode was deleted,
+    /// created anew and changed to the same version before the copy followed; the errors of
+    /// requests. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) the value may have been set.
     pub async fn try_set(
         &self,
         seen: &VersionedValue,
@@ -142,7 +160,7 @@ impl SharedValue {
         if seen.version == -1 {
             return Err(ValueError::VersionUnusable { path: self.path.clone() });
         }
-        // A znode that was made anew may have come to the same version.
+        // A znode that was created anew may have the same version.
         if seen.mzxid < self.value.borrow().mzxid {
             return Ok(false);
         }
@@ -171,7 +189,7 @@ impl Drop for SharedValue {
     }
 }
 
-/// Keeps a value if it is not older than what is there.
+/// Replaces the copy by a value that is newer.
 fn keep(copy: &watch::Sender<VersionedValue>, value: VersionedValue) {
     copy.send_if_modified(|copy| {
         let is_newer = value.mzxid > copy.mzxid;
@@ -182,7 +200,7 @@ fn keep(copy: &watch::Sender<VersionedValue>, value: VersionedValue) {
     });
 }
 
-/// Follows a znode until the client is closed.
+/// Follows the changes of a znode until the client is closed.
 async fn follow(
     client: Client,
     path: String,
@@ -191,7 +209,7 @@ async fn follow(
 ) {
     let mut watcher = first;
     loop {
-        // What happened, and whether the session ended, is seen by looking again.
+        // The next read tells what has changed, also after a new session.
         if watcher.await == Err(client::Error::Closed) {
             return;
         }
@@ -205,7 +223,7 @@ async fn follow(
                 }
                 Err(client::Error::Closed | client::Error::AuthFailed) => return,
                 Err(error) => {
-                    tracing::debug!("{path} cannot be followed: {error}");
+                    tracing::debug!("{path}: cannot follow the changes: {error}");
                     tokio::time::sleep(LOOK_AGAIN_AFTER).await;
                 }
             }
@@ -213,10 +231,10 @@ async fn follow(
     }
 }
 
-/// How long to wait before a znode that could not be looked at is looked at again.
+/// How long to wait after a failed read before the next one.
 const LOOK_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// The value if there is a znode, and a watch in any case.
+/// Reads the value, if the znode exists, and leaves a watch in any case.
 async fn look(
     client: &Client,
     path: &str,

@@ -1,0 +1,65 @@
+//! Repeated attempts after an error that other clients or the connection have caused.
+
+use std::time::Duration;
+
+use zoolet_protocol::ErrorCode;
+
+use crate::client::RetryPolicy;
+use crate::error::LockError;
+
+/// How many times in a row an attempt may fail because of other clients, which create and delete
+/// directories or end the session.
+const THWARTED_MAX: u32 = 20;
+
+/// The attempts of one operation, with pauses between them.
+///
+/// Without a connection there is no limit: whoever has a deadline sets it around the attempts.
+pub(crate) struct Attempts {
+    policy: RetryPolicy,
+    /// How many attempts failed because of other clients.
+    thwarted: u32,
+    /// How many attempts failed for want of a connection.
+    disconnected: u32,
+}
+
+impl Attempts {
+    pub(crate) fn new() -> Self {
+        let (first, last) = (Duration::from_millis(1), Duration::from_millis(100));
+        let policy = RetryPolicy::bounded_exponential_backoff(first, last, THWARTED_MAX);
+        Self { policy, thwarted: 0, disconnected: 0 }
+    }
+
+    /// Waits before a new place is created after one was lost, however many were lost before.
+    pub(crate) async fn wait_after_lost_place(&mut self) {
+        if self.wait_after(LockError::PlaceLost).await.is_err() {
+            self.thwarted = THWARTED_MAX - 1;
+        }
+    }
+
+    /// Waits before the next attempt. Returns the error if another attempt is of no use.
+    pub(crate) async fn wait_after(&mut self, error: LockError) -> Result<(), LockError> {
+        let is_disconnected = match &error {
+            LockError::PlaceLost => false,
+            LockError::Client(error)
+                if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NODE_EXISTS) =>
+            {
+                false
+            }
+            LockError::Client(error) if error.is_retryable() => true,
+            _ => return Err(error),
+        };
+        let failed = if is_disconnected { &mut self.disconnected } else { &mut self.thwarted };
+        let pause = self.policy.delay(*failed, Duration::ZERO);
+        if is_disconnected {
+            *failed = (*failed + 1).min(THWARTED_MAX - 1);
+        } else {
+            *failed += 1;
+        }
+        let Some(pause) = pause else { return Err(error) };
+        // There is no pause after the first time: the other client has finished by now, as a rule.
+        if is_disconnected || self.thwarted > 1 {
+            tokio::time::sleep(pause).await;
+        }
+        Ok(())
+    }
+}

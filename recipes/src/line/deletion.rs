@@ -1,0 +1,116 @@
+//! The deletion of an ephemeral znode of this client. The request is repeated until the znode is
+//! gone or its session has ended, also when nobody waits for that any more.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use zoolet_protocol::ErrorCode;
+
+use crate::client;
+use crate::client::recipe::{SessionClient, ZnodeIdentity, ZnodeWatch};
+use crate::error::LockError;
+
+/// A znode that is being deleted. When this is dropped, the deletion goes on in the background.
+#[must_use]
+pub(crate) struct Deletion {
+    session: SessionClient,
+    path: String,
+    /// The first request; `None` once it is answered, and where there is nothing to delete.
+    sent: Option<client::Sent<()>>,
+    /// The watch on the znode. It is kept until the znode is gone: then the server has removed it,
+    /// and no request is needed for that.
+    watch: Option<ZnodeWatch>,
+    /// What identifies the znode, where other clients create znodes of the same name.
+    own: Option<ZnodeIdentity>,
+}
+
+impl Deletion {
+    /// Deletes a znode of this session. The request is sent when this returns.
+    pub(crate) fn send(session: &SessionClient, path: &str) -> Self {
+        Self::send_as(session.delete(path), session, path)
+    }
+
+    /// As [`Deletion::send`], by an operation that deletes the znode.
+    pub(crate) fn send_as(
+        operation: client::Operation<()>,
+        session: &SessionClient,
+        path: &str,
+    ) -> Self {
+        let sent = Some(operation.send());
+        let mut deletion = Self::already_gone(session, path);
+        deletion.sent = sent;
+        deletion
+    }
+
+    /// The deletion of a znode that is gone already. It sends no request.
+    pub(crate) fn already_gone(session: &SessionClient, path: &str) -> Self {
+        let (session, path) = (session.clone(), path.to_owned());
+        Self { session, path, sent: None, watch: None, own: None }
+    }
+
+    /// Identifies the znode by more than its name: a repeated request deletes no znode of another
+    /// client.
+    pub(crate) fn only_own(mut self, own: Option<ZnodeIdentity>) -> Self {
+        self.own = own;
+        self
+    }
+
+    /// Keeps a watch on the znode until the znode is gone.
+    pub(crate) fn keep_watch(mut self, watch: Option<ZnodeWatch>) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// Waits until the znode is gone. Returns [`LockError::Lost`] if it was gone before the
+    /// deletion.
+    pub(crate) async fn finish(mut self) -> Result<(), LockError> {
+        let Some(sent) = self.sent.as_mut() else { return Err(LockError::Lost) };
+        let result = sent.await;
+        self.sent = None;
+        let result = match result {
+            Err(error) if should_repeat(&error) => {
+                let own = self.own.take();
+                self.session.delete_in_background(&self.path, own).await
+            }
+            result => result,
+        };
+        result.map_err(|error| match error {
+            error if error.is(ErrorCode::NO_NODE) => LockError::Lost,
+            error => LockError::from(error).of_held(),
+        })
+    }
+
+    /// As [`Deletion::finish`]; it is no error if the znode was gone before.
+    pub(crate) async fn finish_if_present(self) -> Result<(), LockError> {
+        match self.finish().await {
+            Err(LockError::Lost | LockError::PlaceLost) => Ok(()),
+            finished => finished,
+        }
+    }
+}
+
+impl Drop for Deletion {
+    fn drop(&mut self) {
+        // In process the reply is there by now.
+        let Some(mut sent) = self.sent.take() else { return };
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(&mut sent).poll(&mut context) {
+            Poll::Ready(Err(error)) if should_repeat(&error) => {
+                let own = self.own.take();
+                drop(self.session.delete_in_background(&self.path, own));
+            }
+            Poll::Ready(_) => {}
+            Poll::Pending => {
+                let (own, watch) = (self.own.take(), self.watch.take());
+                self.session.finish_delete_in_background(sent, &self.path, own, watch);
+            }
+        }
+    }
+}
+
+/// Whether a plain deletion may succeed after the first request failed: the reply was lost, or the
+/// server refused something else than the deletion.
+fn should_repeat(error: &client::Error) -> bool {
+    let is_refused = error.code().is_some_and(|code| code != ErrorCode::NO_NODE);
+    error.is_retryable() || is_refused
+}

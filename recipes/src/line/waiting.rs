@@ -1,0 +1,209 @@
+//! Waiting until a place is in front.
+//!
+//! A place watches the znode of the last place ahead that it waits for, and its own znode: one
+//! request registers both watches. When the znode ahead is gone and no other place was ahead of it,
+//! no request is needed: numbers only grow, so the next place is in front. Otherwise the directory
+//! is listed again.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+#[cfg(feature = "planted-bugs")]
+use zoolet_planted_bugs::{PlantedBug, is_planted};
+use zoolet_protocol::{EventType, Zxid};
+
+use super::order::Position;
+use super::place::Place;
+use super::unreadable::{self, ZnodeAhead};
+use super::{Line, PositionAt};
+use crate::client;
+use crate::client::recipe::{WaiterId, WatchFor, ZnodeWatch};
+use crate::error::LockError;
+
+/// What a place hears while it waits.
+enum Heard {
+    Event(Result<(Zxid, EventType), LockError>),
+    /// The watches could not be registered.
+    NotRegistered,
+}
+
+/// What is known about a znode ahead that is gone.
+struct Gone {
+    /// How many connections the client had made when the watches were registered.
+    connections: u64,
+    /// Whether the event had a zxid. Servers before 3.9 send none; then a reconnect may lead to a
+    /// server that is behind the event.
+    has_zxid: bool,
+    /// Whether the event came in the order of the changes: over the connection on which the watches
+    /// were registered.
+    is_in_order: bool,
+    /// Whether the holder announced that nobody stood before it.
+    was_in_front: bool,
+}
+
+impl Gone {
+    /// The znode is gone, and no event told that.
+    fn without_event(connections: u64) -> Self {
+        Self { connections, has_zxid: false, is_in_order: false, was_in_front: false }
+    }
+}
+
+impl Line {
+    /// Waits until a place is in front.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::PlaceLost`] if the place is gone before.
+    pub(crate) async fn wait(&self, place: &mut Place, at: PositionAt) -> Result<(), LockError> {
+        let PositionAt { mut position, mut zxid } = at;
+        let mut has_waited = false;
+        let mut nobody_ahead = false;
+        let mut look_after = unreadable::look_after(&self.client);
+        loop {
+            match position {
+                Position::Front => break,
+                Position::Missing => return Err(LockError::PlaceLost),
+                Position::Behind { ahead, is_only, is_adjacent } => {
+                    has_waited = true;
+                    let gone = self.wait_behind(place, &ahead, zxid, &mut look_after).await?;
+                    let is_front = gone.is_in_order
+                        && (is_only || gone.was_in_front)
+                        && unreadable::hears_of_own_znode(self);
+                    if is_front
+                        && (gone.has_zxid || self.is_covered(place, gone.connections).await?)
+                    {
+                        nobody_ahead = gone.was_in_front && is_adjacent;
+                        break;
+                    }
+                }
+            }
+            let (names, listed_at) = self.list(place.session()).await?;
+            position = self.position_in(&names, place);
+            zxid = listed_at;
+        }
+        // A place that shares the lock may have others before it. It announces its release only if
+        // it knows that it has none.
+        place.set_announces_release(self.announces_release(has_waited) || nobody_ahead);
+        Ok(())
+    }
+
+    /// Notes that a place is in front without having waited.
+    pub(crate) fn came_to_front(&self, place: &mut Place) {
+        place.set_announces_release(self.announces_release(false));
+    }
+
+    /// Whether a place in front announces its release. Only an exclusive holder does: whoever
+    /// receives the announcement takes it for the proof that nobody else is ahead.
+    fn announces_release(&self, has_waited: bool) -> bool {
+        self.kind.is_exclusive && (has_waited || self.kind.always_announces_release())
+    }
+
+    /// Whether what was heard is known to the server to which the client is connected now, so that
+    /// later reads cannot be older than it.
+    async fn is_covered(&self, place: &Place, connections: u64) -> Result<bool, LockError> {
+        #[cfg(feature = "planted-bugs")]
+        if is_planted(PlantedBug::EventNotConfirmed) {
+            return Ok(true);
+        }
+        Ok(place.session().confirms_event(place.path(), connections).await?)
+    }
+
+    /// Waits until the znode ahead is gone. When nothing was heard for `look_after`, this checks
+    /// whether an event can come at all.
+    async fn wait_behind(
+        &self,
+        place: &mut Place,
+        ahead: &str,
+        seen: Zxid,
+        look_after: &mut Duration,
+    ) -> Result<Gone, LockError> {
+        let connections = self.client.connection_count();
+        let path = self.child(ahead);
+        let znodes =
+            [(path.as_str(), WatchFor::ChangeAndDeletion), (place.path(), WatchFor::Deletion)];
+        let ([watch, own], sent) = place.session().watch_znodes(znodes, seen);
+        place.set_own_watch(own);
+        let mut registering = Some(sent);
+        let mut last_change = None;
+        loop {
+            let heard = hear(place, &watch, &mut registering);
+            let (zxid, event_type) = match tokio::time::timeout(*look_after, heard).await {
+                Err(_) => match unreadable::look(place, self, &path, look_after).await? {
+                    ZnodeAhead::Present => continue,
+                    ZnodeAhead::Gone => return Ok(Gone::without_event(connections)),
+                },
+                Ok(Heard::Event(event)) => event?,
+                // No event would ever come: the directory is listed again.
+                Ok(Heard::NotRegistered) => {
+                    place.clear_own_watch();
+                    return Ok(Gone::without_event(connections));
+                }
+            };
+            let has_zxid = zxid > Zxid::ZERO;
+            #[cfg(feature = "planted-bugs")]
+            if event_type == EventType::NODE_DELETED
+                && self.client.connection_count() != connections
+                && is_planted(PlantedBug::LockWithoutLook)
+            {
+                return Ok(Gone {
+                    connections,
+                    has_zxid: true,
+                    is_in_order: true,
+                    was_in_front: true,
+                });
+            }
+            if event_type == EventType::NODE_DELETED {
+                return Ok(Gone {
+                    connections,
+                    has_zxid,
+                    is_in_order: registering.is_none()
+                        && self.client.connection_count() == connections,
+                    was_in_front: last_change == Some(zxid) && has_zxid,
+                });
+            }
+            last_change = Some(zxid);
+        }
+    }
+}
+
+/// Waits for the next event of the znode ahead, for the end of the own znode, or until it turns out
+/// that the watches could not be registered.
+async fn hear(
+    place: &Place,
+    ahead: &ZnodeWatch,
+    registering: &mut Option<client::Sent<()>>,
+) -> Heard {
+    std::future::poll_fn(|context| {
+        // An event that came before the answer is handled before it.
+        match poll_event(place, ahead, context) {
+            Poll::Ready(Err(LockError::Client(error))) if error.is_retryable() => {
+                return Poll::Ready(Heard::NotRegistered);
+            }
+            Poll::Ready(event) => return Poll::Ready(Heard::Event(event)),
+            Poll::Pending => {}
+        }
+        let Some(sent) = registering else { return Poll::Pending };
+        match std::task::ready!(Pin::new(sent).poll(context)) {
+            Ok(()) => {
+                *registering = None;
+                Poll::Pending
+            }
+            Err(error) if error.is_retryable() => Poll::Ready(Heard::NotRegistered),
+            Err(error) => Poll::Ready(Heard::Event(Err(error.into()))),
+        }
+    })
+    .await
+}
+
+/// The next event of the znode ahead, or [`LockError::PlaceLost`] if the own znode is gone.
+fn poll_event(
+    place: &Place,
+    ahead: &ZnodeWatch,
+    context: &Context<'_>,
+) -> Poll<Result<(Zxid, EventType), LockError>> {
+    if let Poll::Ready(lost) = place.poll_lost(WaiterId::ONLY, context) {
+        return Poll::Ready(Err(lost));
+    }
+    ahead.poll_event(WaiterId::ONLY, context).map_err(LockError::from)
+}

@@ -1,0 +1,102 @@
+//! The state of a lock, and when a lock counts as held.
+//!
+//! # The states
+//!
+//! A lock is [`Held`](LockState::Held) while its znode is not known to be gone and its session is
+//! *proved* to be alive: the present moment is before `proven_until`, until which no server can
+//! have ended the session. From `proven_until` on the lock is [`Suspect`](LockState::Suspect):
+//! another client may hold it. A new proof makes it held again. It is [`Lost`](LockState::Lost) for
+//! good when its znode is known to be gone or its session has ended. `state()`, `lost()`, `run()`,
+//! `is_leader()`, `has_leadership()`, a selector's function, the blocking calls and `zoolet lock`
+//! all follow these states. A disconnect alone changes nothing. Reads and pings prove nothing: a
+//! server that is cut off from its ensemble answers them.
+//!
+//! # What proves a session
+//!
+//! An answered write proves it: the leader checks the session before it proposes the write, and
+//! answers when a quorum has agreed. The create of the znode is the first such write. While a
+//! client holds something, its session sends one multi in each third of the timeout `T`. The multi
+//! checks all znodes that are held, which is the cheapest request that needs a quorum. A refused
+//! multi is logged too and proves as much; if a znode is not there, its lock is lost at once. A
+//! lock that is held for less than `T/3` costs no request.
+//!
+//! # How long a proof lasts
+//!
+//! The leader ends a session at the first tick after `T` has passed since it last heard of it,
+//! never before. A write that a follower forwards is checked, but does not count as heard of. What
+//! counts is a handshake, which the leader answers, and what the followers report: the leader pings
+//! them each half tick, and each answers with the sessions that it heard of. Both use one
+//! connection, in their order. So when a write that was sent at `w` is answered, the leader had
+//! heard of the session as of `s`: the sending of the last request or ping that the follower
+//! answered half a tick before `w`, or of the handshake, if that was later. The session lives at
+//! least until `s + T`.
+//!
+//! A client does not know the tick. A session timeout has at least two ticks, unless an
+//! administrator sets `minSessionTimeout` lower, so that half a tick is at most `T/4`. We take
+//! `T/3`, which leaves `T/12` for delays between leader and follower, and `T/100` for clocks that
+//! run at different speeds:
+//!
+//! ```text
+//! proven_until = s + T - T/100,  s = the last sending that was answered before w - T/3
+//! ```
+//!
+//! With a round trip `r`, one check follows another after `T/3 + r`, and each proves the session
+//! until `2T/3 - r` after it was sent: the next one is answered `T/3 - 3r` before the proof ends.
+//! From `r = T/9` on, a lock is `Suspect` now and then. The create and the first check after a wait
+//! may prove less: of a client that only pings, the last request that the leader has heard of may
+//! be `2T/3` old, so that at least `T/3 - r` is left. The next check is sent `T/12` before that
+//! ends, and from `r = T/12` on the lock is `Suspect` for a moment. Who wants more to be left
+//! ([`proven_ahead`](crate::client::Builder::proven_ahead), at most `T/6`) has the check sent that
+//! much sooner, but not before the leader has heard of a later request, since it would prove
+//! nothing more. So `T/6` is left up to `r = T/20` from one check to the next, and up to `r = T/40`
+//! after a wait, where a second check may follow the first after `T/12`.
+//!
+//! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two
+//! ticks. Where observers connect to followers (`observerMasterPort`), a request reaches the leader
+//! over two such links, in one tick: choose a session timeout of at least three ticks there, and of
+//! four to leave `T/12` for delays. A new leader gives each session its whole timeout anew.
+//!
+//! Where the server is certainly the only one, as in process
+//! ([`Transport::is_single_node`](zoolet_protocol::Transport::is_single_node)), each answer proves
+//! the session until `T` after the request was sent. A machine that was suspended finds its locks
+//! `Suspect` if that took longer than was left
+//! ([`suspended_time`](crate::client::Builder::suspended_time)).
+//!
+//! The margin covers clocks, ticks and the network. It does not cover a program that checks the
+//! state and acts later. What must not happen twice must be bound to the lock by the server
+//! ([`Guard::transaction`](crate::Guard::transaction)), or be refused by whatever the program acts
+//! on ([`Guard::fencing_token`](crate::Guard::fencing_token)).
+
+/// Whether a lock is held, as far as is known at this moment.
+///
+/// `state()` and `lost()` of every guard, [`Guard::run`](crate::Guard::run) and the leader recipes
+/// follow it. While a client holds something, the server has to prove once in a third of the
+/// session timeout that the session lives and the znodes are there, by a request that a quorum of
+/// the servers must agree to. Each proof lasts for about two thirds of the timeout, so that another
+/// client can hold the lock only after this one is `Suspect`: see
+/// [`Client::session_valid_until`](crate::client::Client::session_valid_until). This requires that
+/// the `minSessionTimeout` of an ensemble is two ticks or more, as it is by default, and that the
+/// session timeout is three ticks or more where observers connect to followers
+/// (`observerMasterPort`). ARCHITECTURE.md has the calculation.
+///
+/// The state is true for a moment only: a program that checks it and acts later may be too late.
+/// What must not happen twice must be bound to the lock by the server
+/// ([`Guard::transaction`](crate::Guard::transaction)) or by a fencing token
+/// ([`Guard::fencing_token`](crate::Guard::fencing_token)).
+///
+/// ```
+/// use zoolet_recipes::LockState;
+///
+/// assert_ne!(LockState::Held, LockState::Suspect);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LockState {
+    /// The lock is held: its session was proved to be alive so recently that no server can have
+    /// ended it. A disconnect alone does not change that.
+    Held,
+    /// Another client may hold the lock: the last proof is too old. A new proof makes it held
+    /// again.
+    Suspect,
+    /// The lock is not held any more, for good: its session has ended, or its znode is gone.
+    Lost,
+}
