@@ -57,7 +57,7 @@ async fn every_kind_is_acquired_tried_lost_and_released_alike() {
                 let tried = theirs.try_acquire().await.unwrap().is_none();
                 (tried, theirs.acquire_within(SECOND).await.map(drop))
             });
-            assert_eq!(refused.await.unwrap(), (true, Err(LockError::Over)), "{ours:?}");
+            assert_eq!(refused.await.unwrap(), (true, Err(LockError::TimedOut)), "{ours:?}");
         }
         guard.release().await.unwrap();
         assert!(!ours.is_acquired_in_this_process(), "{ours:?}");
@@ -123,8 +123,8 @@ impl LockGuard for Scripted {
         zoolet::protocol::Zxid(1)
     }
 
-    fn paths(&self) -> Vec<&str> {
-        vec![self.name]
+    fn paths(&self) -> &[String] {
+        &[]
     }
 
     fn state(&self) -> LockState {
@@ -205,7 +205,7 @@ async fn one_deadline_covers_locks_of_all_kinds_and_leaves_nothing() {
             (result, start.elapsed())
         });
         let (result, time) = waits.await.unwrap();
-        assert_eq!(result, Err(LockError::Over));
+        assert_eq!(result, Err(LockError::TimedOut));
         assert!((2 * SECOND..2 * SECOND + SOON).contains(&time), "{time:?}");
         held.release().await.unwrap();
         assert_clean(&server).await;

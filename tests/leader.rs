@@ -58,7 +58,7 @@ async fn the_first_leads_and_the_next_when_it_is_closed() {
     let (a, b) = (latch(&server, "a").await, latch(&server, "b").await);
     let first = leads_soon(&a).await;
     assert!(a.is_leader() && !b.is_leader());
-    assert_eq!(b.await_leadership_within(SECOND).await.unwrap_err(), LockError::Over);
+    assert_eq!(b.await_leadership_within(SECOND).await.unwrap_err(), LockError::TimedOut);
     a.close().await.unwrap();
     let second = leads_soon(&b).await;
     assert!(second.fencing_token() > first.fencing_token());
@@ -180,7 +180,7 @@ async fn a_deadline_holds_without_a_server() {
     cut(&client, &counting);
     let latch = latch_of(&client, "a").await;
     let start = tokio::time::Instant::now();
-    assert_eq!(latch.await_leadership_within(SECOND).await.unwrap_err(), LockError::Over);
+    assert_eq!(latch.await_leadership_within(SECOND).await.unwrap_err(), LockError::TimedOut);
     assert!(start.elapsed() < SECOND + SOON);
     counting.refuse(false);
     latch.await_leadership_within(LONG).await.unwrap();

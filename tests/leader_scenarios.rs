@@ -123,7 +123,7 @@ async fn latch_acls() {
     let refused = LeaderLatch::start(&other, PATH, "other").unwrap();
     latch.close().await.unwrap();
     let short = Duration::from_millis(200);
-    assert_eq!(refused.await_leadership_within(short).await.unwrap_err(), LockError::Over);
+    assert_eq!(refused.await_leadership_within(short).await.unwrap_err(), LockError::TimedOut);
     within(refused.close()).await.unwrap();
     assert!(client.children(PATH).await.unwrap().is_empty());
 }

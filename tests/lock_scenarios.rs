@@ -348,7 +348,7 @@ async fn mixed_library_contention_go_naming() {
     let (client, _) = counted(&server).await;
     let mutex = InterProcessMutex::new(&client, "/l/a").unwrap();
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::TimedOut)));
     foreign.delete(&ahead.path).await.unwrap();
     mutex.acquire_within(SECOND).await.unwrap().release().await.unwrap();
     assert_clean(&server).await;

@@ -143,7 +143,7 @@ async fn a_deadline_is_kept_and_leaves_nothing() {
     let guard = InterProcessMutex::new(&holder, "/a").unwrap().acquire().await.unwrap();
     let mutex = InterProcessMutex::new(&waiter, "/a").unwrap();
     let start = tokio::time::Instant::now();
-    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::TimedOut)));
     assert!(start.elapsed() < SECOND + Duration::from_millis(50));
     guard.release().await.unwrap();
     assert_clean(&server, &waiter, "/a").await;
@@ -157,7 +157,7 @@ async fn a_deadline_is_kept_without_a_server() {
     counting.refuse(true);
     counting.cut();
     let start = tokio::time::Instant::now();
-    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::Over)));
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::TimedOut)));
     assert!(start.elapsed() < SECOND + Duration::from_millis(50), "{:?}", start.elapsed());
 }
 

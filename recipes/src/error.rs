@@ -1,69 +1,70 @@
-//! What may go wrong with a lock.
+//! The errors of locks, leaders and barriers.
 
 use std::time::Duration;
 
 use crate::client;
 use crate::value::error::ValueError;
 
-/// Why a lock was not acquired, or not kept.
+/// Why a lock was not acquired, or is not held any more.
 ///
 /// ```
 /// use zoolet_recipes::LockError;
 ///
-/// assert_eq!(LockError::Over.to_string(), "the deadline has passed");
+/// assert_eq!(LockError::TimedOut.to_string(), "the time limit has passed");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The deadline passed first. A place in line is given up; a release goes on in the background.
-    #[error("the deadline has passed")]
-    Over,
-    /// The lock that was held is gone: its session is over, or someone else deleted its znode.
-    /// Another may hold it now, and may have held it for a while.
-    #[error("the lock is lost")]
+    /// The time limit has passed. An `acquire` leaves the line; a release goes on in the
+    /// background.
+    #[error("the time limit has passed")]
+    TimedOut,
+    /// A lock that was held is lost: its session has ended, or someone else has deleted its znode.
+    /// Another client may hold it now, and may have held it for a while.
+    #[error("the lock is lost: its session has ended, or its znode was deleted")]
     Lost,
-    /// This attempt came to nothing: the session ended, or someone else deleted the znode, before
-    /// the lock was held. The caller holds nothing, leaves nothing behind, and may try again.
+    /// An attempt to acquire a lock failed: the session ended, or someone else deleted the znode,
+    /// before the lock was held. The caller holds nothing, leaves nothing behind, and may try
+    /// again.
     ///
-    /// The `acquire` of every lock takes a new place by itself, and every `try_acquire` does so
-    /// some times: it says this where the same happens many times in a row, as when an
-    /// administrator's script deletes each new znode.
+    /// Every `acquire` enters the line anew by itself, and every `try_acquire` does so some times.
+    /// They return this error when it happens many times in a row, as when an administrator's
+    /// script deletes each new znode.
     #[error("the place in line was lost before the lock was held; nothing is held")]
     PlaceLost,
-    /// The owner that asks, a named [`Owner`](crate::Owner) or in [`blocking`](crate::blocking) the
-    /// thread, holds the lock already or waits for it, in a way that would let it wait for itself
-    /// for ever. Nothing was asked of the server.
+    /// The owner, a named [`Owner`](crate::Owner) or in [`blocking`](crate::blocking) the thread,
+    /// holds the lock already or waits for it, so that it would wait for itself for ever. No
+    /// request was sent. Contains the path of the lock.
     #[error("{0}: the owner holds this lock or waits for it already, and would wait for itself")]
     WouldDeadlock(String),
-    /// The parent has run out of numbers, after 2^31 children: from here on the order of the line
-    /// is not certain. Delete the parent when nobody uses it.
-    #[error("{0}: no sequence numbers are left; delete this znode when nobody uses it")]
+    /// The sequence numbers of this directory have overflowed, after 2^31 children, so that the
+    /// order of the line is not certain. Delete the directory when nobody uses it.
+    #[error("{0}: the sequence numbers have overflowed; delete this znode when nobody uses it")]
     NumbersExhausted(String),
     /// More permits were asked for than the semaphore has.
-    #[error("{count} permits were asked for, and there are {max}")]
+    #[error("{count} permits were asked for, and the semaphore has {max}")]
     TooMany {
-        /// How many were asked for.
+        /// How many permits were asked for.
         count: usize,
-        /// How many there are.
+        /// How many permits the semaphore has.
         max: usize,
     },
-    /// A guard was given to a lock that did not give it out: the path of its znode.
-    #[error("{0}: the guard of this znode was not given out by this lock")]
+    /// A guard was passed to a lock that did not return it. Contains the path of the guard's znode.
+    #[error("{0}: the guard of this znode belongs to another lock")]
     Foreign(String),
-    /// Several things went wrong at once, with locks that are acquired or released together: all of
-    /// them, in their order.
-    #[error("{}", told(.0))]
+    /// Several errors of locks that are acquired or released together, in their order.
+    #[error("{}", joined(.0))]
     Several(Vec<Self>),
-    /// The count of a semaphore's permits could not be read.
+    /// The number of a semaphore's permits could not be read.
     #[error(transparent)]
     Count(#[from] ValueError),
-    /// The client could not do its part.
+    /// A request failed.
     #[error(transparent)]
     Client(client::Error),
 }
 
 impl LockError {
-    /// What went wrong, if something did.
+    /// These errors as one result.
     pub(crate) fn all(errors: Vec<Self>) -> Result<(), Self> {
         let mut errors = errors.into_iter();
         match errors.next() {
@@ -72,7 +73,7 @@ impl LockError {
         }
     }
 
-    /// The same error of a request about what is held: with its session the lock is gone.
+    /// This error, for a request about a lock that is held: if its place is lost, the lock is.
     pub(crate) fn of_held(self) -> Self {
         match self {
             Self::PlaceLost => Self::Lost,
@@ -80,7 +81,7 @@ impl LockError {
         }
     }
 
-    /// The same error of a request about a place that is not held yet.
+    /// This error, for a request about a place that does not hold the lock.
     pub(crate) fn of_place(self) -> Self {
         match self {
             Self::Lost => Self::PlaceLost,
@@ -88,7 +89,7 @@ impl LockError {
         }
     }
 
-    /// This error together with those that came after it and say something else.
+    /// This error together with those of the others that differ from it.
     pub(crate) fn and(self, others: Vec<Self>) -> Self {
         let mut all = vec![self];
         for other in others {
@@ -100,16 +101,16 @@ impl LockError {
     }
 }
 
-/// What a future gives, or [`LockError::Over`] when the time is over first.
+/// Awaits a future within a time limit, or returns [`LockError::TimedOut`].
 pub(crate) async fn within<T>(
     time: Duration,
     future: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, LockError> {
-    tokio::time::timeout(time, future).await.unwrap_or(Err(LockError::Over))
+    tokio::time::timeout(time, future).await.unwrap_or(Err(LockError::TimedOut))
 }
 
-/// Errors one after the other.
-fn told(errors: &[LockError]) -> String {
+/// The messages of errors.
+fn joined(errors: &[LockError]) -> String {
     let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
     texts.join("; ")
 }

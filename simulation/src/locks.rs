@@ -37,7 +37,7 @@ impl Worker {
     fn acquired<T>(&self, result: Result<T, LockError>) -> Option<T> {
         match result {
             Ok(held) => Some(held),
-            Err(LockError::Over) => {
+            Err(LockError::TimedOut) => {
                 self.common.oracle.count("places given up");
                 None
             }

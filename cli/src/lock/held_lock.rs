@@ -213,7 +213,7 @@ async fn try_permit(semaphore: &InterProcessSemaphoreV2) -> Result<Option<Permit
             return Ok(None);
         }
         match semaphore.acquire_within(1, PERMIT_WITHIN).await {
-            Err(LockError::Over) => {}
+            Err(LockError::TimedOut) => {}
             acquired => return acquired.map(Some),
         }
     }

@@ -227,10 +227,10 @@ pub(crate) async fn a_deadline_ends_the_wait_with_and_without_a_connection(
     let held = mutex(&scene, &a)?.acquire().await?;
     let mutex = mutex(&scene, &b)?;
     assert!(mutex.try_acquire().await?.is_none());
-    assert!(matches!(soon(mutex.acquire_within(SHORT)).await?, Err(LockError::Over)));
+    assert!(matches!(soon(mutex.acquire_within(SHORT)).await?, Err(LockError::TimedOut)));
     way.refuse(true);
     way.cut();
-    assert!(matches!(soon(mutex.acquire_within(SHORT)).await?, Err(LockError::Over)));
+    assert!(matches!(soon(mutex.acquire_within(SHORT)).await?, Err(LockError::TimedOut)));
     way.refuse(false);
     scene.until_in_line(&scene.path("mutex"), 1).await?;
     held.release().await?;

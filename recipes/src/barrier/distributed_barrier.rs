@@ -116,7 +116,7 @@ impl DistributedBarrier {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed; else as [`DistributedBarrier::wait`].
+    /// [`LockError::TimedOut`] when the time has passed; else as [`DistributedBarrier::wait`].
     pub async fn wait_within(&self, time: Duration) -> Result<(), LockError> {
         within(time, self.wait()).await
     }

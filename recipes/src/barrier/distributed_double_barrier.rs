@@ -112,7 +112,7 @@ impl DistributedDoubleBarrier {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed; else as [`DistributedDoubleBarrier::enter`].
+    /// [`LockError::TimedOut`] when the time has passed; else as [`DistributedDoubleBarrier::enter`].
     pub async fn enter_within(&self, time: Duration) -> Result<Membership, LockError> {
         within(time, self.enter()).await
     }

@@ -343,7 +343,7 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed: the member has left, and some of the others
+    /// [`LockError::TimedOut`] when the time has passed: the member has left, and some of the others
     /// have not. Else as [`Membership::leave`].
     pub async fn leave_within(self, time: Duration) -> Result<(), LockError> {
         within(time, self.leave()).await

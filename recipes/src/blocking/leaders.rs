@@ -35,7 +35,7 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed; else as the async
+    /// [`LockError::TimedOut`] when the time has passed; else as the async
     /// [`await_leadership_within`](crate::LeaderLatch::await_leadership_within).
     pub fn await_leadership_within(&self, time: Duration) -> Result<Term, LockError> {
         self.client.wait(self.recipe.await_leadership_within(time))

@@ -121,7 +121,7 @@ impl<G: LockGuard + 'static> BlockingGuard<G> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed: the release goes on in the background. Else as
+    /// [`LockError::TimedOut`] when the time has passed: the release goes on in the background. Else as
     /// [`BlockingGuard::release`].
     pub fn release_within(self, time: Duration) -> Result<(), LockError> {
         let Self { guard, client } = self;
@@ -199,7 +199,7 @@ macro_rules! locks {
             ///
             /// # Errors
             ///
-            /// [`LockError::Over`] when the time has passed.
+            /// [`LockError::TimedOut`] when the time has passed.
             pub fn acquire_within(&self, time: Duration) -> Result<$guard, LockError> {
                 let guard = self.client.wait(self.recipe.$acquire_within(time $(, $owner)?))?;
                 Ok(BlockingGuard::new(&self.client, guard))
@@ -422,7 +422,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed.
+    /// [`LockError::TimedOut`] when the time has passed.
     pub fn acquire_within(&self, count: usize, time: Duration) -> Result<Permits, LockError> {
         let guard = self.client.wait(self.recipe.acquire_within(count, time))?;
         Ok(BlockingGuard::new(&self.client, guard))

@@ -64,7 +64,7 @@ impl DistributedBarrier {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over.
+    /// [`LockError::TimedOut`] when the time is over.
     pub fn wait_within(&self, time: Duration) -> Result<(), LockError> {
         self.client.wait(self.recipe.wait_within(time))
     }
@@ -98,7 +98,7 @@ impl DistributedDoubleBarrier {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time is over.
+    /// [`LockError::TimedOut`] when the time is over.
     pub fn enter_within(&self, time: Duration) -> Result<Membership, LockError> {
         self.client.wait(self.recipe.enter_within(time))
     }

@@ -123,7 +123,7 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed: the place in line stays. Else as
+    /// [`LockError::TimedOut`] when the time has passed: the place in line stays. Else as
     /// [`LeaderLatch::await_leadership`].
     pub async fn await_leadership_within(&self, time: Duration) -> Result<Term, LockError> {
         within(time, self.await_leadership()).await

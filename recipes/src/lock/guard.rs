@@ -163,7 +163,7 @@ macro_rules! guard_methods {
             ///
             /// # Errors
             ///
-            /// [`LockError::Over`] when the time has passed: the release goes on in the background.
+            /// [`LockError::TimedOut`] when the time has passed: the release goes on in the background.
             /// Else as `release`.
             pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
                 within(time, self.release()).await

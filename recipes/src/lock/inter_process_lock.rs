@@ -53,7 +53,7 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed; else as [`InterProcessLock::acquire`].
+    /// [`LockError::TimedOut`] when the time has passed; else as [`InterProcessLock::acquire`].
     fn acquire_within(
         &self,
         time: Duration,
@@ -85,7 +85,7 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed; else as [`InterProcessLock::acquire_as`].
+    /// [`LockError::TimedOut`] when the time has passed; else as [`InterProcessLock::acquire_as`].
     fn acquire_within_as(
         &self,
         time: Duration,
@@ -159,7 +159,7 @@ pub trait LockGuard: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed: the release goes on in the background. Else as
+    /// [`LockError::TimedOut`] when the time has passed: the release goes on in the background. Else as
     /// [`LockGuard::release`].
     fn release_within(
         self: Box<Self>,

@@ -28,7 +28,7 @@ macro_rules! lock_methods {
             ///
             /// # Errors
             ///
-            /// [`LockError::Over`] when the time has passed; else as `acquire`.
+            /// [`LockError::TimedOut`] when the time has passed; else as `acquire`.
             pub async fn acquire_within(&self, time: Duration) -> Result<$guard, LockError> {
                 within(time, self.acquire()).await
             }
@@ -52,7 +52,7 @@ macro_rules! lock_methods {
             ///
             /// # Errors
             ///
-            /// [`LockError::Over`] when the time has passed; else as `acquire_as`.
+            /// [`LockError::TimedOut`] when the time has passed; else as `acquire_as`.
             pub async fn acquire_within_as(
                 &self,
                 time: Duration,

@@ -172,7 +172,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed; else as [`InterProcessSemaphoreV2::acquire`].
+    /// [`LockError::TimedOut`] when the time has passed; else as [`InterProcessSemaphoreV2::acquire`].
     pub async fn acquire_within(&self, count: usize, time: Duration) -> Result<Permits, LockError> {
         within(time, self.acquire(count)).await
     }

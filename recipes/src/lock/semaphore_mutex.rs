@@ -85,7 +85,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed; else as
+    /// [`LockError::TimedOut`] when the time has passed; else as
     /// [`InterProcessSemaphoreMutex::acquire`].
     pub async fn acquire_within(&self, time: Duration) -> Result<Permits, LockError> {
         within(time, self.acquire()).await

@@ -245,7 +245,7 @@ impl SequentialMultiGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Over`] when the time has passed: the release goes on in the background. Else as
+    /// [`LockError::TimedOut`] when the time has passed: the release goes on in the background. Else as
     /// [`SequentialMultiGuard::release`].
     pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
         within(time, self.release()).await
