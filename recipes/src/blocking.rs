@@ -1,8 +1,8 @@
-//! The client and the recipes for code without async: each call returns when it is done.
+//! The client and the recipes for code without async: each call returns when it is finished.
 //!
-//! A [`Client`] has a thread that keeps its session. A call is made on the thread that calls, and
-//! so that thread is the owner of a lock. Within async code every call panics, rather than keep a
-//! runtime's thread from its work: use the async client there.
+//! A [`Client`] has a thread that keeps its session. The thread that calls `acquire` is the owner of
+//! the lock. Within async code every call panics, because it would block a thread of the runtime:
+//! use the async client there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -311,8 +311,8 @@ impl Iterator for Changes {
     }
 }
 
-/// A recipe whose calls return when they are done. The calls are those of the async recipe that it
-/// is made of; where one is missing here, `client.wait(recipe.get().call())` is the same.
+/// A recipe whose calls return when they are finished. It calls an async recipe; where a method is
+/// missing here, `client.wait(recipe.get().method())` does the same.
 ///
 /// ```no_run
 /// use zoolet_recipes::blocking::{Client, InterProcessMutex};
@@ -326,13 +326,13 @@ impl Iterator for Changes {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Recipe<T> {
-    // Before the client, whose session it uses.
+    // Dropped before the client, whose session it uses.
     recipe: T,
     client: Client,
 }
 
 impl<T> Recipe<T> {
-    /// A recipe that was made with [`Client::ask`].
+    /// The blocking form of a recipe that was made with [`Client::ask`].
     pub fn of(client: &Client, recipe: T) -> Self {
         Self { recipe, client: client.clone() }
     }

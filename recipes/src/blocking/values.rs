@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use zoolet_protocol::Acl;
 
 use super::{Client, Recipe};
 use crate::barrier::member::Membership;
@@ -19,12 +20,12 @@ impl DistributedBarrier {
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
         Ok(Self::of(client, crate::DistributedBarrier::new(client.ask(), path)?))
     }
 
-    /// Puts it up; one that is up stays so.
+    /// Sets the barrier. If it is set already, nothing changes.
     ///
     /// # Errors
     ///
@@ -33,7 +34,7 @@ impl DistributedBarrier {
         self.client.wait(self.recipe.set())
     }
 
-    /// Takes it down, which wakes all who wait.
+    /// Removes the barrier, which wakes all who wait.
     ///
     /// # Errors
     ///
@@ -42,29 +43,29 @@ impl DistributedBarrier {
         self.client.wait(self.recipe.remove())
     }
 
-    /// Whether it is up.
+    /// Whether the barrier is set.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read.
+    /// The errors of a read.
     pub fn is_set(&self) -> Result<bool, LockError> {
         self.client.wait(self.recipe.is_set())
     }
 
-    /// Waits until it is down.
+    /// Waits until the barrier is not set.
     ///
     /// # Errors
     ///
-    /// What may go wrong with a read.
+    /// The errors of a read.
     pub fn wait(&self) -> Result<(), LockError> {
         self.client.wait(self.recipe.wait())
     }
 
-    /// Waits no longer than this until it is down.
+    /// Waits until the barrier is not set, within a time limit.
     ///
     /// # Errors
     ///
-    /// [`LockError::TimedOut`] when the time is over.
+    /// [`LockError::TimedOut`] when the time has passed.
     pub fn wait_within(&self, time: Duration) -> Result<(), LockError> {
         self.client.wait(self.recipe.wait_within(time))
     }
@@ -74,17 +75,18 @@ impl DistributedBarrier {
 pub type DistributedDoubleBarrier = Recipe<crate::DistributedDoubleBarrier>;
 
 impl DistributedDoubleBarrier {
-    /// The barrier of a path, for this many members. Nothing is created before one enters.
+    /// The barrier of a path, for at least this many members. Nothing is created before a member
+    /// enters.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str, members: usize) -> Result<Self, LockError> {
         let barrier = crate::DistributedDoubleBarrier::new(client.ask(), path, members)?;
         Ok(Self::of(client, barrier))
     }
 
-    /// Waits until all have entered. [`Client::wait`] waits for the
+    /// Enters, and waits until enough members have come. [`Client::wait`] waits for the
     /// [`leave`](Membership::leave) of what is returned.
     ///
     /// # Errors
@@ -94,11 +96,11 @@ impl DistributedDoubleBarrier {
         self.client.wait(self.recipe.enter())
     }
 
-    /// Waits no longer than this until all have entered.
+    /// Enters, and waits until enough members have come, within a time limit.
     ///
     /// # Errors
     ///
-    /// [`LockError::TimedOut`] when the time is over.
+    /// [`LockError::TimedOut`] when the time has passed.
     pub fn enter_within(&self, time: Duration) -> Result<Membership, LockError> {
         self.client.wait(self.recipe.enter_within(time))
     }
@@ -108,11 +110,11 @@ impl DistributedDoubleBarrier {
 pub type DistributedAtomicLong = Recipe<crate::DistributedAtomicLong>;
 
 impl DistributedAtomicLong {
-    /// The number of a path. Nothing is created before it is changed.
+    /// The number of a path. Nothing is created before the number is changed.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`](crate::client::Error::Path) if `path` names no znode.
+    /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, ValueError> {
         Ok(Self::of(client, crate::DistributedAtomicLong::new(client.ask(), path)?))
     }
@@ -144,7 +146,7 @@ impl DistributedAtomicLong {
         self.client.wait(self.recipe.subtract(delta))
     }
 
-    /// Sets the number to `after` if it is `before`, and tells whether it was.
+    /// Sets the number to `after` if it is `before`. Returns whether it was.
     ///
     /// # Errors
     ///
@@ -153,7 +155,7 @@ impl DistributedAtomicLong {
         self.client.wait(self.recipe.compare_and_set(before, after))
     }
 
-    /// Sets the number whatever it is.
+    /// Sets the number unconditionally.
     ///
     /// # Errors
     ///
@@ -162,7 +164,7 @@ impl DistributedAtomicLong {
         self.client.wait(self.recipe.force_set(number))
     }
 
-    /// Creates the znode with this number, and tells whether there was none.
+    /// Creates the znode with this number. Returns `false` if it exists already.
     ///
     /// # Errors
     ///
@@ -172,11 +174,27 @@ impl DistributedAtomicLong {
     }
 }
 
+/// Recipes whose znodes' access control list can be set.
+macro_rules! with_acl {
+    ($($recipe:ident),*) => {$(
+        impl $recipe {
+            /// The same recipe with this access control list for its znodes and for the directories
+            /// that are created for them. The default is open to everyone.
+            #[must_use]
+            pub fn with_acl(self, acl: Vec<Acl>) -> Self {
+                Self { recipe: self.recipe.with_acl(acl), client: self.client }
+            }
+        }
+    )*};
+}
+
+with_acl!(DistributedBarrier, DistributedDoubleBarrier, DistributedAtomicLong);
+
 /// The async [`SharedValue`](crate::SharedValue), for threads.
 pub type SharedValue = Recipe<crate::SharedValue>;
 
 impl SharedValue {
-    /// Creates the znode with `seed` if there is none, and follows it from now on.
+    /// Creates the znode with `seed` if it does not exist, and follows its changes.
     ///
     /// # Errors
     ///
@@ -186,13 +204,13 @@ impl SharedValue {
         Ok(Self::of(client, value))
     }
 
-    /// The copy. Costs no request.
+    /// The copy. This sends no request.
     #[must_use]
     pub fn value(&self) -> VersionedValue {
         self.recipe.value()
     }
 
-    /// Sets the value whatever it is.
+    /// Sets the value unconditionally.
     ///
     /// # Errors
     ///
@@ -201,7 +219,7 @@ impl SharedValue {
         self.client.wait(self.recipe.set(data))
     }
 
-    /// Sets the value if it is still the one that was `seen`, and tells whether it was.
+    /// Sets the value if it has not changed since it was `seen`. Returns whether it was set.
     ///
     /// # Errors
     ///
@@ -214,8 +232,8 @@ impl SharedValue {
         self.client.wait(self.recipe.try_set(seen, data))
     }
 
-    /// Waits no longer than this until the copy is another than what was `seen`; `None` if it
-    /// stays.
+    /// Waits until the copy is not what was `seen`, within a time limit; `None` if it does not
+    /// change.
     #[must_use]
     pub fn changed_within(&self, seen: &VersionedValue, time: Duration) -> Option<VersionedValue> {
         let mut values = self.recipe.subscribe();
@@ -229,7 +247,7 @@ impl SharedValue {
 pub type SharedCount = Recipe<crate::SharedCount>;
 
 impl SharedCount {
-    /// Creates the znode with `seed` if there is none, and follows it from now on.
+    /// Creates the znode with `seed` if it does not exist, and follows its changes.
     ///
     /// # Errors
     ///
@@ -239,7 +257,7 @@ impl SharedCount {
         Ok(Self::of(client, count))
     }
 
-    /// The copy. Costs no request.
+    /// The copy. This sends no request.
     ///
     /// # Errors
     ///
@@ -248,7 +266,7 @@ impl SharedCount {
         self.recipe.count()
     }
 
-    /// Sets the number whatever it is.
+    /// Sets the number unconditionally.
     ///
     /// # Errors
     ///
@@ -257,7 +275,7 @@ impl SharedCount {
         self.client.wait(self.recipe.set(count))
     }
 
-    /// Sets the number to `count` if it is still the copy's `before`, and tells whether it was.
+    /// Sets the number to `count` if the copy is `before`. Returns whether it was set.
     ///
     /// # Errors
     ///
@@ -266,7 +284,7 @@ impl SharedCount {
         self.client.wait(self.recipe.try_set(before, count))
     }
 
-    /// Waits until the copy is another than `before`, and returns it.
+    /// Waits until the copy is not `before`, and returns it.
     ///
     /// # Errors
     ///
