@@ -61,7 +61,7 @@ async fn a_wait_that_is_over_leaves_no_watch() {
     let server = server().await;
     let barrier = barrier(&server).await;
     barrier.set().await.unwrap();
-    assert_eq!(barrier.wait_within(SECOND).await, Err(LockError::TimedOut));
+    assert!(matches!(barrier.wait_within(SECOND).await, Err(LockError::TimedOut(_))));
     barrier.is_set().await.unwrap();
     assert_eq!(server.totals().watches, 0, "CURATOR-654");
 }
@@ -76,7 +76,7 @@ async fn a_deadline_holds_without_a_connection() {
     counting.refuse(true);
     counting.cut();
     let start = tokio::time::Instant::now();
-    assert_eq!(barrier.wait_within(SECOND).await, Err(LockError::TimedOut));
+    assert!(matches!(barrier.wait_within(SECOND).await, Err(LockError::TimedOut(_))));
     assert!(start.elapsed() < SECOND + Duration::from_millis(50));
 }
 

@@ -276,7 +276,7 @@ async fn a_closed_client_stops_the_function() {
     tokio::time::sleep(SOON).await;
     assert!(!runs(&count));
     let closed = selector.close().await;
-    assert!(matches!(closed, Ok(()) | Err(LockError::Lost)), "{closed:?}");
+    assert!(matches!(closed, Ok(()) | Err(LockError::Lost(_))), "{closed:?}");
     assert_nothing_is_left(&server).await;
 }
 

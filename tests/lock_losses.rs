@@ -50,7 +50,7 @@ async fn who_gives_up_in_line_lets_nobody_in() {
     let held = a.acquire().await.unwrap();
     let gives_up = in_line(async move { b.acquire_within(SECOND).await }).await;
     let waits = in_line(async move { c.acquire().await }).await;
-    assert!(matches!(gives_up.await.unwrap(), Err(LockError::TimedOut)));
+    assert!(matches!(gives_up.await.unwrap(), Err(LockError::TimedOut(_))));
     tokio::time::sleep(SOON).await;
     assert!(!waits.is_finished(), "two hold the lock");
     held.release().await.unwrap();
@@ -67,7 +67,7 @@ async fn a_writer_that_gives_up_lets_no_reader_in() {
     let (write, read) = (b.write_lock(), c.read_lock());
     let gives_up = in_line(async move { write.acquire_within(SECOND).await }).await;
     let waits = in_line(async move { read.acquire().await }).await;
-    assert!(matches!(gives_up.await.unwrap(), Err(LockError::TimedOut)));
+    assert!(matches!(gives_up.await.unwrap(), Err(LockError::TimedOut(_))));
     tokio::time::sleep(SOON).await;
     assert!(!waits.is_finished(), "a reader is beside a writer");
     held.release().await.unwrap();
@@ -125,7 +125,7 @@ async fn a_lost_lock_is_acquired_anew_and_not_handed_out_again() {
     admin.delete(lost.path()).await.unwrap();
     let theirs = mutex_of_its_own(&server).await.acquire().await.unwrap();
     lost.lost().await;
-    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::TimedOut)));
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::TimedOut(_))));
     theirs.release().await.unwrap();
     let again = mutex.acquire().await.unwrap();
     assert_eq!(again.state(), LockState::Held);
@@ -141,11 +141,11 @@ async fn nobody_reads_beside_a_write_lock_that_is_lost() {
     let writing = lock.write_lock().acquire().await.unwrap();
     admin.delete(writing.path()).await.unwrap();
     let _theirs = theirs.write_lock().acquire().await.unwrap();
-    assert!(matches!(lock.read_lock().acquire_beside(&writing).await, Err(LockError::Lost)));
+    assert!(matches!(lock.read_lock().acquire_beside(&writing).await, Err(LockError::Lost(_))));
     assert_eq!(writing.state(), LockState::Lost);
     // Its owner stands in line like everybody.
     let waits = lock.read_lock().acquire_within_as(SECOND, writing.owner()).await;
-    assert!(matches!(waits, Err(LockError::TimedOut)));
+    assert!(matches!(waits, Err(LockError::TimedOut(_))));
 }
 
 /// What an operation in process gives, without waiting.
@@ -182,7 +182,7 @@ async fn who_has_each_place_deleted_tries_again_in_measure_and_is_told_that_noth
     admin.create("/a").await.unwrap();
     let deleted = Arc::new(AtomicUsize::new(0));
     delete_each_place(&counting, &admin, "/a", &deleted);
-    assert!(matches!(mutex(&client).try_acquire().await, Err(LockError::PlaceLost)));
+    assert!(matches!(mutex(&client).try_acquire().await, Err(LockError::PlaceLost(_))));
     let tries = deleted.swap(0, Ordering::SeqCst);
     assert!((2..=30).contains(&tries), "{tries}");
     let multi = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
@@ -190,7 +190,7 @@ async fn who_has_each_place_deleted_tries_again_in_measure_and_is_told_that_noth
     let locks: [&dyn InterProcessLock; 3] = [&mutex(&client), &multi, &herd];
     for lock in locks {
         let acquired = lock.acquire_within(5 * SECOND).await.map(drop);
-        assert_eq!(acquired, Err(LockError::TimedOut));
+        assert!(matches!(acquired, Err(LockError::TimedOut(_))));
         let tries = deleted.swap(0, Ordering::SeqCst);
         assert!((20..=100).contains(&tries), "{lock:?}: {tries}");
     }
@@ -198,7 +198,7 @@ async fn who_has_each_place_deleted_tries_again_in_measure_and_is_told_that_noth
     semaphore.acquire(1).await.unwrap().release().await.unwrap();
     delete_each_place(&counting, &admin, "/s/locks", &deleted);
     let acquired = semaphore.acquire_within(1, 5 * SECOND).await.map(drop);
-    assert_eq!(acquired, Err(LockError::TimedOut));
+    assert!(matches!(acquired, Err(LockError::TimedOut(_))));
     let tries = deleted.swap(0, Ordering::SeqCst);
     assert!((20..=100).contains(&tries), "{tries}");
     counting.before_next(OpCode::GET_CHILDREN, || {});
@@ -248,7 +248,7 @@ async fn giving_up_leaves_no_watch_and_a_list_without_write_no_znode() {
     one.create("/a").await.unwrap();
     let held = mutex(&one).with_acl(acl.clone()).acquire().await.unwrap();
     let mutex = mutex(&other).with_acl(acl);
-    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::TimedOut)));
+    assert!(matches!(mutex.acquire_within(SECOND).await, Err(LockError::TimedOut(_))));
     tokio::time::sleep(SOON).await;
     assert_eq!(server.totals().watches, 0);
     let waits = in_line(async move { mutex.acquire().await }).await;

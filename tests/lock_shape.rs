@@ -5,7 +5,7 @@ mod wire;
 
 use std::time::Duration;
 
-use wire::stage::{connect, server};
+use wire::stage::{connect, counted, server};
 use zoolet::client::{Client, Error};
 use zoolet::protocol::{Acl, Permissions};
 use zoolet::{
@@ -67,10 +67,14 @@ async fn every_guard_stops_what_it_runs_when_its_lock_is_lost() {
             sequential.run(std::future::pending::<()>()),
         )
     };
-    let lost = || Err(LockError::Lost);
+    let lost = |path: &String| Err(LockError::Lost(path.clone()));
     let (stopped, ()) = tokio::join!(stopped, lose);
-    assert_eq!(stopped, (lost(), lost(), lost(), lost()));
-    assert_eq!(multi.release().await, lost());
+    let [of_guard, _, _, of_sequential] = &paths;
+    let first = |paths: &[String]| lost(&paths[0]);
+    let expected =
+        (lost(of_guard), first(multi.paths()), first(permits.paths()), lost(of_sequential));
+    assert_eq!(stopped, expected);
+    assert_eq!(multi.release().await, lost(&paths[1]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,6 +153,40 @@ async fn a_release_after_the_client_was_closed_says_so() {
     let next = mutex(&other).acquire_within(SECOND).await.expect("the session released it");
     assert_eq!(guard.release().await, Err(LockError::Client(Error::Closed)));
     next.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_error_names_the_path_of_the_lock() {
+    let server = server().await;
+    let ((client, counting), other) = (counted(&server).await, connect(&server).await);
+    let timed_out = |path: &str| Err(LockError::TimedOut(path.to_owned()));
+    let (guard, multi_guard) =
+        (mutex(&client).acquire().await.unwrap(), multi(&client).acquire().await.unwrap());
+    let permits = semaphore(&client).acquire(3).await.unwrap();
+    assert_eq!(mutex(&other).acquire_within(SECOND).await.map(drop), timed_out("/mutex"));
+    let waited = multi(&other).acquire_within(SECOND).await.map(drop);
+    assert_eq!(waited, timed_out("/multi/a, /multi/b"));
+    let waited = semaphore(&other).acquire_within(1, SECOND).await.map(drop);
+    assert_eq!(waited, timed_out("/semaphore"));
+    let too_many = semaphore(&other).try_acquire(4).await.unwrap_err();
+    assert_eq!(
+        too_many.to_string(),
+        "/semaphore: 4 permits were asked for, and the semaphore has 3"
+    );
+    // The end of a session names no znode: the lock does.
+    counting.refuse(true);
+    counting.cut();
+    tokio::time::sleep(120 * SECOND).await;
+    counting.refuse(false);
+    assert_eq!((guard.state(), permits.state()), (LockState::Lost, LockState::Lost));
+    let lost = |path: &str| Err(LockError::Lost(path.to_owned()));
+    let path = guard.path().to_owned();
+    let first = permits.paths()[0].clone();
+    assert_eq!(guard.transaction(Vec::new()).await.map(drop), lost(&path));
+    assert_eq!(guard.release().await, lost(&path));
+    let paths: Vec<_> = multi_guard.paths().iter().rev().cloned().collect();
+    assert_eq!(multi_guard.release().await, lost(&paths.join(", ")));
+    assert_eq!(permits.transaction(Vec::new()).await.map(drop), lost(&first));
 }
 
 #[tokio::test(start_paused = true)]

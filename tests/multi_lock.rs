@@ -67,7 +67,7 @@ async fn one_deadline_covers_all_and_leaves_nothing() {
     let (waiter, _) = counted(&server).await;
     let held = InterProcessMutex::new(&holder, "/c").unwrap().acquire().await.unwrap();
     let lock = InterProcessMultiLock::new(&waiter, &["/a", "/b", "/c"]).unwrap();
-    assert!(matches!(lock.acquire_within(SECOND).await, Err(LockError::TimedOut)));
+    assert!(matches!(lock.acquire_within(SECOND).await, Err(LockError::TimedOut(_))));
     let (other, _) = counted(&server).await;
     for path in ["/a", "/b"] {
         let mutex = InterProcessMutex::new(&other, path).unwrap();

@@ -415,7 +415,7 @@ async fn a_lost_answer_to_the_downgrade_and_a_dropped_one_leave_what_they_should
     let (other, _) = lock(&server).await;
     let client = Client::connect(server.dialer()).await.unwrap();
     client.delete(writing.path()).await.unwrap();
-    assert!(matches!(one.downgrade(writing).await, Err(LockError::Lost)));
+    assert!(matches!(one.downgrade(writing).await, Err(LockError::Lost(_))));
     assert!(at_once(other.write_lock().acquire()).await.is_some());
 }
 

@@ -28,7 +28,7 @@ async fn semaphore_simple() {
     let (client, _) = counted(&server).await;
     let semaphore = semaphore(&client, 1);
     let permit = semaphore.acquire_within(1, SECOND).await.unwrap();
-    assert!(matches!(semaphore.acquire_within(1, SECOND).await, Err(LockError::TimedOut)));
+    assert!(matches!(semaphore.acquire_within(1, SECOND).await, Err(LockError::TimedOut(_))));
     permit.release().await.unwrap();
     semaphore.acquire_within(1, SECOND).await.unwrap().release().await.unwrap();
     assert_clean(&server).await;
@@ -41,7 +41,7 @@ async fn semaphore_acquire_after_lost_server() {
     let semaphore = semaphore(&client, 1);
     counting.refuse(true);
     counting.cut();
-    assert!(matches!(semaphore.acquire_within(1, SECOND).await, Err(LockError::TimedOut)));
+    assert!(matches!(semaphore.acquire_within(1, SECOND).await, Err(LockError::TimedOut(_))));
     // Longer than the session lives.
     tokio::time::sleep(300 * SECOND).await;
     counting.refuse(false);

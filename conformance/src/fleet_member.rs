@@ -210,7 +210,7 @@ fn time_to_wait() -> Duration {
 /// The result of an attempt. An impatient one may get nothing.
 fn got<T>(time: Duration, result: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match result {
-        Err(LockError::TimedOut) if time < PATIENCE => Ok(None),
+        Err(LockError::TimedOut(_)) if time < PATIENCE => Ok(None),
         result => result.map(Some),
     }
 }

@@ -31,7 +31,7 @@ impl Attempts {
 
     /// Waits before a new place is created after one was lost, however many were lost before.
     pub(crate) async fn wait_after_lost_place(&mut self) {
-        if self.wait_after(LockError::PlaceLost).await.is_err() {
+        if self.wait_after(LockError::place_lost()).await.is_err() {
             self.thwarted = THWARTED_MAX - 1;
         }
     }
@@ -39,7 +39,7 @@ impl Attempts {
     /// Waits before the next attempt. Returns the error if another attempt is of no use.
     pub(crate) async fn wait_after(&mut self, error: LockError) -> Result<(), LockError> {
         let is_disconnected = match &error {
-            LockError::PlaceLost => false,
+            LockError::PlaceLost(_) => false,
             LockError::Client(error)
                 if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NODE_EXISTS) =>
             {

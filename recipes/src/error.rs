@@ -5,24 +5,26 @@ use std::time::Duration;
 use crate::client;
 use crate::value::error::ValueError;
 
-/// Why a lock was not acquired, or is not held any more.
+/// Why a lock was not acquired, or is not held any more. The variants name the path of the lock or of
+/// its znode.
 ///
 /// ```
 /// use zoolet_recipes::LockError;
 ///
-/// assert_eq!(LockError::TimedOut.to_string(), "the time limit has passed");
+/// let error = LockError::TimedOut("/locks/stock".to_owned());
+/// assert_eq!(error.to_string(), "/locks/stock: the time limit has passed");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
     /// The time limit has passed. An `acquire` leaves the line; a release goes on in the
     /// background.
-    #[error("the time limit has passed")]
-    TimedOut,
+    #[error("{0}: the time limit has passed")]
+    TimedOut(String),
     /// A lock that was held is lost: its session has ended, or someone else has deleted its znode.
     /// Another client may hold it now, and may have held it for a while.
-    #[error("the lock is lost: its session has ended, or its znode was deleted")]
-    Lost,
+    #[error("{0}: the lock is lost: its session has ended, or its znode was deleted")]
+    Lost(String),
     /// An attempt to acquire a lock failed: the session ended, or someone else deleted the znode,
     /// before the lock was held. The caller holds nothing, leaves nothing behind, and may try
     /// again.
@@ -30,8 +32,8 @@ pub enum LockError {
     /// Every `acquire` enters the line anew by itself, and every `try_acquire` does so some times.
     /// They return this error when it happens many times in a row, as when an administrator's
     /// script deletes each new znode.
-    #[error("the place in line was lost before the lock was held; nothing is held")]
-    PlaceLost,
+    #[error("{0}: the place in line was lost before the lock was held; nothing is held")]
+    PlaceLost(String),
     /// The owner, a named [`Owner`](crate::Owner) or in [`blocking`](crate::blocking) the thread,
     /// holds the lock already or waits for it, so that it would wait for itself for ever. No
     /// request was sent. Contains the path of the lock.
@@ -42,14 +44,16 @@ pub enum LockError {
     #[error("{0}: the sequence numbers have overflowed; delete this znode when nobody uses it")]
     NumbersExhausted(String),
     /// More permits were asked for than the semaphore has.
-    #[error("{count} permits were asked for, and the semaphore has {max}")]
+    #[error("{path}: {count} permits were asked for, and the semaphore has {max}")]
     TooMany {
+        /// The path of the semaphore.
+        path: String,
         /// How many permits were asked for.
         count: usize,
         /// How many permits the semaphore has.
         max: usize,
     },
-    /// A guard was passed to a lock that did not return it. Contains the path of the guard's znode.
+    /// A guard was passed to a lock that did not return it.
     #[error("{0}: the guard of this znode belongs to another lock")]
     Foreign(String),
     /// Several errors of locks that are acquired or released together, in their order.
@@ -76,7 +80,7 @@ impl LockError {
     /// This error, for a request about a lock that is held: if its place is lost, the lock is.
     pub(crate) fn of_held(self) -> Self {
         match self {
-            Self::PlaceLost => Self::Lost,
+            Self::PlaceLost(path) => Self::Lost(path),
             error => error,
         }
     }
@@ -84,16 +88,43 @@ impl LockError {
     /// This error, for a request about a place that does not hold the lock.
     pub(crate) fn of_place(self) -> Self {
         match self {
-            Self::Lost => Self::PlaceLost,
+            Self::Lost(path) => Self::PlaceLost(path),
             error => error,
         }
+    }
+
+    /// The loss of a place whose path is not known here: whoever knows it adds it
+    /// ([`LockError::at`]).
+    pub(crate) fn place_lost() -> Self {
+        Self::PlaceLost(String::new())
+    }
+
+    /// This error, with the path of a lock that is lost, if it has none yet. The end of a session, which
+    /// a request reports, names no path.
+    pub(crate) fn at(mut self, lock: &str) -> Self {
+        match &mut self {
+            Self::Lost(path) | Self::PlaceLost(path) if path.is_empty() => path.push_str(lock),
+            Self::Several(errors) => {
+                for error in errors {
+                    *error = error.clone().at(lock);
+                }
+            }
+            _ => {}
+        }
+        self
     }
 
     /// This error together with those of the others that differ from it.
     pub(crate) fn and(self, others: Vec<Self>) -> Self {
         let mut all = vec![self];
         for other in others {
-            if !all.contains(&other) {
+            // Locks are lost together, with their session: one error names all of them.
+            if let (Self::Lost(paths), Self::Lost(path)) = (&mut all[0], &other) {
+                if !paths.split(", ").any(|known| known == path) {
+                    paths.push_str(", ");
+                    paths.push_str(path);
+                }
+            } else if !all.contains(&other) {
                 all.push(other);
             }
         }
@@ -101,12 +132,16 @@ impl LockError {
     }
 }
 
-/// Awaits a future within a time limit, or returns [`LockError::TimedOut`].
+/// Awaits a future within a time limit, or returns [`LockError::TimedOut`] with this path.
 pub(crate) async fn within<T>(
     time: Duration,
+    path: impl ToString,
     future: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, LockError> {
-    tokio::time::timeout(time, future).await.unwrap_or(Err(LockError::TimedOut))
+    match tokio::time::timeout(time, future).await {
+        Ok(result) => result,
+        Err(_) => Err(LockError::TimedOut(path.to_string())),
+    }
 }
 
 /// The messages of errors.
@@ -120,7 +155,7 @@ impl From<client::Error> for LockError {
     /// instead.
     fn from(error: client::Error) -> Self {
         match error {
-            client::Error::SessionExpired => Self::PlaceLost,
+            client::Error::SessionExpired => Self::PlaceLost(String::new()),
             error => Self::Client(error),
         }
     }

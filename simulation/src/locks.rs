@@ -37,15 +37,15 @@ impl Worker {
     fn acquired<T>(&self, result: Result<T, LockError>) -> Option<T> {
         match result {
             Ok(held) => Some(held),
-            Err(LockError::TimedOut) => {
+            Err(LockError::TimedOut(_)) => {
                 self.common.oracle.count("places given up");
                 None
             }
-            Err(LockError::Lost) => {
+            Err(LockError::Lost(_)) => {
                 self.common.oracle.count("locks lost");
                 None
             }
-            Err(LockError::PlaceLost) => {
+            Err(LockError::PlaceLost(_)) => {
                 self.common.oracle.count("places lost");
                 None
             }

@@ -74,7 +74,7 @@ impl Failure {
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match error {
-            LockError::Lost => Self::Lost { ended: None },
+            LockError::Lost(_) => Self::Lost { ended: None },
             error => Self::Refused(error),
         }
     }

@@ -67,7 +67,7 @@ impl HeldLock {
                 Err(LockError::Client(error)) if error.is_retryable() => {
                     tokio::time::sleep(AGAIN_AFTER).await;
                 }
-                Err(LockError::PlaceLost) => {}
+                Err(LockError::PlaceLost(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         };
@@ -116,7 +116,7 @@ impl HeldLock {
             Grant::Permits(permits) => permits.release_within(RELEASE_WITHIN).await,
         };
         match released {
-            Err(LockError::Lost) => Err(Failure::Lost { ended: None }),
+            Err(LockError::Lost(_)) => Err(Failure::Lost { ended: None }),
             Ok(()) => Ok(()),
             // The command ran under the lock from begin to end, so it succeeded.
             Err(_) => {
@@ -213,7 +213,7 @@ async fn try_permit(semaphore: &InterProcessSemaphoreV2) -> Result<Option<Permit
             return Ok(None);
         }
         match semaphore.acquire_within(1, PERMIT_WITHIN).await {
-            Err(LockError::TimedOut) => {}
+            Err(LockError::TimedOut(_)) => {}
             acquired => return acquired.map(Some),
         }
     }

@@ -118,6 +118,6 @@ impl DistributedBarrier {
     ///
     /// [`LockError::TimedOut`] when the time has passed; else as [`DistributedBarrier::wait`].
     pub async fn wait_within(&self, time: Duration) -> Result<(), LockError> {
-        within(time, self.wait()).await
+        within(time, &self.path, self.wait()).await
     }
 }

@@ -101,7 +101,7 @@ impl DistributedDoubleBarrier {
             };
             match entered {
                 Ok(()) => return Ok(Membership::new(member)),
-                Err(LockError::PlaceLost) => attempts.wait_after_lost_place().await,
+                Err(LockError::PlaceLost(_)) => attempts.wait_after_lost_place().await,
                 Err(error) => return Err(error),
             }
         }
@@ -114,7 +114,7 @@ impl DistributedDoubleBarrier {
     ///
     /// [`LockError::TimedOut`] when the time has passed; else as [`DistributedDoubleBarrier::enter`].
     pub async fn enter_within(&self, time: Duration) -> Result<Membership, LockError> {
-        within(time, self.enter()).await
+        within(time, &self.room.directory, self.enter()).await
     }
 
     /// Creates the member's znode in its session.
@@ -194,7 +194,7 @@ impl DistributedDoubleBarrier {
             let (mut ready, own) = match (ready, own) {
                 (Ok(ready), Ok(own)) => (ready, own),
                 (_, Err(error)) if error.is(ErrorCode::NO_NODE) => {
-                    return Err(LockError::PlaceLost);
+                    return Err(member.lost());
                 }
                 (Err(error), _) | (_, Err(error)) if error.is_retryable() => {
                     attempts.wait_after(error.into()).await?;
@@ -205,7 +205,7 @@ impl DistributedDoubleBarrier {
             if let Some(found) = &ready.found {
                 let (_, own) = &own.found;
                 let is_newer = found.czxid > own.czxid;
-                return if is_newer { Ok(()) } else { Err(LockError::PlaceLost) };
+                return if is_newer { Ok(()) } else { Err(member.lost()) };
             }
             if inside?.members.len() >= self.members {
                 let create = session.create(&ready_path).data(local_address());
@@ -214,7 +214,7 @@ impl DistributedDoubleBarrier {
                     Ok(_) => return Ok(()),
                     Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(()),
                     // The directory is gone, and the member's znode with it.
-                    Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::PlaceLost),
+                    Err(error) if error.is(ErrorCode::NO_NODE) => return Err(member.lost()),
                     Err(error) if error.is_retryable() => {
                         attempts.wait_after(error.into()).await?;
                         continue;
@@ -241,7 +241,7 @@ impl DistributedDoubleBarrier {
         let check = Check { path: member.path().into(), version: Expect::Any };
         let checked = member.session().multi_without_results(vec![MultiOp::Check(check)]);
         match checked.until_answered().await {
-            Err(error) if error.is(ErrorCode::NO_NODE) => Err(LockError::PlaceLost),
+            Err(error) if error.is(ErrorCode::NO_NODE) => Err(member.lost()),
             result => Ok(result?),
         }
     }

@@ -217,6 +217,11 @@ impl Member {
         &self.path
     }
 
+    /// The error for a member whose znode is gone before it is inside.
+    pub(crate) fn lost(&self) -> LockError {
+        LockError::PlaceLost(self.path.clone())
+    }
+
     fn name(&self) -> &str {
         self.path.rsplit_once('/').map_or("", |(_, name)| name)
     }
@@ -238,7 +243,7 @@ impl Member {
         let others = loop {
             let inside = self.room.look(Some(&self.session)).await?;
             if !inside.has(self) {
-                return Err(LockError::Lost);
+                return Err(LockError::Lost(self.path.clone()));
             }
             match &inside.members[..] {
                 [_] => return self.leave_last(inside.is_ready).await,
@@ -336,7 +341,8 @@ impl Membership {
     /// Safe: the member's znode is deleted in the background, and no watch is left. This does not
     /// wait for the others then.
     pub async fn leave(mut self) -> Result<(), LockError> {
-        self.0.leave().await.map_err(LockError::of_held)
+        let left = self.0.leave().await;
+        left.map_err(|error| error.of_held().at(self.0.path()))
     }
 
     /// As [`Membership::leave`], within a time that covers everything.
@@ -346,6 +352,7 @@ impl Membership {
     /// [`LockError::TimedOut`] when the time has passed: the member has left, and some of the others
     /// have not. Else as [`Membership::leave`].
     pub async fn leave_within(self, time: Duration) -> Result<(), LockError> {
-        within(time, self.leave()).await
+        let path = self.path().to_owned();
+        within(time, path, self.leave()).await
     }
 }

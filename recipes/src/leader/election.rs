@@ -71,8 +71,7 @@ impl Term {
     ///
     /// [`LockError::Lost`] if the term is over; the refusal of an operation.
     pub async fn transaction(&self, ops: Vec<MultiOp>) -> Result<Vec<MultiResult>, LockError> {
-        let path = std::iter::once(self.path());
-        held_lock::transaction(&self.session, path, ops).await
+        held_lock::transaction(&self.session, std::slice::from_ref(&self.path), ops).await
     }
 
     /// Whether the leadership is held.
@@ -216,7 +215,7 @@ pub(crate) async fn wait_to_lead(lock: &LineLock, closing: &mut Closing) -> Cand
         match waited {
             Ok(()) => return Candidacy::Leads(lock.guard(place, registration)),
             // The next session enters the line anew.
-            Err(LockError::PlaceLost) => {
+            Err(LockError::PlaceLost(_)) => {
                 drop(place);
                 attempts.wait_after_lost_place().await;
             }

@@ -116,7 +116,7 @@ impl LeaderLatch {
         let mut terms = self.term.clone();
         let closed = |_| LockError::Client(client::Error::Closed);
         let term = terms.wait_for(Option::is_some).await.map_err(closed)?;
-        term.clone().ok_or(LockError::Lost)
+        term.clone().ok_or_else(|| LockError::Lost(self.lock.line.directory.to_string()))
     }
 
     /// As [`LeaderLatch::await_leadership`], within a time limit.
@@ -126,7 +126,7 @@ impl LeaderLatch {
     /// [`LockError::TimedOut`] when the time has passed: the place in line stays. Else as
     /// [`LeaderLatch::await_leadership`].
     pub async fn await_leadership_within(&self, time: Duration) -> Result<Term, LockError> {
-        within(time, self.await_leadership()).await
+        within(time, &self.lock.line.directory, self.await_leadership()).await
     }
 
     /// All participants, in their order.

@@ -64,7 +64,9 @@ impl Deletion {
     /// Waits until the znode is gone. Returns [`LockError::Lost`] if it was gone before the
     /// deletion.
     pub(crate) async fn finish(mut self) -> Result<(), LockError> {
-        let Some(sent) = self.sent.as_mut() else { return Err(LockError::Lost) };
+        let Some(sent) = self.sent.as_mut() else {
+            return Err(LockError::Lost(std::mem::take(&mut self.path)));
+        };
         let result = sent.await;
         self.sent = None;
         let result = match result {
@@ -75,15 +77,15 @@ impl Deletion {
             result => result,
         };
         result.map_err(|error| match error {
-            error if error.is(ErrorCode::NO_NODE) => LockError::Lost,
-            error => LockError::from(error).of_held(),
+            error if error.is(ErrorCode::NO_NODE) => LockError::Lost(self.path.clone()),
+            error => LockError::from(error).of_held().at(&self.path),
         })
     }
 
     /// As [`Deletion::finish`]; it is no error if the znode was gone before.
     pub(crate) async fn finish_if_present(self) -> Result<(), LockError> {
         match self.finish().await {
-            Err(LockError::Lost | LockError::PlaceLost) => Ok(()),
+            Err(LockError::Lost(_) | LockError::PlaceLost(_)) => Ok(()),
             finished => finished,
         }
     }

@@ -91,7 +91,9 @@ impl Line {
         let first = MultiOp::Check(check);
         let mut pending = PendingPlace::with_number(self, session, first, &name[digits_at..]);
         let created = pending.created().await.map_err(|error| match error {
-            LockError::Client(error) if error.is(ErrorCode::NO_NODE) => LockError::Lost,
+            LockError::Client(error) if error.is(ErrorCode::NO_NODE) => {
+                LockError::Lost(self.child(name))
+            }
             error => error,
         })?;
         Ok(pending.into_place(created)?.with_token(token))
@@ -119,7 +121,7 @@ impl Line {
                 Err(error) => attempts.wait_after(error).await?,
             }
             if !other.exists().await.map_err(LockError::of_held)? {
-                return Err(LockError::Lost);
+                return Err(LockError::Lost(other.path().to_owned()));
             }
         }
     }
@@ -192,7 +194,7 @@ impl PendingPlace {
             Ok(None) => {
                 self.sent = None;
                 // It was not created, or went with its session.
-                Err(LockError::PlaceLost)
+                Err(LockError::PlaceLost(self.path.clone()))
             }
             Err(error) => Err(error.into()),
         }

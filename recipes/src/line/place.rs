@@ -153,7 +153,7 @@ impl Place {
             let event = std::task::ready!(watch.poll_event(waiter, context));
             self.handle_event(event);
         }
-        Poll::Ready(LockError::PlaceLost)
+        Poll::Ready(LockError::PlaceLost(self.path.clone()))
     }
 
     /// Removes a waiter of [`Place::poll_lost`].

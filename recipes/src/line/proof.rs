@@ -44,7 +44,7 @@ pub(crate) async fn until_proven(places: &mut [Place]) -> Result<(), LockError> 
             return Err(client::Error::Closed.into());
         }
         if !session.is_current() || places.iter().any(Place::is_lost) {
-            return Err(LockError::PlaceLost);
+            return Err(LockError::PlaceLost(places[0].path().to_owned()));
         }
         places.iter_mut().for_each(Place::claim);
         // A proof that is about to end is of no use. A new proof lasts as long as the network

@@ -182,7 +182,7 @@ impl PendingPlaces {
         if all.len() < self.paths.len() {
             self.paths.clear();
             drop(places(&self.session, all));
-            return Err(LockError::PlaceLost);
+            return Err(LockError::place_lost());
         }
         Ok(all)
     }

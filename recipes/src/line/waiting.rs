@@ -63,7 +63,9 @@ impl Line {
         loop {
             match position {
                 Position::Front => break,
-                Position::Missing => return Err(LockError::PlaceLost),
+                Position::Missing => {
+                    return Err(LockError::PlaceLost(place.path().to_owned()));
+                }
                 Position::Behind { ahead, is_only, is_adjacent } => {
                     has_waited = true;
                     let gone = self.wait_behind(place, &ahead, zxid, &mut look_after).await?;

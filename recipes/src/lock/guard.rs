@@ -126,7 +126,7 @@ macro_rules! guard_methods {
             pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
                 tokio::select! {
                     biased;
-                    () = self.lost() => Err(LockError::Lost),
+                    () = self.lost() => Err(LockError::Lost(self.lock().path().to_owned())),
                     output = future => Ok(output),
                 }
             }
@@ -166,7 +166,8 @@ macro_rules! guard_methods {
             /// [`LockError::TimedOut`] when the time has passed: the release goes on in the background.
             /// Else as `release`.
             pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
-                within(time, self.release()).await
+                let path = self.lock().path().to_owned();
+                within(time, path, self.release()).await
             }
         }
 

@@ -319,28 +319,31 @@ impl HeldLock {
         ops: Vec<MultiOp>,
     ) -> Result<Vec<MultiResult>, LockError> {
         if self.is_lost() {
-            return Err(LockError::Lost);
+            return Err(LockError::Lost(self.path().to_owned()));
         }
-        let paths = self.paths.iter().map(String::as_str);
-        transaction(&self.session, paths, ops).await
+        transaction(&self.session, &self.paths, ops).await
     }
 }
 
 /// Carries out writes only if these znodes of a session are there then: the multi checks them.
 pub(crate) async fn transaction(
     session: &SessionClient,
-    paths: impl Iterator<Item = &str>,
+    paths: &[String],
     ops: Vec<MultiOp>,
 ) -> Result<Vec<MultiResult>, LockError> {
-    let mut all: Vec<_> = paths.map(|path| MultiOp::check(path, Expect::Any)).collect();
+    let mut all: Vec<_> =
+        paths.iter().map(|path| MultiOp::check(path.as_str(), Expect::Any)).collect();
     let checks = all.len();
     all.extend(ops);
     match session.multi(all).await {
         Ok(results) => Ok(results.into_iter().skip(checks).collect()),
-        Err(error) if error.operation_index().is_some_and(|index| index < checks) => {
-            Err(LockError::Lost)
-        }
-        Err(error) => Err(LockError::from(error).of_held()),
+        Err(error) => match error.operation_index().and_then(|index| paths.get(index)) {
+            Some(path) => Err(LockError::Lost(path.clone())),
+            None => {
+                let lock = paths.first().map_or("", String::as_str);
+                Err(LockError::from(error).of_held().at(lock))
+            }
+        },
     }
 }
 

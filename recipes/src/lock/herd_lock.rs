@@ -173,7 +173,7 @@ impl HerdLock {
             match waited {
                 Ok(()) => return Ok(place),
                 // The session has ended: the next one enters the line anew.
-                Err(LockError::PlaceLost) => attempts.wait_after_lost_place().await,
+                Err(LockError::PlaceLost(_)) => attempts.wait_after_lost_place().await,
                 Err(error) => return Err(error),
             }
         }
@@ -190,12 +190,16 @@ impl HerdLock {
             let Watched { found, watcher } = match list.and_watch().await {
                 Ok(watched) => watched,
                 Err(error) if error.is_retryable() => continue,
-                Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::PlaceLost),
+                Err(error) if error.is(ErrorCode::NO_NODE) => {
+                    return Err(LockError::PlaceLost(place.path().to_owned()));
+                }
                 Err(error) => return Err(error.into()),
             };
             match self.lock.line.position_in(&found, place) {
                 Position::Front => return Ok(()),
-                Position::Missing => return Err(LockError::PlaceLost),
+                Position::Missing => {
+                    return Err(LockError::PlaceLost(place.path().to_owned()));
+                }
                 Position::Behind { .. } => watcher.await?,
             };
         }
@@ -224,6 +228,7 @@ lock_methods! {
     try_acquire_as = |lock, owner| lock.try_acquire_for(owner);
     is_held_by = |lock, owner| lock.lock.held_by(owner).is_some();
     is_acquired_in_this_process = |lock| lock.lock.is_acquired();
+    path = |lock| lock.lock.line.directory;
 }
 
 /// The one znode, whose create was sent and not answered. Dropped, it is deleted in the background,
@@ -259,7 +264,7 @@ impl PendingZnode {
                 let own = ZnodeIdentity::Data(self.data.clone());
                 match self.session.find_own(&self.path, &own).await {
                     // It was not created, as far as is known: it is tried again.
-                    Ok(None) => Err(LockError::PlaceLost),
+                    Ok(None) => Err(LockError::PlaceLost(self.path.clone())),
                     result => result.map_err(LockError::from),
                 }
             }

@@ -58,7 +58,7 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
         &self,
         time: Duration,
     ) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
-        Box::pin(within(time, self.acquire()))
+        Box::pin(within(time, Printed(self), self.acquire()))
     }
 
     /// Acquires the lock if it is free, without waiting for it.
@@ -91,7 +91,7 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
         time: Duration,
         owner: Owner,
     ) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
-        Box::pin(within(time, self.acquire_as(owner)))
+        Box::pin(within(time, Printed(self), self.acquire_as(owner)))
     }
 
     /// As [`InterProcessLock::try_acquire`], for an owner. The default ignores the owner.
@@ -165,6 +165,16 @@ pub trait LockGuard: fmt::Debug + Send + Sync {
         self: Box<Self>,
         time: Duration,
     ) -> BoxFuture<'static, Result<(), LockError>> {
-        Box::pin(within(time, self.release()))
+        let paths = self.paths().join(", ");
+        Box::pin(within(time, paths, self.release()))
+    }
+}
+
+/// A lock in an error: the trait knows no path.
+struct Printed<'a, L: ?Sized>(&'a L);
+
+impl<L: fmt::Debug + ?Sized> fmt::Display for Printed<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }

@@ -52,7 +52,7 @@ impl LineLock {
             let (mut place, at) = self.line.enter().await?;
             match self.line.wait_until_held(&mut place, at).await {
                 Ok(()) => return Ok(place),
-                Err(LockError::PlaceLost) => {
+                Err(LockError::PlaceLost(_)) => {
                     drop(place);
                     attempts.wait_after_lost_place().await;
                 }
@@ -98,7 +98,10 @@ impl LineLock {
                     return Ok(None);
                 }
                 // That tells nothing about who holds the lock.
-                Position::Missing => attempts.wait_after(LockError::PlaceLost).await?,
+                Position::Missing => {
+                    let lost = LockError::PlaceLost(place.path().to_owned());
+                    attempts.wait_after(lost).await?;
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ macro_rules! lock_methods {
         try_acquire_as = |$self_try:ident, $owner_try:ident| $try:expr;
         is_held_by = |$self_held:ident, $owner_held:ident| $held:expr;
         is_acquired_in_this_process = |$self_acquired:ident| $acquired:expr;
+        path = |$self_path:ident| $path:expr;
     ) => {
         impl $lock {
             $(#[$acquire])*
@@ -30,7 +31,7 @@ macro_rules! lock_methods {
             ///
             /// [`LockError::TimedOut`] when the time has passed; else as `acquire`.
             pub async fn acquire_within(&self, time: Duration) -> Result<$guard, LockError> {
-                within(time, self.acquire()).await
+                within(time, self.path_in_errors(), self.acquire()).await
             }
 
             $(#[$try_acquire])*
@@ -45,7 +46,7 @@ macro_rules! lock_methods {
             $(#[$acquire_as])*
             pub async fn acquire_as(&self, owner: Owner) -> Result<$guard, LockError> {
                 let ($self_as, $owner_as) = (self, owner);
-                $as.await
+                $as.await.map_err(|error| error.at(&self.path_in_errors().to_string()))
             }
 
             /// As `acquire_as`, within a time limit for everything.
@@ -58,7 +59,7 @@ macro_rules! lock_methods {
                 time: Duration,
                 owner: Owner,
             ) -> Result<$guard, LockError> {
-                within(time, self.acquire_as(owner)).await
+                within(time, self.path_in_errors(), self.acquire_as(owner)).await
             }
 
             /// As `try_acquire`, for an owner.
@@ -71,7 +72,12 @@ macro_rules! lock_methods {
                 owner: Owner,
             ) -> Result<Option<$guard>, LockError> {
                 let ($self_try, $owner_try) = (self, owner);
-                $try.await
+                $try.await.map_err(|error| error.at(&self.path_in_errors().to_string()))
+            }
+
+            fn path_in_errors(&self) -> impl std::fmt::Display {
+                let $self_path = self;
+                $path.clone()
             }
 
             /// Whether an owner holds the lock by this object or a clone of it.
@@ -92,6 +98,25 @@ macro_rules! lock_methods {
         impl InterProcessLock for $lock {
             fn acquire(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
                 Box::pin(async { Ok(Box::new(self.acquire().await?) as Box<dyn LockGuard>) })
+            }
+
+            fn acquire_within(
+                &self,
+                time: Duration,
+            ) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
+                Box::pin(async move {
+                    Ok(Box::new(self.acquire_within(time).await?) as Box<dyn LockGuard>)
+                })
+            }
+
+            fn acquire_within_as(
+                &self,
+                time: Duration,
+                owner: Owner,
+            ) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
+                Box::pin(async move {
+                    Ok(Box::new(self.acquire_within_as(time, owner).await?) as Box<dyn LockGuard>)
+                })
             }
 
             fn try_acquire(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>> {

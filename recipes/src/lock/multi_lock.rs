@@ -101,7 +101,7 @@ impl InterProcessMultiLock {
         let mut attempts = Attempts::new();
         loop {
             match self.enter_and_wait().await {
-                Err(LockError::PlaceLost) => attempts.wait_after_lost_place().await,
+                Err(LockError::PlaceLost(_)) => attempts.wait_after_lost_place().await,
                 result => return result,
             }
         }
@@ -167,6 +167,12 @@ impl InterProcessMultiLock {
         registry::held_by(&self.lines.first()?.id, self.id, owner)
     }
 
+    /// The paths of the mutexes, for errors.
+    fn paths(&self) -> String {
+        let paths: Vec<_> = self.lines.iter().map(|line| &*line.directory).collect();
+        paths.join(", ")
+    }
+
     fn is_acquired(&self) -> bool {
         self.lines.first().is_some_and(|line| registry::is_held(&line.id, self.id))
     }
@@ -199,6 +205,7 @@ lock_methods! {
     try_acquire_as = |lock, owner| lock.try_acquire_for(owner);
     is_held_by = |lock, owner| lock.held_by(owner).is_some();
     is_acquired_in_this_process = |lock| lock.is_acquired();
+    path = |lock| lock.paths();
 }
 
 /// Several mutexes that are held. Dropping the guard releases all of them in the background;

@@ -116,4 +116,5 @@ lock_methods! {
     try_acquire_as = |mutex, owner| mutex.lock.try_acquire(owner);
     is_held_by = |mutex, owner| mutex.lock.held_by(owner).is_some();
     is_acquired_in_this_process = |mutex| mutex.lock.is_acquired();
+    path = |mutex| mutex.lock.line.directory;
 }

@@ -67,7 +67,7 @@ impl PendingPermits {
         }
         self.path = None;
         drop(self.places(found, Zxid::ZERO));
-        Err(LockError::PlaceLost)
+        Err(LockError::PlaceLost(path))
     }
 
     fn places(&self, paths: Vec<String>, token: Zxid) -> Vec<Place> {

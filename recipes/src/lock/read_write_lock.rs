@@ -148,9 +148,10 @@ impl InterProcessReadWriteLock {
         }
         match writing.handle.into_place() {
             Ok((place, _registered_until_then)) => {
+                let of_held = |error: LockError| error.of_held().at(&self.read.line.directory);
                 let place = self.read.line.enter_instead(place).await;
-                let mut place = place.map_err(LockError::of_held)?;
-                until_proven(slice::from_mut(&mut place)).await.map_err(LockError::of_held)?;
+                let mut place = place.map_err(of_held)?;
+                until_proven(slice::from_mut(&mut place)).await.map_err(of_held)?;
                 Ok(self.read.guard(place, self.read.register_beside(owner)))
             }
             Err(_has_other_guards) => self.read_lock().acquire_as(owner).await,
@@ -161,7 +162,9 @@ impl InterProcessReadWriteLock {
     fn check_is_write_guard(&self, writing: &Guard) -> Result<(), LockError> {
         match self.write.held_by(writing.owner()) {
             Some(held) if held.handle.is_same_lock(&writing.handle) => Ok(()),
-            _ if writing.state() == LockState::Lost => Err(LockError::Lost),
+            _ if writing.state() == LockState::Lost => {
+                Err(LockError::Lost(writing.path().to_owned()))
+            }
             _ => Err(LockError::Foreign(writing.path().to_owned())),
         }
     }
@@ -176,14 +179,14 @@ impl InterProcessReadWriteLock {
             place.set_announces_release(false);
             (place.name().to_owned(), place.session().clone())
         });
-        let beside = beside.ok_or(LockError::PlaceLost)?;
+        let beside = beside.ok_or_else(|| LockError::PlaceLost(writing.path().to_owned()))?;
         match read.line.enter_beside(&beside, writing.fencing_token()).await {
             Ok(mut place) => {
                 until_proven(slice::from_mut(&mut place)).await?;
                 Ok(read.guard(place, read.register_beside(writing.owner())))
             }
             Err(error) => {
-                if error == LockError::Lost {
+                if matches!(error, LockError::Lost(_)) {
                     // `None` if the lock was released meanwhile.
                     let _ = writing.lock().with_place(|place| place.note_gone());
                 }
@@ -205,7 +208,7 @@ impl InterProcessReadWriteLock {
             match self.read_beside(&writing).await {
                 Ok(reading) => return Ok(reading),
                 // The owner does not hold the write lock any more, and enters the line.
-                Err(LockError::Lost) => {}
+                Err(LockError::Lost(_)) => {}
                 Err(error) => attempts.wait_after(error).await?,
             }
         }
@@ -240,8 +243,9 @@ impl InterProcessReadLock {
                 return Ok(guard);
             }
             match self.0.read_beside(writing).await {
-                Err(error) if error != LockError::Lost => attempts.wait_after(error).await?,
-                result => return result,
+                Ok(reading) => return Ok(reading),
+                Err(error @ LockError::Lost(_)) => return Err(error),
+                Err(error) => attempts.wait_after(error).await?,
             }
         }
     }
@@ -282,6 +286,7 @@ lock_methods! {
     try_acquire_as = |lock, owner| lock.0.try_acquire_read(owner);
     is_held_by = |lock, owner| lock.0.read.held_by(owner).is_some();
     is_acquired_in_this_process = |lock| lock.0.read.is_acquired();
+    path = |lock| lock.0.read.line.directory;
 }
 
 impl InterProcessWriteLock {
@@ -321,4 +326,5 @@ lock_methods! {
     try_acquire_as = |lock, owner| lock.0.write.try_acquire(owner);
     is_held_by = |lock, owner| lock.0.write.held_by(owner).is_some();
     is_acquired_in_this_process = |lock| lock.0.write.is_acquired();
+    path = |lock| lock.0.write.line.directory;
 }

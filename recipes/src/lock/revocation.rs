@@ -71,17 +71,19 @@ async fn requested_of(session: &SessionClient, path: &str) -> Result<(), LockErr
         let watched = session.get(path).and_watch().await;
         let Watched { found: (data, _), watcher } = match watched {
             Ok(watched) => watched,
-            Err(error) if error.is(ErrorCode::NO_NODE) => return Err(LockError::Lost),
+            Err(error) if error.is(ErrorCode::NO_NODE) => {
+                return Err(LockError::Lost(path.to_owned()));
+            }
             Err(error) if error.is_retryable() => {
                 attempts.wait_after(error.into()).await?;
                 continue;
             }
-            Err(error) => return Err(LockError::from(error).of_held()),
+            Err(error) => return Err(LockError::from(error).of_held().at(path)),
         };
         // It may have been written before this call.
         if data == REVOKE {
             return Ok(());
         }
-        watcher.await.map_err(|error| LockError::from(error).of_held())?;
+        watcher.await.map_err(|error| LockError::from(error).of_held().at(path))?;
     }
 }

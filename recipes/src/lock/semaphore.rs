@@ -162,7 +162,7 @@ impl InterProcessSemaphoreV2 {
                 Err(error) => Err(error),
             };
             match acquired {
-                Err(LockError::PlaceLost) => attempts.wait_after_lost_place().await,
+                Err(LockError::PlaceLost(_)) => attempts.wait_after_lost_place().await,
                 acquired => return acquired,
             }
         }
@@ -174,7 +174,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// [`LockError::TimedOut`] when the time has passed; else as [`InterProcessSemaphoreV2::acquire`].
     pub async fn acquire_within(&self, count: usize, time: Duration) -> Result<Permits, LockError> {
-        within(time, self.acquire(count)).await
+        within(time, self.path(), self.acquire(count)).await
     }
 
     /// Acquires `count` permits if they are free and nobody waits, without waiting for them. If
@@ -193,7 +193,7 @@ impl InterProcessSemaphoreV2 {
             match self.try_in_line(count).await {
                 Ok(acquired) => return Ok(acquired),
                 // Another client deleted the place or a directory, or the connection closed.
-                Err(error) => attempts.wait_after(error).await?,
+                Err(error) => attempts.wait_after(error.at(self.path())).await?,
             }
         }
     }
@@ -211,7 +211,7 @@ impl InterProcessSemaphoreV2 {
                 }
             }
             Position::Behind { .. } => {}
-            Position::Missing => return Err(LockError::PlaceLost),
+            Position::Missing => return Err(LockError::PlaceLost(place.path().to_owned())),
         }
         place.delete_if_present().await?;
         Ok(None)
@@ -220,7 +220,9 @@ impl InterProcessSemaphoreV2 {
     /// Refuses a number of permits that the semaphore never has.
     fn check(&self, count: usize) -> Result<(), LockError> {
         match self.maximum {
-            Maximum::Fixed(max) if count > max => Err(LockError::TooMany { count, max }),
+            Maximum::Fixed(max) if count > max => {
+                Err(LockError::TooMany { path: self.path().to_owned(), count, max })
+            }
             _ => Ok(()),
         }
     }
@@ -248,6 +250,11 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
+    /// The path of the semaphore.
+    fn path(&self) -> &str {
+        self.permits.trim_end_matches("/leases")
+    }
+
     fn permit_path(&self, name: &str) -> String {
         format!("{}/{name}", self.permits)
     }
@@ -266,12 +273,12 @@ impl InterProcessSemaphoreV2 {
                     place.note_deleted();
                     return Ok(permits);
                 }
-                Err(LockError::PlaceLost) => return Err(LockError::PlaceLost),
+                Err(error @ LockError::PlaceLost(_)) => return Err(error),
                 // The directory was created or deleted in between, or the connection closed.
                 Err(error) => attempts.wait_after(error).await?,
             }
             if !place.exists().await? {
-                return Err(LockError::PlaceLost);
+                return Err(LockError::PlaceLost(place.path().to_owned()));
             }
         }
     }
@@ -358,7 +365,7 @@ impl InterProcessSemaphoreV2 {
 /// The path and the number of permits.
 impl fmt::Debug for InterProcessSemaphoreV2 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "InterProcessSemaphoreV2({}, {:?})", self.permits, self.maximum)
+        write!(f, "InterProcessSemaphoreV2({}, {:?})", self.path(), self.maximum)
     }
 }
 

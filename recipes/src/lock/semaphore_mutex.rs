@@ -88,7 +88,7 @@ impl InterProcessSemaphoreMutex {
     /// [`LockError::TimedOut`] when the time has passed; else as
     /// [`InterProcessSemaphoreMutex::acquire`].
     pub async fn acquire_within(&self, time: Duration) -> Result<Permits, LockError> {
-        within(time, self.acquire()).await
+        within(time, self.line.path(), self.acquire()).await
     }
 
     /// Acquires the lock if it is free, without waiting for it. If it is held, this costs one read

@@ -56,7 +56,7 @@ impl SequentialMultiLock {
             if let Some(guards) = self.acquire_in_turn(owner).await? {
                 return Ok(SequentialMultiGuard::new(guards));
             }
-            attempts.wait_after(LockError::PlaceLost).await?;
+            attempts.wait_after(LockError::place_lost()).await?;
         }
     }
 
@@ -128,6 +128,7 @@ lock_methods! {
     is_held_by = |lock, owner| lock.locks.iter().all(|lock| lock.is_held_by(owner));
     is_acquired_in_this_process =
         |lock| lock.locks.iter().all(|lock| lock.is_acquired_in_this_process());
+    path = |lock| format!("{lock:?}");
 }
 
 /// Several locks of any kind that are held. Dropping the guard releases all of them in the
@@ -222,7 +223,7 @@ impl SequentialMultiGuard {
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
         tokio::select! {
             biased;
-            () = self.lost() => Err(LockError::Lost),
+            () = self.lost() => Err(LockError::Lost(self.shared.paths.join(", "))),
             output = future => Ok(output),
         }
     }
@@ -248,7 +249,8 @@ impl SequentialMultiGuard {
     /// [`LockError::TimedOut`] when the time has passed: the release goes on in the background. Else as
     /// [`SequentialMultiGuard::release`].
     pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
-        within(time, self.release()).await
+        let paths = self.shared.paths.join(", ");
+        within(time, paths, self.release()).await
     }
 }
 
