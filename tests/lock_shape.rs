@@ -1,11 +1,8 @@
 //! All locks and guards have the same methods: data and access control lists of their znodes, the
 //! paths, `run`, a `Debug` of one line, and what a release returns after the client was closed.
 
-mod wire;
-
 use std::time::Duration;
 
-use wire::stage::{connect, counted, server};
 use zoolet::client::{Client, Error};
 use zoolet::protocol::{Acl, Permissions};
 use zoolet::{
@@ -13,6 +10,7 @@ use zoolet::{
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, LockGuard, LockState,
     MultiGuard, Owner, Permits, SequentialMultiLock,
 };
+use zoolet_test_support::stage::{connect, counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 
