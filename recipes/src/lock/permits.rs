@@ -60,10 +60,10 @@ impl PendingPermits {
     async fn find(&mut self) -> Result<(Vec<String>, Zxid), LockError> {
         let path = self.path.clone().unwrap_or_default();
         let found = self.session.find_all_protected(&path).await?;
-        if let Some(first) = found.first().filter(|_| found.len() == self.count) {
-            if let Some(stat) = self.session.exists(first).until_answered().await? {
-                return Ok((found, stat.czxid));
-            }
+        if let Some(first) = found.first().filter(|_| found.len() == self.count)
+            && let Some(stat) = self.session.exists(first).until_answered().await?
+        {
+            return Ok((found, stat.czxid));
         }
         self.path = None;
         drop(self.places(found, Zxid::ZERO));
