@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zoolet::client::{Client, Error};
 use zoolet::protocol::{Acl, Permissions};
-use zoolet::{
+use zoolet::recipes::{
     Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, LockGuard, LockState,
     MultiGuard, Owner, Permits, SequentialMultiLock,

@@ -72,6 +72,11 @@ fn kinds(client: &Client) -> Result<Vec<Kind>, LockError> {
     ])
 }
 
+/// The error of one who does not wait any longer.
+fn given_up() -> LockError {
+    LockError::TimedOut("given up".to_owned())
+}
+
 /// What somebody holds, to be looked at by others and taken back.
 struct Slot<T>(Arc<Mutex<Option<T>>>);
 
@@ -132,8 +137,8 @@ impl Life {
     /// What may go wrong in a storm.
     fn note(&self, error: &LockError) {
         let is_usual = match error {
-            LockError::Over => true,
-            LockError::Lost | LockError::PlaceLost => {
+            LockError::TimedOut(_) => true,
+            LockError::Lost(_) | LockError::PlaceLost(_) => {
                 self.done.lost.fetch_add(1, Ordering::SeqCst);
                 true
             }
@@ -157,11 +162,11 @@ impl Life {
             0 => {
                 // Given up at a random moment.
                 let time = Duration::from_millis(fastrand::u64(0..400));
-                tokio::time::timeout(time, acquiring).await.unwrap_or(Err(LockError::Over))
+                tokio::time::timeout(time, acquiring).await.unwrap_or(Err(given_up()))
             }
             1 => {
                 let time = Duration::from_millis(fastrand::u64(300..9_000));
-                tokio::time::timeout(time, acquiring).await.unwrap_or(Err(LockError::Over))
+                tokio::time::timeout(time, acquiring).await.unwrap_or(Err(given_up()))
             }
             _ => acquiring.await,
         }
@@ -170,7 +175,7 @@ impl Life {
     async fn take(&self, kind: &Kind) -> Result<(), LockError> {
         let acquiring = async {
             if fastrand::u8(..5) == 0 {
-                kind.lock.try_acquire().await?.ok_or(LockError::Over)
+                kind.lock.try_acquire().await?.ok_or_else(given_up)
             } else {
                 kind.lock.acquire().await
             }
@@ -260,7 +265,7 @@ impl Life {
         let count = fastrand::usize(1..=PERMITS_MAX);
         let acquiring = async {
             if fastrand::u8(..5) == 0 {
-                semaphore.try_acquire(count).await?.ok_or(LockError::Over)
+                semaphore.try_acquire(count).await?.ok_or_else(given_up)
             } else {
                 semaphore.acquire(count).await
             }
@@ -382,7 +387,7 @@ fn hold<G: LockGuard + 'static>(
     done: &Done,
     judge: &Arc<Judge>,
     (thing, capacity, weight): (&'static str, usize, usize),
-    guard: blocking::Held<G>,
+    guard: blocking::BlockingGuard<G>,
 ) -> Result<(), LockError> {
     done.held.fetch_add(1, Ordering::SeqCst);
     let (token, slot) = (guard.fencing_token(), Slot::new(guard));

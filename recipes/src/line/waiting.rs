@@ -9,8 +9,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-#[cfg(feature = "planted-bugs")]
-use zoolet_planted_bugs::{PlantedBug, is_planted};
 use zoolet_protocol::{EventType, Zxid};
 
 use super::order::Position;
@@ -104,10 +102,6 @@ impl Line {
     /// Whether what was heard is known to the server to which the client is connected now, so that
     /// later reads cannot be older than it.
     async fn is_covered(&self, place: &Place, connections: u64) -> Result<bool, LockError> {
-        #[cfg(feature = "planted-bugs")]
-        if is_planted(PlantedBug::EventNotConfirmed) {
-            return Ok(true);
-        }
         Ok(place.session().confirms_event(place.path(), connections).await?)
     }
 
@@ -143,18 +137,6 @@ impl Line {
                 }
             };
             let has_zxid = zxid > Zxid::ZERO;
-            #[cfg(feature = "planted-bugs")]
-            if event_type == EventType::NODE_DELETED
-                && self.client.connection_count() != connections
-                && is_planted(PlantedBug::LockWithoutLook)
-            {
-                return Ok(Gone {
-                    connections,
-                    has_zxid: true,
-                    is_in_order: true,
-                    was_in_front: true,
-                });
-            }
             if event_type == EventType::NODE_DELETED {
                 return Ok(Gone {
                     connections,

@@ -6,9 +6,10 @@
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use zoolet_protocol::{Expect, MultiOp, MultiResult, Zxid};
+use zoolet_protocol::{ErrorCode, Expect, MultiOp, MultiResult, Zxid};
 
 use super::owner::Owner;
 use super::registry::Registration;
@@ -19,6 +20,9 @@ use crate::client::recipe::{SessionClient, WaiterId};
 use crate::error::LockError;
 use crate::line::deletion::Deletion;
 use crate::line::place::Place;
+
+/// The pause before a watch is registered again that an overloaded server refused.
+const WATCH_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// A lock that is held.
 pub(crate) struct HeldLock {
@@ -260,11 +264,15 @@ impl HeldLock {
             }
             match self.watch_places().await {
                 Ok(()) => {}
-                // There is no connection: the watches are registered when there is one again.
-                Err(error) if error.is_retryable() => {
+                // Without a connection the watches are registered when there is one again. A server
+                // that is overloaded is asked again after a pause: that tells nothing about the
+                // lock.
+                Err(error) if error.is_retryable() || error.is(ErrorCode::THROTTLED_OP) => {
                     self.clear_watches();
-                    if state.changed().await.is_err() {
-                        return;
+                    tokio::select! {
+                        biased;
+                        changed = state.changed() => if changed.is_err() { return },
+                        () = tokio::time::sleep(WATCH_AGAIN_AFTER), if !error.is_retryable() => {}
                     }
                     continue;
                 }

@@ -54,7 +54,9 @@
 //! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two
 //! ticks. Where observers connect to followers (`observerMasterPort`), a request reaches the leader
 //! over two such links, in one tick: choose a session timeout of at least three ticks there, and of
-//! four to leave `T/12` for delays. A new leader gives each session its whole timeout anew.
+//! four to leave `T/12` for delays. A new leader gives each session its whole timeout anew: the one
+//! with which the session was created. So `T` is the shortest timeout that a server has granted to
+//! the session.
 //!
 //! Where the server is certainly the only one, as in process
 //! ([`Transport::is_single_node`](zoolet_protocol::Transport::is_single_node)), each answer proves
