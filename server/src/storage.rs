@@ -19,7 +19,9 @@ mod log_scan;
 mod log_tail;
 mod log_writer;
 mod mark_syncer;
+mod names;
 mod snapshot;
+mod snapshot_fault;
 mod snapshot_reader;
 mod torn_tail;
 mod txn_record;
@@ -40,7 +42,7 @@ pub use self::inspect::{
 };
 pub use self::log_reader::{LogEnd, LogError, LogReader, LogRecord};
 pub use self::log_writer::encode_log_record;
-pub use self::recovery::{SnapshotFault, SnapshotUnusable};
 pub use self::snapshot::write_snapshot;
+pub use self::snapshot_fault::{SnapshotFault, SnapshotUnusable};
 pub use self::snapshot_reader::{SnapshotError, SnapshotReader, SnapshotZnode};
 pub use self::txn_record::{TxnDigest, TxnRecordError, decode_txn, encode_txn};

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::faults::rules::{Fate, RuleBook};
 use crate::faults::scope::Client;
 use crate::observe::observations::Observations;
-use crate::observe::recorder::Interference;
+use crate::observe::recording::Interference;
 
 /// One connection under faults.
 #[derive(Debug)]

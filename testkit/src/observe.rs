@@ -9,12 +9,13 @@
 mod command;
 mod graph;
 mod observer;
+mod recorder;
 mod script;
 mod stats;
 mod trace;
 
 pub(crate) mod observations;
-pub(crate) mod recorder;
+pub(crate) mod recording;
 pub mod words;
 
 pub use self::graph::{Contender, WatchGraph, WatchedPath, Watcher};

@@ -7,8 +7,8 @@ use zoolet_protocol::Zxid;
 
 use super::disk::LockError;
 use super::log_reader::LogError;
-use super::mark::NAME as MARK;
-use super::recovery::SnapshotUnusable;
+use super::names::DURABLE_MARK;
+use super::snapshot_fault::SnapshotUnusable;
 
 /// Why a server cannot use its data directory, or can no longer write to it.
 ///
@@ -55,7 +55,7 @@ pub enum StorageError {
     /// A log was damaged after it was written.
     #[error(
         "{}: {error}. What was written there was acknowledged: put a good copy in its place, or give \
-         up all that is in this log and in later ones by moving them and {MARK} away",
+         up all that is in this log and in later ones by moving them and {DURABLE_MARK} away",
         path.display()
     )]
     Damaged {
@@ -68,7 +68,7 @@ pub enum StorageError {
     #[error(
         "{}: offset {offset}: no record, but there is something at offset {behind}. What was written \
          there was acknowledged: put a good copy in its place, or give up all that is in this log and \
-         in later ones by moving them and {MARK} away",
+         in later ones by moving them and {DURABLE_MARK} away",
         path.display()
     )]
     Hole {
@@ -83,7 +83,7 @@ pub enum StorageError {
     #[error(
         "{}: offset {offset}: no record can be read from here on, but by {} the log was synced up to \
          offset {end}, where {durable} ends. What was written there was acknowledged: put a good copy in \
-         its place, or give up what comes after {reached} by moving {MARK} away",
+         its place, or give up what comes after {reached} by moving {DURABLE_MARK} away",
         path.display(), mark.display()
     )]
     Lost {
@@ -104,7 +104,7 @@ pub enum StorageError {
     #[error(
         "the last transaction in any file is {reached}, but by {} everything was synced up to {durable}, \
          which was in {}: put back what is missing, or give up what comes after {reached} by moving \
-         {MARK} away",
+         {DURABLE_MARK} away",
         mark.display(), path.display()
     )]
     Missing {
@@ -144,7 +144,7 @@ pub enum StorageError {
     /// Transactions are missing.
     #[error(
         "{}: offset {offset}: the transaction {found} follows {after}, and none between is in any \
-         file: put the missing log back, or move this one, all later ones and {MARK} away",
+         file: put the missing log back, or move this one, all later ones and {DURABLE_MARK} away",
         path.display()
     )]
     Gap {

@@ -12,7 +12,8 @@ use super::disk::Disk;
 use super::error::StorageError;
 use super::log_scan::{self, LogState};
 use super::mark::{self, Mark};
-use super::recovery::{self, SnapshotUnusable};
+use super::recovery;
+use super::snapshot_fault::SnapshotUnusable;
 use super::snapshot_file;
 use super::snapshot_reader::{SnapshotError, SnapshotReader};
 

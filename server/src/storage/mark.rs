@@ -18,10 +18,8 @@ use super::directory::{Directory, LogFile};
 use super::disk::{Disk, DiskFile};
 use super::error::StorageError;
 use super::mark_syncer::MarkSyncer;
+use super::names::DURABLE_MARK;
 use crate::storage::durable::Durable;
-
-/// The name of the file.
-pub(super) const NAME: &str = "zoolet.durable";
 
 /// Its name until it is complete.
 const NAME_UNFINISHED: &str = "zoolet.durable.new";
@@ -114,7 +112,7 @@ pub(super) fn read(directory: &Directory) -> Result<Option<Mark>, StorageError> 
 
 /// The path of the mark of a directory.
 pub(super) fn path(directory: &Directory) -> PathBuf {
-    directory.logs.join(NAME)
+    directory.logs.join(DURABLE_MARK)
 }
 
 /// The mark's file, opened for writing.

@@ -16,7 +16,7 @@ use zoolet_protocol::{
 };
 use zoolet_server::hooks::{HookedServer, Message, ServerTxn};
 
-use super::recorder::{Entry, Interference, Log, Recorder, Requested};
+use super::recording::{Entry, Interference, Log, Recording, Requested};
 use super::stats::{PathStats, SessionStats, Stats};
 use crate::faults::scope::Client;
 use crate::request_paths;
@@ -226,7 +226,11 @@ impl Observations {
     }
 
     /// Begins a recording after the zxid `base`, when `sessions` live.
-    pub(super) fn begin_recording(&self, base: Zxid, sessions: BTreeSet<SessionId>) -> Recorder {
+    pub(super) fn begin_recording(
+        &self,
+        base: Zxid,
+        sessions: BTreeSet<SessionId>,
+    ) -> Arc<Recording> {
         self.counted.lock().log.begin(base, sessions)
     }
 

@@ -82,11 +82,11 @@ impl Observer {
     /// Records from now on what passes between the server and its clients, as a golden script.
     pub fn record(&self) -> Recorder {
         let Some(server) = self.0.server() else {
-            return self.0.begin_recording(Zxid::ZERO, BTreeSet::new());
+            return Recorder::new(self.0.begin_recording(Zxid::ZERO, BTreeSet::new()));
         };
         inspect(&*server, |core| {
             let sessions = core.sessions().into_iter().map(|(session, _)| session);
-            self.0.begin_recording(core.last_zxid(), sessions.collect())
+            Recorder::new(self.0.begin_recording(core.last_zxid(), sessions.collect()))
         })
     }
 

@@ -13,7 +13,7 @@ use zoolet_protocol::{
 };
 
 use super::command;
-use super::recorder::{Entry, Interference, Recording, Requested};
+use super::recording::{Entry, Interference, Recording, Requested};
 use super::trace::Trace;
 use crate::limits::RECORDED_MESSAGES_MAX;
 
