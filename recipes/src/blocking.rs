@@ -53,9 +53,9 @@ impl Background {
 ///
 /// ```no_run
 /// use zoolet_recipes::blocking::Client;
-/// use zoolet_recipes::client::CreateMode;
+/// use zoolet_client::CreateMode;
 ///
-/// # fn example() -> Result<(), zoolet_recipes::client::Error> {
+/// # fn example() -> Result<(), zoolet_client::Error> {
 /// let client = Client::connect("localhost:2181")?;
 /// client.create_as("/greeting", "hello", CreateMode::Ephemeral)?;
 /// let (data, _) = client.get("/greeting")?;
@@ -265,7 +265,7 @@ impl Client {
 /// use zoolet_recipes::blocking::Client;
 /// use zoolet_recipes::protocol::WatchMode;
 ///
-/// # fn example() -> Result<(), zoolet_recipes::client::Error> {
+/// # fn example() -> Result<(), zoolet_client::Error> {
 /// let client = Client::connect("localhost:2181")?;
 /// for change in client.watch("/config", WatchMode::PERSISTENT_RECURSIVE)? {
 ///     println!("{:?}", change?);

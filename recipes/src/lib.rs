@@ -1,11 +1,17 @@
-//! A ZooKeeper client, and the lock recipes of Curator without their holes.
+//! The recipes of Apache Curator in Rust, on Curator's znodes: Rust, Java and Python programs contend
+//! for one lock.
 //!
-//! The [`client`] stands on its own. Of the recipes there are the locks ([`InterProcessMutex`],
-//! [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`], [`InterProcessMultiLock`] and
-//! [`SequentialMultiLock`], all of them an [`InterProcessLock`]), the [`Revoker`] of locks,
-//! [`LeaderLatch`], [`LeaderSelector`], [`DistributedBarrier`], [`DistributedDoubleBarrier`],
-//! [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`] so far; and the [`HerdLock`], to
-//! be measured beside them.
+//! - Locks: [`InterProcessMutex`], [`InterProcessReadWriteLock`], [`InterProcessSemaphoreV2`],
+//!   [`InterProcessSemaphoreMutex`], [`InterProcessMultiLock`] and [`SequentialMultiLock`], all of them
+//!   an [`InterProcessLock`]. A [`Revoker`] asks a holder to release.
+//! - Leaders: [`LeaderLatch`] and [`LeaderSelector`].
+//! - Values: [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`].
+//! - Barriers: [`DistributedBarrier`] and [`DistributedDoubleBarrier`].
+//! - [`blocking`] has all of them for code without async.
+//! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
+//!
+//! A recipe is made of a `Client` of the crate `zoolet-client`, and uses of it what is public there:
+//! whoever writes another recipe finds the same in its module `recipe`.
 
 pub mod blocking;
 
@@ -18,8 +24,7 @@ mod local_address;
 mod lock;
 mod value;
 
-#[doc(inline)]
-pub use zoolet_client as client;
+use zoolet_client as client;
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
 

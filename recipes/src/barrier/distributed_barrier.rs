@@ -15,7 +15,7 @@ use crate::error::{LockError, within};
 ///
 /// ```no_run
 /// use zoolet_recipes::DistributedBarrier;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

@@ -27,7 +27,7 @@ use crate::local_address::local_address;
 ///
 /// ```no_run
 /// use zoolet_recipes::DistributedDoubleBarrier;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

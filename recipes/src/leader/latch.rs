@@ -40,7 +40,7 @@ static KIND: PlaceKind = PlaceKind {
 ///
 /// ```no_run
 /// use zoolet_recipes::LeaderLatch;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

@@ -54,7 +54,7 @@ pub enum Requeue {
 /// [`LeaderSelector::close`] waits until both are done.
 ///
 /// ```no_run
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 /// use zoolet_recipes::{LeaderSelector, Requeue};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -20,7 +20,7 @@ use crate::error::{LockError, within};
 ///
 /// ```no_run
 /// use zoolet_recipes::InterProcessMutex;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

@@ -37,7 +37,7 @@ const ONE_ZNODE: &str = "lock";
 ///
 /// ```no_run
 /// use zoolet_recipes::HerdLock;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

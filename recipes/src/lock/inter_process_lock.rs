@@ -20,7 +20,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 /// use zoolet_recipes::{InterProcessLock, InterProcessMutex, InterProcessSemaphoreMutex, LockError};
 ///
 /// async fn hold_shortly(lock: &dyn InterProcessLock) -> Result<(), LockError> {

@@ -35,7 +35,7 @@ use crate::line::several::{enter_all, positions_of, wait_in_all};
 ///
 /// ```no_run
 /// use zoolet_recipes::InterProcessMultiLock;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

@@ -35,7 +35,7 @@ pub(crate) static KIND: PlaceKind = PlaceKind {
 /// ```no_run
 /// use std::time::Duration;
 /// use zoolet_recipes::InterProcessMutex;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

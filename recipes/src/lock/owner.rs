@@ -15,7 +15,7 @@ use std::thread::ThreadId;
 /// In [`blocking`](crate::blocking) each thread is an owner, as in Curator.
 ///
 /// ```no_run
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 /// use zoolet_recipes::{InterProcessMutex, Owner};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

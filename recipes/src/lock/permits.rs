@@ -89,7 +89,7 @@ impl Drop for PendingPermits {
 ///
 /// ```no_run
 /// use zoolet_recipes::{InterProcessSemaphoreV2, LockState};
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

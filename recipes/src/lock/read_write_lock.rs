@@ -56,7 +56,7 @@ static WRITE: PlaceKind = PlaceKind {
 ///
 /// ```no_run
 /// use zoolet_recipes::InterProcessReadWriteLock;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

@@ -18,7 +18,7 @@ const REVOKE: &[u8] = b"__REVOKE__";
 /// for [`Guard::revocation_requested`](crate::Guard::revocation_requested) does not notice.
 ///
 /// ```no_run
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 /// use zoolet_recipes::{InterProcessMutex, Revoker};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

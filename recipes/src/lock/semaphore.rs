@@ -44,7 +44,7 @@ const PERMIT_MARKER: &str = "lease-";
 ///
 /// ```no_run
 /// use zoolet_recipes::InterProcessSemaphoreV2;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

@@ -22,7 +22,7 @@ use crate::line::LineId;
 ///
 /// ```no_run
 /// use zoolet_recipes::InterProcessSemaphoreMutex;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

@@ -25,7 +25,7 @@ use crate::error::{LockError, within};
 /// ```no_run
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 /// use zoolet_recipes::{InterProcessMutex, InterProcessReadWriteLock, SequentialMultiLock};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -25,7 +25,7 @@ const NUMBER_BYTES: usize = size_of::<i64>();
 ///
 /// ```no_run
 /// use zoolet_recipes::DistributedAtomicLong;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

@@ -35,7 +35,7 @@ pub struct VersionedCount {
 ///
 /// ```no_run
 /// use zoolet_recipes::SharedCount;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;

@@ -48,7 +48,7 @@ impl VersionedValue {
 ///
 /// ```no_run
 /// use zoolet_recipes::SharedValue;
-/// use zoolet_recipes::client::Client;
+/// use zoolet_client::Client;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;
