@@ -7,10 +7,10 @@
 use bytestring::ByteString;
 use zoolet_protocol::{
     Check, Create, CreateFlags, CreateMode, DecodeError, DecodeFault, Delete, ErrorCode, Expect,
-    MultiOp, MultiResult, OpCode, Stat, Zxid,
+    MultiOp, MultiResult, OpCode, SEQUENCE_DIGITS, Stat, Zxid,
 };
 
-use super::order::{self, Position};
+use super::order::Position;
 use super::place::Place;
 use super::{Line, PositionAt};
 use crate::attempts::Attempts;
@@ -86,7 +86,7 @@ impl Line {
         (name, session): &(String, SessionClient),
         token: Zxid,
     ) -> Result<Place, LockError> {
-        let digits_at = name.len().saturating_sub(order::NUMBER_DIGITS);
+        let digits_at = name.len().saturating_sub(SEQUENCE_DIGITS);
         let check = Check { path: self.child(name).as_str().into(), version: Expect::Any };
         let first = MultiOp::Check(check);
         let mut pending = PendingPlace::with_number(self, session, first, &name[digits_at..]);

@@ -1,6 +1,6 @@
 //! The order of a line: which of a directory's znodes stand in it, and which one a place waits for.
 
-use zoolet_protocol::Names;
+use zoolet_protocol::{Names, sequence_number};
 
 /// A znode that stands in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,21 +11,8 @@ pub(crate) struct Contender<'a> {
     pub(crate) name: &'a str,
 }
 
-/// The digits of a sequence number in a name.
-pub(crate) const NUMBER_DIGITS: usize = 10;
-
 /// The greatest number that a server gives only once: after `i32::MAX` its counter overflows.
 const NUMBER_MAX: i32 = i32::MAX - 1;
-
-/// The sequence number of a name, if the name ends in the marker and a number. What stands before
-/// the marker does not matter: Curator puts its protection id there, and other clients something
-/// else.
-pub(crate) fn number(name: &str, marker: &str) -> Option<i32> {
-    let (_, digits) = name.rsplit_once(marker)?;
-    let is_number = digits.len() >= NUMBER_DIGITS
-        && digits.strip_prefix('-').unwrap_or(digits).bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| digits.parse().ok())?
-}
 
 /// Whether the server gives this number only once.
 pub(crate) fn is_unique(number: i32) -> bool {
@@ -34,7 +21,8 @@ pub(crate) fn is_unique(number: i32) -> bool {
 
 /// The znodes with this marker, ordered by number. Other names are not part of the line.
 pub(crate) fn contenders<'a>(names: &'a Names, marker: &str) -> Vec<Contender<'a>> {
-    let contender = |name: &'a str| Some(Contender { number: number(name, marker)?, name });
+    let contender =
+        |name: &'a str| Some(Contender { number: sequence_number(name, marker)?, name });
     let mut contenders: Vec<_> = names.iter().filter_map(contender).collect();
     contenders.sort_unstable();
     contenders
@@ -84,7 +72,8 @@ pub(crate) enum Position {
 
 /// The position of the place `name`, which is of this kind, among the children of the directory.
 pub(crate) fn position(names: &Names, kind: &PlaceKind, name: &str) -> Position {
-    let Some(own) = number(name, kind.marker).map(|number| Contender { number, name }) else {
+    let Some(own) = sequence_number(name, kind.marker).map(|number| Contender { number, name })
+    else {
         return Position::Missing;
     };
     let mut ahead: Option<(Contender<'_>, &str)> = None;
@@ -96,7 +85,7 @@ pub(crate) fn position(names: &Names, kind: &PlaceKind, name: &str) -> Position 
     for name in names.iter() {
         is_there |= name == own.name;
         let of = |markers: &[&'static str]| {
-            markers.iter().find_map(|&marker| Some((number(name, marker)?, marker)))
+            markers.iter().find_map(|&marker| Some((sequence_number(name, marker)?, marker)))
         };
         let waited_for = of(kind.waits_for);
         let Some((number, marker)) = waited_for.or_else(|| of(kind.ignores)) else { continue };
@@ -205,7 +194,7 @@ mod tests {
 
     #[test]
     fn numbers_after_an_overflow_are_not_unique() {
-        assert_eq!(number("lock--2147483648", "lock-"), Some(i32::MIN));
+        assert_eq!(sequence_number("lock--2147483648", "lock-"), Some(i32::MIN));
         assert!(is_unique(0) && is_unique(NUMBER_MAX));
         assert!(!is_unique(i32::MAX) && !is_unique(-1));
     }

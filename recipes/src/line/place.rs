@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use zoolet_protocol::{Delete, EventType, Expect, MultiOp, SetData, Zxid};
+use zoolet_protocol::{Delete, EventType, Expect, MultiOp, SEQUENCE_DIGITS, SetData, Zxid};
 
 use super::deletion::Deletion;
 use super::order;
@@ -115,7 +115,7 @@ impl Place {
     /// The sequence number as it stands in the name.
     pub(crate) fn digits(&self) -> &str {
         let name = self.name();
-        &name[name.len().saturating_sub(order::NUMBER_DIGITS)..]
+        &name[name.len().saturating_sub(SEQUENCE_DIGITS)..]
     }
 
     /// The fencing token. Each later place has a greater one, also after the numbers overflowed.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, ZPath,
+    sequence_number,
 };
 
 use super::permits::{PendingPermits, Permits};
@@ -16,7 +17,7 @@ use crate::client::recipe::{WaiterId, protected_path};
 use crate::client::{self, Client, Watched};
 use crate::error::{LockError, within};
 use crate::line::Line;
-use crate::line::order::{self, PlaceKind, Position};
+use crate::line::order::{PlaceKind, Position};
 use crate::line::place::Place;
 use crate::value::shared_count::SharedCount;
 use crate::value::shared_value::VersionedValue;
@@ -381,7 +382,7 @@ async fn changed(maximum: &mut Option<watch::Receiver<VersionedValue>>) {
 
 /// The names of the permits among the children of a directory.
 fn permits(names: &Names) -> impl Iterator<Item = &str> {
-    names.iter().filter(|name| order::number(name, PERMIT_MARKER).is_some())
+    names.iter().filter(|name| sequence_number(name, PERMIT_MARKER).is_some())
 }
 
 /// The paths of the znodes with this marker that a multi created.
@@ -390,6 +391,6 @@ fn paths_of(results: &[MultiResult], marker: &str) -> Vec<String> {
         MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path.to_string()),
         _ => None,
     };
-    let is_marked = |path: &String| order::number(path, marker).is_some();
+    let is_marked = |path: &String| sequence_number(path, marker).is_some();
     results.iter().filter_map(path).filter(is_marked).collect()
 }
