@@ -1,7 +1,7 @@
-//! Every frame that was recorded between real clients and a real server is understood, and encodes
-//! to the same bytes again; and the recordings hold every operation that they are said to hold.
+//! Decodes every frame that was recorded between real clients and a real server, and encodes it to the same bytes
+//! again. Also checks that the recordings contain every operation that they should contain.
 //!
-//! `golden/README.md` tells how the recordings came about, and describes their format.
+//! `golden/README.md` tells how the recordings were made, and describes their format.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::{Debug, Display};
@@ -16,13 +16,13 @@ use zoolet_protocol::{
 };
 
 #[test]
-fn recorded_frames_are_understood_and_encode_to_the_same_bytes() {
+fn recorded_frames_are_decoded_and_encode_to_the_same_bytes() {
     let seen = follow_all();
     assert!(seen.frames > 1_300, "only {} frames were followed", seen.frames);
 }
 
 #[test]
-fn recordings_hold_what_they_are_said_to_hold() {
+fn the_recordings_contain_everything_expected() {
     let seen = follow_all();
     for (kind, expected) in EXPECTED {
         let expected = expected.iter().map(ToString::to_string).collect();
@@ -32,12 +32,12 @@ fn recordings_hold_what_they_are_said_to_hold() {
 }
 
 #[test]
-fn what_is_said_to_be_encoded_otherwise_is() {
+fn only_the_listed_frames_encode_to_other_bytes() {
     let listed = ENCODED_OTHERWISE.iter().map(|(recording, note, _)| (*recording, *note));
     assert_eq!(follow_all().encoded_otherwise, listed.collect());
 }
 
-/// Steps with a frame that has a second way to be encoded, and why ours differs.
+/// Steps with a frame that can be encoded in two ways, and why our bytes differ.
 const ENCODED_OTHERWISE: &[(&str, &str, &str)] = &[
     ("raw-connect", "bytes after the last field", "they are ignored"),
     ("raw-tolerated", "a boolean of two", "true is written as one"),
@@ -56,7 +56,7 @@ const ENCODED_OTHERWISE: &[(&str, &str, &str)] = &[
     ("raw-text", "sync hands any path back", "they were replaced likewise"),
 ];
 
-/// All that the recordings hold, by kind.
+/// The expected contents of the recordings, by kind.
 const EXPECTED: &[(&str, &[&str])] = &[
     (
         "connect request",
@@ -110,7 +110,7 @@ const EXPECTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "request which leaves a watch",
+        "request which sets a watch",
         &[
             "addWatch",
             "exists",
@@ -247,7 +247,7 @@ struct Follower<'a> {
     seen: &'a mut Seen,
 }
 
-/// How far a connection has come.
+/// The state of a connection.
 #[derive(Default)]
 struct Connection {
     is_greeted: bool,
@@ -343,7 +343,7 @@ impl<'a> Follower<'a> {
         self.seen.mark("request", request.op_code());
         match request {
             Request::Watch(watch) if watch.op_code() != OpCode::REMOVE_WATCHES => {
-                self.seen.mark("request which leaves a watch", watch.op_code());
+                self.seen.mark("request which sets a watch", watch.op_code());
             }
             Request::Write(Write::Multi(ops)) => {
                 let codes = ops.iter().map(MultiOp::op_code);
@@ -381,15 +381,16 @@ impl<'a> Follower<'a> {
         self.round_trip(frame, decode, |(zxid, event)| encode_event(*zxid, event));
     }
 
-    /// Takes the request which a reply belongs to. Replies come in the order of the requests, but
-    /// those to `auth` and `sasl` do not go through the pipeline and may overtake others.
+    /// Takes the request to which a reply belongs. Replies come in the order of the requests, except those to
+    /// `auth` and `sasl`, which may overtake others.
     fn answered_by(&self, reply: ReplyHeader, pending: &mut VecDeque<Pending>) -> Pending {
         let is_meant = |request: &Pending| match request.header.op {
             OpCode::PING => reply.xid == Xid::PING,
             _ => request.header.xid == reply.xid,
         };
         let place = pending.iter().position(is_meant);
-        let place = place.unwrap_or_else(|| panic!("{}: nobody asked for {reply:?}", self.at()));
+        let place =
+            place.unwrap_or_else(|| panic!("{}: no request belongs to {reply:?}", self.at()));
         let request = pending.remove(place).expect("it was found there");
         let is_inline = |op| matches!(op, OpCode::AUTH | OpCode::SASL);
         assert!(
@@ -446,8 +447,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Decodes a frame and encodes it again. The bytes must be the same, unless the step is among
-    /// those that are [`ENCODED_OTHERWISE`]; then at least the value must be.
+    /// Decodes a frame and encodes it again. The bytes must be the same, unless the step is listed in
+    /// [`ENCODED_OTHERWISE`]; then at least the value must be the same.
     fn round_trip<T: PartialEq + Debug>(
         &mut self,
         frame: &Bytes,
@@ -468,7 +469,7 @@ impl<'a> Follower<'a> {
         value
     }
 
-    /// A connection is gone, and has had all its replies.
+    /// A connection was closed. It must have all its replies.
     fn disconnected(&mut self, number: u32, is_cut: bool) {
         let connection = self.connections.remove(&number).expect("a connection that was open");
         // The server closes the connection for a `check` outside of a multi.
@@ -488,7 +489,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Which of the variants a response is.
+/// The name of a response's variant.
 fn shape(response: &Response) -> String {
     let text = format!("{response:?}");
     text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()

@@ -1,8 +1,8 @@
-//! What holds for every value and for any bytes:
+//! Properties of every value and of any bytes:
 //!
-//! - decoding what was encoded gives the same value, and `encoded_len` is the number of bytes;
-//! - a frame that ends early is an error, wherever it ends;
-//! - bytes that are no record never cause a panic, nor memory out of proportion to their number.
+//! - Decoding what was encoded gives the same value, and `encoded_len` is the number of bytes.
+//! - A frame that was cut short is an error, wherever it was cut.
+//! - Bytes that are no record never cause a panic, nor more memory than in proportion to their number.
 
 use std::fmt::Debug;
 use std::mem::size_of;
@@ -20,12 +20,12 @@ use zoolet_protocol::{
 
 mod values;
 
-// Values: there and back, and cut short.
+// Values: encoded and decoded, and cut short.
 
 /// The properties of a value that is complete in itself.
 fn check_record<T: Encode + Decode + PartialEq + Debug>(value: &T) {
     let frame = encoded(value);
-    assert!(frame.len() >= T::MIN_BYTES, "{value:?} takes less than the least");
+    assert!(frame.len() >= T::MIN_BYTES, "{value:?} is shorter than MIN_BYTES");
     assert_eq!(decode_all::<T>(&frame).as_ref(), Ok(value));
     for end in 0..frame.len() {
         let cut = decode_all::<T>(&frame.slice(..end));
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn names_are_those_that_were_put_in(texts in vec(values::text(), 0..6)) {
+    fn names_contain_what_they_were_made_of(texts in vec(values::text(), 0..6)) {
         let names: Names = texts.iter().map(|text| &**text).collect();
         prop_assert_eq!(names.len(), texts.len());
         prop_assert!(names.iter().eq(texts.iter().map(|text| &**text)));
@@ -162,7 +162,7 @@ fn null_is_the_length_minus_one_and_empty_is_zero() {
     assert_eq!(encoded(&Names::EMPTY), empty);
 }
 
-/// About a hundred of each operation.
+/// About a hundred cases for each operation.
 const CASES_OF_ALL_OPERATIONS: u32 = 3_000;
 
 proptest! {
@@ -223,7 +223,7 @@ fn check_request(xid: Xid, request: &Request) {
     }
 }
 
-/// An operation, with an answer to it.
+/// An operation with a reply to it.
 fn answered() -> impl Strategy<Value = (OpCode, Response)> {
     proptest::sample::select(values::operations())
         .prop_flat_map(|op| values::response_of(op).prop_map(move |response| (op, response)))
@@ -248,13 +248,13 @@ fn check_response(op: OpCode, header: ReplyHeader, response: &Response) {
     }
 }
 
-// Bytes which are no record.
+// Bytes that are no record.
 
 /// The bytes of memory for each byte of a frame. A `delete` in a multi's results takes 9 bytes, and
 /// as much memory as the greatest result; a vector that grows has room for twice its entries.
 const AMPLIFICATION_MAX: usize = 32;
 
-/// Room that a growing vector takes for its first entries.
+/// The memory that a growing vector takes for its first entries.
 const ALLOCATION_MIN: usize = 1_024;
 
 proptest! {
@@ -265,7 +265,7 @@ proptest! {
         decode_as_everything(&bytes.into());
     }
 
-    /// More of such bytes are records, or nearly so.
+    /// Small integers are more often records, or nearly records, than random bytes.
     #[test]
     fn small_integers_do_no_harm(
         op in proptest::sample::select(values::operations()),
@@ -294,7 +294,7 @@ proptest! {
     }
 }
 
-/// Overwrites some bytes, each a second time with what looks like a sign.
+/// Overwrites some bytes, half of them with 0xff, which makes lengths negative.
 fn damaged(frame: &Bytes, damage: &[(prop::sample::Index, u8)]) -> Bytes {
     let mut bytes = frame.to_vec();
     for (index, byte) in damage.iter().filter(|_| !frame.is_empty()) {
@@ -337,7 +337,7 @@ fn check_memory(memory: usize, frame: &Bytes) {
     assert!(memory <= allowed, "{memory} bytes of memory for a frame of {}", frame.len());
 }
 
-/// What the vectors of a request take. Strings and buffers are slices of the frame.
+/// The memory of the vectors of a request. Strings and buffers are slices of the frame.
 fn request_memory(request: &Request) -> usize {
     match request {
         Request::Write(Write::Op(op)) => op_memory(op),
@@ -370,7 +370,7 @@ fn vector_memory<T>(vector: &Vec<T>) -> usize {
     vector.capacity() * size_of::<T>()
 }
 
-/// A count is compared with the bytes that follow before room is made for so many entries.
+/// A count is compared with the bytes that follow before memory is allocated for the entries.
 #[test]
 fn a_million_entries_in_ten_bytes_are_refused_at_once() {
     for claimed in [7, 1_000, 1_000_000, i32::MAX] {
@@ -391,7 +391,7 @@ fn a_million_entries_in_ten_bytes_are_refused_at_once() {
     }
 }
 
-/// The same where a vector stands at the end of a request or an answer.
+/// The same for a vector at the end of a request or a reply.
 #[test]
 fn a_million_entries_at_the_end_of_a_frame_are_refused_at_once() {
     let bodies: &[(OpCode, &[u8])] = &[
@@ -435,7 +435,7 @@ fn fault<T>(decoded: Result<T, DecodeError>) -> Option<DecodeFault> {
     decoded.err().map(|error| error.fault)
 }
 
-/// The bytes of a value, as many as it says it takes.
+/// The encoding of a value, whose length must be `encoded_len`.
 fn encoded<T: Encode>(value: &T) -> Bytes {
     let mut out = BytesMut::new();
     value.encode(&mut out);

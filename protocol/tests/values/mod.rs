@@ -1,4 +1,4 @@
-//! Strategies for values of every type that has a wire form.
+//! Strategies for values of every type that can be encoded.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -14,8 +14,8 @@ use zoolet_protocol::{
     Write, Xid, Zxid,
 };
 
-/// The operations that a client may send: all that have a name, but for the codes which stand for
-/// something else in logs and multis.
+/// The operations that a client may send: all that have a name, except the codes that have another meaning in logs
+/// and multis.
 pub(crate) fn operations() -> Vec<OpCode> {
     let others = [OpCode::NOTIFICATION, OpCode::ERROR, OpCode::CREATE_SESSION];
     let named = (-1_000..1_000).map(OpCode).filter(|op| op.name().is_some());
@@ -90,7 +90,7 @@ fn write<T: 'static>(body: impl Strategy<Value = T> + 'static, wrap: fn(T) -> Wr
 
 type Requests = BoxedStrategy<Request>;
 
-/// Answers without an error to one of the [`operations`].
+/// Replies without an error to one of the [`operations`].
 pub(crate) fn response_of(op: OpCode) -> BoxedStrategy<Response> {
     match op {
         OpCode::CREATE | OpCode::SYNC => path().prop_map(Response::Path).boxed(),
@@ -243,7 +243,7 @@ prop_compose! {
     }
 }
 
-/// Without the lists that `setWatches` cannot carry.
+/// A `setWatches`, which has no lists of persistent watches.
 fn set_watches_short() -> impl Strategy<Value = SetWatches> {
     set_watches().prop_map(|lists| SetWatches {
         persistent: Names::EMPTY,
@@ -349,7 +349,7 @@ pub(crate) fn path() -> impl Strategy<Value = RawPath> {
     option::weighted(0.9, text()).prop_map(RawPath)
 }
 
-/// Any version but `Exactly(-1)`, which has no wire form: -1 there means any version.
+/// Any version except `Exactly(-1)`, which cannot be encoded: -1 means any version.
 pub(crate) fn expect() -> impl Strategy<Value = Expect> {
     let exactly = any::<i32>().prop_filter("not -1", |version| *version != -1);
     prop_oneof![Just(Expect::Any), exactly.prop_map(Expect::Exactly)]

@@ -4,6 +4,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use zoolet_core::limits::CACHED_LIST_NAMES_MIN;
 use zoolet_core::{ConnectionId, Core, CreateTxn, Requester, Restore, Settings, Txn, TxnOp};
 use zoolet_protocol::{
     Acl, AddWatch, Create, CreateFlags, CreateKind, Delete, Expect, Id, Lookup, MultiOp, Names,
@@ -11,24 +12,24 @@ use zoolet_protocol::{
     WatcherType, Write, Xid, ZPath, Zxid,
 };
 
-const CASES: u32 = 200;
+const CASES: u32 = 128;
 const STEPS_MAX: usize = 60;
 
-/// Few paths, so that the steps meet. The quotas are on `/a` and on `/a/b`, one below the other.
-const PATHS: [&str; 13] = [
-    "/a",
-    "/a/b",
-    "/a/b/c",
-    "/a/c",
-    "/d",
+/// Few paths, so that the steps collide. There is a quota on `/a`, and sometimes one on `/a/b` below it; `/many` has
+/// so many children that their list is cached.
+const PATHS: [&str; 7] = ["/a", "/a/b", "/a/b/c", "/a/c", "/d", "/many/x", "/many/y"];
+
+/// Paths with a meaning for the server.
+const SPECIAL_PATHS: [&str; 9] = [
+    "/",
+    "/many",
+    "/zookeeper/config",
     "/zookeeper/quota/a",
     "/zookeeper/quota/a/zookeeper_limits",
     "/zookeeper/quota/a/zookeeper_stats",
     "/zookeeper/quota/a/b",
     "/zookeeper/quota/a/b/zookeeper_limits",
     "/zookeeper/quota/a/b/zookeeper_stats",
-    "/zookeeper/config",
-    "/",
 ];
 
 /// How the server deletes a created znode by itself: [`CreateKind`] and [`CreateFlags`].
@@ -49,7 +50,7 @@ enum Step {
     SetQuota(&'static str),
     Write(i64, Write),
     Watch(u64, Watch),
-    /// Lists the children of many, which caches the list.
+    /// Lists children, which caches a long list.
     List(&'static str),
     Expire(i64),
     CloseConnection(u64, usize),
@@ -58,7 +59,7 @@ enum Step {
 }
 
 fn path() -> impl Strategy<Value = &'static str> {
-    select(&PATHS[..])
+    prop_oneof![12 => select(&PATHS[..]), 1 => select(&SPECIAL_PATHS[..])]
 }
 
 fn acl() -> impl Strategy<Value = Vec<Acl>> {
@@ -126,7 +127,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => select(vec!["/a", "/a/b"]).prop_map(Step::SetQuota),
         20 => (1..4_i64, write()).prop_map(|(session, write)| Step::Write(session, write)),
         8 => (1..4_u64, watch()).prop_map(|(connection, watch)| Step::Watch(connection, watch)),
-        2 => path().prop_map(Step::List),
+        2 => Just(Step::List("/many")),
         1 => (1..4_i64).prop_map(Step::Expire),
         1 => (1..4_u64, 0..4_usize).prop_map(|(id, most)| Step::CloseConnection(id, most)),
         1 => Just(Step::Sweep),
@@ -168,16 +169,32 @@ fn take(core: &mut Core, step: Step, now_ms: i64) {
     }
 }
 
+/// A state with a session, a quota and a long list of children.
+fn filled() -> Core {
+    let mut core = Core::new(Settings::default());
+    core.apply(&core.prepare_create_session(SessionId(1), 30_000, 0));
+    set_quota(&mut core, "/a", 0);
+    let children = (0..CACHED_LIST_NAMES_MIN).map(|number| format!("/many/{number}"));
+    for path in ["/a".to_owned(), "/many".to_owned()].into_iter().chain(children) {
+        create(&mut core, &path, 0);
+    }
+    core
+}
+
+fn create(core: &mut Core, path: &str, now_ms: i64) {
+    let (kind, flags) = (CreateKind::Create, CreateFlags::PERSISTENT);
+    let (data, acl) = (Some("count=9,bytes=9".into()), Some(vec![Acl::open()]));
+    let create = MultiOp::Create(Create { kind, path: path.into(), data, acl, flags });
+    core.apply(&core.prepare(&Write::Op(create), &requester(1, 1), now_ms));
+}
+
 fn set_quota(core: &mut Core, path: &str, now_ms: i64) {
     // The quota of a path below another needs the directory of that one.
     let directory = format!("/zookeeper/quota{path}");
     let limits = format!("{directory}/zookeeper_limits");
     let stats = format!("{directory}/zookeeper_stats");
     for path in ["/zookeeper/quota/a", &directory, &limits, &stats] {
-        let (kind, flags) = (CreateKind::Create, CreateFlags::PERSISTENT);
-        let (data, acl) = (Some("count=9,bytes=9".into()), Some(vec![Acl::open()]));
-        let create = MultiOp::Create(Create { kind, path: path.into(), data, acl, flags });
-        core.apply(&core.prepare(&Write::Op(create), &requester(1, 1), now_ms));
+        create(core, path, now_ms);
     }
 }
 
@@ -248,7 +265,7 @@ proptest! {
 
     #[test]
     fn nothing_disagrees_after_any_request_or_restart(steps in vec(step(), 1..STEPS_MAX)) {
-        let mut core = Core::new(Settings::default());
+        let mut core = filled();
         for (now_ms, step) in (0..).zip(steps) {
             take(&mut core, step, now_ms);
             check(&core)?;
