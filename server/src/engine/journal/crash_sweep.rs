@@ -1,6 +1,6 @@
-//! Power is lost at every byte that is written and before and after everything else that changes
-//! the disk, while a server starts, writes, takes snapshots, begins logs and deletes old files. What
-//! was durable must be there again, nothing by halves, and the server must go on.
+//! Cuts the power at every written byte, and before and after every other change of the disk, while a
+//! server starts, writes, takes snapshots, begins logs and deletes old files. Then every durable
+//! transaction must be recovered, none in part, and the server must go on.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use super::*;
 use crate::storage::committer::Queue;
 use crate::storage::{SimDisk, write_snapshot};
 
-/// The writes of a workload.
+/// The number of writes in a workload.
 const WRITES: u64 = 60;
 
-/// As many crash points at least.
+/// The minimum number of crash points.
 const POINTS_MIN: u64 = 10_000;
 
 fn config(disk: &SimDisk) -> StorageConfig {
@@ -34,20 +34,20 @@ fn config(disk: &SimDisk) -> StorageConfig {
     }
 }
 
-/// When what is decided is written.
+/// When appended transactions are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// At once.
     Alone,
-    /// With what else was decided meanwhile.
+    /// In batches of all that were appended meanwhile.
     Together,
 }
 
-/// A server as far as a disk can tell: it decides, keeps, and carries out.
+/// The part of a server that uses the disk: it prepares, appends and applies transactions.
 struct Keeper {
     journal: Journal,
     core: Core,
-    /// What writes batches, if they gather.
+    /// The committer that writes batches, if there are any.
     committer: Option<(Arc<Queue>, Committer)>,
 }
 
@@ -66,19 +66,19 @@ impl Keeper {
         Ok(Self { journal, core, committer: started })
     }
 
-    /// Writes what has gathered.
+    /// Writes the batch.
     fn commit(&mut self) {
         if let Some((queue, committer)) = &mut self.committer {
             committer.carry_out_all(queue);
         }
     }
 
-    /// Decides these, until the power goes, and writes each batch when it has gathered.
+    /// Carries these writes out until the power is cut, and writes each batch when it is complete.
     fn write_all(&mut self, disk: &SimDisk, numbers: Range<u64>, mut decided: impl FnMut(&Core)) {
         for number in numbers.take_while(|_| !disk.has_lost_power()) {
             self.write(number);
             decided(&self.core);
-            // Batches of one to some twenty.
+            // Batches have 1 to about 20 records.
             if Rng::with_seed(!number).u8(..8) == 0 {
                 self.commit();
             }
@@ -86,7 +86,7 @@ impl Keeper {
         self.commit();
     }
 
-    /// The `number`th write of the workload, whatever was lost before.
+    /// The `number`th write of the workload, which is the same whatever was lost before.
     fn write(&mut self, number: u64) {
         let mut rng = Rng::with_seed(number);
         let txn = decide(&self.core, number, &mut rng);
@@ -97,7 +97,7 @@ impl Keeper {
         }
     }
 
-    /// The last write that somebody may have been told of.
+    /// The last write that may have been acknowledged.
     fn acknowledged(&self) -> Zxid {
         let last = self.core.last_zxid();
         (0..=last.0).rev().map(Zxid).find(|&zxid| self.journal.durable.covers(zxid)).expect("0 is")
@@ -152,14 +152,14 @@ fn op(rng: &mut Rng) -> MultiOp {
     }
 }
 
-/// What outlives a restart, to be compared.
+/// The state that survives a restart, for comparison.
 fn state(core: &Core) -> Vec<u8> {
     let mut state = Vec::new();
     write_snapshot(&core.freeze(), &mut state).expect("memory takes it");
     state
 }
 
-/// A run that nothing interrupts: the state after each zxid, and the steps that it took.
+/// A run without a crash: the state after each zxid, and the number of its steps.
 fn undisturbed(mode: Mode) -> (BTreeMap<Zxid, Vec<u8>>, u64) {
     let disk = SimDisk::default();
     let mut keeper = Keeper::open(&disk, mode).expect("an empty disk");
@@ -170,11 +170,11 @@ fn undisturbed(mode: Mode) -> (BTreeMap<Zxid, Vec<u8>>, u64) {
     (states, disk.steps())
 }
 
-/// Starts again after the power went, perhaps several times, and returns what is there then.
+/// Starts again after the crash, possibly several times, and returns the recovered state.
 fn restart(disk: &SimDisk, mode: Mode, rng: &mut Rng) -> Keeper {
     for _ in 0..2 {
         if rng.u8(..3) == 0 {
-            // Not the power went, but the process: what it wrote is there, and on no disk.
+            // The process was killed instead: its writes are readable, and not synced.
             disk.kill_process();
         } else {
             disk.restore_power(rng.u64(..));
@@ -182,7 +182,7 @@ fn restart(disk: &SimDisk, mode: Mode, rng: &mut Rng) -> Keeper {
         if rng.bool() {
             break;
         }
-        // It goes while the server starts, too.
+        // The power is also cut while the server starts.
         disk.lose_power_after(disk.steps() + rng.u64(..400));
         if let Ok(keeper) = Keeper::open(disk, mode)
             && !disk.has_lost_power()
@@ -194,7 +194,7 @@ fn restart(disk: &SimDisk, mode: Mode, rng: &mut Rng) -> Keeper {
     Keeper::open(disk, mode).unwrap_or_else(|error| panic!("the server does not start: {error}"))
 }
 
-/// Loses the power at a point, and once more later.
+/// Cuts the power at a point, and once more later.
 fn lose_power_at(point: u64, mode: Mode, states: &BTreeMap<Zxid, Vec<u8>>) {
     let disk = SimDisk::default();
     disk.lose_power_after(point);
@@ -209,7 +209,7 @@ fn lose_power_at(point: u64, mode: Mode, states: &BTreeMap<Zxid, Vec<u8>>) {
     assert!(reached >= acknowledged, "point {point}: {acknowledged} is lost at {reached}");
     assert!(state(&keeper.core) == states[&reached], "point {point}: another state");
 
-    // It goes on, is stopped anywhere again, and still nothing is lost.
+    // The server goes on, crashes again, and still nothing durable is lost.
     disk.lose_power_after(disk.steps() + rng.u64(..2_000));
     let mut later = BTreeMap::from([(reached, state(&keeper.core))]);
     keeper.write_all(&disk, 1_000..1_012, |core| {
@@ -223,7 +223,7 @@ fn lose_power_at(point: u64, mode: Mode, states: &BTreeMap<Zxid, Vec<u8>>) {
     assert!(state(&keeper.core) == later[&reached], "point {point}, again: another state");
 }
 
-/// Loses the power at every `stride`th point.
+/// Cuts the power at every `stride`th point.
 fn sweep(mode: Mode, stride: usize) -> u64 {
     let (states, steps) = undisturbed(mode);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -239,12 +239,12 @@ fn sweep(mode: Mode, stride: usize) -> u64 {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_wherever_the_power_goes() {
+fn no_acknowledged_write_is_lost_wherever_the_power_is_cut() {
     let steps = sweep(Mode::Alone, 1);
     assert!(steps > POINTS_MIN, "{steps} steps");
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_of_batches_of_many_records() {
+fn no_acknowledged_write_is_lost_in_batches_of_many_records() {
     sweep(Mode::Together, 5);
 }
