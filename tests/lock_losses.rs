@@ -40,7 +40,7 @@ async fn in_line(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_in_line_lets_nobody_in() {
+async fn a_waiter_that_gives_up_lets_nobody_else_in() {
     let server = server().await;
     let (a, b, c) = (
         mutex_of_its_own(&server).await,
@@ -96,7 +96,7 @@ async fn a_place_that_is_revoked_and_deleted_in_line_is_not_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_hears_of_its_end_after_a_revocation_and_beside_a_write_lock() {
+async fn a_guard_notices_its_loss_after_a_revocation_and_beside_a_write_lock() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
     let guard = mutex(&client).acquire().await.unwrap();
@@ -133,7 +133,7 @@ async fn a_lost_lock_is_acquired_anew_and_not_handed_out_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_reads_beside_a_write_lock_that_is_lost() {
+async fn a_read_lock_cannot_be_acquired_beside_a_lost_write_lock() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
     let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
@@ -175,7 +175,7 @@ fn delete_each_place(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_each_place_deleted_tries_again_in_measure_and_is_told_that_nothing_is_held() {
+async fn a_client_whose_places_are_all_deleted_tries_a_limited_number_of_times() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let admin = connect(&server).await;
@@ -206,7 +206,7 @@ async fn who_has_each_place_deleted_tries_again_in_measure_and_is_told_that_noth
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_watch_was_never_sent_looks_again() {
+async fn a_waiter_whose_watches_were_not_registered_lists_the_line_again() {
     let server = server().await;
     let holder = connect(&server).await;
     let held = mutex(&holder).acquire().await.unwrap();
@@ -241,7 +241,7 @@ async fn a_lost_answer_in_a_namespace_leaves_no_orphan() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_up_leaves_no_watch_and_a_list_without_write_no_znode() {
+async fn an_acl_without_write_leaves_no_watch_after_a_timeout_and_no_znode_after_a_release() {
     let server = server().await;
     let (one, other) = (connect(&server).await, connect(&server).await);
     let acl = vec![Acl { permissions: Permissions::READ, ..Acl::open() }];
@@ -272,7 +272,7 @@ async fn a_short_disconnect_does_not_stop_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_are_told_apart_by_where_they_are() {
+async fn a_line_is_identified_by_its_path_on_the_server() {
     let server = server().await;
     let client = connect(&server).await;
     let (x, y) = (client.namespace("/x").unwrap(), client.namespace("/y").unwrap());
@@ -287,7 +287,7 @@ async fn lines_are_told_apart_by_where_they_are() {
 }
 
 #[tokio::test]
-async fn a_server_that_accepts_and_says_nothing_is_given_up() {
+async fn a_server_that_accepts_and_never_answers_is_given_up() {
     let (_server, address) = zoolet_test_support::listening_server(Config::default()).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let hosts = format!("{},{address}", silent.local_addr().unwrap());
@@ -315,7 +315,7 @@ async fn lose_connection_after(counting: &Counting, answers: isize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_goes_anywhere_while_one_comes_costs_only_time() {
+async fn a_connection_that_closes_at_any_request_of_an_acquire_loses_nothing() {
     for answers in 0..8 {
         let server = server().await;
         let (client, counting) = impatient(&server).await;
@@ -344,7 +344,7 @@ async fn a_connection_that_goes_anywhere_while_one_comes_costs_only_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_the_loss_that_is_given_up_without_a_connection_costs_the_next_one_nothing() {
+async fn a_wait_for_the_loss_that_is_dropped_without_a_connection_does_not_harm_the_next() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();

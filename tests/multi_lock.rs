@@ -9,7 +9,7 @@ use zoolet_test_support::stage::{counted, server};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn all_are_held_or_none_and_one_multi_enters_all() {
+async fn a_multi_lock_enters_all_lines_with_one_multi_and_holds_all_or_none() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let paths = ["/locks/a", "/locks/b", "/locks/c", "/locks/a"];
@@ -35,7 +35,7 @@ async fn all_are_held_or_none_and_one_multi_enters_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_order_the_paths_are_named_in_nobody_waits_for_ever() {
+async fn multi_locks_do_not_deadlock_in_whatever_order_they_name_the_paths() {
     let server = server().await;
     let names = ["/a", "/b", "/c", "/d"];
     let mut tasks = Vec::new();
@@ -61,7 +61,7 @@ async fn whatever_order_the_paths_are_named_in_nobody_waits_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_deadline_covers_all_and_leaves_nothing() {
+async fn a_multi_lock_that_times_out_leaves_nothing() {
     let server = server().await;
     let (holder, _) = counted(&server).await;
     let (waiter, _) = counted(&server).await;
@@ -79,7 +79,7 @@ async fn one_deadline_covers_all_and_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_leaves_one_place_in_each_line() {
+async fn a_lost_reply_leaves_one_place_in_each_line() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let (other, _) = counted(&server).await;
@@ -99,7 +99,7 @@ async fn a_lost_answer_leaves_one_place_in_each_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_holds_one_of_them_is_told() {
+async fn an_owner_that_holds_one_of_the_locks_gets_would_deadlock() {
     let server = server().await;
     let (client, _) = counted(&server).await;
     let owner = Owner::new();

@@ -1,4 +1,4 @@
-//! The mutex on a server in process: what it excludes, what it costs, and what it survives.
+//! `InterProcessMutex` on a server in process: exclusion, the number of requests, and failures.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -14,9 +14,9 @@ use zoolet_test_support::stage::{connect, counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Nothing is left of a test: no znode in line, no watch.
+/// Checks that a test leaves no znode in the line and no watch.
 async fn assert_clean(server: &Server, client: &Client, path: &str) {
-    // What goes on in the background has its place in line before this.
+    // The server handles requests that were sent in the background before this one.
     client.sync("/").await.expect("the server is there");
     tokio::task::yield_now().await;
     assert_eq!(client.children(path).await.map_or(0, |names| names.len()), 0);
@@ -24,7 +24,7 @@ async fn assert_clean(server: &Server, client: &Client, path: &str) {
 }
 
 #[tokio::test]
-async fn one_at_a_time_in_the_order_of_their_coming() {
+async fn one_client_holds_the_mutex_at_a_time_and_tokens_grow() {
     let server = server().await;
     let inside = Arc::new(AtomicUsize::new(0));
     let last_token = Arc::new(std::sync::Mutex::new(Zxid(0)));
@@ -56,7 +56,7 @@ async fn one_at_a_time_in_the_order_of_their_coming() {
 }
 
 #[tokio::test]
-async fn what_it_costs_when_it_is_free() {
+async fn an_uncontended_acquire_costs_two_requests_and_a_release_one() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap();
@@ -137,7 +137,7 @@ async fn a_lock_that_is_held_costs_one_read_to_try() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_kept_and_leaves_nothing() {
+async fn an_acquire_that_times_out_leaves_nothing() {
     let server = server().await;
     let (holder, waiter) = (connect(&server).await, connect(&server).await);
     let guard = InterProcessMutex::new(&holder, "/a").unwrap().acquire().await.unwrap();
@@ -150,7 +150,7 @@ async fn a_deadline_is_kept_and_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_kept_without_a_server() {
+async fn an_acquire_without_a_server_times_out() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
@@ -162,7 +162,7 @@ async fn a_deadline_is_kept_without_a_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_expires_loses_the_lock_and_the_next_in_line_has_it() {
+async fn an_expired_session_loses_the_lock_to_the_next_in_line() {
     let server = server().await;
     let (holder, counting) = counted(&server).await;
     let next = connect(&server).await;
@@ -184,7 +184,7 @@ async fn a_session_that_expires_loses_the_lock_and_the_next_in_line_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_disconnect_costs_neither_the_lock_nor_the_place() {
+async fn a_short_disconnect_loses_neither_the_lock_nor_the_place() {
     let server = server().await;
     let (holder, holding) = counted(&server).await;
     let (waiter, waiting) = counted(&server).await;
@@ -213,7 +213,7 @@ async fn a_short_disconnect_costs_neither_the_lock_nor_the_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_the_create_leaves_one_place() {
+async fn a_lost_reply_to_the_create_leaves_one_place() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let other = connect(&server).await;
@@ -227,7 +227,7 @@ async fn a_lost_answer_to_the_create_leaves_one_place() {
 }
 
 #[tokio::test]
-async fn an_administrator_who_deletes_the_znode_is_noticed() {
+async fn a_holder_notices_that_its_znode_was_deleted() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
@@ -246,7 +246,7 @@ async fn an_administrator_who_deletes_the_znode_is_noticed() {
 }
 
 #[tokio::test]
-async fn foreign_children_are_no_part_of_the_line() {
+async fn other_children_of_the_directory_are_ignored() {
     let server = server().await;
     let client = connect(&server).await;
     client.create("/a").await.unwrap();
@@ -278,7 +278,7 @@ async fn an_owner_does_not_wait_for_itself() {
 }
 
 #[tokio::test]
-async fn a_place_at_the_end_of_the_numbers_does_not_disturb_the_line() {
+async fn a_znode_with_the_greatest_number_does_not_disturb_the_line() {
     let server = server().await;
     let client = connect(&server).await;
     client.create("/a").await.unwrap();

@@ -1,5 +1,5 @@
-//! Who holds a lock: each acquire by itself, whatever task makes it; again by a guard or an owner; and
-//! what a task is told that waits for itself.
+//! Owners of locks: each acquire enters the line by itself, whatever task calls it; re-entrancy by
+//! a guard or by an owner; and the warning to a task that waits for itself.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +18,11 @@ use zoolet::server::Server;
 use zoolet_test_support::stage::{connect, counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+/// Long enough for everything that need not wait: the paused clock advances when nothing else
+/// happens.
 const SOON: Duration = Duration::from_millis(100);
 
-/// One lock of each kind that one holds alone.
+/// One lock of each exclusive kind.
 fn exclusive(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
     let mut locks = with_owners(client);
     let semaphore = InterProcessSemaphoreMutex::new(client, "/semaphore").expect("a path");
@@ -29,7 +30,7 @@ fn exclusive(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
     locks
 }
 
-/// The same, of those that know owners.
+/// One lock of each exclusive kind that has owners.
 fn with_owners(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
     let sides = InterProcessReadWriteLock::new(client, "/read-write").expect("a path");
     let mutex = |path| InterProcessMutex::new(client, path).expect("a path");
@@ -49,7 +50,7 @@ async fn assert_clean(server: &Server) {
     assert_eq!(server.totals().watches, 0, "watches are left");
 }
 
-/// Holds the lock for a while, alone.
+/// Holds the lock for a while, and checks that nobody else does.
 async fn hold(lock: &dyn InterProcessLock, inside: &AtomicUsize) {
     let guard = lock.acquire().await.expect("its turn comes");
     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{lock:?}: two hold it");
@@ -88,7 +89,7 @@ async fn futures_of_one_task_hold_a_lock_one_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_acquires_selected_in_one_task_one_holds_and_the_other_leaves() {
+async fn two_acquires_selected_in_one_task_leave_one_holder_and_no_other_znode() {
     let server = server().await;
     let client = connect(&server).await;
     for lock in exclusive(&client) {
@@ -111,7 +112,7 @@ async fn of_two_acquires_selected_in_one_task_one_holds_and_the_other_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_body_of_a_test_does_not_hold_a_lock_twice() {
+async fn a_task_that_acquires_a_lock_twice_waits_for_itself() {
     let server = server().await;
     let client = connect(&server).await;
     for (lock, same) in exclusive(&client).into_iter().zip(exclusive(&client)) {
@@ -129,7 +130,7 @@ async fn the_body_of_a_test_does_not_hold_a_lock_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_holds_a_lock_of_any_kind_again_without_a_request() {
+async fn an_owner_reenters_a_lock_of_any_kind_without_a_request() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     for lock in with_owners(&client) {
@@ -154,7 +155,7 @@ async fn an_owner_holds_a_lock_of_any_kind_again_without_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_is_reentered_holds_the_lock_until_the_last_is_gone() {
+async fn a_reentered_lock_is_released_with_its_last_guard() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let mutex = InterProcessMutex::new(&client, "/mutex").unwrap();
@@ -190,7 +191,7 @@ async fn a_guard_that_is_reentered_holds_the_lock_until_the_last_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_locks_with_one_lock_twice_are_one_owners() {
+async fn a_sequential_multi_lock_that_names_a_lock_twice_acquires_it_for_one_owner() {
     let server = server().await;
     let client = connect(&server).await;
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
@@ -209,7 +210,7 @@ async fn several_locks_with_one_lock_twice_are_one_owners() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_waits_in_a_line_is_not_let_in_twice() {
+async fn an_owner_that_waits_in_a_line_cannot_enter_it_again() {
     let server = server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let held = InterProcessMutex::new(&other, "/a").unwrap().acquire().await.unwrap();
@@ -226,7 +227,7 @@ async fn an_owner_that_waits_in_a_line_is_not_let_in_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_guard_that_is_alive_does_not_keep_its_owner_out() {
+async fn a_lost_lock_whose_guard_is_alive_can_be_acquired_anew_by_its_owner() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
     // By the same object, by another, and by one of another kind in the same lines.
@@ -257,7 +258,7 @@ async fn a_lost_guard_that_is_alive_does_not_keep_its_owner_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_guard_of_a_mutex_does_not_keep_its_owner_out_of_a_multi_lock() {
+async fn a_lost_mutex_does_not_keep_its_owner_from_acquiring_a_multi_lock() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
     let owner = Owner::new();
@@ -288,7 +289,7 @@ async fn lose(guard: Guard, admin: &Client) -> Guard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_not_answered_in_time_goes_on() {
+async fn a_release_that_times_out_goes_on_in_the_background() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let watching = connect(&server).await;
@@ -347,7 +348,7 @@ impl Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_waits_for_itself_is_told_after_a_second_and_goes_on_waiting() {
+async fn a_task_that_waits_for_itself_is_warned_after_a_second_and_goes_on_waiting() {
     let log = Log::default();
     let _logging = log.begin();
     let server = server().await;
@@ -374,7 +375,7 @@ async fn a_task_that_waits_for_itself_is_told_after_a_second_and_goes_on_waiting
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_others_is_told_nothing() {
+async fn a_task_that_waits_for_another_is_not_warned() {
     let log = Log::default();
     let _logging = log.begin();
     let server = server().await;
@@ -404,7 +405,7 @@ async fn who_waits_for_others_is_told_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_wants_to_read_again_behind_a_writer_is_told() {
+async fn a_reader_that_waits_for_itself_behind_a_writer_is_warned() {
     let log = Log::default();
     let _logging = log.begin();
     let server = server().await;

@@ -1,5 +1,5 @@
-//! The read-write lock on a server in process: the seventeen cases of who comes after whom, and what
-//! readers cost behind writers.
+//! The read-write lock on a server in process: the seventeen cases of who comes after whom, and
+//! what readers cost behind writers.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn names(lock: &InterProcessReadWriteLock) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_one_owner_may_do_after_what() {
+async fn what_an_owner_may_acquire_while_it_reads_or_writes() {
     let server = server().await;
     let (lock, counting) = lock(&server).await;
     let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -76,7 +76,7 @@ async fn what_one_owner_may_do_after_what() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_one_may_do_after_what_by_guards() {
+async fn what_may_be_acquired_beside_a_guard() {
     let server = server().await;
     let (lock, counting) = lock(&server).await;
     let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -123,7 +123,7 @@ async fn what_one_may_do_after_what_by_guards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_beside_writing_is_asked_again() {
+async fn a_lost_reply_to_a_read_beside_writing_is_looked_for() {
     let server = server().await;
     let (lock, counting) = lock(&server).await;
     let writing = lock.write_lock().acquire().await.unwrap();
@@ -157,7 +157,7 @@ async fn a_lost_answer_beside_writing_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_may_do_after_what() {
+async fn what_another_client_may_acquire_beside_a_reader_or_a_writer() {
     let server = server().await;
     let (one, _) = lock(&server).await;
     let (two, _) = lock(&server).await;
@@ -185,7 +185,7 @@ async fn what_others_may_do_after_what() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_waits_goes_before_readers_that_come_later() {
+async fn a_waiting_writer_precedes_later_readers() {
     let server = server().await;
     let (one, _) = lock(&server).await;
     let (two, _) = lock(&server).await;
@@ -205,7 +205,7 @@ async fn a_writer_that_waits_goes_before_readers_that_come_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stops_writing_and_goes_on_reading_lets_readers_in_and_no_writer() {
+async fn a_writer_that_goes_on_reading_lets_readers_in_and_no_writer() {
     let server = server().await;
     let (one, _) = lock(&server).await;
     let (two, _) = lock(&server).await;
@@ -258,7 +258,7 @@ async fn readers_behind_many_writers_are_woken_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_and_writers_by_turns_are_handed_the_lock_without_a_request() {
+async fn alternating_readers_and_writers_hand_the_lock_on_without_a_request() {
     let server = server().await;
     let (first, _) = lock(&server).await;
     let mut held = first.write_lock().acquire().await.unwrap();
@@ -322,7 +322,7 @@ async fn a_reader_that_was_in_front_lets_no_writer_in_while_others_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_behind_one_who_wrote_and_reads_on_is_not_taken_for_the_first() {
+async fn a_writer_waits_for_all_readers_after_a_writer_that_reads_on() {
     let server = server().await;
     let (first, _) = lock(&server).await;
     let writing = first.write_lock().acquire().await.unwrap();
@@ -336,7 +336,7 @@ async fn a_reader_behind_one_who_wrote_and_reads_on_is_not_taken_for_the_first()
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_turn_writing_into_reading_costs_one_request_and_lets_no_writer_in() {
+async fn a_downgrade_costs_one_request_and_lets_no_writer_in() {
     let server = server().await;
     let (one, counting) = lock(&server).await;
     let (two, _) = lock(&server).await;
@@ -365,7 +365,7 @@ async fn to_turn_writing_into_reading_costs_one_request_and_lets_no_writer_in() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_writes_twice_and_turns_one_into_reading_goes_on_writing() {
+async fn an_owner_with_two_write_guards_keeps_writing_after_a_downgrade() {
     let server = server().await;
     let (one, _) = lock(&server).await;
     let (two, _) = lock(&server).await;
@@ -383,7 +383,7 @@ async fn who_writes_twice_and_turns_one_into_reading_goes_on_writing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_the_downgrade_and_a_dropped_one_leave_what_they_should() {
+async fn a_downgrade_survives_a_lost_reply_and_a_dropped_one_releases_both() {
     let server = server().await;
     let (one, counting) = lock(&server).await;
     for answers in 0..2 {

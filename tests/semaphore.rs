@@ -21,7 +21,7 @@ async fn semaphore(server: &Server, permits: usize) -> (InterProcessSemaphoreV2,
 }
 
 #[tokio::test]
-async fn what_it_costs_when_there_are_permits() {
+async fn what_an_acquire_costs_when_permits_are_free() {
     let server = server().await;
     let (semaphore, counting) = semaphore(&server, 3).await;
     semaphore.acquire(1).await.unwrap().release().await.unwrap();
@@ -40,7 +40,7 @@ async fn what_it_costs_when_there_are_permits() {
 }
 
 #[tokio::test]
-async fn never_more_than_there_are() {
+async fn no_more_permits_are_held_than_there_are() {
     let server = server().await;
     let had = Arc::new(AtomicUsize::new(0));
     let mut tasks = Vec::new();
@@ -65,7 +65,7 @@ async fn never_more_than_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_all_does_not_wait_for_anothers_half() {
+async fn two_clients_that_want_all_permits_do_not_deadlock() {
     let server = server().await;
     let (one, _) = semaphore(&server, 2).await;
     let (two, _) = semaphore(&server, 2).await;
@@ -79,7 +79,7 @@ async fn who_wants_all_does_not_wait_for_anothers_half() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_kept_and_leaves_nothing() {
+async fn an_acquire_that_times_out_leaves_nothing() {
     let server = server().await;
     let (one, _) = semaphore(&server, 2).await;
     let (two, _) = semaphore(&server, 2).await;
@@ -96,7 +96,7 @@ async fn a_deadline_is_kept_and_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_leaks_no_permit() {
+async fn a_lost_reply_leaks_no_permit() {
     let server = server().await;
     let (warm, _) = semaphore(&server, 2).await;
     let kept = warm.acquire(1).await.unwrap();
@@ -112,7 +112,7 @@ async fn a_lost_answer_leaks_no_permit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_of_a_session_that_expires_are_free_again() {
+async fn permits_of_an_expired_session_are_free_again() {
     let server = server().await;
     let (one, counting) = semaphore(&server, 1).await;
     let (two, _) = semaphore(&server, 1).await;
@@ -189,7 +189,7 @@ async fn semaphore_concurrent_growth_of_max() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_maximum_that_shrinks_takes_nothing_and_hands_no_more_out() {
+async fn a_maximum_that_shrinks_takes_no_permits_and_hands_out_no_more() {
     let server = server().await;
     let (one, count) = with_shared_count(&server, 3).await;
     let mut had = one.acquire(3).await.unwrap();
@@ -209,7 +209,7 @@ async fn a_maximum_that_shrinks_takes_nothing_and_hands_no_more_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_that_is_no_number_is_an_error_and_leaves_nothing() {
+async fn a_count_that_is_not_a_number_is_an_error_and_leaves_nothing() {
     let server = server().await;
     let (one, _count) = with_shared_count(&server, 3).await;
     let client = Client::connect(server.dialer()).await.unwrap();
