@@ -7,7 +7,7 @@
 //! | hold a lock, lead, count, wait for others | [`recipes`]: [`InterProcessMutex`](recipes::InterProcessMutex) and its like |
 //! | read, write and watch znodes | [`client::Client`], for zoolet and for Apache ZooKeeper |
 //! | run a server in your program | [`server::Server`], in memory or with a data directory |
-//! | do so without async | [`recipes::blocking`] and [`server::blocking`] |
+//! | do so without async | [`client::blocking`], [`recipes::blocking`] and [`server::blocking`] |
 //! | read or write ZooKeeper's wire format | [`protocol`] |
 //!
 //! A server in the same process needs no port: a client reaches it through
@@ -78,7 +78,7 @@ pub mod client {
     pub use zoolet_client::{
         Builder, Client, ConnectError, ConnectionState, Create, Created, Delete, Error, Event,
         Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, Sent, SetAcl, SetData,
-        Transaction, Watched, Watcher, recipe,
+        Transaction, Watched, Watcher, blocking, recipe,
     };
 }
 

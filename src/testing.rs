@@ -179,7 +179,8 @@
 //! [`zoolet::server::blocking`](crate::server::blocking) too:
 //!
 //! ```
-//! use zoolet::recipes::blocking::{Client, InterProcessMutex};
+//! use zoolet::client::blocking::Client;
+//! use zoolet::recipes::blocking::InterProcessMutex;
 //! use zoolet::server::blocking::Server;
 //! use zoolet::testing::{Faults, Observer, TestHooks};
 //!

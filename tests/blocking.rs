@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use zoolet::client::Error;
-use zoolet::recipes::blocking::{Client, InterProcessMutex};
+use zoolet::client::blocking::Client;
+use zoolet::recipes::blocking::InterProcessMutex;
 use zoolet::recipes::{LockError, LockState};
 use zoolet::server::Server;
 

@@ -8,12 +8,13 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use zoolet::client::ConnectionState;
+use zoolet::client::blocking::Client;
 use zoolet::protocol::{CreateMode, EventType, WatchMode};
 use zoolet::recipes::blocking::{
-    Client, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier,
-    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector, Leadership,
-    SequentialMultiLock, SharedCount, SharedValue,
+    DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, InterProcessMultiLock,
+    InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
+    InterProcessSemaphoreV2, LeaderLatch, LeaderSelector, Leadership, SequentialMultiLock,
+    SharedCount, SharedValue,
 };
 use zoolet::recipes::{LockError, LockState, Requeue, Revoker};
 use zoolet::server::StartError;

@@ -57,6 +57,7 @@ mod watcher;
 mod watches;
 mod writes;
 
+pub mod blocking;
 pub mod recipe;
 
 use std::fmt;

@@ -173,7 +173,7 @@ fn a_thread_waits_likewise() {
     assert_eq!(never, None);
     let dialer = server.dialer();
     let connecting = std::thread::spawn(move || {
-        let client = zoolet::recipes::blocking::Client::connect(dialer).unwrap();
+        let client = zoolet::client::blocking::Client::connect(dialer).unwrap();
         client.create("/a", "").unwrap();
     });
     let asked = |stats: &zoolet::testing::Stats| stats.totals().requests.of(OpCode::CREATE2) == 1;

@@ -342,7 +342,7 @@ pub(crate) fn live_blocking(
     builder: Builder,
     hosts: &str,
 ) -> Result<(), Failed> {
-    let client = blocking::Client::connect_with(builder, hosts)?;
+    let client = client::blocking::Client::connect_with(builder, hosts)?;
     let mutex = blocking::InterProcessMutex::new(&client, MUTEX)?;
     let read_write = blocking::InterProcessReadWriteLock::new(&client, READ_WRITE)?;
     let (read, write) = (read_write.read_lock(), read_write.write_lock());

@@ -19,7 +19,8 @@ use crate::lock::state::LockState;
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use zoolet_recipes::blocking::{Client, InterProcessMutex};
+/// use zoolet_client::blocking::Client;
+/// use zoolet_recipes::blocking::InterProcessMutex;
 ///
 /// # fn example() -> Result<(), zoolet_recipes::LockError> {
 /// let client = Client::connect("localhost:2181")?;
