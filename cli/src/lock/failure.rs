@@ -3,8 +3,9 @@
 use std::io;
 
 use nix::sys::signal::Signal;
+use zoolet_client as client;
 use zoolet_protocol::ErrorCode;
-use zoolet_recipes::{LockError, client};
+use zoolet_recipes::LockError;
 
 /// Why the command did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
