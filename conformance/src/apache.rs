@@ -1,5 +1,5 @@
-//! Apache ZooKeeper as a separate process. `conformance/apache/start-apache` starts it; dropping the value
-//! stops it.
+//! Apache ZooKeeper as a separate process. `conformance/apache/start-apache` starts it; dropping
+//! the value stops it.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
@@ -20,8 +20,8 @@ use crate::target::TcpTarget;
 pub struct Apache {
     process: Child,
     address: SocketAddr,
-    /// The data directory, removed when this is dropped. `None` for a member of an ensemble, whose directory
-    /// outlives the process.
+    /// The data directory, removed when this is dropped. `None` for a member of an ensemble, whose
+    /// directory outlives the process.
     _data: Option<TempDir>,
 }
 
@@ -65,7 +65,8 @@ impl Apache {
         let data = tempfile::tempdir()?;
         let (process, address) = launch(data.path(), Timing::QUICK, properties)?;
         let server = Self { process, address, _data: Some(data) };
-        // The script waits for four-letter words, which the server answers before it accepts sessions.
+        // The script waits for four-letter words, which the server answers before it accepts
+        // sessions.
         if is_serving(&server.target(), PROBES_MAX)? {
             Ok(server)
         } else {
@@ -73,8 +74,8 @@ impl Apache {
         }
     }
 
-    /// Starts a member of an ensemble with these lines of configuration. It does not wait until the member
-    /// serves, because that needs other members.
+    /// Starts a member of an ensemble with these lines of configuration. It does not wait until the
+    /// member serves, because that needs other members.
     ///
     /// # Errors
     ///
@@ -85,7 +86,8 @@ impl Apache {
         for line in lines.lines().map(str::to_owned).chain(limits) {
             arguments.extend(["--config-line".to_owned(), line]);
         }
-        // A member that looks for a leader sends its vote again at least this often. The default is a minute.
+        // A member that looks for a leader sends its vote again at least this often. The default is
+        // a minute.
         arguments
             .push(format!("-Dzookeeper.fastleader.maxNotificationInterval={VOTE_INTERVAL_MS}"));
         let (process, address) = launch(data, timing, &arguments)?;
@@ -132,8 +134,9 @@ fn launch(data: &Path, timing: Timing, arguments: &[String]) -> io::Result<(Chil
     }
 }
 
-/// Whether a server accepts sessions. It asks at most `probes_max` times. A server that is not ready closes the
-/// connection or does not answer. It asks for a session that does not exist, which changes nothing in the server.
+/// Whether a server accepts sessions. It asks at most `probes_max` times. A server that is not
+/// ready closes the connection or does not answer. It asks for a session that does not exist, which
+/// changes nothing in the server.
 ///
 /// # Errors
 ///

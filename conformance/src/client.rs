@@ -1,5 +1,5 @@
-//! A client that hides nothing: it sends any bytes, and returns every message in the order in which it
-//! arrived.
+//! A client that hides nothing: it sends any bytes, and returns every message in the order in which
+//! it arrived.
 
 use std::fmt;
 use std::io;
@@ -205,8 +205,8 @@ impl Client {
         self.receive_until(xid)
     }
 
-    /// Receives messages up to the reply to a request or to the end of the connection. If the server closes the
-    /// connection after the reply, this waits for that too.
+    /// Receives messages up to the reply to a request or to the end of the connection. If the
+    /// server closes the connection after the reply, this waits for that too.
     pub fn receive_until(&mut self, xid: Xid) -> Vec<Message> {
         let mut messages = Vec::new();
         let mut is_closing = false;
@@ -248,8 +248,8 @@ impl Client {
         received
     }
 
-    /// The request that a reply answers: the first with the same xid. If there is none and the reply has the
-    /// xid of pings, it is the first ping.
+    /// The request that a reply answers: the first with the same xid. If there is none and the
+    /// reply has the xid of pings, it is the first ping.
     fn answered_by(&mut self, xid: Xid) -> Option<(Xid, OpCode)> {
         let index = self.pending.iter().position(|(pending, _)| *pending == xid).or_else(|| {
             let is_ping = |(_, op): &(Xid, OpCode)| *op == OpCode::PING;

@@ -1,9 +1,9 @@
-//! The state machine in this process as a target: without sockets, log or threads, and with a clock that each
-//! write advances by one millisecond.
+//! The state machine in this process as a target: without sockets, log or threads, and with a clock
+//! that each write advances by one millisecond.
 //!
-//! This is the least that makes a server of a [`Core`]: handshake, sessions, identities, and the order of events
-//! and replies. It shares no code with the real server on purpose: if a script fails on one of the two only, that
-//! one is wrong.
+//! This is the least that makes a server of a [`Core`]: handshake, sessions, identities, and the
+//! order of events and replies. It shares no code with the real server on purpose: if a script
+//! fails on one of the two only, that one is wrong.
 
 mod connection;
 
@@ -20,7 +20,8 @@ use zoolet_protocol::{SessionId, encode_event};
 use self::connection::Connection;
 use crate::target::{Link, Received, Target};
 
-/// The least and the greatest session timeout of every server that scripts run against, in milliseconds.
+/// The least and the greatest session timeout of every server that scripts run against, in
+/// milliseconds.
 pub const SESSION_TIMEOUTS_MS: (i32, i32) = (400, 60_000);
 
 /// A state machine to which clients can connect.
@@ -36,7 +37,8 @@ impl CoreTarget {
         Self { server: Rc::new(RefCell::new(CoreServer::new(settings))) }
     }
 
-    /// The same server, which answers a client only after the client has an identity of this scheme.
+    /// The same server, which answers a client only after the client has an identity of this
+    /// scheme.
     #[must_use]
     pub fn enforcing(self, scheme: &'static str) -> Self {
         self.server.borrow_mut().enforced_scheme = Some(scheme);
@@ -141,7 +143,8 @@ impl CoreServer {
         session
     }
 
-    /// Applies a transaction, and gives its events to the connections that receive them, before any reply.
+    /// Applies a transaction, and gives its events to the connections that receive them, before any
+    /// reply.
     fn apply(&mut self, txn: &Txn) -> Effects {
         self.now_ms += 1;
         let effects = self.core.apply(txn);

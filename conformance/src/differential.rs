@@ -1,8 +1,9 @@
 //! Random operations from a seed, sent to two servers side by side.
 //!
-//! Several sessions use a few names, so that their operations collide. After each step everything that each
-//! session received is compared: replies, Stats, errors, events and their order. As in the traces of
-//! [`crate::script`], zxids are counted from the start of a seed, sessions have names, and times are left out.
+//! Several sessions use a few names, so that their operations collide. After each step everything
+//! that each session received is compared: replies, Stats, errors, events and their order. As in
+//! the traces of [`crate::script`], zxids are counted from the start of a seed, sessions have
+//! names, and times are left out.
 //!
 //! The table [`differences::KNOWN`] has all known differences between versions of ZooKeeper.
 
@@ -30,8 +31,8 @@ pub struct Plan {
     pub operations: u64,
     /// Whether to print every step.
     pub is_verbose: bool,
-    /// Whether our server must send each event with the zxid of the transaction that fired it, as ZooKeeper does
-    /// since 3.9. The reference is older.
+    /// Whether our server must send each event with the zxid of the transaction that fired it, as
+    /// ZooKeeper does since 3.9. The reference is older.
     pub has_event_zxids: bool,
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct Arguments {
     /// The number of operations of all seeds together.
     #[arg(long, default_value_t = 10_000)]
     operations: u64,
-    /// Our server: `wire` starts it on a port, `core` uses the state machine in this process, or the address of a
-    /// running server.
+    /// Our server: `wire` starts it on a port, `core` uses the state machine in this process, or
+    /// the address of a running server.
     #[arg(long, default_value = "wire")]
     server: OurServer,
     /// The address of the reference. Without it, Apache ZooKeeper 3.8 is started.

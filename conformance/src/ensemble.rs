@@ -1,5 +1,5 @@
-//! An ensemble of three Apache ZooKeeper processes on this machine. Each can be killed and started again, and the
-//! network between them can lag and be cut.
+//! An ensemble of three Apache ZooKeeper processes on this machine. Each can be killed and started
+//! again, and the network between them can lag and be cut.
 
 use std::fs;
 use std::io;

@@ -1,10 +1,11 @@
 //! Fleets: processes that use different libraries and contend for one recipe on one path.
 //!
-//! There is one program for each [`Library`], with the arguments `RECIPE HOST:PORT PATH FOLDER NAME CAPACITY`. A
-//! member prints `ready` when it is connected. After the line `go` it acquires and releases until its standard
-//! input ends, and appends each hold to the file `entries` in the folder; see [`Entry`]. While it holds the lock, it
-//! also holds a file lock of the operating system on the file `inside`. It takes the file lock without waiting; if
-//! another process has it, exclusion is violated, and the member prints an error and fails. With some recipes, such as
+//! There is one program for each [`Library`], with the arguments `RECIPE HOST:PORT PATH FOLDER NAME
+//! CAPACITY`. A member prints `ready` when it is connected. After the line `go` it acquires and
+//! releases until its standard input ends, and appends each hold to the file `entries` in the
+//! folder; see [`Entry`]. While it holds the lock, it also holds a file lock of the operating
+//! system on the file `inside`. It takes the file lock without waiting; if another process has it,
+//! exclusion is violated, and the member prints an error and fails. With some recipes, such as
 //! `barrier` and `shell`, a member does what each line says, and prints the line when it is done.
 
 mod entries;
@@ -65,8 +66,8 @@ struct Member {
 }
 
 impl Fleet {
-    /// Starts one member for each of these libraries and waits until all are connected. `ours` is our own
-    /// program.
+    /// Starts one member for each of these libraries and waits until all are connected. `ours` is
+    /// our own program.
     ///
     /// # Errors
     ///

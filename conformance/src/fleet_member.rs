@@ -60,7 +60,8 @@ const INSIDE_US_MAX: u64 = 2_000;
 const HURRY_MS_MAX: u64 = 20;
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// One of this many attempts is impatient; one of this many writes, keeps the lock to read, or wants all permits.
+/// One of this many attempts is impatient; one of this many writes, keeps the lock to read, or
+/// wants all permits.
 const SELDOM: u32 = 4;
 
 /// Runs the member until the standard input ends.
@@ -133,7 +134,8 @@ async fn enter_and_leave(
     Ok(())
 }
 
-/// Sets a shared count or waits for a value of it as each line says, and prints the line when it is done.
+/// Sets a shared count or waits for a value of it as each line says, and prints the line when it is
+/// done.
 async fn set_and_await(
     client: &Client,
     path: &str,

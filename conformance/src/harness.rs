@@ -11,8 +11,8 @@ use crate::servers::{ScriptServers, ServerKind};
 
 /// Runs every script against `kind`, and reports each as a test with its name.
 ///
-/// A test that needs a peer that is not installed is reported as ignored, with the reason in its name. With
-/// `ZOOLET_REQUIRE_PEERS=1` it fails.
+/// A test that needs a peer that is not installed is reported as ignored, with the reason in its
+/// name. With `ZOOLET_REQUIRE_PEERS=1` it fails.
 ///
 /// # Panics
 ///
@@ -21,7 +21,8 @@ use crate::servers::{ScriptServers, ServerKind};
 pub fn golden(kind: ServerKind) -> ExitCode {
     let mut arguments = Arguments::from_args();
     if kind == ServerKind::Apache {
-        // Scripts on one server run one after the other, because zxids are counted from the start of each.
+        // Scripts on one server run one after the other, because zxids are counted from the start
+        // of each.
         arguments.test_threads = Some(1);
     }
     let scripts = corpus().expect("the scripts are part of this crate");
@@ -49,8 +50,8 @@ fn trial(script: Script, kind: ServerKind, servers: &Arc<Mutex<ScriptServers>>) 
     })
 }
 
-/// A test that needs peers. If one is missing, the test is ignored with the reason in its name, or fails if peers
-/// are required.
+/// A test that needs peers. If one is missing, the test is ignored with the reason in its name, or
+/// fails if peers are required.
 pub fn needs(
     peers: &[Peer],
     name: &str,

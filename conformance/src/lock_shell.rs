@@ -1,5 +1,5 @@
-//! A member of a fleet that acquires and releases locks as each line of its input says, so that the requests of
-//! each step can be counted.
+//! A member of a fleet that acquires and releases locks as each line of its input says, so that the
+//! requests of each step can be counted.
 
 use std::sync::Arc;
 
@@ -155,7 +155,8 @@ impl HeldLocks {
     }
 }
 
-/// Prints a line when the mutex is held, and another when it was released because somebody revoked it.
+/// Prints a line when the mutex is held, and another when it was released because somebody revoked
+/// it.
 async fn hold_until_revoked(mutex: InterProcessMutex) -> Result<(), LockError> {
     let guard = mutex.acquire().await?;
     println!("revocable");

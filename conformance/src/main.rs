@@ -37,8 +37,8 @@ enum Command {
     Differential(differential_command::Arguments),
     /// Runs as a member of a fleet. The lines of its standard input tell it what to do.
     FleetMember(fleet_member::Arguments),
-    /// Records the traces of our state machine in the blocks that Apache ZooKeeper 3.8 is too old for. Compare them
-    /// with the source of a newer ZooKeeper.
+    /// Records the traces of our state machine in the blocks that Apache ZooKeeper 3.8 is too old
+    /// for. Compare them with the source of a newer ZooKeeper.
     Fill {
         /// Only scripts whose names begin with one of these.
         prefixes: Vec<String>,
@@ -80,8 +80,8 @@ fn main() -> ExitCode {
 
 type BoxError = Box<dyn std::error::Error>;
 
-/// Calls `act` with each chosen script, and prints failures. `act` returns whether it changed the file. Returns
-/// whether no script failed.
+/// Calls `act` with each chosen script, and prints failures. `act` returns whether it changed the
+/// file. Returns whether no script failed.
 fn for_each(
     prefixes: &[String],
     mut act: impl FnMut(&Script) -> Result<bool, BoxError>,

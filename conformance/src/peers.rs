@@ -1,7 +1,8 @@
 //! The foreign servers and clients that tests need.
 //!
-//! `conformance/install-peers` installs them. A test asks [`Peer::find`]. If the peer is missing, the test is
-//! reported as ignored, with the reason. With `ZOOLET_REQUIRE_PEERS=1` in the environment the test fails instead.
+//! `conformance/install-peers` installs them. A test asks [`Peer::find`]. If the peer is missing,
+//! the test is reported as ignored, with the reason. With `ZOOLET_REQUIRE_PEERS=1` in the
+//! environment the test fails instead.
 
 use std::env;
 use std::path::{Path, PathBuf};

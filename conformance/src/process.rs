@@ -1,5 +1,5 @@
-//! A server as a separate process on a data directory that outlives it: Apache ZooKeeper or ours. Dropping it kills
-//! the process.
+//! A server as a separate process on a data directory that outlives it: Apache ZooKeeper or ours.
+//! Dropping it kills the process.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! A proxy between clients and a server. It counts what it passes on, and can cut, hold and lose messages as a network
-//! can.
+//! A proxy between clients and a server. It counts what it passes on, and can cut, hold and lose
+//! messages as a network can.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -111,14 +111,14 @@ impl Proxy {
         self.address
     }
 
-    /// Cuts all connections. When this returns, nothing passes over them any more. New connections work, unless
-    /// they are refused.
+    /// Cuts all connections. When this returns, nothing passes over them any more. New connections
+    /// work, unless they are refused.
     pub fn cut(&self) {
         self.shared.cut();
     }
 
-    /// Arms a cut. The next event and `passes` requests after it pass; the request after those is lost, all
-    /// connections are cut, and new ones lead to another server.
+    /// Arms a cut. The next event and `passes` requests after it pass; the request after those is
+    /// lost, all connections are cut, and new ones lead to another server.
     pub fn cut_after_event(&self, passes: usize, server: SocketAddr) {
         let armed_cut = ArmedCut { was_event_heard: false, passes, server };
         *self.shared.armed_cut() = Some(armed_cut);
@@ -172,8 +172,8 @@ impl Drop for Proxy {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
-        // This comes before the check of `is_refusing`, so that no connection survives a refusal and the cut
-        // after it.
+        // This comes before the check of `is_refusing`, so that no connection survives a refusal
+        // and the cut after it.
         let cuts = shared.cuts.subscribe();
         let cuts_before = *cuts.borrow();
         if !shared.is_refusing.load(Ordering::SeqCst) {

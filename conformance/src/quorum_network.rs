@@ -1,8 +1,9 @@
 //! The network between the members of an ensemble. It can let a follower lag and cut a member off.
 //!
-//! A follower connects to the quorum port of its leader, and members elect a leader over their election ports. The
-//! configuration of each member names proxies instead of the ports of the others, so everything that members send to
-//! each other passes a link of this network. Clients use other ports, which stay reachable.
+//! A follower connects to the quorum port of its leader, and members elect a leader over their
+//! election ports. The configuration of each member names proxies instead of the ports of the
+//! others, so everything that members send to each other passes a link of this network. Clients use
+//! other ports, which stay reachable.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -45,11 +46,11 @@ struct Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinkMode {
     Passing,
-    /// The follower receives no commits, but everything else. It acknowledges proposals and pings, so its leader
-    /// keeps it.
+    /// The follower receives no commits, but everything else. It acknowledges proposals and pings,
+    /// so its leader keeps it.
     ///
-    /// A follower with a slow commit processor behaves in the same way: it answers reads from its old state and lets
-    /// sessions reattach.
+    /// A follower with a slow commit processor behaves in the same way: it answers reads from its
+    /// old state and lets sessions reattach.
     Lagging,
     /// Nothing passes, not even the close of a connection.
     Cut,
@@ -126,14 +127,14 @@ impl QuorumNetwork {
         self.change(LinkMode::Cut, |(from, to)| from == member || to == member);
     }
 
-    /// Cuts a leader off from all others until [`QuorumNetwork::heal`]. The others notice it at once and elect another
-    /// leader; the leader does not notice it.
+    /// Cuts a leader off from all others until [`QuorumNetwork::heal`]. The others notice it at
+    /// once and elect another leader; the leader does not notice it.
     pub fn sever(&self, leader: usize) {
         self.change(LinkMode::Severed, |(from, to)| from == leader || to == leader);
     }
 
-    /// Lets everything pass again. A lagging follower catches up at once. A link that was cut closes its
-    /// connections, because their ends have given up meanwhile.
+    /// Lets everything pass again. A lagging follower catches up at once. A link that was cut
+    /// closes its connections, because their ends have given up meanwhile.
     pub fn heal(&self) {
         self.change(LinkMode::Passing, |_| true);
     }
@@ -219,8 +220,9 @@ async fn pass(source: &mut OwnedReadHalf, sink: &mut OwnedWriteHalf) -> io::Resu
 /// The most bytes of a member's address: a name and a port.
 const ADDRESS_BYTES_MAX: usize = 1_024;
 
-/// Passes votes on. A member first sends its number and its own address. The other member connects to that address if
-/// it has the greater number, which would bypass this network, so the address is replaced.
+/// Passes votes on. A member first sends its number and its own address. The other member connects
+/// to that address if it has the greater number, which would bypass this network, so the address is
+/// replaced.
 async fn pass_votes(
     source: &mut OwnedReadHalf,
     sink: &mut OwnedWriteHalf,

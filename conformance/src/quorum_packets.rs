@@ -13,8 +13,8 @@ pub(crate) struct QuorumPackets {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QuorumPacket {
     pub(crate) bytes: Bytes,
-    /// Whether the follower handles it in the order of commits: it is a commit, or the reply to a `sync`, which
-    /// comes after all earlier commits.
+    /// Whether the follower handles it in the order of commits: it is a commit, or the reply to a
+    /// `sync`, which comes after all earlier commits.
     pub(crate) is_in_order_of_commits: bool,
 }
 

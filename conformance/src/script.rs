@@ -1,11 +1,12 @@
 //! Golden scripts: commands of named clients, and the exact trace of what each client received.
 //!
-//! The format is that of the crate goldenscript. A command is the name of its client, `>`, and a line that is split as
-//! by a shell; `README.md` lists the commands. A trace is the same in every run because:
+//! The format is that of the crate goldenscript. A command is the name of its client, `>`, and a
+//! line that is split as by a shell; `README.md` lists the commands. A trace is the same in every
+//! run because:
 //!
-//! - The runner waits for the reply before it runs the next command, and shows earlier messages before the reply. At
-//!   the end of a block every client pings and shows the messages before the reply, so that no event is shown in a
-//!   later block than its cause.
+//! - The runner waits for the reply before it runs the next command, and shows earlier messages
+//!   before the reply. At the end of a block every client pings and shows the messages before the
+//!   reply, so that no event is shown in a later block than its cause.
 //! - Zxids, sessions and times, which depend on the run, are shown in a form that does not
 //!   ([`Zxid`](zoolet_protocol::Zxid)s are counted from the start of the script).
 //! - A script leaves nothing behind: its znodes are deleted and its sessions are closed.

@@ -25,8 +25,9 @@ pub enum ServerKind {
     Apache,
 }
 
-/// The servers of one implementation. Each script has its own server of ours, because starting one costs nothing.
-/// Scripts that need the same settings share one Apache ZooKeeper, unless they need a new server.
+/// The servers of one implementation. Each script has its own server of ours, because starting one
+/// costs nothing. Scripts that need the same settings share one Apache ZooKeeper, unless they need
+/// a new server.
 #[derive(Debug)]
 pub struct ScriptServers {
     kind: ServerKind,
@@ -91,7 +92,8 @@ impl ScriptServers {
                 let server = Wire::start(config(setting))?;
                 Ok(act(&server.target()))
             }
-            // A late sweep would take a zxid in the next script, so scripts with sweeps share no server.
+            // A late sweep would take a zxid in the next script, so scripts with sweeps share no
+            // server.
             ServerKind::Apache if matches!(setting, Setting::Fresh | Setting::Sweeping) => {
                 let server = Apache::start(&properties(setting))?;
                 Ok(act(&server.target()))

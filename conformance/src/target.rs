@@ -1,7 +1,7 @@
 //! The servers against which scripts and random operations run.
 //!
-//! A target accepts bytes and returns frames, so that malformed bytes can be sent, and so that the state machine in
-//! this process, our server and a foreign one look the same.
+//! A target accepts bytes and returns frames, so that malformed bytes can be sent, and so that the
+//! state machine in this process, our server and a foreign one look the same.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,8 @@ pub trait Target {
     /// Expires a session. A server with a clock does so by itself; there this does nothing.
     fn expire(&self, _session: SessionId) {}
 
-    /// Deletes the due containers and TTL znodes. A server with a clock does so by itself; there this does nothing.
+    /// Deletes the due containers and TTL znodes. A server with a clock does so by itself; there
+    /// this does nothing.
     fn sweep(&self) {}
 }
 

@@ -1,5 +1,6 @@
 //! One data directory and two servers, Apache ZooKeeper and ours. Each is killed with SIGKILL while
-//! clients write, and the other continues on its files. Another test kills our server again and again.
+//! clients write, and the other continues on its files. Another test kills our server again and
+//! again.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// How many times our server is killed. 200 times is the proof; fewer are enough to notice a regression.
+/// How many times our server is killed. 200 times is the proof; fewer are enough to notice a
+/// regression.
 fn kill_rounds() -> Result<usize, Failed> {
     match std::env::var("ZOOLET_KILL_ROUNDS") {
         Ok(rounds) => Ok(rounds.parse()?),
@@ -151,8 +153,8 @@ async fn write_until_killed(server: Process, round: usize) -> Outcome<Expected> 
     Ok(expected)
 }
 
-/// Writes until the server is killed. Leaves out the last write, which was not acknowledged and may have
-/// happened.
+/// Writes until the server is killed. Leaves out the last write, which was not acknowledged and may
+/// have happened.
 async fn write(client: Client, root: String, written: Arc<AtomicUsize>) -> Expected {
     let mut expected = Expected::new();
     for number in 0.. {

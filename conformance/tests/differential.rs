@@ -1,5 +1,5 @@
-//! Random operations from a short range of seeds, on our server and on Apache ZooKeeper. The command `differential` runs
-//! more seeds.
+//! Random operations from a short range of seeds, on our server and on Apache ZooKeeper. The
+//! command `differential` runs more seeds.
 
 use std::process::ExitCode;
 

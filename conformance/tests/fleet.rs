@@ -1,5 +1,5 @@
-//! Fleets of processes with our recipes, Curator's and kazoo's on one path: exclusion is never violated,
-//! tokens grow, and no member starves.
+//! Fleets of processes with our recipes, Curator's and kazoo's on one path: exclusion is never
+//! violated, tokens grow, and no member starves.
 //!
 //! `ZOOLET_FLEET_SECONDS` sets how long each fleet contends.
 
@@ -121,8 +121,8 @@ fn excludes(
     Ok(())
 }
 
-/// Creates the counter before the members start. If kazoo starts first, it creates the znode without data,
-/// which Curator and we cannot parse until kazoo has set it.
+/// Creates the counter before the members start. If kazoo starts first, it creates the znode
+/// without data, which Curator and we cannot parse until kazoo has set it.
 fn number(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -151,7 +151,8 @@ fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<()
     Ok(())
 }
 
-/// All members enter when the last one does, and leave when the last one does. Each member is the last one once.
+/// All members enter when the last one does, and leave when the last one does. Each member is the
+/// last one once.
 fn double_barrier(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let members = libraries.len();
@@ -220,7 +221,8 @@ fn revocation(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> 
     Ok(())
 }
 
-/// There is one permit. One more member acquires each time a member increments the number of permits.
+/// There is one permit. One more member acquires each time a member increments the number of
+/// permits.
 fn counted_permits(address: SocketAddr, libraries: &[Library]) -> Result<(), Failed> {
     let address = address.to_string();
     let contended =

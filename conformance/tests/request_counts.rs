@@ -1,5 +1,5 @@
-//! What locks cost on the wire with Curator 5.4 and with our recipes: the same steps, counted by the same proxy,
-//! on our server and on Apache ZooKeeper.
+//! What locks cost on the wire with Curator 5.4 and with our recipes: the same steps, counted by
+//! the same proxy, on our server and on Apache ZooKeeper.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,14 +26,14 @@ const OURS: &str = env!("CARGO_BIN_EXE_zoolet-conformance");
 const CONTENDERS: usize = 3;
 const CONTENDED_ROUNDS: usize = 9;
 
-/// How many times a step is measured. The best counts, because the proxy sees one flight as two when the client
-/// is not scheduled between its requests.
+/// How many times a step is measured. The best counts, because the proxy sees one flight as two
+/// when the client is not scheduled between its requests.
 const ROUNDS: usize = 5;
 
 const CONTENDED: &str = "mutex: contended acquisition and release";
 
-/// Create, list, watches and deletion; and where events have no zxid, a read or another list. Sometimes
-/// a client is not scheduled in time and lists once more.
+/// Create, list, watches and deletion; and where events have no zxid, a read or another list.
+/// Sometimes a client is not scheduled in time and lists once more.
 const CONTENDED_REQUESTS_MAX: f64 = 4.3;
 const CONTENDED_REQUESTS_MAX_BEFORE_3_9: f64 = 5.3;
 
@@ -41,7 +41,8 @@ const WAITERS: usize = 20;
 const WRITERS: usize = 5;
 const READERS: usize = 20;
 
-/// Everything has arrived when nothing arrived for this long. Curator sends some requests in the background.
+/// Everything has arrived when nothing arrived for this long. Curator sends some requests in the
+/// background.
 const QUIET: Duration = Duration::from_millis(40);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 const LOOKS_MAX: usize = 4_000;
@@ -220,7 +221,8 @@ impl Bench {
         Ok(cost)
     }
 
-    /// The cost of a contended acquisition: one process holds the lock and the others wait, in turn.
+    /// The cost of a contended acquisition: one process holds the lock and the others wait, in
+    /// turn.
     fn contended(&mut self) -> Result<Cost, Failed> {
         let before = self.watches()?;
         self.does(0, "mutex")?;
@@ -250,7 +252,8 @@ impl Bench {
         Ok(holder)
     }
 
-    /// The cost for many waiters in one process behind a holder of another process, until all have held the lock.
+    /// The cost for many waiters in one process behind a holder of another process, until all have
+    /// held the lock.
     fn drained(
         &mut self,
         what: &'static str,

@@ -184,7 +184,8 @@ impl Acl {
         Self { permissions, id }
     }
 
-    /// All permissions for everyone: `world:anyone:cdrwa`, the entry of `ZooDefs.Ids.OPEN_ACL_UNSAFE`.
+    /// All permissions for everyone: `world:anyone:cdrwa`, the entry of
+    /// `ZooDefs.Ids.OPEN_ACL_UNSAFE`.
     #[must_use]
     pub fn open() -> Self {
         Self::new(Permissions::ALL, Id::new("world", "anyone"))

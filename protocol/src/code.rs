@@ -1,5 +1,5 @@
-//! Operation codes and error codes. They are newtypes over integers, so that unknown codes are kept and can be
-//! printed.
+//! Operation codes and error codes. They are newtypes over integers, so that unknown codes are kept
+//! and can be printed.
 
 use std::fmt;
 

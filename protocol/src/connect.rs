@@ -40,8 +40,9 @@ impl Password {
     /// The password that ZooKeeper gives to a session.
     ///
     /// It is derived from the id alone, so it needs no storage and is the same after a restart:
-    /// `java.util.Random`, seeded with the id and a public constant (`ZooKeeperServer.generatePasswd`). It
-    /// does not protect a session from a client that knows the session's id.
+    /// `java.util.Random`, seeded with the id and a public constant
+    /// (`ZooKeeperServer.generatePasswd`). It does not protect a session from a client that knows
+    /// the session's id.
     #[must_use]
     pub fn of(session: SessionId) -> Self {
         const SUPER_SECRET: i64 = 0xB341_5C00;
@@ -102,7 +103,8 @@ impl Encode for Password {
 pub struct ConnectRequest {
     /// Always 0.
     pub protocol_version: i32,
-    /// The last zxid that the client received. A server that is behind it must not serve the client.
+    /// The last zxid that the client received. A server that is behind it must not serve the
+    /// client.
     pub last_zxid_seen: Zxid,
     /// The requested session timeout in milliseconds.
     pub timeout_ms: i32,
@@ -110,8 +112,8 @@ pub struct ConnectRequest {
     pub session: SessionId,
     /// The password of that session.
     pub password: Password,
-    /// Whether the client accepts a read-only server. `None` from clients before 3.4, which do not send
-    /// the byte and do not accept one in the reply.
+    /// Whether the client accepts a read-only server. `None` from clients before 3.4, which do not
+    /// send the byte and do not accept one in the reply.
     pub read_only: Option<bool>,
 }
 

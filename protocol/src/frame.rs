@@ -4,7 +4,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::limits::FRAME_BYTES_MAX_DEFAULT;
 
-/// Cuts a stream of bytes into frames. It checks each length before it allocates memory for the frame.
+/// Cuts a stream of bytes into frames. It checks each length before it allocates memory for the
+/// frame.
 ///
 /// ```
 /// use bytes::{Bytes, BytesMut};
@@ -37,8 +38,8 @@ impl FrameCodec {
         Self { frame_bytes_max }
     }
 
-    /// Takes the next frame off the front of `stream` and returns its payload. `None` if the frame is not
-    /// complete yet.
+    /// Takes the next frame off the front of `stream` and returns its payload. `None` if the frame
+    /// is not complete yet.
     ///
     /// # Errors
     ///

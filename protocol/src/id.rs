@@ -22,7 +22,8 @@ pub struct Zxid(pub i64);
 impl Zxid {
     /// The zxid of a new server, and of replies that depend on no write.
     pub const ZERO: Self = Self(0);
-    /// The zxid in the header of replies to unknown operations, and of events that `setWatches` reports.
+    /// The zxid in the header of replies to unknown operations, and of events that `setWatches`
+    /// reports.
     pub const NONE: Self = Self(-1);
 
     /// The zxid of the next write.

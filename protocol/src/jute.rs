@@ -13,7 +13,8 @@ use nom::error::{ErrorKind, ParseError};
 use nom::number::complete::{be_i32, be_i64, be_u8};
 use nom::{Err as NomError, Parser};
 
-/// The result of decoding one value from the front of an input: the rest of the input, and the value.
+/// The result of decoding one value from the front of an input: the rest of the input, and the
+/// value.
 pub type Parsed<'a, T> = Result<(&'a [u8], T), DecodeError>;
 
 /// A value that can be decoded from a frame.
@@ -31,8 +32,8 @@ pub trait Decode: Sized {
     /// The fewest bytes that a value has on the wire. The count of a vector is checked with it.
     const MIN_BYTES: usize;
 
-    /// Decodes one value from the front of `input`, which must be a part of `frame`. Strings and buffers
-    /// share the memory of `frame`.
+    /// Decodes one value from the front of `input`, which must be a part of `frame`. Strings and
+    /// buffers share the memory of `frame`.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
 //! ZooKeeper's wire protocol: typed records, and their encoding in frames of bytes.
 //!
 //! Every record can be both encoded and decoded, so that servers and clients use the same code:
-//! [`Request`], [`Response`], [`WatchedEvent`], the handshake ([`ConnectRequest`], [`ConnectResponse`]) and the
-//! values that they carry. [`Transport`] and [`Dial`] are the traits of a connection.
+//! [`Request`], [`Response`], [`WatchedEvent`], the handshake ([`ConnectRequest`],
+//! [`ConnectResponse`]) and the values that they carry. [`Transport`] and [`Dial`] are the traits
+//! of a connection.
 //!
 //! What this crate guarantees:
 //!
@@ -12,8 +13,8 @@
 //! - Unknown codes can be decoded and encoded again: codes are newtypes with named constants.
 //! - The crate keeps no state, reads no clock and does no I/O.
 //!
-//! Paths are not validated when they are decoded, because ZooKeeper makes other checks first ([`RawPath`],
-//! [`ZPath`]).
+//! Paths are not validated when they are decoded, because ZooKeeper makes other checks first
+//! ([`RawPath`], [`ZPath`]).
 //!
 //! ```
 //! use zoolet_protocol::{Lookup, Read, Request, RequestHeader, Xid, decode_request, encode_request};

@@ -1,5 +1,5 @@
-//! The operations of a multi or multiRead, and their results. A header (`MultiHeader`) before each tells
-//! what follows, and a last header marks the end.
+//! The operations of a multi or multiRead, and their results. A header (`MultiHeader`) before each
+//! tells what follows, and a last header marks the end.
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -267,8 +267,9 @@ pub enum MultiResult {
     Children(Names),
     /// Of `getData`.
     Data(Option<Bytes>, Stat),
-    /// The operation was not done. In a refused multi every operation has such a result: those before the
-    /// refused one have [`ErrorCode::OK`], those after it [`ErrorCode::RUNTIME_INCONSISTENCY`].
+    /// The operation was not done. In a refused multi every operation has such a result: those
+    /// before the refused one have [`ErrorCode::OK`], those after it
+    /// [`ErrorCode::RUNTIME_INCONSISTENCY`].
     Error(ErrorCode),
 }
 

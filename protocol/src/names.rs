@@ -10,8 +10,9 @@ use crate::parts::Parts;
 
 /// A list of names in its encoding, a `vector<ustring>`: children, ephemerals, watched paths.
 ///
-/// Such a list can have ten thousand entries, of which the receiver mostly needs a few. It is validated when
-/// it is decoded; iterating over it allocates nothing. As on the wire, a null list and an empty list differ.
+/// Such a list can have ten thousand entries, of which the receiver mostly needs a few. It is
+/// validated when it is decoded; iterating over it allocates nothing. As on the wire, a null list
+/// and an empty list differ.
 ///
 /// ```
 /// use zoolet_protocol::Names;
@@ -35,7 +36,8 @@ impl Names {
     /// A list without names.
     pub const EMPTY: Self = Self { count: 0, encoded: Bytes::new() };
 
-    /// Encodes names. With `bytes`, the bytes of all names and 4 more for each, this is one allocation.
+    /// Encodes names. With `bytes`, the bytes of all names and 4 more for each, this is one
+    /// allocation.
     pub fn with_capacity<'a>(bytes: usize, names: impl Iterator<Item = &'a str>) -> Self {
         let mut encoded = BytesMut::with_capacity(bytes);
         let mut count = 0;
@@ -141,8 +143,8 @@ impl Decode for Names {
     }
 }
 
-/// The names of a validated list with malformed UTF-8 replaced as in Java. A null name becomes the empty
-/// string, which is not the name of a znode either.
+/// The names of a validated list with malformed UTF-8 replaced as in Java. A null name becomes the
+/// empty string, which is not the name of a znode either.
 fn repaired(mut rest: &[u8]) -> Names {
     let mut names = Vec::new();
     while let Some((length, tail)) = rest.split_first_chunk::<4>() {

@@ -7,7 +7,8 @@ use crate::limits::SHARED_BYTES_MIN;
 use crate::response::{ReplyHeader, Response};
 use crate::stat::Stat;
 
-/// A destination for encoded replies. Short parts are copied into its buffer, long parts are shared.
+/// A destination for encoded replies. Short parts are copied into its buffer, long parts are
+/// shared.
 ///
 /// ```
 /// use bytes::{Bytes, BytesMut};

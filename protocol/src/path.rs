@@ -12,8 +12,8 @@ use crate::jute::{Decode, Encode, Parsed};
 
 /// A path as it came over the wire: any text, or null.
 ///
-/// ZooKeeper makes other checks before it validates a path. So a request carries a `RawPath`, and the server
-/// makes a [`ZPath`] of it at the same point as ZooKeeper.
+/// ZooKeeper makes other checks before it validates a path. So a request carries a `RawPath`, and
+/// the server makes a [`ZPath`] of it at the same point as ZooKeeper.
 ///
 /// ```
 /// use zoolet_protocol::RawPath;
@@ -150,9 +150,9 @@ impl ZPath {
 /// 2^31 - 1 are negative and have a sign before them.
 pub const SEQUENCE_DIGITS: usize = 10;
 
-/// The number that a server has appended to a name after `prefix`. `None` if the name does not end in `prefix`
-/// and such a number. Other text may stand before the prefix, as the id of Curator's protected creates does. With an
-/// empty prefix, the number is the last ten characters.
+/// The number that a server has appended to a name after `prefix`. `None` if the name does not end
+/// in `prefix` and such a number. Other text may stand before the prefix, as the id of Curator's
+/// protected creates does. With an empty prefix, the number is the last ten characters.
 ///
 /// ```
 /// use zoolet_protocol::sequence_number;
@@ -279,15 +279,16 @@ fn validate(path: &str) -> Result<(), PathFault> {
             _ => {}
         }
     }
-    // Most paths are ASCII without control characters. Checking bytes is faster than decoding characters.
+    // Most paths are ASCII without control characters. Checking bytes is faster than decoding
+    // characters.
     if path.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
         return Ok(());
     }
     path.chars().find(|&c| is_forbidden(c)).map_or(Ok(()), |c| Err(PathFault::Character(c)))
 }
 
-/// The characters that `PathUtils.validatePath` refuses. Java represents characters beyond U+FFFF by two
-/// surrogates, and refuses surrogates.
+/// The characters that `PathUtils.validatePath` refuses. Java represents characters beyond U+FFFF
+/// by two surrogates, and refuses surrogates.
 fn is_forbidden(c: char) -> bool {
     matches!(
         c,

@@ -85,8 +85,8 @@ pub enum Response {
 }
 
 impl Response {
-    /// Decodes the body of a reply to `op`. A reply whose header has an error mostly has no body: decode
-    /// it with [`Response::decode_error`].
+    /// Decodes the body of a reply to `op`. A reply whose header has an error mostly has no body:
+    /// decode it with [`Response::decode_error`].
     ///
     /// # Errors
     ///
@@ -264,8 +264,8 @@ pub fn encode_event(zxid: Zxid, event: &WatchedEvent) -> Bytes {
 pub enum Incoming {
     /// A watch fired.
     Event {
-        /// The transaction that fired it. -1 from servers before 3.9, and for events that `setWatches`
-        /// reports.
+        /// The transaction that fired it. -1 from servers before 3.9, and for events that
+        /// `setWatches` reports.
         zxid: Zxid,
         /// The event.
         event: WatchedEvent,
@@ -283,8 +283,8 @@ pub enum Incoming {
 ///
 /// # Errors
 ///
-/// [`DecodeError`] if the frame is too short for a header, or if its header announces an event and its body
-/// is none.
+/// [`DecodeError`] if the frame is too short for a header, or if its header announces an event and
+/// its body is none.
 pub fn decode_incoming(frame: &Bytes) -> Result<Incoming, DecodeError> {
     let (body, header) = ReplyHeader::decode(frame, frame)?;
     if header.xid == Xid::EVENT {

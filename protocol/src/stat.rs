@@ -33,7 +33,8 @@ record! {
         pub data_length: i32,
         /// The number of its children.
         pub num_children: i32,
-        /// The transaction that last created or deleted a child; before that, the one that created the znode.
+        /// The transaction that last created or deleted a child; before that, the one that created
+        /// the znode.
         pub pzxid: Zxid,
     }
 }

@@ -1,5 +1,5 @@
-//! What a client needs of a connection: [`Transport`] carries frames, [`Dial`] connects. A connection leads
-//! through a socket or to a server in the same process.
+//! What a client needs of a connection: [`Transport`] carries frames, [`Dial`] connects. A
+//! connection leads through a socket or to a server in the same process.
 
 use std::fmt;
 use std::future::Future;
@@ -12,11 +12,11 @@ use bytes::Bytes;
 
 /// A connection that carries whole frames in order.
 ///
-/// Over TCP, frames pass through a socket. In process, [`Transport::send`] lets the server handle the frame
-/// on the caller's thread; the reply can be received as soon as it returns.
+/// Over TCP, frames pass through a socket. In process, [`Transport::send`] lets the server handle
+/// the frame on the caller's thread; the reply can be received as soon as it returns.
 pub trait Transport: Send + Sync {
-    /// Whether the server is in this process. Then a reply can be received as soon as [`Transport::send`]
-    /// returns, and a woken receiver may run on the thread that wakes it.
+    /// Whether the server is in this process. Then a reply can be received as soon as
+    /// [`Transport::send`] returns, and a woken receiver may run on the thread that wakes it.
     fn is_local(&self) -> bool;
 
     /// Whether the server is known to be standalone. Then any reply proves that the session has not
@@ -25,11 +25,12 @@ pub trait Transport: Send + Sync {
         false
     }
 
-    /// Sends the payload of one frame. Its position in the order is fixed when this returns. It leaves with
-    /// the next [`Transport::flush`] at the latest, so that one system call may carry many frames.
+    /// Sends the payload of one frame. Its position in the order is fixed when this returns. It
+    /// leaves with the next [`Transport::flush`] at the latest, so that one system call may carry
+    /// many frames.
     ///
-    /// After sending over a local transport, the caller receives until nothing is left: the replies and
-    /// events that its own frame caused do not wake it.
+    /// After sending over a local transport, the caller receives until nothing is left: the replies
+    /// and events that its own frame caused do not wake it.
     ///
     /// # Errors
     ///
@@ -43,8 +44,8 @@ pub trait Transport: Send + Sync {
     /// As [`Transport::send`].
     fn flush(&self) -> Result<(), Disconnected>;
 
-    /// Receives the payload of the next frame. `None` if the connection is closed and all frames before
-    /// that were received. Only the last caller is woken.
+    /// Receives the payload of the next frame. `None` if the connection is closed and all frames
+    /// before that were received. Only the last caller is woken.
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
 }
 
@@ -74,14 +75,14 @@ pub trait Dial: Send + Sync {
         ""
     }
 
-    /// Finds out whether the next server in turn serves writes. If it does, the next [`Dial::dial`] connects
-    /// to it. A client that is connected to a read-only server uses this.
+    /// Finds out whether the next server in turn serves writes. If it does, the next [`Dial::dial`]
+    /// connects to it. A client that is connected to a read-only server uses this.
     fn find_read_write(&self) -> Searching {
         Box::pin(std::future::ready(false))
     }
 
-    /// Whether no connection can be made any more, because a server in this process has ended. Then the
-    /// client closes.
+    /// Whether no connection can be made any more, because a server in this process has ended. Then
+    /// the client closes.
     fn is_gone(&self) -> bool {
         false
     }

@@ -65,8 +65,8 @@ codes! { KeeperState {
 } }
 
 record! {
-    /// One event as a connection receives it. It is sent once, however many watches of the connection it
-    /// fires.
+    /// One event as a connection receives it. It is sent once, however many watches of the
+    /// connection it fires.
     ///
     /// ```
     /// use zoolet_protocol::{EventType, KeeperState, WatchedEvent};
@@ -105,8 +105,8 @@ pub struct WatchMode(pub i32);
 codes! { WatchMode {
     /// Fires on every change of the znode and of its children, until it is removed.
     PERSISTENT = 0, "PERSISTENT";
-    /// Fires when the znode or one of its descendants is created or deleted or its data is set, until the
-    /// watch is removed.
+    /// Fires when the znode or one of its descendants is created or deleted or its data is set,
+    /// until the watch is removed.
     PERSISTENT_RECURSIVE = 1, "PERSISTENT_RECURSIVE";
 } }
 

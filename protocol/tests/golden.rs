@@ -1,5 +1,6 @@
-//! Decodes every frame that was recorded between real clients and a real server, and encodes it to the same bytes
-//! again. Also checks that the recordings contain every operation that they should contain.
+//! Decodes every frame that was recorded between real clients and a real server, and encodes it to
+//! the same bytes again. Also checks that the recordings contain every operation that they should
+//! contain.
 //!
 //! `golden/README.md` tells how the recordings were made, and describes their format.
 
@@ -381,8 +382,8 @@ impl<'a> Follower<'a> {
         self.round_trip(frame, decode, |(zxid, event)| encode_event(*zxid, event));
     }
 
-    /// Takes the request to which a reply belongs. Replies come in the order of the requests, except those to
-    /// `auth` and `sasl`, which may overtake others.
+    /// Takes the request to which a reply belongs. Replies come in the order of the requests,
+    /// except those to `auth` and `sasl`, which may overtake others.
     fn answered_by(&self, reply: ReplyHeader, pending: &mut VecDeque<Pending>) -> Pending {
         let is_meant = |request: &Pending| match request.header.op {
             OpCode::PING => reply.xid == Xid::PING,
@@ -447,8 +448,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Decodes a frame and encodes it again. The bytes must be the same, unless the step is listed in
-    /// [`ENCODED_OTHERWISE`]; then at least the value must be the same.
+    /// Decodes a frame and encodes it again. The bytes must be the same, unless the step is listed
+    /// in [`ENCODED_OTHERWISE`]; then at least the value must be the same.
     fn round_trip<T: PartialEq + Debug>(
         &mut self,
         frame: &Bytes,

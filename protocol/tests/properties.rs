@@ -2,7 +2,8 @@
 //!
 //! - Decoding what was encoded gives the same value, and `encoded_len` is the number of bytes.
 //! - A frame that was cut short is an error, wherever it was cut.
-//! - Bytes that are no record never cause a panic, nor more memory than in proportion to their number.
+//! - Bytes that are no record never cause a panic, nor more memory than in proportion to their
+//!   number.
 
 use std::fmt::Debug;
 use std::mem::size_of;

@@ -48,8 +48,8 @@ impl Server {
         Builder::default()
     }
 
-    /// The address on which it listens, with the port that was picked; `None` if it serves in-process
-    /// clients only.
+    /// The address on which it listens, with the port that was picked; `None` if it serves
+    /// in-process clients only.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr
@@ -67,9 +67,9 @@ impl Server {
         self.engine.inspect(Core::totals)
     }
 
-    /// Compares what the state machine keeps twice: its indexes and totals with its znodes and watches
-    /// ([`Core::check`]). It reads everything under the shared lock, so it is for tests. No read may be under
-    /// way meanwhile.
+    /// Compares what the state machine keeps twice: its indexes and totals with its znodes and
+    /// watches ([`Core::check`]). It reads everything under the shared lock, so it is for tests. No
+    /// read may be under way meanwhile.
     ///
     /// # Errors
     ///
@@ -102,10 +102,10 @@ impl Server {
         self.cancelled.cancel();
     }
 
-    /// Waits until the server can no longer write to its data directory, for example because the disk is
-    /// full, and returns the cause. It waits forever if that does not happen. The server then serves
-    /// nobody, and every write that it acknowledged is on the disk. A server that is started again, once
-    /// the cause is removed, recovers them.
+    /// Waits until the server can no longer write to its data directory, for example because the
+    /// disk is full, and returns the cause. It waits forever if that does not happen. The server
+    /// then serves nobody, and every write that it acknowledged is on the disk. A server that is
+    /// started again, once the cause is removed, recovers them.
     ///
     /// # Cancellation
     ///
@@ -147,21 +147,21 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets the whole configuration. [`Builder::listen`] and [`Builder::data_dir`] take precedence, whether
-    /// called before or after.
+    /// Sets the whole configuration. [`Builder::listen`] and [`Builder::data_dir`] take precedence,
+    /// whether called before or after.
     pub fn config(self, config: Config) -> Self {
         Self { config, ..self }
     }
 
-    /// Sets the hooks that observe and change what passes between clients and the server. Each server
-    /// needs hooks of its own.
+    /// Sets the hooks that observe and change what passes between clients and the server. Each
+    /// server needs hooks of its own.
     pub fn hooks(mut self, hooks: Arc<dyn Hooks>) -> Self {
         self.hooks = Some(hooks);
         self
     }
 
-    /// Keeps the data in a directory, in ZooKeeper's format: acknowledged writes, and the sessions with
-    /// their ephemeral znodes, survive a restart. [`Config::storage`] has more settings.
+    /// Keeps the data in a directory, in ZooKeeper's format: acknowledged writes, and the sessions
+    /// with their ephemeral znodes, survive a restart. [`Config::storage`] has more settings.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.storage = Some(StorageConfig::at(directory));
         self
@@ -173,8 +173,8 @@ impl Builder {
         self
     }
 
-    /// Starts the server, which is ready when this returns. It must be awaited within a tokio runtime,
-    /// which then drives the server.
+    /// Starts the server, which is ready when this returns. It must be awaited within a tokio
+    /// runtime, which then drives the server.
     ///
     /// # Errors
     ///
@@ -211,8 +211,8 @@ impl Builder {
     }
 }
 
-/// Recovers the state from the data directory. A thread of its own waits for the disk, unless the disk
-/// never waits: then no thread races tokio's paused clock, and a run repeats.
+/// Recovers the state from the data directory. A thread of its own waits for the disk, unless the
+/// disk never waits: then no thread races tokio's paused clock, and a run repeats.
 async fn open_journal(config: &Config) -> Result<(Journal, Core), StorageError> {
     let Some(storage) = config.storage.clone() else {
         return Ok((Journal::in_memory(), Core::new(config.settings.clone())));

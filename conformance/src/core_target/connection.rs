@@ -68,7 +68,8 @@ impl CoreServer {
         let session = if request.session.is_none() {
             self.new_session(timeout_ms)
         } else {
-            // As in ZooKeeper, the session's other connection is closed before the password is checked.
+            // As in ZooKeeper, the session's other connection is closed before the password is
+            // checked.
             self.close_connection_of(request.session);
             request.session
         };
@@ -113,7 +114,8 @@ impl CoreServer {
         }
         match request {
             Ok(request) => self.answer(id, header, request, &requester),
-            // ZooKeeper decodes these two before it queues requests, and closes the connection on an error.
+            // ZooKeeper decodes these two before it queues requests, and closes the connection on
+            // an error.
             Err(_) if matches!(header.op, OpCode::AUTH | OpCode::SASL) => self.close(id),
             Err(error) => {
                 if header.op == OpCode::MULTI {

@@ -1,12 +1,14 @@
-//! The known differences between Apache ZooKeeper 3.8.0, the reference, and the newest version, which zoolet follows:
-//! one table, and the predicates with which the generator and the comparison respect it.
+//! The known differences between Apache ZooKeeper 3.8.0, the reference, and the newest version,
+//! which zoolet follows: one table, and the predicates with which the generator and the comparison
+//! respect it.
 
 use zoolet_protocol::{EventType, WatchedEvent};
 
 /// One known difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// The version in which ZooKeeper changed. `never` if all versions do this, `ours` if only zoolet does.
+    /// The version in which ZooKeeper changed. `never` if all versions do this, `ours` if only
+    /// zoolet does.
     pub since: &'static str,
     /// The difference.
     pub what: &'static str,
@@ -100,7 +102,8 @@ pub const KNOWN: &[Known] = &[
 /// The name of znodes that perhaps not everyone may read.
 pub(super) const CLOSED_NAME: &str = "z";
 
-/// Whether a znode at this path may have an access control list that does not permit everyone to read.
+/// Whether a znode at this path may have an access control list that does not permit everyone to
+/// read.
 pub(super) fn is_closed(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with(CLOSED_NAME))
 }

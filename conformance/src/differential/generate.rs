@@ -78,7 +78,8 @@ pub(super) struct Generator {
 
 impl Generator {
     pub(super) fn new(seed: u64) -> Self {
-        // ZooKeeper compares a quota with what was applied, so requests in one piece would race with it.
+        // ZooKeeper compares a quota with what was applied, so requests in one piece would race
+        // with it.
         let has_quotas = seed % 2 == 1;
         Self {
             most_at_once: if has_quotas { 1 } else { REQUESTS_AT_ONCE_MAX },

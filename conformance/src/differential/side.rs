@@ -49,8 +49,8 @@ impl fmt::Display for Received {
 }
 
 impl Received {
-    /// Sorts consecutive events of a session: ZooKeeper deletes the ephemerals of a session in the order of a hash
-    /// set.
+    /// Sorts consecutive events of a session: ZooKeeper deletes the ephemerals of a session in the
+    /// order of a hash set.
     fn sort_events(&mut self) {
         let event_of = |line: &str| {
             let (slot, message) = line.split_once(": ")?;
@@ -172,8 +172,9 @@ impl<'a> Side<'a> {
         self.note(slot, &messages, received);
     }
 
-    /// Whether an event can carry this zxid. It must be that of a transaction of this step, not after the zxid of the
-    /// next reply on the same connection. An event that `setWatches` reports carries none.
+    /// Whether an event can carry this zxid. It must be that of a transaction of this step, not
+    /// after the zxid of the next reply on the same connection. An event that `setWatches` reports
+    /// carries none.
     fn is_zxid_of_event(&self, zxid: Zxid, rest: &[Message]) -> bool {
         let reply = rest.iter().find_map(|message| match message {
             Message::Reply { header, .. } => Some(header),
@@ -205,7 +206,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The request with its zxid, which is counted from the start of the seed, converted to a zxid of this server.
+/// The request with its zxid, which is counted from the start of the seed, converted to a zxid of
+/// this server.
 fn rebased(request: &Request, base: Zxid) -> Request {
     use zoolet_protocol::{SetWatches, Watch};
     let rebase = |lists: &SetWatches| {

@@ -37,8 +37,8 @@ pub enum Violation {
         /// The hold that started last.
         entry: Entry,
     },
-    /// An exclusive hold has a token that is not greater than all earlier ones, or a later hold has a token that
-    /// is less than that of an exclusive one.
+    /// An exclusive hold has a token that is not greater than all earlier ones, or a later hold has
+    /// a token that is less than that of an exclusive one.
     #[error(
         "an earlier hold has the fencing token {before}, which is not less than that of {entry:?}"
     )]
@@ -80,8 +80,8 @@ impl FromStr for Entry {
     }
 }
 
-/// Checks that the holds never exceeded `capacity` at one time, and that tokens grew with each exclusive hold.
-/// Returns the number of holds of each member.
+/// Checks that the holds never exceeded `capacity` at one time, and that tokens grew with each
+/// exclusive hold. Returns the number of holds of each member.
 ///
 /// # Errors
 ///

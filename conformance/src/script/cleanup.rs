@@ -11,8 +11,8 @@ use zoolet_protocol::{
 use crate::client::{Body, Client, Handshake, Message};
 use crate::target::Target;
 
-/// The superuser's digest on every server under test (`DigestAuthenticationProvider.superDigest`). The password
-/// is `secret`.
+/// The superuser's digest on every server under test (`DigestAuthenticationProvider.superDigest`).
+/// The password is `secret`.
 pub const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 
 const SUPER_CREDENTIALS: &[u8] = b"super:secret";

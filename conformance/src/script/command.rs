@@ -30,7 +30,8 @@ pub(super) enum Command {
     AwaitEvent,
     /// Receives messages until the server closes the connection.
     AwaitClose,
-    /// Expires the session of this name on a target without a clock. Other servers do so by themselves.
+    /// Expires the session of this name on a target without a clock. Other servers do so by
+    /// themselves.
     Expire,
     /// Deletes the due containers and TTL znodes on a target without a clock.
     Sweep,

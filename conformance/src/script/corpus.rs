@@ -1,8 +1,9 @@
 //! The script files: which server each needs, and how its trace is compared with the recorded one.
 //!
-//! A block in which a command has the tag `since-X.Y.Z` shows what ZooKeeper does from that version on. An older
-//! server runs the block, but its trace is neither compared nor recorded. The tag `ours` marks the few blocks in which
-//! zoolet differs from every version on purpose, or in which ZooKeeper does not always do the same.
+//! A block in which a command has the tag `since-X.Y.Z` shows what ZooKeeper does from that version
+//! on. An older server runs the block, but its trace is neither compared nor recorded. The tag
+//! `ours` marks the few blocks in which zoolet differs from every version on purpose, or in which
+//! ZooKeeper does not always do the same.
 
 use std::fs;
 use std::io;
@@ -34,7 +35,8 @@ pub enum Setting {
     Fresh,
     /// Hard quotas are enforced: the area `quota-enforced`.
     EnforceQuota,
-    /// Clients must authenticate with the digest scheme before their first request: the area `enforce-auth`.
+    /// Clients must authenticate with the digest scheme before their first request: the area
+    /// `enforce-auth`.
     EnforceAuth,
     /// Access control lists are ignored: the area `skip-acl`.
     SkipAcl,
@@ -111,8 +113,8 @@ impl Script {
         }
     }
 
-    /// Runs the script and compares its trace with the recorded one, except in blocks for which a server of
-    /// `version` is too old. `None` is the newest version.
+    /// Runs the script and compares its trace with the recorded one, except in blocks for which a
+    /// server of `version` is too old. `None` is the newest version.
     ///
     /// # Errors
     ///
@@ -127,8 +129,8 @@ impl Script {
         Err(ScriptError::Differs { name: self.name.clone(), diff })
     }
 
-    /// Runs the script and records its trace, except in blocks for which a server of `version` is too old. Returns
-    /// whether the file has changed.
+    /// Runs the script and records its trace, except in blocks for which a server of `version` is
+    /// too old. Returns whether the file has changed.
     ///
     /// # Errors
     ///
@@ -143,7 +145,8 @@ impl Script {
         Ok(recorded != traced)
     }
 
-    /// Runs the script and records its trace only in the blocks for which a server of `version` is too old.
+    /// Runs the script and records its trace only in the blocks for which a server of `version` is
+    /// too old.
     ///
     /// # Errors
     ///

@@ -103,7 +103,8 @@ pub(super) enum Operation {
         #[arg(long, allow_negative_numbers = true)]
         xid: Option<i32>,
     },
-    /// The operations of a multi. `Command::parse` parses them, since they are operations themselves.
+    /// The operations of a multi. `Command::parse` parses them, since they are operations
+    /// themselves.
     #[command(skip)]
     Multi(Vec<Self>),
     /// The operations of a multiRead.

@@ -208,8 +208,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Pings, and returns every message before the reply to the ping. Returns nothing for a client without a
-    /// session.
+    /// Pings, and returns every message before the reply to the ping. Returns nothing for a client
+    /// without a session.
     fn receive_all(&mut self, name: &str) -> Vec<Message> {
         let Some(client) = self.clients.get_mut(name) else { return Vec::new() };
         let has_session = client.session.as_ref().is_some_and(|(id, _)| !id.is_none());

@@ -69,8 +69,8 @@ pub(super) fn data(argument: &str) -> Result<Option<Bytes>, ValueError> {
     Ok(Some(unescape(argument)?.into()))
 }
 
-/// Parses an access control list: entries `scheme:id:permissions` with commas between them, or `open`, `empty` or
-/// `null`.
+/// Parses an access control list: entries `scheme:id:permissions` with commas between them, or
+/// `open`, `empty` or `null`.
 pub(super) fn acl(argument: &str) -> Result<Option<Vec<Acl>>, ValueError> {
     match argument {
         NULL => Ok(None),
@@ -109,8 +109,8 @@ pub(super) fn names(arguments: &[String]) -> Result<Names, ValueError> {
     Ok(names.iter().map(|name| &**name).collect())
 }
 
-/// Parses bytes in pieces: `int:5`, `long:5`, `bool:1`, `str:text`, `buf:data`, `acl:...`, `hex:00ff`, each in its
-/// encoding.
+/// Parses bytes in pieces: `int:5`, `long:5`, `bool:1`, `str:text`, `buf:data`, `acl:...`,
+/// `hex:00ff`, each in its encoding.
 pub(super) fn pieces(arguments: &[String]) -> Result<Bytes, ValueError> {
     let mut out = BytesMut::new();
     for piece in arguments {

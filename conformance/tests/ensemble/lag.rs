@@ -1,5 +1,5 @@
-//! A waiting client receives the event that makes it the holder, loses its connection, and is led to a follower
-//! that does not know the change yet.
+//! A waiting client receives the event that makes it the holder, loses its connection, and is led
+//! to a follower that does not know the change yet.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Locks on an ensemble of Apache ZooKeeper whose members do not know the same: a follower lags, a follower
-//! is cut off, a leader is cut off. Two clients must never report that they hold the same lock, and a holder must
-//! read what the former holder wrote.
+//! Locks on an ensemble of Apache ZooKeeper whose members do not know the same: a follower lags, a
+//! follower is cut off, a leader is cut off. Two clients must never report that they hold the same
+//! lock, and a holder must read what the former holder wrote.
 //!
 //! `ZOOLET_ENSEMBLE_TRIALS` sets how many times a client is led to a lagging follower, and
 //! `ZOOLET_ENSEMBLE_PARTITIONS` how many times a member is cut off.
@@ -53,7 +53,8 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// A number of repetitions: that of the variable, or the default, which is enough to notice a regression.
+/// A number of repetitions: that of the variable, or the default, which is enough to notice a
+/// regression.
 fn times(variable: &str, default: usize) -> Result<usize, Failed> {
     match std::env::var(variable) {
         Ok(times) => Ok(times.parse()?),

@@ -1,5 +1,5 @@
-//! A member is cut off from the others, while its clients still reach it. Clients of the other members wait for what
-//! those clients hold, and get it when the sessions expire.
+//! A member is cut off from the others, while its clients still reach it. Clients of the other
+//! members wait for what those clients hold, and get it when the sessions expire.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,8 @@ use crate::{Outcome, times};
 
 const DEFAULT_PARTITIONS: usize = 1;
 
-/// The session timeouts of the holders. The first is the shortest that a tick of two seconds allows.
+/// The session timeouts of the holders. The first is the shortest that a tick of two seconds
+/// allows.
 const SESSION_TIMEOUTS: [Duration; 3] =
     [Duration::from_secs(4), Duration::from_secs(6), Duration::from_secs(8)];
 
@@ -33,7 +34,8 @@ const LONG: Duration = Duration::from_secs(40);
 const UNDISTURBED: Duration = Duration::from_secs(1);
 const UNDISTURBED_MORE: Duration = Duration::from_secs(3);
 
-/// How many times in a row a session may expire before anything is cut, as happens on a busy machine.
+/// How many times in a row a session may expire before anything is cut, as happens on a busy
+/// machine.
 const VOID_MAX: usize = 5;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -126,8 +128,8 @@ pub(crate) fn nobody_holds_beside_another(ensemble: &Ensemble, victim: Victim) -
     })
 }
 
-/// Cuts a member off once, and returns the observations of each lane. Returns nothing if a session expired
-/// before the cut, as on a machine that is too busy to ping.
+/// Cuts a member off once, and returns the observations of each lane. Returns nothing if a session
+/// expired before the cut, as on a machine that is too busy to ping.
 async fn partition(
     ensemble: &Ensemble,
     victim: Victim,
@@ -172,7 +174,8 @@ async fn partition(
     Ok(Some(all))
 }
 
-/// Waits until the holders report that they hold everything. Returns false if a session has expired.
+/// Waits until the holders report that they hold everything. Returns false if a session has
+/// expired.
 async fn do_all_hold(lanes: &[Lane]) -> Result<bool, Failed> {
     let is_over = || lanes.iter().any(|lane| lane.holder.session_id() != lane.session);
     let do_hold = async || Ok(is_over() || lanes.iter().all(|lane| (lane.first)()));
@@ -243,8 +246,8 @@ impl Lane {
     }
 }
 
-/// Observes all lanes until the waiters have held everything for some time, and the holders report that
-/// they hold nothing.
+/// Observes all lanes until the waiters have held everything for some time, and the holders report
+/// that they hold nothing.
 async fn watch(lanes: &[Lane], seen: &mut [Seen]) {
     let mut last = now();
     let mut over_at: Option<Instant> = None;

@@ -17,7 +17,8 @@ const HEIGHT: usize = 1600;
 /// The fewest pixels of a line, whose label has the same colour.
 const LINE_PIXELS_MIN: usize = 300;
 
-/// The part of the pixels that have the colour of the background: less than everything and more than a broken page.
+/// The part of the pixels that have the colour of the background: less than everything and more
+/// than a broken page.
 const EMPTY_SHARE: std::ops::Range<f64> = 0.3..0.98;
 
 /// The colours of the page, from its style sheet.

@@ -223,7 +223,8 @@ impl Inside {
         self.leave(1);
     }
 
-    /// A holder enters with a weight, of which there may be `max`, lets other tasks run, and leaves.
+    /// A holder enters with a weight, of which there may be `max`, lets other tasks run, and
+    /// leaves.
     pub(crate) async fn visit(&self, weight: usize, max: usize) {
         self.enter_beside(weight, max);
         tokio::task::yield_now().await;

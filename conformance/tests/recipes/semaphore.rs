@@ -130,7 +130,8 @@ pub(crate) async fn a_lost_reply_does_not_take_permits_twice(scene: Arc<Scene>) 
     let held = semaphore(&scene, &a)?.acquire(PERMITS).await?;
     let next = waiting(&scene, &b, 2, 1).await?;
     waits(&next).await;
-    // Either the reply that gave it the permits is lost, or the event that would have made it ask for them.
+    // Either the reply that gave it the permits is lost, or the event that would have made it ask
+    // for them.
     way.deafen();
     held.release().await?;
     way.cut();

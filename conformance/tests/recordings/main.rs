@@ -1,5 +1,5 @@
-//! Records runs with the test kit and repeats them as golden scripts: on the state machine, on our server over
-//! TCP and on Apache ZooKeeper. The traces must be equal.
+//! Records runs with the test kit and repeats them as golden scripts: on the state machine, on our
+//! server over TCP and on Apache ZooKeeper. The traces must be equal.
 
 mod runs;
 
@@ -26,7 +26,8 @@ macro_rules! runs {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Scripts on one server run one after the other, because zxids are counted from the start of each.
+    // Scripts on one server run one after the other, because zxids are counted from the start of
+    // each.
     arguments.test_threads = Some(1);
     let runs = runs! {
         a_mutex_with_three_waiters

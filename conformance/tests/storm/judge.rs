@@ -1,5 +1,5 @@
-//! The judge records which clients report which locks as held, and checks each millisecond that they
-//! do not exclude each other.
+//! The judge records which clients report which locks as held, and checks each millisecond that
+//! they do not exclude each other.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! The clients. Each acquires locks of all kinds in random order, holds them for a while, and releases
-//! them in one of several ways.
+//! The clients. Each acquires locks of all kinds in random order, holds them for a while, and
+//! releases them in one of several ways.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,8 @@
-//! Many clients acquire locks of all kinds at random while connections are cut, delayed and held back,
-//! and members of an ensemble are killed, lag and are cut off. At no time may two clients report one
-//! exclusive lock as held. A holder reads what the holder before it wrote. No client waits forever,
-//! leaves a znode in a queue, or sends requests when it holds nothing and waits for nothing.
+//! Many clients acquire locks of all kinds at random while connections are cut, delayed and held
+//! back, and members of an ensemble are killed, lag and are cut off. At no time may two clients
+//! report one exclusive lock as held. A holder reads what the holder before it wrote. No client
+//! waits forever, leaves a znode in a queue, or sends requests when it holds nothing and waits for
+//! nothing.
 //!
 //! `ZOOLET_STORM_SECONDS` is how long each storm lasts.
 

@@ -28,9 +28,9 @@ pub enum CreateMode {
     EphemeralSequential,
     /// `CONTAINER`: the server deletes the znode some time after its last child is deleted.
     Container,
-    /// `PERSISTENT_WITH_TTL`: the server deletes the znode when its data was not set for this long and it
-    /// has no children. Apache ZooKeeper refuses it unless `extendedTypesEnabled` is set. The time is cut
-    /// to milliseconds; the server refuses 0.
+    /// `PERSISTENT_WITH_TTL`: the server deletes the znode when its data was not set for this long
+    /// and it has no children. Apache ZooKeeper refuses it unless `extendedTypesEnabled` is set.
+    /// The time is cut to milliseconds; the server refuses 0.
     PersistentWithTtl(Duration),
     /// `PERSISTENT_SEQUENTIAL_WITH_TTL`: with a time to live, and the server appends a number.
     PersistentSequentialWithTtl(Duration),

@@ -62,8 +62,8 @@ impl CreateKind {
     }
 }
 
-/// The flags of a create: ZooKeeper's `CreateMode` as a number. The operation code tells whether the znode is a
-/// container or a TTL znode; the flags tell whether it is ephemeral or sequential.
+/// The flags of a create: ZooKeeper's `CreateMode` as a number. The operation code tells whether
+/// the znode is a container or a TTL znode; the flags tell whether it is ephemeral or sequential.
 ///
 /// ```
 /// use zoolet_protocol::CreateFlags;
@@ -85,7 +85,8 @@ impl CreateFlags {
     pub const EPHEMERAL_SEQUENTIAL: Self = Self(3);
     /// The server deletes the znode some time after its last child was deleted.
     pub const CONTAINER: Self = Self(4);
-    /// The server deletes the znode when its data was not set for its time to live and it has no children.
+    /// The server deletes the znode when its data was not set for its time to live and it has no
+    /// children.
     pub const PERSISTENT_WITH_TTL: Self = Self(5);
     /// With a time to live, and the server appends a number to the name.
     pub const PERSISTENT_SEQUENTIAL_WITH_TTL: Self = Self(6);

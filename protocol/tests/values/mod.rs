@@ -14,8 +14,8 @@ use zoolet_protocol::{
     Write, Xid, Zxid,
 };
 
-/// The operations that a client may send: all that have a name, except the codes that have another meaning in logs
-/// and multis.
+/// The operations that a client may send: all that have a name, except the codes that have another
+/// meaning in logs and multis.
 pub(crate) fn operations() -> Vec<OpCode> {
     let others = [OpCode::NOTIFICATION, OpCode::ERROR, OpCode::CREATE_SESSION];
     let named = (-1_000..1_000).map(OpCode).filter(|op| op.name().is_some());

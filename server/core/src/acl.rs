@@ -41,7 +41,8 @@ pub struct Identities(Arc<Known>);
 struct Known {
     ids: Box<[Id]>,
     hasher: DefaultHashBuilder,
-    /// The sorted hashes of the identities. Empty for a few identities, which are compared one by one.
+    /// The sorted hashes of the identities. Empty for a few identities, which are compared one by
+    /// one.
     hashes: Box<[u64]>,
 }
 
@@ -162,8 +163,8 @@ impl AclList {
         self.permits(wanted, &Identities::default())
     }
 
-    /// The address of a list that takes longer to evaluate than to look up. Two lists that exist at the
-    /// same time have different addresses.
+    /// The address of a list that takes longer to evaluate than to look up. Two lists that exist at
+    /// the same time have different addresses.
     pub(crate) fn long_address(&self) -> Option<usize> {
         let entries = self.0.as_ref().filter(|entries| entries.len() >= LONG_LIST_ENTRIES_MIN)?;
         Some(Arc::as_ptr(entries).cast::<Acl>() as usize)
@@ -181,8 +182,8 @@ impl AclList {
         self.0.as_deref()
     }
 
-    /// The entries as `getACL` shows them to a client without the permission `ADMIN`: without the hashes
-    /// of the digest scheme.
+    /// The entries as `getACL` shows them to a client without the permission `ADMIN`: without the
+    /// hashes of the digest scheme.
     #[must_use]
     pub fn to_masked_vec(&self) -> Vec<Acl> {
         let mut entries = self.to_vec();
@@ -215,8 +216,8 @@ fn matches(id: &Id, identities: &Identities) -> bool {
 pub(crate) struct Authorizer<'a> {
     identities: &'a Identities,
     skips_lists: bool,
-    /// The results so far, by the address of the list and the wanted permissions. Each keeps its list
-    /// alive, so that no other list gets its address.
+    /// The results so far, by the address of the list and the wanted permissions. Each keeps its
+    /// list alive, so that no other list gets its address.
     results: RefCell<Option<Box<AuthorizerResults>>>,
 }
 
@@ -292,8 +293,9 @@ fn detached(entry: &Acl) -> Acl {
     Acl { permissions: entry.permissions, id }
 }
 
-/// The list that is stored when a client sets `acl` (`fixupACL`): without repeated entries, with `auth`
-/// replaced by the client's digest identities, and with every other entry checked by its scheme.
+/// The list that is stored when a client sets `acl` (`fixupACL`): without repeated entries, with
+/// `auth` replaced by the client's digest identities, and with every other entry checked by its
+/// scheme.
 pub(crate) fn fix_up(
     acl: Option<&[Acl]>,
     identities: &Identities,

@@ -1,4 +1,5 @@
-//! Changes: [`Core::apply`] carries out a transaction, whether it was just decided or read from a log.
+//! Changes: [`Core::apply`] carries out a transaction, whether it was just decided or read from a
+//! log.
 //!
 //! This is the only code that changes what survives a restart. It is total: it accepts every
 //! transaction. A log may repeat what its snapshot holds already; such a part does nothing, as in
@@ -69,8 +70,8 @@ pub struct FiredEvent {
     pub event: WatchedEvent,
     /// The connections whose watches it fired, each once, ordered by id.
     pub receivers: Vec<ConnectionId>,
-    /// The access control list of the znode. The event fires the watch of a connection that may not read
-    /// the znode too, but is not sent to it (CVE-2024-23944).
+    /// The access control list of the znode. The event fires the watch of a connection that may not
+    /// read the znode too, but is not sent to it (CVE-2024-23944).
     acl: AclList,
 }
 
@@ -88,8 +89,8 @@ impl FiredEvent {
     }
 }
 
-/// Tells which connections may read the events of one transaction. It evaluates a long access control
-/// list once for each connection, however many events the list governs.
+/// Tells which connections may read the events of one transaction. It evaluates a long access
+/// control list once for each connection, however many events the list governs.
 ///
 /// ```
 /// use zoolet_core::{Audience, ConnectionId, Core, Identities, Requester, Settings};
@@ -111,7 +112,8 @@ impl FiredEvent {
 /// ```
 #[derive(Debug, Default)]
 pub struct Audience {
-    /// The results so far, by the address of the list and the connection; `None` stands for everyone.
+    /// The results so far, by the address of the list and the connection; `None` stands for
+    /// everyone.
     results: Option<Box<AudienceResults>>,
 }
 
@@ -130,7 +132,8 @@ impl Audience {
         self.evaluate(fired, None, || fired.is_public())
     }
 
-    /// Whether a connection may read an event. `identities` returns those that the connection has now.
+    /// Whether a connection may read an event. `identities` returns those that the connection has
+    /// now.
     pub fn includes(
         &mut self,
         fired: &FiredEvent,
@@ -175,7 +178,8 @@ impl Core {
                 Ok(Response::Empty)
             }
             TxnOp::CloseSession { paths } => {
-                // A log that does not fit its snapshot may name paths that the session does not own.
+                // A log that does not fit its snapshot may name paths that the session does not
+                // own.
                 for path in paths {
                     if !self.sessions.owns(txn.session, path) {
                         self.delete(path, header, &mut events);
@@ -318,7 +322,8 @@ impl Core {
         }
     }
 
-    /// Deletes a znode. `None` if it does not exist or, in a log that does not fit, if it has children.
+    /// Deletes a znode. `None` if it does not exist or, in a log that does not fit, if it has
+    /// children.
     fn delete(&mut self, path: &ZPath, header: Header, events: &mut Vec<FiredEvent>) -> Option<()> {
         let parent = path.parent()?;
         self.tree.update(parent, |parent| parent.stat.pzxid = parent.stat.pzxid.max(header.zxid));
@@ -346,8 +351,8 @@ impl Core {
         Some(())
     }
 
-    /// Deletes the ephemerals of a session. It changes each parent and each quota once for all siblings,
-    /// because a session may own hundreds of thousands of ephemerals.
+    /// Deletes the ephemerals of a session. It changes each parent and each quota once for all
+    /// siblings, because a session may own hundreds of thousands of ephemerals.
     fn delete_ephemerals(
         &mut self,
         session: SessionId,
@@ -408,8 +413,8 @@ impl Core {
         self.report(event_type, path, receivers, acl, events);
     }
 
-    /// Fires the data and child watches of a deleted znode. Each connection receives one event, even if it
-    /// has watches in both tables.
+    /// Fires the data and child watches of a deleted znode. Each connection receives one event,
+    /// even if it has watches in both tables.
     fn fire_deleted(&mut self, path: &str, acl: &AclList, events: &mut Vec<FiredEvent>) {
         let data = self.watches.trigger(path, Table::Data);
         let mut child = self.watches.trigger(path, Table::Child);

@@ -156,8 +156,8 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// [`Disagreements`], if two parts contradict each other. That is a defect of this crate, whatever
-    /// the requests and the log were.
+    /// [`Disagreements`], if two parts contradict each other. That is a defect of this crate,
+    /// whatever the requests and the log were.
     ///
     /// ```
     /// use zoolet_core::{Core, Settings};

@@ -21,8 +21,8 @@ use crate::watches::{ConnectionId, WatchSummary, WatchersByPath, Watches};
 /// - Only [`Core::apply`] changes what survives a restart.
 /// - Every znode but the root has a parent, which lists and counts it.
 /// - Every ephemeral is listed with its session; every container and TTL znode is listed for the
-///   sweeper; every watch is listed by its path and by its connection; every total is the sum of its
-///   parts. [`Core::check`] compares them all.
+///   sweeper; every watch is listed by its path and by its connection; every total is the sum of
+///   its parts. [`Core::check`] compares them all.
 ///
 /// The [front page of the crate](crate) shows a write from the request to the reply.
 ///
@@ -149,8 +149,9 @@ impl Core {
         self.sessions.owners()
     }
 
-    /// At most `most` ephemerals of a session whose paths come after `path`, in order. A long listing
-    /// calls this repeatedly with the last path, and can release the lock between the calls.
+    /// At most `most` ephemerals of a session whose paths come after `path`, in order. A long
+    /// listing calls this repeatedly with the last path, and can release the lock between the
+    /// calls.
     #[must_use]
     pub fn ephemerals_after(&self, session: SessionId, path: &str, most: usize) -> Vec<ZPath> {
         self.sessions.ephemerals_after(session, path).take(most).cloned().collect()
@@ -162,8 +163,8 @@ impl Core {
         self.watches.summary()
     }
 
-    /// At most `most` paths that a connection watches and that come after `path`, in order, each with
-    /// whether it has a data watch, as `wchc` and `wchp` show.
+    /// At most `most` paths that a connection watches and that come after `path`, in order, each
+    /// with whether it has a data watch, as `wchc` and `wchp` show.
     #[must_use]
     pub fn watched_after(
         &self,
@@ -198,8 +199,8 @@ impl Core {
         }
     }
 
-    /// The quotas of the znodes below the root: the name, and then the limit of the count, the count, the
-    /// limit of the bytes and the bytes. -1 stands for a value that is not set.
+    /// The quotas of the znodes below the root: the name, and then the limit of the count, the
+    /// count, the limit of the bytes and the bytes. -1 stands for a value that is not set.
     #[must_use]
     pub fn top_level_quotas(&self) -> Vec<(String, [i64; 4])> {
         let values = |(name, limits, stats): (String, crate::quota::Track, crate::quota::Track)| {
@@ -214,21 +215,21 @@ impl Core {
         self.quotas.top_level(&self.tree).into_iter().map(values).collect()
     }
 
-    /// Removes at most `most` watches of a closed connection. Returns whether there may be more: a caller
-    /// with a lock can release it between the calls.
+    /// Removes at most `most` watches of a closed connection. Returns whether there may be more: a
+    /// caller with a lock can release it between the calls.
     pub fn remove_watches_of(&mut self, connection: ConnectionId, most: usize) -> bool {
         self.watches.remove_all_of(connection, most)
     }
 
-    /// All znodes as they are now, for counting. This takes microseconds. Later changes do not show in
-    /// the result.
+    /// All znodes as they are now, for counting. This takes microseconds. Later changes do not show
+    /// in the result.
     #[must_use]
     pub fn freeze_tree(&self) -> FrozenTree {
         self.tree.freeze()
     }
 
-    /// Everything that survives a restart, as it is now. This takes microseconds, whatever the number of
-    /// znodes. Later changes do not show in the result.
+    /// Everything that survives a restart, as it is now. This takes microseconds, whatever the
+    /// number of znodes. Later changes do not show in the result.
     #[must_use]
     pub fn freeze(&self) -> Frozen {
         Frozen {
@@ -238,9 +239,10 @@ impl Core {
         }
     }
 
-    /// The containers and TTL znodes that the sweeper is to delete at `now_ms` (`ContainerManager`). None of
-    /// them has children. A container is due if it had a child or, if `never_used_ms` is not 0, if it is
-    /// older than that. A TTL znode is due if its data was not set for its time to live.
+    /// The containers and TTL znodes that the sweeper is to delete at `now_ms`
+    /// (`ContainerManager`). None of them has children. A container is due if it had a child or, if
+    /// `never_used_ms` is not 0, if it is older than that. A TTL znode is due if its data was not
+    /// set for its time to live.
     #[must_use]
     pub fn sweepable(&self, now_ms: i64, never_used_ms: i64) -> Vec<ZPath> {
         let age = |znode: &Znode| now_ms.saturating_sub(znode.stat.mtime);

@@ -44,8 +44,8 @@ pub enum EphemeralType {
 }
 
 impl EphemeralType {
-    /// The type of a znode that is created. The operation decides and not the flags: a `create` with
-    /// the flag of a container makes a persistent znode.
+    /// The type of a znode that is created. The operation decides and not the flags: a `create`
+    /// with the flag of a container makes a persistent znode.
     pub(crate) fn of_created(kind: CreateKind, ephemeral: bool, session: SessionId) -> Self {
         match kind {
             CreateKind::Container => Self::Container,
@@ -76,7 +76,8 @@ impl EphemeralOwner {
         }
     }
 
-    /// The `ephemeralOwner` that a Stat shows: the session of an ephemeral, and 0 for every other znode.
+    /// The `ephemeralOwner` that a Stat shows: the session of an ephemeral, and 0 for every other
+    /// znode.
     #[must_use]
     pub fn visible(self) -> SessionId {
         match self.ephemeral_type() {

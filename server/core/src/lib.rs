@@ -8,10 +8,11 @@
 //!
 //! - *reads*, `&self`: [`Core::read`] answers a request that changes nothing.
 //! - *watches*, `&mut self`: [`Core::watch`] answers a request that sets or removes watches.
-//! - *decisions*, `&self`: [`Core::prepare`] and the other `prepare_*` methods decide what a write does
-//!   and return the decision as a [`Txn`]. A refused write is a `Txn` too.
-//! - *changes*, `&mut self`: [`Core::apply`] carries out a `Txn`, whether it was just decided or read
-//!   from a log. It does what the `Txn` says, and nothing else changes what survives a restart.
+//! - *decisions*, `&self`: [`Core::prepare`] and the other `prepare_*` methods decide what a write
+//!   does and return the decision as a [`Txn`]. A refused write is a `Txn` too.
+//! - *changes*, `&mut self`: [`Core::apply`] carries out a `Txn`, whether it was just decided or
+//!   read from a log. It does what the `Txn` says, and nothing else changes what survives a
+//!   restart.
 //!
 //! [`Core::check`] compares what the state machine keeps twice: indexes and counts with the znodes.
 //!

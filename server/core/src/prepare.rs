@@ -1,8 +1,8 @@
-//! Decisions: what a write does. The checks come in the order of ZooKeeper's `PrepRequestProcessor`, so
-//! that a request with several faults gets the same error.
+//! Decisions: what a write does. The checks come in the order of ZooKeeper's
+//! `PrepRequestProcessor`, so that a request with several faults gets the same error.
 //!
-//! A decision reads the tree through a [`View`]. Within a multi, the view also shows the decisions about
-//! the earlier operations.
+//! A decision reads the tree through a [`View`]. Within a multi, the view also shows the decisions
+//! about the earlier operations.
 
 mod create;
 mod view;
@@ -40,8 +40,8 @@ impl Core {
             Write::Op(op) => self.decide(op, requester, &self.view(requester)),
             Write::SetAcl(set_acl) => self.decide_set_acl(set_acl, requester),
             Write::Multi(ops) => self.decide_multi(ops, requester, time_ms),
-            // Only the sweeper may do this. ZooKeeper lets any client delete any empty persistent znode
-            // with it, whatever the access control lists say.
+            // Only the sweeper may do this. ZooKeeper lets any client delete any empty persistent
+            // znode with it, whatever the access control lists say.
             Write::DeleteContainer(_) => Err(ErrorCode::UNIMPLEMENTED),
             Write::Reconfig(_) if self.settings.reconfig_enabled => Err(ErrorCode::UNIMPLEMENTED),
             Write::Reconfig(_) => Err(ErrorCode::RECONFIG_DISABLED),
@@ -69,8 +69,8 @@ impl Core {
         self.txn(&of_server(session), time_ms, self.decide_close_session(session))
     }
 
-    /// Decides the deletion of a znode that [`Core::sweepable`] returned. It checks the znode again,
-    /// because the znode may have a child by now.
+    /// Decides the deletion of a znode that [`Core::sweepable`] returned. It checks the znode
+    /// again, because the znode may have a child by now.
     #[must_use]
     pub fn prepare_sweep(&self, path: &ZPath, time_ms: i64) -> Txn {
         let decision = match self.tree.get(path) {
@@ -89,11 +89,11 @@ impl Core {
         self.txn(&of_server(SessionId::NONE), time_ms, op)
     }
 
-    /// The transactions with which recovery ends: they delete the ephemerals of sessions that neither the
-    /// snapshot holds nor the log creates (`ZooKeeperServer.loadData`).
+    /// The transactions with which recovery ends: they delete the ephemerals of sessions that
+    /// neither the snapshot holds nor the log creates (`ZooKeeperServer.loadData`).
     ///
-    /// They take no zxid of their own and are not logged. What is logged afterwards depends on them, so a
-    /// snapshot of the state after them must be written first.
+    /// They take no zxid of their own and are not logged. What is logged afterwards depends on
+    /// them, so a snapshot of the state after them must be written first.
     #[must_use]
     pub fn prepare_orphan_removal(&self) -> Vec<Txn> {
         let removal = |session| Txn {
@@ -164,9 +164,10 @@ impl Core {
         Ok(TxnOp::Multi(decided))
     }
 
-    /// The body of the reply to a multi or multiRead with a null path. ZooKeeper throws when it reaches the
-    /// null path; its reply has the error [`ErrorCode::MARSHALLING_ERROR`] and contains the results of the
-    /// operations before that. Such a request takes no zxid. `None` for any other request.
+    /// The body of the reply to a multi or multiRead with a null path. ZooKeeper throws when it
+    /// reaches the null path; its reply has the error [`ErrorCode::MARSHALLING_ERROR`] and contains
+    /// the results of the operations before that. Such a request takes no zxid. `None` for any
+    /// other request.
     #[must_use]
     pub fn reply_before_null_path(
         &self,

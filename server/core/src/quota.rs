@@ -1,5 +1,5 @@
-//! Quotas: limits on the number and the data bytes of a znode with its descendants. Limits and counters are
-//! the data of znodes below `/zookeeper/quota` (`Quotas`, `StatsTrack`).
+//! Quotas: limits on the number and the data bytes of a znode with its descendants. Limits and
+//! counters are the data of znodes below `/zookeeper/quota` (`Quotas`, `StatsTrack`).
 
 mod check;
 
@@ -77,8 +77,8 @@ impl Quotas {
         None
     }
 
-    /// Refuses a change that would exceed a hard limit. As in ZooKeeper, the earlier operations of the same
-    /// multi do not count yet.
+    /// Refuses a change that would exceed a hard limit. As in ZooKeeper, the earlier operations of
+    /// the same multi do not count yet.
     pub(crate) fn admit(&self, tree: &Tree, path: &str, change: Change) -> Result<(), ErrorCode> {
         let Some(quota) = self.governing(path) else { return Ok(()) };
         let limits = tree.get(&format!("{QUOTA_ROOT}{quota}/{LIMITS}"));
@@ -185,8 +185,8 @@ pub(crate) struct Change {
     pub(crate) bytes: i64,
 }
 
-/// The data of a znode with limits or counters: `count=N,bytes=M`, and after an additional `=` more values
-/// (`StatsTrack`).
+/// The data of a znode with limits or counters: `count=N,bytes=M`, and after an additional `=` more
+/// values (`StatsTrack`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Track {
     values: BTreeMap<String, i64>,
@@ -198,7 +198,8 @@ impl Track {
         let text = text.map_or("", |text| std::str::from_utf8(text).unwrap_or("not UTF-8"));
         let mut track = Self::default();
         let pairs = text.split([',', ';']).enumerate();
-        // Consecutive separators count as one, except at the beginning. An empty text has no values.
+        // Consecutive separators count as one, except at the beginning. An empty text has no
+        // values.
         for (_, pair) in
             pairs.filter(|(index, pair)| !pair.is_empty() || (*index == 0 && text.len() > 1))
         {

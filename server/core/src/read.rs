@@ -114,9 +114,9 @@ impl Core {
         Ok(Response::Acl(Some(acl), znode.stat()))
     }
 
-    /// The number of a znode's descendants, if they are few enough to be counted at once. `None` if they
-    /// are more: [`FrozenTree::descendants`](crate::FrozenTree::descendants) counts them without the
-    /// server's lock.
+    /// The number of a znode's descendants, if they are few enough to be counted at once. `None` if
+    /// they are more: [`FrozenTree::descendants`](crate::FrozenTree::descendants) counts them
+    /// without the server's lock.
     ///
     /// # Errors
     ///
@@ -184,9 +184,9 @@ impl Core {
         }
     }
 
-    /// Sets the watches of a client that has reconnected. If a znode has changed meanwhile, the client
-    /// receives the event it missed and its watch is not set. As in ZooKeeper, these events are sent
-    /// without a look at the access control lists.
+    /// Sets the watches of a client that has reconnected. If a znode has changed meanwhile, the
+    /// client receives the event it missed and its watch is not set. As in ZooKeeper, these events
+    /// are sent without a look at the access control lists.
     fn set_watches(
         &mut self,
         lists: &SetWatches,

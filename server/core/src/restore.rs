@@ -94,8 +94,8 @@ impl Restore {
         self.core.sessions.create(session, timeout_ms);
     }
 
-    /// Adds a znode. The root comes first, and every other znode after its parent. `acl` is `None` for
-    /// [`AclList::OPEN`], which snapshots do not store.
+    /// Adds a znode. The root comes first, and every other znode after its parent. `acl` is `None`
+    /// for [`AclList::OPEN`], which snapshots do not store.
     ///
     /// # Errors
     ///

@@ -22,8 +22,8 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Clone, Default)]
 struct Session {
-    /// `None` for a session that owns ephemerals but was never created. Only a log whose beginning is
-    /// missing makes such a session.
+    /// `None` for a session that owns ephemerals but was never created. Only a log whose beginning
+    /// is missing makes such a session.
     timeout_ms: Option<i32>,
     ephemerals: BTreeSet<ZPath>,
 }
@@ -68,8 +68,9 @@ impl Sessions {
         timeouts
     }
 
-    /// Lists an ephemeral as one of `session`'s. In a log whose beginning is missing, the session may not
-    /// exist; then recovery deletes its ephemerals at the end (`Core::prepare_orphan_removal`).
+    /// Lists an ephemeral as one of `session`'s. In a log whose beginning is missing, the session
+    /// may not exist; then recovery deletes its ephemerals at the end
+    /// (`Core::prepare_orphan_removal`).
     pub(crate) fn own(&mut self, session: SessionId, path: ZPath) {
         let ephemerals = &mut self.sessions.entry(session).or_default().ephemerals;
         self.ephemerals += usize::from(ephemerals.insert(path));
@@ -104,8 +105,8 @@ impl Sessions {
         self.sessions.get(&session).into_iter().flat_map(|session| &session.ephemerals)
     }
 
-    /// The ephemerals of a session whose paths begin with `prefix`. As in ZooKeeper, `prefix` is text: it
-    /// may end within a name.
+    /// The ephemerals of a session whose paths begin with `prefix`. As in ZooKeeper, `prefix` is
+    /// text: it may end within a name.
     pub(crate) fn ephemerals_below(&self, session: SessionId, prefix: &str) -> Names {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let paths = self.ephemerals_within(session, from).map(ZPath::as_str);

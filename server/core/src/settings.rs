@@ -10,22 +10,22 @@
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether clients may create TTL znodes: `extendedTypesEnabled`. On by default; in ZooKeeper it is
-    /// off by default.
+    /// Whether clients may create TTL znodes: `extendedTypesEnabled`. On by default; in ZooKeeper
+    /// it is off by default.
     pub ttl_znodes: bool,
     /// Whether hard quotas are enforced: `enforceQuota`. Off by default.
     pub enforce_quota: bool,
     /// Whether access control lists are ignored: `skipACL`. Off by default.
     pub skip_acl: bool,
-    /// The digest identity of the superuser, `user:hash`. A connection that adds it with `auth` may do
-    /// everything: `DigestAuthenticationProvider.superDigest`. None by default.
+    /// The digest identity of the superuser, `user:hash`. A connection that adds it with `auth` may
+    /// do everything: `DigestAuthenticationProvider.superDigest`. None by default.
     pub super_digest: Option<String>,
     /// The hash of the digest scheme: `DigestAuthenticationProvider.digestAlg`. SHA-1 by default.
     pub digest_algorithm: DigestAlgorithm,
     /// Whether the digest scheme is enabled: `DigestAuthenticationProvider.enabled`. On by default.
     pub digest_scheme: bool,
-    /// Whether `reconfig` is refused with `Unimplemented` and not with `ReconfigDisabled`, as by a standalone
-    /// ZooKeeper with `reconfigEnabled`. Off by default.
+    /// Whether `reconfig` is refused with `Unimplemented` and not with `ReconfigDisabled`, as by a
+    /// standalone ZooKeeper with `reconfigEnabled`. Off by default.
     pub reconfig_enabled: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The tree of znodes.
 //!
-//! The znodes, with data, Stat and access control list, are kept in copy-on-write shards by a hash of
-//! their path. [`Tree::freeze`] copies one reference for each shard. A later change of a frozen shard
-//! copies the references of that shard, and only the znode that changes. The names of the children, in
-//! order, stand beside the shards: a snapshot does not need them.
+//! The znodes, with data, Stat and access control list, are kept in copy-on-write shards by a hash
+//! of their path. [`Tree::freeze`] copies one reference for each shard. A later change of a frozen
+//! shard copies the references of that shard, and only the znode that changes. The names of the
+//! children, in order, stand beside the shards: a snapshot does not need them.
 
 mod check;
 mod znode;
@@ -21,8 +21,8 @@ use crate::acl::{AclList, AclLists};
 use crate::limits::{CACHED_LIST_NAMES_MIN, CACHED_LISTS_BYTES_MAX, WALKED_ZNODES_MAX};
 use crate::read::number;
 
-/// With a million znodes, a shard that must be copied has four thousand references. An empty tree with
-/// this many shards is small.
+/// With a million znodes, a shard that must be copied has four thousand references. An empty tree
+/// with this many shards is small.
 const SHARDS: usize = 256;
 
 type Shard = HashTable<Arc<Znode>>;
@@ -138,11 +138,13 @@ impl Tree {
     /// The shard of a path, and the hash of the path.
     fn shard_and_hash(&self, path: &str) -> (usize, u64) {
         let hash = self.hasher.hash_one(path);
-        // The hash table uses the bits at both ends of the hash; the shard uses bits from the middle.
+        // The hash table uses the bits at both ends of the hash; the shard uses bits from the
+        // middle.
         ((hash >> 32) as usize % SHARDS, hash)
     }
 
-    /// Changes the znode at `path`, and returns what `change` returns. `None` if there is no such znode.
+    /// Changes the znode at `path`, and returns what `change` returns. `None` if there is no such
+    /// znode.
     pub(crate) fn update<T>(
         &mut self,
         path: &str,
@@ -162,8 +164,8 @@ impl Tree {
     ///
     /// # Panics
     ///
-    /// If the parent does not exist, or if the znode is the root. The caller makes sure that no znode has the
-    /// path.
+    /// If the parent does not exist, or if the znode is the root. The caller makes sure that no
+    /// znode has the path.
     pub(crate) fn insert(&mut self, znode: Znode) {
         let path = znode.path.clone();
         let parent = path.parent().expect("the root is never inserted");
@@ -219,8 +221,9 @@ impl Tree {
         Some(znode)
     }
 
-    /// Removes znodes and returns those that it removed: it leaves znodes that have children. It changes
-    /// each parent once for all consecutive children, and sets the parent's pzxid to `zxid`.
+    /// Removes znodes and returns those that it removed: it leaves znodes that have children. It
+    /// changes each parent once for all consecutive children, and sets the parent's pzxid to
+    /// `zxid`.
     pub(crate) fn remove_all(&mut self, paths: &BTreeSet<ZPath>, zxid: Zxid) -> Vec<Arc<Znode>> {
         let mut gone = Vec::with_capacity(paths.len());
         let mut paths = paths.iter().peekable();
@@ -251,7 +254,8 @@ impl Tree {
         Some(znode)
     }
 
-    /// Takes removed znodes, which are in the order of their paths, off the children of their parent.
+    /// Takes removed znodes, which are in the order of their paths, off the children of their
+    /// parent.
     fn unlist(&mut self, parent: &str, gone: &[Arc<Znode>], zxid: Zxid) {
         self.update(parent, |znode| {
             znode.num_children -=
@@ -276,8 +280,8 @@ impl Tree {
         }
     }
 
-    /// The names of the children of `path`, in order. A long list is encoded once and cached until the
-    /// children change.
+    /// The names of the children of `path`, in order. A long list is encoded once and cached until
+    /// the children change.
     pub(crate) fn child_names(&self, path: &str) -> Names {
         let path = if path.is_empty() { "/" } else { path };
         let Some(children) = self.children.get(path) else { return Names::EMPTY };
@@ -297,8 +301,8 @@ impl Tree {
         list
     }
 
-    /// Calls `visit` with the znode at `path` and all its descendants, each before its children, until
-    /// `visit` returns false. Returns whether it never did.
+    /// Calls `visit` with the znode at `path` and all its descendants, each before its children,
+    /// until `visit` returns false. Returns whether it never did.
     fn visit(&self, path: &str, visit: &mut impl FnMut(&Znode) -> bool) -> bool {
         let mut ahead: Vec<&str> = vec![path];
         while let Some(path) = ahead.pop() {
@@ -315,7 +319,8 @@ impl Tree {
         true
     }
 
-    /// Counts the znodes at and below `path`. `None` if they are too many to be looked up one by one.
+    /// Counts the znodes at and below `path`. `None` if they are too many to be looked up one by
+    /// one.
     pub(crate) fn few_below(&self, path: &str) -> Option<Below> {
         let mut below = Below::default();
         let is_all = self.visit(path, &mut |znode| {
@@ -361,16 +366,16 @@ impl FrozenTree {
         self.shards.iter().flat_map(|shard| shard.iter()).map(Arc::as_ref)
     }
 
-    /// The number of descendants of the znode at `path`, which must not be the root. 0 if there is no such
-    /// znode.
+    /// The number of descendants of the znode at `path`, which must not be the root. 0 if there is
+    /// no such znode.
     #[must_use]
     pub fn descendants(&self, path: &str) -> i32 {
         number(below(&self.shards, path).znodes.saturating_sub(1))
     }
 }
 
-/// Counts the znodes at and below `path` by going through all znodes. For many znodes this is ten times as
-/// fast as looking each of them up.
+/// Counts the znodes at and below `path` by going through all znodes. For many znodes this is ten
+/// times as fast as looking each of them up.
 fn below(shards: &[Arc<Shard>], path: &str) -> Below {
     let mut below = Below::default();
     for znode in shards.iter().flat_map(|shard| shard.iter()) {

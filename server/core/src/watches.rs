@@ -16,8 +16,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use zoolet_protocol::{ErrorCode, Response, WatchMode, WatchedEvent, WatcherType};
 
-/// The id of a connection, which the server gives only once. Watches belong to a connection and not to
-/// a session.
+/// The id of a connection, which the server gives only once. Watches belong to a connection and not
+/// to a session.
 ///
 /// ```
 /// use zoolet_core::ConnectionId;
@@ -42,8 +42,8 @@ pub struct ConnectionId(pub u64);
 pub struct WatchReply {
     /// The reply.
     pub reply: Result<Response, ErrorCode>,
-    /// The events that `setWatches` found the client to have missed. They are sent before the reply, with
-    /// the zxid -1.
+    /// The events that `setWatches` found the client to have missed. They are sent before the
+    /// reply, with the zxid -1.
     pub events: Vec<WatchedEvent>,
 }
 
@@ -134,7 +134,8 @@ impl Watcher {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchModes {
-    /// A one-shot data watch: of `getData` or of `exists`, between which the server makes no difference.
+    /// A one-shot data watch: of `getData` or of `exists`, between which the server makes no
+    /// difference.
     pub data: bool,
     /// A one-shot child watch.
     pub child: bool,
@@ -157,7 +158,8 @@ impl WatchModes {
         }
     }
 
-    /// The number of entries in both tables, as [`Totals::watches`](crate::Totals::watches) counts them.
+    /// The number of entries in both tables, as [`Totals::watches`](crate::Totals::watches) counts
+    /// them.
     #[must_use]
     pub fn count(self) -> usize {
         usize::from(self.data || self.persistent || self.recursive)
@@ -277,8 +279,8 @@ impl Watches {
         Some(())
     }
 
-    /// Fires the watches on `path`: returns the connections that receive the event, each once, and removes
-    /// the one-shot watches.
+    /// Fires the watches on `path`: returns the connections that receive the event, each once, and
+    /// removes the one-shot watches.
     pub(crate) fn trigger(&mut self, path: &str, table: Table) -> Vec<ConnectionId> {
         let mut receivers = Vec::new();
         if let Some(watchers) = self.by_path.get_mut(path) {
@@ -338,8 +340,8 @@ impl Watches {
         receivers.dedup();
     }
 
-    /// Whether a connection has a watch of this type on `path` (`checkWatches`). `None` if the type is
-    /// unknown.
+    /// Whether a connection has a watch of this type on `path` (`checkWatches`). `None` if the type
+    /// is unknown.
     pub(crate) fn has(
         &self,
         connection: ConnectionId,
@@ -358,8 +360,8 @@ impl Watches {
         Some(watcher.is_some_and(|w| w.data.has(data) || w.child.has(child)))
     }
 
-    /// Removes the watches of this type on `path` and returns whether there were any (`removeWatches`).
-    /// `None` if the type is unknown.
+    /// Removes the watches of this type on `path` and returns whether there were any
+    /// (`removeWatches`). `None` if the type is unknown.
     pub(crate) fn remove(
         &mut self,
         connection: ConnectionId,
@@ -427,7 +429,8 @@ impl Watches {
         }
     }
 
-    /// Removes a connection's watches on at most `most` paths and returns whether there may be more.
+    /// Removes a connection's watches on at most `most` paths and returns whether there may be
+    /// more.
     pub(crate) fn remove_all_of(&mut self, connection: ConnectionId, most: usize) -> bool {
         for _ in 0..most {
             let watched = self.by_connection.get(&connection);
@@ -476,8 +479,8 @@ impl Watches {
         self.by_path.is_empty()
     }
 
-    /// At most `most` paths that a connection watches and that come after `path`, in order, each with
-    /// whether it has a data watch.
+    /// At most `most` paths that a connection watches and that come after `path`, in order, each
+    /// with whether it has a data watch.
     pub(crate) fn watched_after(
         &self,
         connection: ConnectionId,

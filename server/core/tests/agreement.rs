@@ -1,5 +1,5 @@
-//! [`Core::check`] holds after each step of random runs: of requests, of restarts from a snapshot, and of
-//! transactions that no server has decided.
+//! [`Core::check`] holds after each step of random runs: of requests, of restarts from a snapshot,
+//! and of transactions that no server has decided.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,8 +15,8 @@ use zoolet_protocol::{
 const CASES: u32 = 128;
 const STEPS_MAX: usize = 60;
 
-/// Few paths, so that the steps collide. There is a quota on `/a`, and sometimes one on `/a/b` below it; `/many` has
-/// so many children that their list is cached.
+/// Few paths, so that the steps collide. There is a quota on `/a`, and sometimes one on `/a/b`
+/// below it; `/many` has so many children that their list is cached.
 const PATHS: [&str; 7] = ["/a", "/a/b", "/a/b/c", "/a/c", "/d", "/many/x", "/many/y"];
 
 /// Paths with a meaning for the server.
@@ -220,7 +220,8 @@ fn check(core: &Core) -> Result<(), TestCaseError> {
     core.check().map_err(|disagreements| TestCaseError::fail(disagreements.to_string()))
 }
 
-/// A transaction whatever the state is: of sessions that do not exist, below ephemerals, with any counters.
+/// A transaction whatever the state is: of sessions that do not exist, below ephemerals, with any
+/// counters.
 fn any_txn() -> impl Strategy<Value = Txn> {
     // The counters of quotas are certain only in a log that a server has written.
     let path = || select(vec!["/", "/a", "/a/b", "/a/b/c", "/d", "/zookeeper", "/zookeeper/quota"]);

@@ -1,5 +1,5 @@
-//! The words of golden scripts. The recorder of this crate writes them, and the runner in the package
-//! `zoolet-conformance` parses them.
+//! The words of golden scripts. The recorder of this crate writes them, and the runner in the
+//! package `zoolet-conformance` parses them.
 
 use std::num::ParseIntError;
 

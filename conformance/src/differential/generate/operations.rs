@@ -151,7 +151,8 @@ fn entry(permissions: i32, scheme: &'static str, id: &'static str) -> Acl {
     Acl { permissions: Permissions(permissions), id: Id::new(scheme, id) }
 }
 
-/// An access control list for `path`. Everyone may read, unless the name is [`differences::CLOSED_NAME`].
+/// An access control list for `path`. Everyone may read, unless the name is
+/// [`differences::CLOSED_NAME`].
 fn acl(rng: &mut Rng, path: &RawPath) -> Vec<Acl> {
     const ANN: &str = "ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM=";
     let everyone_reads = entry(1, "world", "anyone");
@@ -302,7 +303,8 @@ fn reconfig() -> Request {
     }))
 }
 
-/// A request about a quota. It sets counters only to texts that can be parsed, because ZooKeeper fails on others.
+/// A request about a quota. It sets counters only to texts that can be parsed, because ZooKeeper
+/// fails on others.
 fn quota(rng: &mut Rng) -> Request {
     let of = *pick(rng, &["/w", "/w", "/w/a"]);
     let root = format!("/zookeeper/quota{of}");

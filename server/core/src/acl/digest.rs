@@ -20,8 +20,8 @@ pub(super) fn identity(credentials: &[u8], algorithm: DigestAlgorithm) -> String
     format!("{}:{}", String::from_utf8_lossy(user), STANDARD.encode(hash))
 }
 
-/// Whether the identity has two parts. Parts are counted as by Java's `split`, which drops empty parts
-/// at the end.
+/// Whether the identity has two parts. Parts are counted as by Java's `split`, which drops empty
+/// parts at the end.
 pub(super) fn is_valid(id: &str) -> bool {
     id.trim_end_matches(':').split(':').count() == 2
 }

@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-/// The address of a range and the number of its leading bits that must match. `None` if the text is not
-/// a range.
+/// The address of a range and the number of its leading bits that must match. `None` if the text is
+/// not a range.
 fn parse(range: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = match range.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),

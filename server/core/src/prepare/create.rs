@@ -75,8 +75,8 @@ impl Core {
         }
         match create.kind {
             CreateKind::Ttl { ttl_ms } => {
-                // With other flags and a negative time, ZooKeeper logs a transaction that it cannot apply,
-                // and cannot start any more.
+                // With other flags and a negative time, ZooKeeper logs a transaction that it cannot
+                // apply, and cannot start any more.
                 let is_valid = flags.has_ttl() && (1..=TTL_MS_MAX).contains(&ttl_ms);
                 if is_valid { Ok(()) } else { Err(ErrorCode::BAD_ARGUMENTS) }
             }
@@ -86,9 +86,9 @@ impl Core {
     }
 }
 
-/// An operation as a multi understands it. In a multi the flags decide the type of a created znode, outside
-/// a multi the operation code does (`Op.create`). Except in a createTTL, unknown flags or a missing access
-/// control list make the whole multi unreadable.
+/// An operation as a multi understands it. In a multi the flags decide the type of a created znode,
+/// outside a multi the operation code does (`Op.create`). Except in a createTTL, unknown flags or a
+/// missing access control list make the whole multi unreadable.
 pub(super) fn normalised(op: &MultiOp) -> Result<Cow<'_, MultiOp>, ErrorCode> {
     let MultiOp::Create(create) = op else { return Ok(Cow::Borrowed(op)) };
     let flags = create.flags;

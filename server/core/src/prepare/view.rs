@@ -42,7 +42,8 @@ impl<'a> View<'a> {
                 let parent = create.path.parent().expect("a decision never creates the root");
                 self.change(parent, |parent| {
                     parent.num_children += 1;
-                    // In ZooKeeper the cversion of a parent in the overlay overflows, unlike a stored one.
+                    // In ZooKeeper the cversion of a parent in the overlay overflows, unlike a
+                    // stored one.
                     parent.stat.cversion = create.parent_cversion;
                     parent.stat.pzxid = zxid;
                 });

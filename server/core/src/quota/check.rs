@@ -7,8 +7,8 @@ use crate::check::Findings;
 use crate::tree::Tree;
 
 impl Quotas {
-    /// Compares the paths that have a quota with the znodes that hold limits, and the counters with the
-    /// znodes that they count.
+    /// Compares the paths that have a quota with the znodes that hold limits, and the counters with
+    /// the znodes that they count.
     pub(crate) fn check(&self, tree: &Tree, findings: &mut Findings) {
         let limits = tree.iter().filter_map(|znode| match QuotaZnode::at(&znode.path) {
             Some(QuotaZnode::Limits(quota)) if !quota.is_empty() => Some(quota),
@@ -29,16 +29,16 @@ impl Quotas {
     }
 }
 
-/// Whether the counters of a quota are certain to count every znode at and below its path. In ZooKeeper they
-/// do not always do that:
+/// Whether the counters of a quota are certain to count every znode at and below its path. In
+/// ZooKeeper they do not always do that:
 ///
 /// - A client may set them.
 /// - They are counted when they are created, and afterwards only while the limits exist.
 /// - A change counts for the deepest quota alone, so a quota below this one takes its changes away.
 /// - A quota on the quotas does not count how its own data changes.
 ///
-/// The directory of a quota tells whether any of that has happened: of two children ever created both exist,
-/// the limits first, and nobody has set the counters.
+/// The directory of a quota tells whether any of that has happened: of two children ever created
+/// both exist, the limits first, and nobody has set the counters.
 fn counts_everything(tree: &Tree, quota: &str) -> bool {
     let directory = format!("{QUOTA_ROOT}{quota}");
     let get = |name: &str| tree.get(&format!("{directory}/{name}")).map(|znode| znode.stat);

@@ -109,8 +109,8 @@ impl Znode {
         self.data.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Its Stat as a client sees it (`DataNode.copyStat`). The stored cversion counts the creations of
-    /// children; the cversion in a Stat counts creations and deletions.
+    /// Its Stat as a client sees it (`DataNode.copyStat`). The stored cversion counts the creations
+    /// of children; the cversion in a Stat counts creations and deletions.
     pub(crate) fn stat(&self) -> Stat {
         let stat = &self.stat;
         Stat {

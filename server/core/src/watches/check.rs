@@ -46,7 +46,8 @@ impl Watches {
         compare(what, self.data_connections, connections.count());
     }
 
-    /// The watchers of one path: in the order of the connections, each once, and none without a watch.
+    /// The watchers of one path: in the order of the connections, each once, and none without a
+    /// watch.
     fn check_path<'a>(&'a self, path: &'a str, counted: &mut Counted<'a>, findings: &mut Findings) {
         let watchers = &self.by_path[path];
         let index = format!("the watchers of {path:?}");
@@ -103,7 +104,8 @@ mod tests {
     use super::super::Table;
     use super::*;
 
-    /// Connection 1 watches the data of `/a` and, recursively, `/b`; connection 2 the children of `/a`.
+    /// Connection 1 watches the data of `/a` and, recursively, `/b`; connection 2 the children of
+    /// `/a`.
     fn filled() -> Watches {
         let mut watches = Watches::default();
         watches.add(ConnectionId(1), "/a", Table::Data, Modes::STANDARD);
