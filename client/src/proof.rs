@@ -4,7 +4,7 @@
 //! A write is answered only after the leader has checked the session and a quorum has agreed, so an
 //! answered write proves that the session lived when the write was sent. How much longer it lives
 //! depends on the last request that the leader knew of by then: a follower reports the sessions
-//! that it heard from to the leader each half tick. The recipes' module `held` derives the formula.
+//! that it heard from to the leader each half tick. The recipes' module `lock::state` derives the formula.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
