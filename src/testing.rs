@@ -1,14 +1,14 @@
 //! Servers for tests, the faults that a test injects, and what it observes.
 //!
-//! [`TestServer::start`] starts a server in this process in less than a millisecond, with ZooKeeper's
-//! behaviour and a disk in memory. It needs no port and no Java, and hundreds of them run side by side.
-//! [`TestServer::connect`] connects a client to it; programs in other languages and processes connect over
-//! TCP ([`TestServerBuilder::tcp`]).
+//! [`TestServer::start`] starts a server in this process in less than a millisecond, with
+//! ZooKeeper's behaviour and a disk in memory. It needs no port and no Java, and hundreds of them
+//! run side by side. [`TestServer::connect`] connects a client to it; programs in other languages
+//! and processes connect over TCP ([`TestServerBuilder::tcp`]).
 //!
 //! Faults are methods of an [`Aim`]: [`TestServer::everyone`], [`TestServer::session`] or
-//! [`TestServer::connection`]. The effect of a fault is complete when its method returns, so a test need not
-//! wait for it and never sleeps. A fault stays until its [`Fault`] is lifted, or [`TestServer::heal`] ends all
-//! faults.
+//! [`TestServer::connection`]. The effect of a fault is complete when its method returns, so a test
+//! need not wait for it and never sleeps. A fault stays until its [`Fault`] is lifted, or
+//! [`TestServer::heal`] ends all faults.
 //!
 //! # Testing a lock in ten lines
 //!
@@ -31,8 +31,8 @@
 //!
 //! # Session expiry at once
 //!
-//! [`Aim::expire`] expires a session. When it returns, the session's ephemeral znodes are deleted and the
-//! watches on them have fired:
+//! [`Aim::expire`] expires a session. When it returns, the session's ephemeral znodes are deleted
+//! and the watches on them have fired:
 //!
 //! ```
 //! use zoolet::recipes::InterProcessMutex;
@@ -51,9 +51,10 @@
 //! # }
 //! ```
 //!
-//! To test the way to the expiry as well, with its silence, timeout and retries, let time pass for server
-//! and clients with tokio's paused clock (`#[tokio::test(start_paused = true)]`, with tokio's feature
-//! `test-util`): it jumps forward whenever all tasks wait. Half a minute takes some milliseconds:
+//! To test the way to the expiry as well, with its silence, timeout and retries, let time pass for
+//! server and clients with tokio's paused clock (`#[tokio::test(start_paused = true)]`, with
+//! tokio's feature `test-util`): it jumps forward whenever all tasks wait. Half a minute takes some
+//! milliseconds:
 //!
 //! ```
 //! use std::time::Duration;
@@ -76,16 +77,17 @@
 //! # }
 //! ```
 //!
-//! Where the clock cannot be paused, as with clients over TCP, [`TestServer::advance`] moves the clock of
-//! the server alone: sessions expire whose timeouts have passed by it, and due containers and TTL znodes
-//! are deleted. The clients' clocks stay where they are. [`TestServer::skew_wall_time`] moves only the wall
-//! time, which a Stat shows; sessions do not expire by it.
+//! Where the clock cannot be paused, as with clients over TCP, [`TestServer::advance`] moves the
+//! clock of the server alone: sessions expire whose timeouts have passed by it, and due containers
+//! and TTL znodes are deleted. The clients' clocks stay where they are.
+//! [`TestServer::skew_wall_time`] moves only the wall time, which a Stat shows; sessions do not
+//! expire by it.
 //!
 //! # Losing the reply to a create
 //!
-//! A client that sends a create and loses its connection cannot know whether the server created the znode.
-//! A protected create finds the znode again, and so do the locks, so that no znode is left behind in a
-//! lock's queue:
+//! A client that sends a create and loses its connection cannot know whether the server created the
+//! znode. A protected create finds the znode again, and so do the locks, so that no znode is left
+//! behind in a lock's queue:
 //!
 //! ```
 //! use zoolet::recipes::InterProcessMutex;
@@ -107,9 +109,9 @@
 //!
 //! # Two processes and a frozen owner
 //!
-//! The owner of a lock whose process stands still, because its machine swaps, for example, does not know
-//! that its session has expired. Only the store that it writes to can tell, by the fencing token. Here the
-//! owner's connection is frozen, so the owner still takes the lock for its own:
+//! The owner of a lock whose process stands still, because its machine swaps, for example, does not
+//! know that its session has expired. Only the store that it writes to can tell, by the fencing
+//! token. Here the owner's connection is frozen, so the owner still takes the lock for its own:
 //!
 //! ```
 //! use zoolet::client::Client;
@@ -135,13 +137,14 @@
 //! # }
 //! ```
 //!
-//! [`TestServer::freeze`] freezes the server instead, as `SIGSTOP` does, until [`TestServer::thaw`].
+//! [`TestServer::freeze`] freezes the server instead, as `SIGSTOP` does, until
+//! [`TestServer::thaw`].
 //!
 //! # Counting requests, and seeing who waits for whom
 //!
 //! The server counts requests, events, bytes and watches by session and by path. Two results can be
-//! subtracted from each other, and [`TestServer::wait_until`] returns as soon as the numbers satisfy a
-//! condition:
+//! subtracted from each other, and [`TestServer::wait_until`] returns as soon as the numbers
+//! satisfy a condition:
 //!
 //! ```
 //! use zoolet::recipes::InterProcessMutex;
@@ -170,8 +173,8 @@
 //! ```
 //!
 //! [`TestServer::watch_graph`] shows a herd as many watchers on one path, and exports the graph for
-//! Graphviz. [`TestServer::record`] records a run as a golden script, which can be repeated on any ZooKeeper
-//! server, so that a run that failed becomes a regression test.
+//! Graphviz. [`TestServer::record`] records a run as a golden script, which can be repeated on any
+//! ZooKeeper server, so that a run that failed becomes a regression test.
 //!
 //! # Without async
 //!

@@ -53,8 +53,8 @@ impl Server {
         Ok(Self { server, runtime: handle, _end: end })
     }
 
-    /// The address on which it listens, with the port that was picked; `None` if it serves in-process
-    /// clients only.
+    /// The address on which it listens, with the port that was picked; `None` if it serves
+    /// in-process clients only.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.server.local_addr()

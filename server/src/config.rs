@@ -20,7 +20,8 @@ use crate::storage::StorageConfig;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The address to listen on; `None`, the default, for in-process clients only. Port 0 picks a free one.
+    /// The address to listen on; `None`, the default, for in-process clients only. Port 0 picks a
+    /// free one.
     pub listen: Option<SocketAddr>,
     /// `tickTime`: the granularity of session expiry, in milliseconds. 3000 by default.
     pub tick_time_ms: u32,
@@ -42,13 +43,14 @@ pub struct Config {
     pub four_letter_words: FourLetterWhitelist,
     /// `enforce.auth.enabled` and `enforce.auth.schemes`: off by default.
     pub enforce_auth: EnforceAuth,
-    /// `znode.container.checkIntervalMs`: how often the server looks for due containers and TTL znodes.
-    /// One minute by default.
+    /// `znode.container.checkIntervalMs`: how often the server looks for due containers and TTL
+    /// znodes. One minute by default.
     pub container_check_interval: Duration,
-    /// `znode.container.maxPerMinute`: how many of them it deletes per minute at most. 10,000 by default.
+    /// `znode.container.maxPerMinute`: how many of them it deletes per minute at most. 10,000 by
+    /// default.
     pub container_max_per_minute: u32,
-    /// `znode.container.maxNeverUsedIntervalMs`: the age at which it deletes a container that never had a
-    /// child, in milliseconds; 0 for never. Five minutes by default.
+    /// `znode.container.maxNeverUsedIntervalMs`: the age at which it deletes a container that never
+    /// had a child, in milliseconds; 0 for never. Five minutes by default.
     pub container_max_never_used_ms: i64,
     /// The data directory; `None`, the default, to keep the data in memory only.
     pub storage: Option<StorageConfig>,

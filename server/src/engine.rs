@@ -1,9 +1,9 @@
 //! The state machine behind its lock, and everything that stands between the lock and a transport.
 //!
-//! - `lock` holds the lock around [`zoolet_core::Core`], carries requests out and delivers their replies
-//!   and events; `state` is what the lock guards.
-//! - `sessions` creates sessions, re-attaches clients to them and expires them; `session_ids` tells where
-//!   their numbers begin.
+//! - `lock` holds the lock around [`zoolet_core::Core`], carries requests out and delivers their
+//!   replies and events; `state` is what the lock guards.
+//! - `sessions` creates sessions, re-attaches clients to them and expires them; `session_ids` tells
+//!   where their numbers begin.
 //! - `connection` is one client's conversation: the handshake, then requests in their order.
 //! - `outbox` is the queue of the `message`s for one client.
 //! - `registry` knows the open connections and the live sessions.

@@ -4,32 +4,33 @@
 
 use std::time::Duration;
 
-/// The messages that may wait for one client. A client that does not read is cut off when it exceeds
-/// this. It is enough for a client that watches a quarter of a million znodes and whose machine stalls,
-/// and takes some 30 MiB of memory.
+/// The messages that may wait for one client. A client that does not read is cut off when it
+/// exceeds this. It is enough for a client that watches a quarter of a million znodes and whose
+/// machine stalls, and takes some 30 MiB of memory.
 pub const OUTBOX_MESSAGES_MAX: usize = 1 << 18;
 
-/// The bytes that may wait for one client, for the same reason. A single message may exceed it, because
-/// a list of children has no limit of its own.
+/// The bytes that may wait for one client, for the same reason. A single message may exceed it,
+/// because a list of children has no limit of its own.
 pub const OUTBOX_BYTES_MAX: usize = 64 << 20;
 
-/// The bytes waiting for a client above which the server reads no further request from it. So a client
-/// that sends requests faster than it reads replies is slowed down rather than cut off.
+/// The bytes waiting for a client above which the server reads no further request from it. So a
+/// client that sends requests faster than it reads replies is slowed down rather than cut off.
 pub const OUTBOX_BYTES_PAUSE: usize = 1 << 20;
 
 /// The requests of one client that the server handles before other clients get their turn.
 pub const REQUESTS_PER_TURN: usize = 64;
 
 /// The time after which a client's turn ends, in milliseconds; the request that is being handled is
-/// completed. With it a hundred clients with expensive requests delay another client by some 100 ms.
+/// completed. With it a hundred clients with expensive requests delay another client by some 100
+/// ms.
 pub const TURN_MS: u64 = 2;
 
-/// A client whose turn took so many milliseconds waits for its next one in a queue with others like it,
-/// so that workers remain free for clients with cheap requests.
+/// A client whose turn took so many milliseconds waits for its next one in a queue with others like
+/// it, so that workers remain free for clients with cheap requests.
 pub const DEAR_TURN_MS: u64 = 5;
 
-/// The reports for administrators that are made at the same time, each by a thread of its own. Reports
-/// may be long, and none is urgent.
+/// The reports for administrators that are made at the same time, each by a thread of its own.
+/// Reports may be long, and none is urgent.
 pub const REPORTS_AT_ONCE: usize = 2;
 
 /// The entries that a report reads while it holds the engine's lock once: less than a millisecond.
@@ -38,11 +39,12 @@ pub const REPORT_SLICE: usize = 1_000;
 /// The bytes of a report that are made before they are written. As many again are made meanwhile.
 pub const REPORT_CHUNK_BYTES: usize = 64 << 10;
 
-/// How long a client may take to read a report: it has tens of megabytes if it lists a million watches.
+/// How long a client may take to read a report: it has tens of megabytes if it lists a million
+/// watches.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The bytes that are read from a socket at once: some hundred small requests. Each connection reserves
-/// as much: 80 MiB for ten thousand idle ones.
+/// The bytes that are read from a socket at once: some hundred small requests. Each connection
+/// reserves as much: 80 MiB for ten thousand idle ones.
 pub const READ_BYTES: usize = 8 << 10;
 
 /// The capacity of a buffer that a connection keeps for later; a longer buffer is freed when it is
@@ -58,42 +60,43 @@ pub const SESSIONLESS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a shutdown waits for clients to read their messages: ZooKeeper's `nio.shutdownTimeout`.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The file descriptors that connections leave for files: a new log and a new snapshot, those that are
-/// read and purged, and what the rest of the process opens.
+/// The file descriptors that connections leave for files: a new log and a new snapshot, those that
+/// are read and purged, and what the rest of the process opens.
 pub const DESCRIPTORS_KEPT: u64 = 32;
 
-/// How long to wait after a connection could not be accepted, for example for lack of file descriptors.
+/// How long to wait after a connection could not be accepted, for example for lack of file
+/// descriptors.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// How long the server reads from a connection that it ends before it closes the socket: long enough for
-/// the client to see the end and close its side.
+/// How long the server reads from a connection that it ends before it closes the socket: long
+/// enough for the client to see the end and close its side.
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The watches of a closed connection that are removed while the engine's lock is held once: a
 /// millisecond.
 pub const FORGET_WATCHES_PER_TURN: usize = 1_024;
 
-/// The longest record that is accepted in a transaction log. A record is little longer than the request
-/// that it came from, and ZooKeeper's `jute.maxbuffer` is rarely above some megabytes.
+/// The longest record that is accepted in a transaction log. A record is little longer than the
+/// request that it came from, and ZooKeeper's `jute.maxbuffer` is rarely above some megabytes.
 pub const LOG_RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// The longest path or data that is accepted in a snapshot, for the same reason.
 pub const SNAPSHOT_FIELD_BYTES_MAX: usize = 64 << 20;
 
-/// The bytes of records that are written to a log before it is synced; a single longer record exceeds
-/// them. The rest of a batch that a crash has left lies within as many bytes, which distinguishes it from
-/// damage.
+/// The bytes of records that are written to a log before it is synced; a single longer record
+/// exceeds them. The rest of a batch that a crash has left lies within as many bytes, which
+/// distinguishes it from damage.
 pub const LOG_BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// How long after it was written the durable mark is synced. When the power fails, the records of this
-/// time are above the mark on the disk, where damage may look like a crash. With a shorter delay its
-/// syncs would take disk time from the log.
+/// How long after it was written the durable mark is synced. When the power fails, the records of
+/// this time are above the mark on the disk, where damage may look like a crash. With a shorter
+/// delay its syncs would take disk time from the log.
 pub const MARK_SYNC_DELAY: Duration = Duration::from_millis(100);
 
-/// The bytes of records waiting to be written to a log above which the server reads no further request
-/// from a socket, so that a slow disk slows clients down.
+/// The bytes of records waiting to be written to a log above which the server reads no further
+/// request from a socket, so that a slow disk slows clients down.
 pub const LOG_QUEUE_BYTES_MAX: usize = 64 << 20;
 
-/// The longest block that is accepted in a Snappy stream. The Java library writes 32 KiB by default, and
-/// half a gigabyte at most.
+/// The longest block that is accepted in a Snappy stream. The Java library writes 32 KiB by
+/// default, and half a gigabyte at most.
 pub const SNAPPY_BLOCK_BYTES_MAX: usize = 16 << 20;

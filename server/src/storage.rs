@@ -1,11 +1,14 @@
 //! ZooKeeper's own log and snapshot files, byte for byte.
 //!
-//! - [`Disk`] is the interface to the file system: the machine's, one in memory, and one that loses power.
-//! - A snapshot contains a whole tree ([`SnapshotReader`], [`write_snapshot`]), a log the transactions
-//!   after it ([`LogReader`], [`encode_log_record`]). `directory` knows their names, and deletes old files.
-//! - `mark` is a file beside the logs that says how far they were synced. `torn_tail` keeps what recovery
-//!   cuts off a log.
-//! - `recovery` recovers the state from the files; `log_tail` distinguishes the rest of a crash from damage.
+//! - [`Disk`] is the interface to the file system: the machine's, one in memory, and one that loses
+//!   power.
+//! - A snapshot contains a whole tree ([`SnapshotReader`], [`write_snapshot`]), a log the
+//!   transactions after it ([`LogReader`], [`encode_log_record`]). `directory` knows their names,
+//!   and deletes old files.
+//! - `mark` is a file beside the logs that says how far they were synced. `torn_tail` keeps what
+//!   recovery cuts off a log.
+//! - `recovery` recovers the state from the files; `log_tail` distinguishes the rest of a crash
+//!   from damage.
 //! - `committer` writes and syncs transactions; `durable` is the last zxid that survives a crash.
 //! - [`Inspection`] and [`compact`] are for administrators.
 

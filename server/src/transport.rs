@@ -1,8 +1,8 @@
 //! What carries frames between a client and its `Connection`: a TCP socket, or a call in the same
 //! process.
 //!
-//! - `tcp` accepts sockets and drives one task for each connection; `output` collects what it writes,
-//!   and `descriptors` keeps file descriptors free for the data directory.
+//! - `tcp` accepts sockets and drives one task for each connection; `output` collects what it
+//!   writes, and `descriptors` keeps file descriptors free for the data directory.
 //! - `four_letter` answers the words that an administrator sends in place of a handshake.
 //! - `in_process` handles a request on the thread that sends it.
 

@@ -1,8 +1,8 @@
 //! The simulation finds each planted bug, and makes a run that fails smaller.
 //!
-//! Production code contains no bug on purpose: each is a patch in `planted-bugs/patches`. This test copies
-//! the workspace to `target/tmp`, applies all patches there, builds the simulation once, and runs it with
-//! one bug at a time. A patch that does not apply fails the test.
+//! Production code contains no bug on purpose: each is a patch in `planted-bugs/patches`. This test
+//! copies the workspace to `target/tmp`, applies all patches there, builds the simulation once, and
+//! runs it with one bug at a time. A patch that does not apply fails the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The simulation finds no violation, and a seed gives the same run each time. `planted_bugs` proves that it
-//! would find one.
+//! The simulation finds no violation, and a seed gives the same run each time. `planted_bugs`
+//! proves that it would find one.
 //!
 //! `cargo run --release -p zoolet-simulation` runs the same over more seeds.
 

@@ -1,9 +1,9 @@
 //! The faults that a test injects into a server: it expires sessions and closes connections, loses,
 //! delays and corrupts what passes, freezes the server and moves its time.
 //!
-//! [`Faults::at`] chooses a scope: all clients, a session or a connection. The methods of [`Aim`] are
-//! the faults. The effect of a method is complete when it returns: no request within the scope is being
-//! carried out any more as if the fault were not there.
+//! [`Faults::at`] chooses a scope: all clients, a session or a connection. The methods of [`Aim`]
+//! are the faults. The effect of a method is complete when it returns: no request within the scope
+//! is being carried out any more as if the fault were not there.
 
 mod aim;
 mod control;
@@ -28,8 +28,8 @@ pub use self::filter::RequestFilter;
 pub use self::scope::Scope;
 use crate::ConnectionInfo;
 
-/// The faults that a test injects into a server. Clones act on the same server. When a server is started
-/// again with the same faults, those that are set go on.
+/// The faults that a test injects into a server. Clones act on the same server. When a server is
+/// started again with the same faults, those that are set go on.
 ///
 /// ```
 /// use zoolet_server::Server;
@@ -54,8 +54,8 @@ impl Faults {
         Aim::new(Arc::clone(&self.0), scope.into())
     }
 
-    /// Ends all faults, and the skew of the wall time. What they held back goes on, in its order. What
-    /// was lost stays lost, and the server's clock stays where it was moved to.
+    /// Ends all faults, and the skew of the wall time. What they held back goes on, in its order.
+    /// What was lost stays lost, and the server's clock stays where it was moved to.
     pub fn heal(&self) {
         self.0.rules().end_skew();
         self.0.lift(|_| true);
@@ -73,13 +73,13 @@ impl Faults {
         Ok(connections)
     }
 
-    /// Moves the server's clock on by `duration`, to the millisecond, and the wall time with it. When
-    /// this returns, the sessions whose timeouts have passed are expired, whether they are connected or
-    /// not, and, if the container check is due, so are containers and TTL znodes.
+    /// Moves the server's clock on by `duration`, to the millisecond, and the wall time with it.
+    /// When this returns, the sessions whose timeouts have passed are expired, whether they are
+    /// connected or not, and, if the container check is due, so are containers and TTL znodes.
     ///
-    /// The clocks of the clients stay where they are: none of their timeouts pass, and they send no pings
-    /// for the skipped time. So it is as if all of them had been silent for so long. For time that passes
-    /// for everyone use tokio's paused clock.
+    /// The clocks of the clients stay where they are: none of their timeouts pass, and they send no
+    /// pings for the skipped time. So it is as if all of them had been silent for so long. For time
+    /// that passes for everyone use tokio's paused clock.
     ///
     /// # Errors
     ///
@@ -94,8 +94,8 @@ impl Faults {
         Ok(())
     }
 
-    /// Sets the wall time `ms` milliseconds apart from the machine's, in place of an earlier skew. The
-    /// times in a Stat and the expiry of TTL znodes follow it; sessions do not.
+    /// Sets the wall time `ms` milliseconds apart from the machine's, in place of an earlier skew.
+    /// The times in a Stat and the expiry of TTL znodes follow it; sessions do not.
     ///
     /// # Errors
     ///

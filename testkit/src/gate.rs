@@ -1,7 +1,7 @@
 //! One connection under faults: which frames come in, and which messages leave.
 //!
-//! Frames of a connection come in one at a time, and those that wait keep their order; messages leave
-//! the outbox in theirs. So a fault loses or delays what passes, but never changes its order.
+//! Frames of a connection come in one at a time, and those that wait keep their order; messages
+//! leave the outbox in theirs. So a fault loses or delays what passes, but never changes its order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

@@ -19,8 +19,8 @@ use crate::observe::Observer;
 use crate::observe::observations::Observations;
 
 /// Connects the faults and the observer of a test with one server, through
-/// [`Builder::hooks`](zoolet_server::Builder::hooks). [`TestServer`](crate::TestServer) does this by
-/// itself. A server that is started again needs new hooks, with the same faults and observer.
+/// [`Builder::hooks`](zoolet_server::Builder::hooks). [`TestServer`](crate::TestServer) does this
+/// by itself. A server that is started again needs new hooks, with the same faults and observer.
 ///
 /// ```
 /// use zoolet_server::Server;

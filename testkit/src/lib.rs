@@ -4,10 +4,10 @@
 //!
 //! - [`TestServer`] is a server in this process that a test restarts, crashes and interferes with.
 //! - [`Faults`] expire sessions, and lose, delay, refuse and corrupt requests and replies.
-//! - [`Observer`] counts requests, events and watches, draws the graph of watches, and records the trace
-//!   of a run.
-//! - [`TestHooks`] connect the last two with any server, through [`zoolet_server::hooks`]. Nothing in the
-//!   server depends on this crate.
+//! - [`Observer`] counts requests, events and watches, draws the graph of watches, and records the
+//!   trace of a run.
+//! - [`TestHooks`] connect the last two with any server, through [`zoolet_server::hooks`]. Nothing
+//!   in the server depends on this crate.
 
 mod clock;
 mod faults;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// The entries that one recording keeps. Nobody reads a longer script, and a test that runs for hours
-/// would otherwise fill the memory.
+/// The entries that one recording keeps. Nobody reads a longer script, and a test that runs for
+/// hours would otherwise fill the memory.
 pub(crate) const RECORDED_MESSAGES_MAX: usize = 100_000;
 
-/// The longest time by which a clock can be moved or a message delayed: a thousand years, with which no
-/// computation overflows.
+/// The longest time by which a clock can be moved or a message delayed: a thousand years, with
+/// which no computation overflows.
 pub(crate) const MOVED_TIME_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);

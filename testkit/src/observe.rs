@@ -1,4 +1,5 @@
-//! What a test observes of a server: who requested what, who watches what, and the exact trace of a run.
+//! What a test observes of a server: who requested what, who watches what, and the exact trace of a
+//! run.
 //!
 //! - [`Observer`] answers a test's questions from what `observations` has counted.
 //! - [`Stats`] are the numbers, by session and by path.

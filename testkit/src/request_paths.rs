@@ -2,8 +2,8 @@
 
 use zoolet_protocol::{OpCode, RawPath, Read, Request, SetWatches, Watch, Write};
 
-/// Calls `each` for every path that a request names, with the operation that names it: within a multi,
-/// the operation in the multi.
+/// Calls `each` for every path that a request names, with the operation that names it: within a
+/// multi, the operation in the multi.
 pub(crate) fn each(request: &Request, mut each: impl FnMut(OpCode, &str)) {
     let op = request.op_code();
     let mut one = |op: OpCode, path: &RawPath| {

@@ -76,8 +76,8 @@ struct Resources {
 }
 
 impl TestServer {
-    /// Starts a server in this process, with a disk in memory and no port. It must be awaited within a
-    /// tokio runtime, which then drives the server.
+    /// Starts a server in this process, with a disk in memory and no port. It must be awaited
+    /// within a tokio runtime, which then drives the server.
     ///
     /// # Errors
     ///
@@ -107,7 +107,8 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// [`zoolet_client::Error::Unreachable`] if a fault or a stop keeps the client away for fifteen seconds.
+    /// [`zoolet_client::Error::Unreachable`] if a fault or a stop keeps the client away for fifteen
+    /// seconds.
     pub async fn connect(&self) -> Result<Client, zoolet_client::Error> {
         Client::connect(self.dialer()).await
     }
@@ -215,7 +216,8 @@ impl TestServer {
         self.0.faults.advance(duration)
     }
 
-    /// Sets its wall time `ms` milliseconds apart from the machine's; see [`Faults::skew_wall_time`].
+    /// Sets its wall time `ms` milliseconds apart from the machine's; see
+    /// [`Faults::skew_wall_time`].
     ///
     /// # Errors
     ///
@@ -233,8 +235,8 @@ impl TestServer {
         self.0.faults.sweep()
     }
 
-    /// Stops it: clients receive the messages that wait for them and are disconnected, and connections are
-    /// refused until [`TestServer::restart`]. Does nothing if it is stopped.
+    /// Stops it: clients receive the messages that wait for them and are disconnected, and
+    /// connections are refused until [`TestServer::restart`]. Does nothing if it is stopped.
     pub async fn stop(&self) {
         let server = self.0.running.lock().await.take();
         if let Some(server) = server {
@@ -242,12 +244,12 @@ impl TestServer {
         }
     }
 
-    /// Stops it if it runs, and starts it again with its data, sessions and ephemeral znodes included, on
-    /// the same port and for the same dialers. A server that was built with
+    /// Stops it if it runs, and starts it again with its data, sessions and ephemeral znodes
+    /// included, on the same port and for the same dialers. A server that was built with
     /// [`forgetful`](TestServerBuilder::forgetful) starts empty.
     ///
-    /// Faults stay if their scope is all clients or a session, but for a freeze of all clients: that
-    /// belongs to the stopped process.
+    /// Faults stay if their scope is all clients or a session, but for a freeze of all clients:
+    /// that belongs to the stopped process.
     ///
     /// # Errors
     ///
@@ -260,8 +262,8 @@ impl TestServer {
         self.start_again_after(|| {}, || {}).await
     }
 
-    /// Kills it and starts it again. In contrast to [`TestServer::restart`] the messages that wait for
-    /// clients are lost, replies to writes that were carried out among them.
+    /// Kills it and starts it again. In contrast to [`TestServer::restart`] the messages that wait
+    /// for clients are lost, replies to writes that were carried out among them.
     ///
     /// # Errors
     ///
@@ -274,14 +276,14 @@ impl TestServer {
         self.start_again_after(|| self.cut_all(), || {}).await
     }
 
-    /// Cuts the power of it and its disk, and starts it again when the power is back. `seed` decides which
-    /// bytes survive that were not synced. Acknowledged writes survive, unless the server was configured
-    /// not to sync.
+    /// Cuts the power of it and its disk, and starts it again when the power is back. `seed`
+    /// decides which bytes survive that were not synced. Acknowledged writes survive, unless the
+    /// server was configured not to sync.
     ///
     /// # Errors
     ///
-    /// [`TestServerError::NoSimDisk`] if it was not built with [`TestServerBuilder::sim_disk`]; else as
-    /// [`TestServer::restart`].
+    /// [`TestServerError::NoSimDisk`] if it was not built with [`TestServerBuilder::sim_disk`];
+    /// else as [`TestServer::restart`].
     ///
     /// # Cancellation
     ///

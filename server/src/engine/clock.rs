@@ -1,7 +1,7 @@
 //! The only file that reads a clock.
 //!
-//! Durations come from tokio's clock, which a test may pause. The wall time comes from the machine, or,
-//! in tests, from tokio's clock as well.
+//! Durations come from tokio's clock, which a test may pause. The wall time comes from the machine,
+//! or, in tests, from tokio's clock as well.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,8 +22,8 @@ pub enum WallTime {
     /// The machine's clock, with its jumps.
     #[default]
     Machine,
-    /// A start, from which time passes by tokio's clock: under a paused clock a test also controls TTL
-    /// znodes and the times in a Stat.
+    /// A start, from which time passes by tokio's clock: under a paused clock a test also controls
+    /// TTL znodes and the times in a Stat.
     Virtual {
         /// The wall time at the start of the server, in milliseconds since 1970.
         start_ms: i64,

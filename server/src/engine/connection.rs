@@ -1,8 +1,9 @@
-//! The server's end of one client's connection: it handles frames, and pushes messages to an outbox.
+//! The server's end of one client's connection: it handles frames, and pushes messages to an
+//! outbox.
 //!
-//! Each transport, TCP or in process, uses this code. Requests are handled one at a time, in the order
-//! of the calls of [`Connection::receive`]. The reply is in the outbox when that returns, and leaves as
-//! soon as it is durable.
+//! Each transport, TCP or in process, uses this code. Requests are handled one at a time, in the
+//! order of the calls of [`Connection::receive`]. The reply is in the outbox when that returns, and
+//! leaves as soon as it is durable.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ use crate::config::EnforceAuth;
 pub(crate) struct Connection {
     engine: Arc<Engine>,
     pub(crate) peer: Arc<Peer>,
-    /// The session, after the handshake. Locked while a frame is handled, so that frames from several
-    /// threads are handled one at a time.
+    /// The session, after the handshake. Locked while a frame is handled, so that frames from
+    /// several threads are handled one at a time.
     session: Mutex<Option<Arc<Liveness>>>,
 }
 
@@ -93,8 +94,8 @@ impl Connection {
         self.session.lock().is_some()
     }
 
-    /// Extends the session as a request does. The server reads no requests of a client for which too
-    /// much waits, so the client extends its session by reading.
+    /// Extends the session as a request does. The server reads no requests of a client for which
+    /// too much waits, so the client extends its session by reading.
     pub(crate) fn extend_session(&self) {
         if let Some(liveness) = &*self.session.lock() {
             liveness.touch(self.engine.clock.now_ms());
@@ -108,7 +109,8 @@ impl Connection {
         self.session.lock().as_ref().is_some_and(|live| live.expires_ms(tick_ms) <= now_ms)
     }
 
-    /// Expires the session if its timeout has passed. The caller has read all that the client has sent.
+    /// Expires the session if its timeout has passed. The caller has read all that the client has
+    /// sent.
     pub(crate) fn expire_if_due(&self) {
         let liveness = self.session.lock().clone();
         if let Some(liveness) = liveness
@@ -120,8 +122,8 @@ impl Connection {
 
     /// Handles the payload of a frame that has come in, or gives it to the hooks.
     ///
-    /// After [`Closed`] the connection ends; messages in the outbox still leave where ZooKeeper sends
-    /// them.
+    /// After [`Closed`] the connection ends; messages in the outbox still leave where ZooKeeper
+    /// sends them.
     #[inline]
     pub(crate) fn receive(self: &Arc<Self>, frame: Bytes) -> Result<(), Closed> {
         match &self.engine.hooks {
@@ -190,7 +192,8 @@ impl Connection {
             Some(liveness) => welcome(liveness.session),
             None => Message::Connected(ConnectResponse::refused(read_only)),
         };
-        // The end of a session may not be durable yet, so its refusal waits for the last transaction.
+        // The end of a session may not be durable yet, so its refusal waits for the last
+        // transaction.
         self.engine.send(&self.peer, |zxid| Outgoing { after: zxid, message });
         if liveness.is_none() {
             self.peer.outbox.finish();
@@ -284,7 +287,8 @@ impl Connection {
             // ZooKeeper reads the length of the token first.
             SessionRequest::Sasl(None) => Err(Hangup::AuthFailed("a null token".to_owned())),
             SessionRequest::Sasl(Some(_)) => {
-                // Without a SASL configuration ZooKeeper replies with a null token, which means success.
+                // Without a SASL configuration ZooKeeper replies with a null token, which means
+                // success.
                 self.reply_at(Zxid::ZERO, requester.xid, ErrorCode::OK, Response::Token(None));
                 Ok(Ok(Zxid::ZERO))
             }
@@ -347,8 +351,8 @@ impl Connection {
         Ok(self.reply(requester.xid, code, Response::Empty))
     }
 
-    /// Refuses a request whose body cannot be decoded. A multi takes a zxid. A multiRead that contains
-    /// writes gets an empty list of results beside the error.
+    /// Refuses a request whose body cannot be decoded. A multi takes a zxid. A multiRead that
+    /// contains writes gets an empty list of results beside the error.
     fn refuse_unreadable(
         &self,
         requester: &Requester,
@@ -379,7 +383,8 @@ impl Connection {
         })
     }
 
-    /// Replies with a zxid that is no transaction's, as ZooKeeper does where it does not reach the state.
+    /// Replies with a zxid that is no transaction's, as ZooKeeper does where it does not reach the
+    /// state.
     fn reply_at(&self, zxid: Zxid, xid: Xid, err: ErrorCode, response: Response) {
         let message = Message::Reply(ReplyHeader { xid, zxid, err }, response);
         self.engine.send(&self.peer, |_| Outgoing { after: zxid, message });

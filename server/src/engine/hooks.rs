@@ -1,12 +1,12 @@
-//! Where code outside the server observes what passes between clients and the engine, and interferes
-//! with it.
+//! Where code outside the server observes what passes between clients and the engine, and
+//! interferes with it.
 //!
-//! A server has no hooks unless [`Builder::hooks`](crate::Builder::hooks) sets some; each place where
-//! the engine would call them then costs one branch. The test kit (`zoolet-testkit`) is built on them:
-//! its faults lose, delay and falsify frames and messages, and its observer counts them.
+//! A server has no hooks unless [`Builder::hooks`](crate::Builder::hooks) sets some; each place
+//! where the engine would call them then costs one branch. The test kit (`zoolet-testkit`) is built
+//! on them: its faults lose, delay and falsify frames and messages, and its observer counts them.
 //!
-//! This file knows nothing of the engine: [`HookedServer`] and [`HookedConnection`] are what the engine
-//! gives to its hooks.
+//! This file knows nothing of the engine: [`HookedServer`] and [`HookedConnection`] are what the
+//! engine gives to its hooks.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,14 +20,14 @@ use zoolet_protocol::{ErrorCode, SessionId, Zxid};
 
 pub use super::message::Message;
 
-/// What the engine of one server calls. Each server needs an object of its own, because connection ids
-/// begin at 1 in each server.
+/// What the engine of one server calls. Each server needs an object of its own, because connection
+/// ids begin at 1 in each server.
 ///
 /// # Locks
 ///
 /// [`Hooks::send`], [`Hooks::discard`], [`Hooks::may_leave`], [`Hooks::may_wake`] and
-/// [`Hooks::is_frozen`] run under the lock of a connection's outbox, and [`Hooks::server_txn`] runs under
-/// the lock of the engine. They must not call the server back.
+/// [`Hooks::is_frozen`] run under the lock of a connection's outbox, and [`Hooks::server_txn`] runs
+/// under the lock of the engine. They must not call the server back.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,14 +95,15 @@ pub use super::message::Message;
 /// # }
 /// ```
 pub trait Hooks: fmt::Debug + Send + Sync {
-    /// The server has started. Called within the runtime that drives it, before its first connection.
+    /// The server has started. Called within the runtime that drives it, before its first
+    /// connection.
     fn started(&self, server: Weak<dyn HookedServer>);
 
     /// The server stops. Called before it closes its connections.
     fn stopping(&self);
 
-    /// Notified whenever [`Hooks::clock_offset`], [`Hooks::is_server_frozen`] or [`Hooks::is_frozen`] may
-    /// answer otherwise than before.
+    /// Notified whenever [`Hooks::clock_offset`], [`Hooks::is_server_frozen`] or
+    /// [`Hooks::is_frozen`] may answer otherwise than before.
     fn changed(&self) -> &Notify;
 
     /// By how much the server's clocks are moved. Read with every look at a clock.
@@ -126,22 +127,23 @@ pub trait Hooks: fmt::Debug + Send + Sync {
     /// [`Closed`] if the server is to read no more from the connection.
     fn receive(&self, connection: Arc<dyn HookedConnection>, frame: Bytes) -> Result<(), Closed>;
 
-    /// A message enters the outbox of a connection. `number` counts the messages of the outbox from 0
-    /// on, without those that were dropped.
+    /// A message enters the outbox of a connection. `number` counts the messages of the outbox from
+    /// 0 on, without those that were dropped.
     fn send(&self, connection: ConnectionId, number: u64, message: &mut Message) -> Admission;
 
     /// A message was meant for a connection that is closed already. The server drops it.
     fn discard(&self, connection: ConnectionId, message: &Message);
 
-    /// Whether the message with this number may leave the outbox; those behind it wait as well. After a
-    /// change the hook calls [`HookedServer::wake`].
+    /// Whether the message with this number may leave the outbox; those behind it wait as well.
+    /// After a change the hook calls [`HookedServer::wake`].
     fn may_leave(&self, connection: ConnectionId, number: u64) -> bool;
 
-    /// Whether the task that sends the messages of a connection may be woken. A hook that refused calls
-    /// [`HookedServer::wake`] later.
+    /// Whether the task that sends the messages of a connection may be woken. A hook that refused
+    /// calls [`HookedServer::wake`] later.
     fn may_wake(&self, connection: ConnectionId) -> bool;
 
-    /// The server has carried out a transaction that no client asked for; its events are in the outboxes.
+    /// The server has carried out a transaction that no client asked for; its events are in the
+    /// outboxes.
     fn server_txn(&self, txn: ServerTxn, zxid: Zxid);
 
     /// A connection is closed, and its watches are gone.
@@ -204,8 +206,8 @@ pub enum Admission {
     End,
 }
 
-/// The connection is closed, or closes when its last messages have left: the server reads no more from
-/// it.
+/// The connection is closed, or closes when its last messages have left: the server reads no more
+/// from it.
 ///
 /// ```
 /// use zoolet_server::hooks::Closed;
@@ -271,8 +273,8 @@ pub trait HookedConnection: Send + Sync {
     /// [`Closed`] if the connection is closed, or ends with this frame.
     fn handle(&self, frame: Bytes) -> Result<(), Closed>;
 
-    /// Answers a request with an error code and does nothing of what it asks. A write takes a zxid, like
-    /// any write that the server refuses.
+    /// Answers a request with an error code and does nothing of what it asks. A write takes a zxid,
+    /// like any write that the server refuses.
     ///
     /// # Errors
     ///
@@ -310,7 +312,8 @@ pub trait HookedServer: Send + Sync {
     /// Closes a connection at once. What waits in its outbox is lost; the session lives on.
     fn cut(&self, connection: ConnectionId);
 
-    /// Wakes the task that sends the messages of a connection, so that it asks [`Hooks::may_leave`] again.
+    /// Wakes the task that sends the messages of a connection, so that it asks [`Hooks::may_leave`]
+    /// again.
     fn wake(&self, connection: ConnectionId);
 
     /// The live sessions, in order.
@@ -319,8 +322,8 @@ pub trait HookedServer: Send + Sync {
     /// Ends a session as if its timeout had passed.
     fn expire(&self, session: SessionId);
 
-    /// Ends the sessions whose timeout has passed, even if a connection may hold input that nobody has
-    /// read, and deletes the containers and TTL znodes that are due.
+    /// Ends the sessions whose timeout has passed, even if a connection may hold input that nobody
+    /// has read, and deletes the containers and TTL znodes that are due.
     fn tick(&self);
 
     /// Waits until the tick that is being carried out, if one is, is over.

@@ -1,5 +1,5 @@
-//! The log of transactions, as the engine uses it: a transaction is appended under the lock, and durable
-//! later.
+//! The log of transactions, as the engine uses it: a transaction is appended under the lock, and
+//! durable later.
 
 use std::io;
 
@@ -145,9 +145,9 @@ impl Journal {
         (log.txns, log.bytes) = (0, 0);
     }
 
-    /// Closes the log: transactions that are appended from now on never become durable. Dropping the
-    /// returned value waits until all that was appended before is written. It must not be dropped under
-    /// the lock, because the tasks that this wakes may take the lock.
+    /// Closes the log: transactions that are appended from now on never become durable. Dropping
+    /// the returned value waits until all that was appended before is written. It must not be
+    /// dropped under the lock, because the tasks that this wakes may take the lock.
     pub(crate) fn close(&mut self) -> Option<impl Drop + use<>> {
         self.log.take().map(|log| log.commits)
     }

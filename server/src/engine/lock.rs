@@ -1,8 +1,8 @@
 //! The lock around the state machine, and the delivery of replies and events under it.
 //!
-//! Invariant: **the lock is the order.** A reply or event enters its outbox before the lock is released
-//! under which it was produced (`LockHeld`). Tasks that wait for a message are woken after the lock is
-//! released (`Wakers`), because in process a woken client may take the lock at once.
+//! Invariant: **the lock is the order.** A reply or event enters its outbox before the lock is
+//! released under which it was produced (`LockHeld`). Tasks that wait for a message are woken after
+//! the lock is released (`Wakers`), because in process a woken client may take the lock at once.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -40,8 +40,8 @@ pub(crate) struct Engine {
     pub(crate) registry: Registry,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) hooks: Option<Arc<dyn Hooks>>,
-    /// When the ticker last looked for due containers and TTL znodes, in milliseconds of the server's
-    /// clock. Locked during a tick, so that only one runs at a time.
+    /// When the ticker last looked for due containers and TTL znodes, in milliseconds of the
+    /// server's clock. Locked during a tick, so that only one runs at a time.
     pub(crate) last_sweep_ms: Mutex<u64>,
     /// Admits the connections whose last turn took long: they share half of the workers.
     pub(crate) dear_turns: Semaphore,
@@ -57,8 +57,8 @@ pub(crate) struct Engine {
     timeouts_ms: RangeInclusive<i32>,
 }
 
-/// Wakes the receivers of messages when it is dropped. It is declared before the lock is taken, so it
-/// is dropped after the lock is released.
+/// Wakes the receivers of messages when it is dropped. It is declared before the lock is taken, so
+/// it is dropped after the lock is released.
 #[derive(Debug, Default)]
 pub(super) struct Wakers(Vec<Waker>);
 
@@ -81,7 +81,8 @@ impl Drop for Wakers {
 pub(super) struct SessionEnded;
 
 impl Engine {
-    /// An engine with the state that the journal recovered. Each session has its full timeout again.
+    /// An engine with the state that the journal recovered. Each session has its full timeout
+    /// again.
     ///
     /// # Panics
     ///
@@ -187,8 +188,8 @@ impl Engine {
         self.state.read().core.last_zxid()
     }
 
-    /// Pushes the message that `outgoing` makes of the last zxid, under the shared lock, and returns that
-    /// zxid.
+    /// Pushes the message that `outgoing` makes of the last zxid, under the shared lock, and
+    /// returns that zxid.
     pub(super) fn send(&self, peer: &Peer, outgoing: impl FnOnce(Zxid) -> Outgoing) -> Zxid {
         let mut wakers = Wakers::default();
         let state = self.state.read();
@@ -279,8 +280,8 @@ impl Engine {
         let mut wakers = Wakers::default();
         let mut state = self.state.write();
         check_session(&state.core, requester)?;
-        // Another connection may have resumed the session since this request was read. Its client may
-        // look there for what this request did: it is done before that look, or never.
+        // Another connection may have resumed the session since this request was read. Its client
+        // may look there for what this request did: it is done before that look, or never.
         if !peer.outbox.is_open() {
             return Err(SessionEnded);
         }
@@ -374,7 +375,8 @@ impl Engine {
         }
     }
 
-    /// Tells the hooks that a transaction of the server's own is complete. The caller holds no lock.
+    /// Tells the hooks that a transaction of the server's own is complete. The caller holds no
+    /// lock.
     pub(super) fn settled(&self) {
         if let Some(hooks) = &self.hooks {
             hooks.settled();

@@ -1,8 +1,8 @@
 //! The queue of messages for one client.
 //!
 //! Invariant: a message is pushed under the lock of the engine under which it was produced, and
-//! leaves once the zxid that it depends on is durable. So a client receives an event before any reply
-//! that shows the change, and nothing that a crash could undo.
+//! leaves once the zxid that it depends on is durable. So a client receives an event before any
+//! reply that shows the change, and nothing that a crash could undo.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -112,8 +112,8 @@ impl Outbox {
 
     /// Adds a message. The caller wakes the returned waker once it holds no lock.
     ///
-    /// At the limits, or with a message that is too long for a frame, the connection is cut instead, and
-    /// [`Overflow`] says why.
+    /// At the limits, or with a message that is too long for a frame, the connection is cut
+    /// instead, and [`Overflow`] says why.
     pub(super) fn push(
         &self,
         _held: LockHeld<'_>,
@@ -259,8 +259,8 @@ impl Outbox {
         }
     }
 
-    /// Ready when the connection has ended, whatever still waits, or its socket shall be read. Only the
-    /// last caller is woken.
+    /// Ready when the connection has ended, whatever still waits, or its socket shall be read. Only
+    /// the last caller is woken.
     pub(crate) fn poll_end(&self, context: &Context<'_>) -> Poll<Taken> {
         let mut inner = self.inner.lock();
         if inner.end != End::Open {

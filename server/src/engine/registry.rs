@@ -1,8 +1,8 @@
 //! The open connections and the live sessions.
 //!
-//! Many tasks use these maps at once: every event looks up the connection that receives it. There is no
-//! invariant across their keys, so they are outside the engine's lock. A request needs none of them,
-//! because its connection holds its [`Peer`] and its [`Liveness`] itself.
+//! Many tasks use these maps at once: every event looks up the connection that receives it. There
+//! is no invariant across their keys, so they are outside the engine's lock. A request needs none
+//! of them, because its connection holds its [`Peer`] and its [`Liveness`] itself.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -72,8 +72,8 @@ impl Peer {
         self.address.map_or_else(|| "in-process".to_owned(), |address| address.to_string())
     }
 
-    /// Adds a message to the client's outbox. The caller wakes the returned waker when it has released
-    /// the lock.
+    /// Adds a message to the client's outbox. The caller wakes the returned waker when it has
+    /// released the lock.
     pub(super) fn push(&self, held: LockHeld<'_>, outgoing: Outgoing) -> Option<Waker> {
         match self.outbox.push(held, outgoing) {
             Ok(receiver) => receiver,

@@ -8,14 +8,14 @@ const SERVER_ID: i64 = 1;
 /// The bits of a session id below those of the time.
 const BELOW_MILLISECONDS: i64 = 0xffff;
 
-/// The id before that of the server's first session. It derives from the time, so that ids differ after
-/// a restart, and carries the server id in its highest byte
+/// The id before that of the server's first session. It derives from the time, so that ids differ
+/// after a restart, and carries the server id in its highest byte
 /// (`SessionTrackerImpl.initializeNextSessionId`).
 ///
 /// The clock may have gone back since the newest of the `living` sessions was created, or to a
 /// millisecond in which other sessions were created that have ended since. Their clients must not
-/// re-attach to a new session with the same id. Each session took a zxid, so the last zxid tells the ids
-/// of one millisecond apart.
+/// re-attach to a new session with the same id. Each session took a zxid, so the last zxid tells
+/// the ids of one millisecond apart.
 pub(super) fn first_session(
     wall_ms: i64,
     last_zxid: Zxid,

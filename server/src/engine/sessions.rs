@@ -13,8 +13,8 @@ use super::outbox::Outgoing;
 use super::registry::{Liveness, Peer};
 
 impl Engine {
-    /// Creates a session for `peer`, and pushes the handshake response, which leaves once the session is
-    /// durable.
+    /// Creates a session for `peer`, and pushes the handshake response, which leaves once the
+    /// session is durable.
     pub(super) fn create_session(
         &self,
         peer: &Arc<Peer>,
@@ -37,8 +37,8 @@ impl Engine {
 
     /// Makes `peer` the connection of a live session, and cuts the connection that it had.
     ///
-    /// The password is checked only after that, as in ZooKeeper, so that a client that reconnects is
-    /// not held up by its own old connection. With a wrong one the session lives on without a
+    /// The password is checked only after that, as in ZooKeeper, so that a client that reconnects
+    /// is not held up by its own old connection. With a wrong one the session lives on without a
     /// connection.
     pub(super) fn reattach_session(
         &self,

@@ -13,12 +13,13 @@ pub(super) struct State {
     pub(super) journal: Journal,
 }
 
-/// Proof that the caller holds the engine's lock. It borrows from the guard, so the guard outlives it.
+/// Proof that the caller holds the engine's lock. It borrows from the guard, so the guard outlives
+/// it.
 ///
-/// Invariant: **the lock is the order.** A reply or event enters its outbox before the lock is released
-/// under which it was produced, so pushing a message takes this proof. A message that is pushed later
-/// could be overtaken: an event could reach the client before the reply of the request that set the
-/// watch, and the client would drop it.
+/// Invariant: **the lock is the order.** A reply or event enters its outbox before the lock is
+/// released under which it was produced, so pushing a message takes this proof. A message that is
+/// pushed later could be overtaken: an event could reach the client before the reply of the request
+/// that set the watch, and the client would drop it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LockHeld<'guard>(PhantomData<&'guard State>);
 

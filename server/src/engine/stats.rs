@@ -1,7 +1,7 @@
 //! The counters of the server and of each connection.
 //!
-//! Counters only grow until an administrator resets them. They are read one at a time, so a report may
-//! show a request that is counted in one counter and not yet in another.
+//! Counters only grow until an administrator resets them. They are read one at a time, so a report
+//! may show a request that is counted in one counter and not yet in another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
@@ -129,8 +129,8 @@ const COUNTED_AT: [Option<u8>; 128] = {
     counted_at
 };
 
-/// The index of an operation's counter. The operations that create and close a session have negative
-/// codes.
+/// The index of an operation's counter. The operations that create and close a session have
+/// negative codes.
 fn counted_at(op: OpCode) -> Option<usize> {
     match usize::try_from(op.0) {
         Ok(code) => COUNTED_AT.get(code).copied().flatten().map(usize::from),

@@ -1,5 +1,5 @@
-//! The only task that acts by the clock: it expires sessions and deletes containers and TTL znodes that
-//! are due (`SessionTrackerImpl`, `ContainerManager`).
+//! The only task that acts by the clock: it expires sessions and deletes containers and TTL znodes
+//! that are due (`SessionTrackerImpl`, `ContainerManager`).
 
 use std::future::pending;
 use std::sync::Weak;
@@ -48,7 +48,8 @@ async fn tick_for_ever(engine: Weak<Engine>) {
     }
 }
 
-/// Carries out what is due, and returns when something is due next; nothing while the server is frozen.
+/// Carries out what is due, and returns when something is due next; nothing while the server is
+/// frozen.
 pub(crate) fn tick(engine: &Engine) -> Option<Instant> {
     let mut last_sweep_ms = engine.last_sweep_ms.lock();
     if engine.is_frozen() {
@@ -99,7 +100,8 @@ fn expire(engine: &Engine, now_ms: u64, silence: Silence) {
     }
 }
 
-/// Deletes due containers and TTL znodes if the interval has passed, and returns when it passes next.
+/// Deletes due containers and TTL znodes if the interval has passed, and returns when it passes
+/// next.
 fn sweep_if_due(engine: &Engine, last_sweep_ms: &mut u64, now_ms: u64) -> u64 {
     let interval = engine.config.container_check_interval.max(Duration::from_millis(1));
     let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);

@@ -1,8 +1,8 @@
 //! Writes transactions to the log, syncs it, and publishes the durable zxid.
 //!
 //! On the machine's disk a thread of its own does that. The transactions that are appended while it
-//! writes and syncs form its next batch. So many clients share one sync without a timer, and a single
-//! client waits for nobody else (group commit).
+//! writes and syncs form its next batch. So many clients share one sync without a timer, and a
+//! single client waits for nobody else (group commit).
 
 use std::collections::VecDeque;
 use std::io;
@@ -248,8 +248,8 @@ impl Drop for Commits {
 
 /// The work that waits for the thread.
 ///
-/// Appending never blocks: the thread wakes in-process clients, whose next request may append on that
-/// same thread. The tasks that read sockets read no requests while the queue is too long.
+/// Appending never blocks: the thread wakes in-process clients, whose next request may append on
+/// that same thread. The tasks that read sockets read no requests while the queue is too long.
 #[derive(Debug)]
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,

@@ -24,25 +24,25 @@ pub struct StorageConfig {
     /// Whether acknowledged writes survive a crash of the machine.
     pub durability: Durability,
     /// `snapCount`: the number of transactions after which the server takes a snapshot, 100,000 by
-    /// default. ZooKeeper draws a number between half of it and all, so that the servers of an ensemble do
-    /// not take their snapshots at the same time.
+    /// default. ZooKeeper draws a number between half of it and all, so that the servers of an
+    /// ensemble do not take their snapshots at the same time.
     pub snap_count: u64,
-    /// `snapSizeLimitInKb`: the bytes of log after which the server takes a snapshot, 4 GiB by default;
-    /// `None` for no limit.
+    /// `snapSizeLimitInKb`: the bytes of log after which the server takes a snapshot, 4 GiB by
+    /// default; `None` for no limit.
     pub snap_size_limit_bytes: Option<u64>,
-    /// `txnLogSizeLimitInKb`: the bytes after which the server begins a new log; `None`, the default, for
-    /// no limit.
+    /// `txnLogSizeLimitInKb`: the bytes after which the server begins a new log; `None`, the
+    /// default, for no limit.
     pub log_size_limit_bytes: Option<u64>,
-    /// `preAllocSize`: by how many bytes a log is extended ahead of its records. 64 MiB by default, which
-    /// take no disk space before they are written; 0 to extend it not at all.
+    /// `preAllocSize`: by how many bytes a log is extended ahead of its records. 64 MiB by default,
+    /// which take no disk space before they are written; 0 to extend it not at all.
     pub allocate_bytes: u64,
     /// `snapshot.compression.method`; none by default.
     pub snapshot_compression: Compression,
-    /// `autopurge.snapRetainCount`: how many snapshots are kept, with the logs since the oldest of them.
-    /// Three by default; `None` to keep all files.
+    /// `autopurge.snapRetainCount`: how many snapshots are kept, with the logs since the oldest of
+    /// them. Three by default; `None` to keep all files.
     pub snap_retain_count: Option<usize>,
-    /// `snapshot.trust.empty`: whether the server starts without a snapshot although the logs do not begin
-    /// with the first transaction. Off by default.
+    /// `snapshot.trust.empty`: whether the server starts without a snapshot although the logs do
+    /// not begin with the first transaction. Off by default.
     pub trust_empty_snapshot: bool,
     /// The disk; the machine's by default.
     pub disk: Arc<dyn Disk>,
@@ -77,8 +77,8 @@ impl StorageConfig {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A crash of the process, but not of the machine: the record was passed to the operating system.
-    /// ZooKeeper's `forceSync=no`.
+    /// A crash of the process, but not of the machine: the record was passed to the operating
+    /// system. ZooKeeper's `forceSync=no`.
     Buffered,
     /// A crash of the machine: the record was synced.
     #[default]

@@ -1,4 +1,5 @@
-//! The files of a server: their names, and which of them are still needed (`FileTxnSnapLog`, `PurgeTxnLog`).
+//! The files of a server: their names, and which of them are still needed (`FileTxnSnapLog`,
+//! `PurgeTxnLog`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -134,7 +135,8 @@ impl Directory {
         Ok(files)
     }
 
-    /// With separate directories for logs and snapshots a file in the wrong one would be ignored and lost.
+    /// With separate directories for logs and snapshots a file in the wrong one would be ignored
+    /// and lost.
     fn check_place(&self, path: &Path, is: &Path, should: &Path) -> Result<(), StorageError> {
         if is == should {
             return Ok(());
@@ -164,8 +166,8 @@ impl Directory {
         self.snapshots.join(format!("{UNFINISHED}{:x}", zxid.0))
     }
 
-    /// Deletes all but the newest `retain` snapshots, and the logs before the oldest of those, with the files
-    /// of what was cut off them. Returns the number of deleted files.
+    /// Deletes all but the newest `retain` snapshots, and the logs before the oldest of those, with
+    /// the files of what was cut off them. Returns the number of deleted files.
     pub(crate) fn purge(&self, retain: usize) -> Result<usize, StorageError> {
         let Files { logs, snapshots, torn, .. } = self.files()?;
         let Some(oldest) = snapshots.iter().rev().nth(retain.max(1) - 1) else { return Ok(0) };

@@ -15,8 +15,8 @@ pub use self::simulated::SimDisk;
 
 /// A file system, as the storage uses it.
 ///
-/// Written bytes survive a crash once the file was synced. The creation, renaming or deletion of a file
-/// survives once its directory was synced.
+/// Written bytes survive a crash once the file was synced. The creation, renaming or deletion of a
+/// file survives once its directory was synced.
 ///
 /// ```
 /// use std::io::Read;
@@ -62,9 +62,9 @@ pub trait Disk: Debug + Send + Sync {
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
 
-    /// Writes a part of a file again, with the bytes that are read now, and syncs the file. After a failed
-    /// sync a system may serve bytes from memory that are on no disk and take them for written, so that
-    /// another sync alone has no effect.
+    /// Writes a part of a file again, with the bytes that are read now, and syncs the file. After a
+    /// failed sync a system may serve bytes from memory that are on no disk and take them for
+    /// written, so that another sync alone has no effect.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn rewrite(&self, path: &Path, part: Range<u64>) -> io::Result<()>;
 
@@ -72,8 +72,8 @@ pub trait Disk: Debug + Send + Sync {
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// A number that a file keeps when it is written or renamed, and that its copy does not share; 0 if
-    /// the disk has no such numbers.
+    /// A number that a file keeps when it is written or renamed, and that its copy does not share;
+    /// 0 if the disk has no such numbers.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ pub trait Disk: Debug + Send + Sync {
     /// [`LockError::Held`] if another process has locked it.
     fn lock(&self, directory: &Path) -> Result<Box<dyn DirectoryLock>, LockError>;
 
-    /// Whether transactions are written at once, on the thread that appends them. Then a run repeats, and
-    /// no thread races tokio's paused clock.
+    /// Whether transactions are written at once, on the thread that appends them. Then a run
+    /// repeats, and no thread races tokio's paused clock.
     fn is_immediate(&self) -> bool {
         false
     }
@@ -125,7 +125,8 @@ pub trait DiskFile: Debug + Write + Send + Sync {
     /// The error of the file system. A part of the bytes may have been written.
     fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Extends the file with zeros, or truncates it. The position of [`Write::write`] does not change.
+    /// Extends the file with zeros, or truncates it. The position of [`Write::write`] does not
+    /// change.
     ///
     /// # Errors
     ///
@@ -136,8 +137,8 @@ pub trait DiskFile: Debug + Write + Send + Sync {
     ///
     /// # Errors
     ///
-    /// The error of the file system. The bytes written since the last sync may then survive or not, even if a
-    /// later sync succeeds.
+    /// The error of the file system. The bytes written since the last sync may then survive or not,
+    /// even if a later sync succeeds.
     fn sync(&mut self) -> io::Result<()>;
 }
 

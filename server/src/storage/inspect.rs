@@ -17,8 +17,8 @@ use super::snapshot_fault::SnapshotUnusable;
 use super::snapshot_file;
 use super::snapshot_reader::{SnapshotError, SnapshotReader};
 
-/// The files of a server. Inspecting them changes nothing, so it does not disturb a running server; but
-/// records that the server writes meanwhile may be read incompletely.
+/// The files of a server. Inspecting them changes nothing, so it does not disturb a running server;
+/// but records that the server writes meanwhile may be read incompletely.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,7 +58,8 @@ pub struct CheckedFile {
     pub kind: FileKind,
     /// Its length in bytes, with the zeros by which a log is extended.
     pub bytes: u64,
-    /// The number of znodes of a snapshot, as a server counts them, or of readable transactions of a log.
+    /// The number of znodes of a snapshot, as a server counts them, or of readable transactions of
+    /// a log.
     pub records: u64,
     /// The last transaction of a log, or the zxid in the name of a snapshot.
     pub last: Option<Zxid>,
@@ -172,8 +173,8 @@ impl Inspection {
         self.directory.disk.length(path).unwrap_or(0)
     }
 
-    /// Reads every file to its end, and checks every record and checksum. The results are in the order
-    /// snapshots, logs, and the cut ends of logs, which have nothing to check.
+    /// Reads every file to its end, and checks every record and checksum. The results are in the
+    /// order snapshots, logs, and the cut ends of logs, which have nothing to check.
     pub fn check(&self) -> impl Iterator<Item = CheckedFile> + '_ {
         let snapshots = self.files.snapshots.iter().map(|file| self.check_snapshot(file));
         let torn =
@@ -301,8 +302,8 @@ pub struct Compacted {
     pub bytes_after: u64,
 }
 
-/// Writes the whole state to one snapshot, reads it back, and deletes all other snapshots and all logs. It
-/// locks the directory meanwhile.
+/// Writes the whole state to one snapshot, reads it back, and deletes all other snapshots and all
+/// logs. It locks the directory meanwhile.
 ///
 /// # Errors
 ///

@@ -212,8 +212,8 @@ impl<R: Read> LogReader<R> {
     }
 }
 
-/// Reads `count` bytes, or fewer at the end of the file. It allocates memory for the bytes that exist, not
-/// for the claimed number.
+/// Reads `count` bytes, or fewer at the end of the file. It allocates memory for the bytes that
+/// exist, not for the claimed number.
 fn read_up_to(input: &mut impl Read, count: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(count as u64).read_to_end(&mut bytes)?;

@@ -15,7 +15,8 @@ use super::log_tail::{self, Tail};
 pub(super) enum LogState {
     /// The last record ends at this offset.
     Whole { end: u64 },
-    /// From this offset on, up to `end`, there are incomplete records of a crash; only zeros follow.
+    /// From this offset on, up to `end`, there are incomplete records of a crash; only zeros
+    /// follow.
     Torn { offset: u64, end: u64 },
     /// Not even the header was written.
     Unwritten,

@@ -1,12 +1,12 @@
 //! What a log contains after its last good record: nothing, the rest of records that were never
 //! acknowledged and that a crash has left, or damage.
 //!
-//! A log is extended with zeros, so bytes that did not reach the disk are zeros. A crash of the process, or
-//! of a machine whose disk writes in order, leaves the beginning of a record and zeros after it. When the
-//! power fails the disk may have written some sectors of the last batch and not others: then there are
-//! whole sectors of zeros among the written bytes, and all of them lie within the length of one batch. Any
-//! other content was changed after it was written, and so was a record whose checksum shows that it ends
-//! elsewhere than its length says.
+//! A log is extended with zeros, so bytes that did not reach the disk are zeros. A crash of the
+//! process, or of a machine whose disk writes in order, leaves the beginning of a record and zeros
+//! after it. When the power fails the disk may have written some sectors of the last batch and not
+//! others: then there are whole sectors of zeros among the written bytes, and all of them lie
+//! within the length of one batch. Any other content was changed after it was written, and so was a
+//! record whose checksum shows that it ends elsewhere than its length says.
 
 use std::io::{self, Read};
 
@@ -32,8 +32,8 @@ pub(super) enum Tail {
     Damaged { behind: u64 },
 }
 
-/// Classifies the content of a log from `from` on, where no record could be decoded. `is_whole` says that
-/// the record there is complete and has a wrong checksum.
+/// Classifies the content of a log from `from` on, where no record could be decoded. `is_whole`
+/// says that the record there is complete and has a wrong checksum.
 pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<Tail> {
     io::copy(&mut log.by_ref().take(from), &mut io::sink())?;
     let mut sector = [0; SECTOR_BYTES];

@@ -47,8 +47,8 @@ pub fn encode_log_record(txn: &Txn, out: &mut BytesMut) {
 
 /// Writes records to the current log.
 ///
-/// The header and the name of a new log are synced before its first record. So a log without a complete
-/// header contains no acknowledged record.
+/// The header and the name of a new log are synced before its first record. So a log without a
+/// complete header contains no acknowledged record.
 #[derive(Debug)]
 pub(super) struct LogWriter {
     directory: Directory,
@@ -120,7 +120,8 @@ impl LogWriter {
         Ok(log)
     }
 
-    /// Ends the current log; the next record begins another. The file is truncated after its last record.
+    /// Ends the current log; the next record begins another. The file is truncated after its last
+    /// record.
     pub(super) fn end(&mut self) -> Result<(), StorageError> {
         if let Some(mut log) = self.open.take() {
             log.file.set_length(log.written).map_err(StorageError::io("cut", &log.path))?;

@@ -1,13 +1,14 @@
-//! The durable mark: a small file beside the logs that says how far the log was synced. Records up to the
-//! mark were acknowledged, so if one of them is missing it was lost later: a crash does not remove it.
+//! The durable mark: a small file beside the logs that says how far the log was synced. Records up
+//! to the mark were acknowledged, so if one of them is missing it was lost later: a crash does not
+//! remove it.
 //!
-//! The file is written after each sync of the log. A thread of its own syncs the file a moment later, and
-//! so does the end of a log. So the mark may be behind the durable zxid, and is never ahead of it. ZooKeeper
-//! and its purge ignore a file of this name.
+//! The file is written after each sync of the log. A thread of its own syncs the file a moment
+//! later, and so does the end of a log. So the mark may be behind the durable zxid, and is never
+//! ahead of it. ZooKeeper and its purge ignore a file of this name.
 //!
-//! A backup of a running server may copy this file last, and then the mark would be ahead of the copied
-//! logs. So the file contains its own identity ([`Disk::identity`]), which a copy does not share: the mark
-//! in a copy is ignored.
+//! A backup of a running server may copy this file last, and then the mark would be ahead of the
+//! copied logs. So the file contains its own identity ([`Disk::identity`]), which a copy does not
+//! share: the mark in a copy is ignored.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -27,8 +28,8 @@ const NAME_UNFINISHED: &str = "zoolet.durable.new";
 /// Its first bytes, which contain the version of its format.
 const MAGIC: [u8; 8] = *b"ZLDM\0\0\0\x02";
 
-/// The file contains two marks, each in a sector of its own, which are written alternately: if a crash
-/// tears one the other is intact.
+/// The file contains two marks, each in a sector of its own, which are written alternately: if a
+/// crash tears one the other is intact.
 const SLOT_BYTES: usize = 512;
 
 /// The magic, four numbers and a checksum.
@@ -130,8 +131,8 @@ pub(crate) struct MarkFile {
 }
 
 impl MarkFile {
-    /// Replaces the file by a new one with one mark. The new name survives a crash once the directory was
-    /// synced.
+    /// Replaces the file by a new one with one mark. The new name survives a crash once the
+    /// directory was synced.
     pub(crate) fn create(
         directory: &Directory,
         mark: Mark,

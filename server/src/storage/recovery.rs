@@ -1,5 +1,5 @@
-//! Recovers the state from the newest good snapshot and the logs after it (`FileTxnSnapLog.restore`,
-//! `ZooKeeperServer.loadData`).
+//! Recovers the state from the newest good snapshot and the logs after it
+//! (`FileTxnSnapLog.restore`, `ZooKeeperServer.loadData`).
 
 use std::path::{Path, PathBuf};
 
@@ -191,8 +191,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Checks the order of zxids: every write takes the next one, refused ones too; a new epoch of an ensemble
-    /// begins anew.
+    /// Checks the order of zxids: every write takes the next one, refused ones too; a new epoch of
+    /// an ensemble begins anew.
     fn check_gap(
         &self,
         path: &Path,
@@ -270,9 +270,9 @@ impl Recovered {
         })
     }
 
-    /// Repairs the files so that everything that was read survives a crash, and so that new records can
-    /// follow it. The names of the files survive once the directory was synced. Returns the mark of what is
-    /// durable then.
+    /// Repairs the files so that everything that was read survives a crash, and so that new records
+    /// can follow it. The names of the files survive once the directory was synced. Returns the
+    /// mark of what is durable then.
     pub(crate) fn mend(&self, directory: &Directory) -> Result<Mark, StorageError> {
         let disk = &directory.disk;
         for path in self.unfinished.iter().chain(&self.empty) {
@@ -284,8 +284,8 @@ impl Recovered {
             disk.truncate(path, u64::MAX).map_err(StorageError::io("sync", path))?;
         }
         for (log, end) in &self.logs {
-            // A killed server may have left records that are not on the disk yet, and one whose sync failed
-            // records that no later sync would write.
+            // A killed server may have left records that are not on the disk yet, and one whose
+            // sync failed records that no later sync would write.
             let synced = match self.mark {
                 Some(mark) if log.zxid < mark.log => continue,
                 Some(mark) if log.zxid == mark.log => mark.end,

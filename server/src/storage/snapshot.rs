@@ -14,8 +14,8 @@ pub(super) const MAGIC: i32 = 0x5a4b_534e;
 /// The version of the format, unchanged since ZooKeeper 3.
 pub(super) const VERSION: i32 = 2;
 
-/// What stands in the header where ZooKeeper writes -1, and reads nothing: the last transaction in the
-/// snapshot, told from anything that others may write by its sign.
+/// What stands in the header where ZooKeeper writes -1, and reads nothing: the last transaction in
+/// the snapshot, told from anything that others may write by its sign.
 pub(super) fn database_of(zxid: Zxid) -> i64 {
     !zxid.next().0
 }
@@ -32,8 +32,8 @@ pub(super) const ACL_OPEN: i64 = -1;
 /// The bytes that are gathered before the output is called.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Writes a snapshot without compression and without a digest, which ZooKeeper does not need. It takes
-/// memory for one reference per znode and for the numbers of the access control lists.
+/// Writes a snapshot without compression and without a digest, which ZooKeeper does not need. It
+/// takes memory for one reference per znode and for the numbers of the access control lists.
 ///
 /// ```
 /// use zoolet_core::{Core, Settings};

@@ -7,7 +7,8 @@ use super::directory::Directory;
 use super::error::StorageError;
 use super::snapshot::write_snapshot;
 
-/// Writes a snapshot. After an error nothing is left, or a temporary file that the next start deletes.
+/// Writes a snapshot. After an error nothing is left, or a temporary file that the next start
+/// deletes.
 pub(crate) fn save(
     directory: &Directory,
     frozen: &Frozen,

@@ -120,9 +120,9 @@ pub enum SnapshotError {
     },
 }
 
-/// Reads a snapshot in the order of the file: sessions, access control lists, and then the znodes, each
-/// after its parent. The content is verified only when [`SnapshotReader::next_znode`] has returned `None`,
-/// because the seals, each a checksum and an end mark, are at the end.
+/// Reads a snapshot in the order of the file: sessions, access control lists, and then the znodes,
+/// each after its parent. The content is verified only when [`SnapshotReader::next_znode`] has
+/// returned `None`, because the seals, each a checksum and an end mark, are at the end.
 ///
 /// ```no_run
 /// use std::fs::File;
@@ -183,16 +183,16 @@ impl<R: Read> SnapshotReader<R> {
         &self.sessions
     }
 
-    /// The last transaction that is in it, if it says so, as ours do, and ZooKeeper's since 3.9, where it
-    /// is known at the end. The name of the file tells it too.
+    /// The last transaction that is in it, if it says so, as ours do, and ZooKeeper's since 3.9,
+    /// where it is known at the end. The name of the file tells it too.
     #[must_use]
     pub fn zxid(&self) -> Option<Zxid> {
         self.written_at.or(self.zxid)
     }
 
-    /// Whether a file with this zxid in its name may have this content, as far as it is known: at the end.
-    /// ZooKeeper names a snapshot when it begins to write it, so that it may hold later transactions;
-    /// one that lacks some that its name promises would lose them.
+    /// Whether a file with this zxid in its name may have this content, as far as it is known: at
+    /// the end. ZooKeeper names a snapshot when it begins to write it, so that it may hold later
+    /// transactions; one that lacks some that its name promises would lose them.
     #[must_use]
     pub fn fits_name(&self, zxid: Zxid) -> bool {
         match (self.written_at, self.zxid) {
@@ -233,8 +233,9 @@ impl<R: Read> SnapshotReader<R> {
         Ok(Some(SnapshotZnode { path, data, acl, stat: self.fields.next()? }))
     }
 
-    /// Checks the seals, and reads what stands between them. ZooKeeper writes the digest since 3.6, unless
-    /// `zookeeper.digest.enabled` is false, and the last zxid since 3.9, each with a seal behind it.
+    /// Checks the seals, and reads what stands between them. ZooKeeper writes the digest since 3.6,
+    /// unless `zookeeper.digest.enabled` is false, and the last zxid since 3.9, each with a seal
+    /// behind it.
     fn finish(&mut self) -> Result<(), SnapshotError> {
         self.fields.check_seal()?;
         if self.fields.has_digest()? {
@@ -274,8 +275,8 @@ impl<R: Read> Fields<R> {
         Ok(self.peek(1)? == 0)
     }
 
-    /// Whether a digest follows. Nothing marks it, but the last zxid, which may stand there alone, is
-    /// shorter than any digest, and a digest that is cut off there does not end as a seal does.
+    /// Whether a digest follows. Nothing marks it, but the last zxid, which may stand there alone,
+    /// is shorter than any digest, and a digest that is cut off there does not end as a seal does.
     fn has_digest(&mut self) -> Result<bool, SnapshotError> {
         let follow = self.peek(SEALED_ZXID_BYTES + 1)?;
         let is_zxid = follow == SEALED_ZXID_BYTES && self.peeked.ends_with(SEAL_MARK);
@@ -289,8 +290,8 @@ impl<R: Read> Fields<R> {
         Ok(self.peeked.len().min(count))
     }
 
-    /// Appends the next `count` bytes. It allocates memory for the bytes that exist, not for the claimed
-    /// number.
+    /// Appends the next `count` bytes. It allocates memory for the bytes that exist, not for the
+    /// claimed number.
     fn take(&mut self, count: usize, bytes: &mut Vec<u8>) -> Result<(), SnapshotError> {
         let before = bytes.len();
         bytes.extend(self.peeked.drain(..self.peeked.len().min(count)));

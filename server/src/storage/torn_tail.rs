@@ -16,8 +16,8 @@ pub(crate) struct TornLog {
     pub(super) end: u64,
 }
 
-/// Copies the end that is to be cut off a log, and returns the path of the copy. Its name survives a crash
-/// once the directory was synced.
+/// Copies the end that is to be cut off a log, and returns the path of the copy. Its name survives
+/// a crash once the directory was synced.
 pub(super) fn keep(directory: &Directory, torn: &TornLog) -> Result<PathBuf, StorageError> {
     let disk = &*directory.disk;
     let path = free_path(directory, torn)?;

@@ -20,8 +20,8 @@ zoolet_protocol::record! {
 }
 
 zoolet_protocol::record! {
-    /// A digest of the tree after the transaction, by which ZooKeeper finds servers that differ (`TxnDigest`).
-    /// It may be missing.
+    /// A digest of the tree after the transaction, by which ZooKeeper finds servers that differ
+    /// (`TxnDigest`). It may be missing.
     ///
     /// ```
     /// use zoolet_server::storage::TxnDigest;
@@ -159,8 +159,8 @@ fn encode_count(count: usize, out: &mut BytesMut) {
     i32::try_from(count).expect("what a request carries is counted by an int").encode(out);
 }
 
-/// Decodes the record of a transaction, and the digest if there is one. The data of the transaction shares
-/// the memory of `record`.
+/// Decodes the record of a transaction, and the digest if there is one. The data of the transaction
+/// shares the memory of `record`.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! How many file descriptors the process may open, and which of them connections may take.
 //!
-//! Each connection takes a file descriptor, and so does each file. A server whose connections have taken
-//! all of them can begin no log and no snapshot, and must stop. So the last descriptors are kept for files.
+//! Each connection takes a file descriptor, and so does each file. A server whose connections have
+//! taken all of them can begin no log and no snapshot, and must stop. So the last descriptors are
+//! kept for files.
 
 use std::io;
 #[cfg(unix)]
@@ -17,12 +18,13 @@ use crate::limits::DESCRIPTORS_KEPT;
 #[cfg(unix)]
 const APPLE_DESCRIPTORS_MAX: u64 = 10_240;
 
-/// Raises the number of files and sockets that this process may have open as far as the system allows, and
-/// returns it; `None` where there is no limit.
+/// Raises the number of files and sockets that this process may have open as far as the system
+/// allows, and returns it; `None` where there is no limit.
 ///
-/// Each client over TCP takes one. The usual limit of 1,024 is kept low only for programs that use `select`;
-/// the Java virtual machine raises it too. A server that is embedded does not change its process by itself:
-/// a program that expects a thousand connections calls this before it starts one.
+/// Each client over TCP takes one. The usual limit of 1,024 is kept low only for programs that use
+/// `select`; the Java virtual machine raises it too. A server that is embedded does not change its
+/// process by itself: a program that expects a thousand connections calls this before it starts
+/// one.
 ///
 /// # Errors
 ///
@@ -57,8 +59,8 @@ pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Whether a new socket has one of the descriptors that are kept for files. The system gives out the
-/// lowest free number, so all numbers below it are in use.
+/// Whether a new socket has one of the descriptors that are kept for files. The system gives out
+/// the lowest free number, so all numbers below it are in use.
 #[cfg(unix)]
 pub(crate) fn is_kept_for_files(socket: &impl AsRawFd) -> bool {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return false };

@@ -1,12 +1,12 @@
-//! The four-letter words: commands of an administrator, sent in place of a handshake and answered with
-//! text (`org.apache.zookeeper.server.command`).
+//! The four-letter words: commands of an administrator, sent in place of a handshake and answered
+//! with text (`org.apache.zookeeper.server.command`).
 //!
 //! The texts have ZooKeeper's format, because programs parse them. Values that exist only in a Java
 //! virtual machine are left out or empty.
 
 //!
-//! A thread of its own makes each long report, in slices between which it releases the engine's lock.
-//! The connection's task writes each chunk while the thread makes the next.
+//! A thread of its own makes each long report, in slices between which it releases the engine's
+//! lock. The connection's task writes each chunk while the thread makes the next.
 
 mod chunks;
 mod connections;
@@ -48,7 +48,8 @@ const WORDS: [&str; 18] = [
 /// The words whose reports grow with the number of connections, sessions or watches.
 const LONG_WORDS: [&str; 6] = ["cons", "dump", "mntr", "stat", "wchc", "wchp"];
 
-/// What telnet sends when it is closed; ZooKeeper treats it as a word that is never on the whitelist.
+/// What telnet sends when it is closed; ZooKeeper treats it as a word that is never on the
+/// whitelist.
 const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
 const TELNET_CLOSE_NAME: &str = "telnet close";
@@ -63,8 +64,8 @@ impl Word {
     }
 }
 
-/// Answers a word, after which the connection ends. The connection itself, `asker`, is listed and counted
-/// in the report, as in ZooKeeper.
+/// Answers a word, after which the connection ends. The connection itself, `asker`, is listed and
+/// counted in the report, as in ZooKeeper.
 pub(crate) async fn answer(
     stream: &mut TcpStream,
     input: &mut BytesMut,

@@ -1,7 +1,7 @@
 //! Connections of clients in the same process: no socket, no pipe, no task.
 //!
-//! The server handles a request on the thread that sends it, and the reply is in the outbox when the call
-//! returns. An event that another client causes wakes the receiving side.
+//! The server handles a request on the thread that sends it, and the reply is in the outbox when
+//! the call returns. An event that another client causes wakes the receiving side.
 
 use std::io;
 use std::sync::{Arc, Weak};

@@ -1,9 +1,9 @@
 //! Connections over TCP: a listener, and one task for each connection.
 //!
-//! In a turn the task reads what the socket has, handles the requests in it, and writes the replies, so
-//! that many requests cost two system calls. It reads no requests while too many bytes wait for the
-//! client. A turn ends after a number of requests and a time. A connection whose turn took long waits for
-//! its next one in a queue with others like it.
+//! In a turn the task reads what the socket has, handles the requests in it, and writes the
+//! replies, so that many requests cost two system calls. It reads no requests while too many bytes
+//! wait for the client. A turn ends after a number of requests and a time. A connection whose turn
+//! took long waits for its next one in a queue with others like it.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -33,13 +33,13 @@ use crate::transport::output::Output;
 /// otherwise.
 const DEFAULT_BACKLOG: u32 = 1_024;
 
-/// If a write wakes at most so many other clients they are served before the client that wrote gets its
-/// reply: the next owner of a lock is in more of a hurry than the client that released it. More would
-/// delay the reply too long.
+/// If a write wakes at most so many other clients they are served before the client that wrote gets
+/// its reply: the next owner of a lock is in more of a hurry than the client that released it. More
+/// would delay the reply too long.
 const TOLD_FIRST_MAX: usize = 4;
 
-/// After a longer frame the task reads the clock, because not every such request notes when the server
-/// replied.
+/// After a longer frame the task reads the clock, because not every such request notes when the
+/// server replied.
 const LONG_FRAME_BYTES: usize = 4 << 10;
 
 /// Listens on an address; port 0 picks a free one.
@@ -225,7 +225,8 @@ impl Driver {
                 // The memory of one long reply is not kept for the life of the connection.
                 self.output = Output::default();
             }
-            // Read once: the disk may catch up at any time, and a connection that pauses for it waits for that.
+            // Read once: the disk may catch up at any time, and a connection that pauses for it
+            // waits for that.
             let is_behind = self.engine.is_behind();
             let is_held = self.connection.peer.outbox.is_frozen();
             let is_full = self.has_much_waiting();
@@ -285,8 +286,8 @@ impl Driver {
         }
     }
 
-    /// Handles requests that were read and writes their replies. Returns whether more requests may have
-    /// been read; `None` if the connection has ended.
+    /// Handles requests that were read and writes their replies. Returns whether more requests may
+    /// have been read; `None` if the connection has ended.
     async fn take_turn(
         &mut self,
         codec: &FrameCodec,
@@ -323,12 +324,14 @@ impl Driver {
         self.output.len() + self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
     }
 
-    /// The session's timeout seems to have passed: reads the socket, and expires the session if the client
-    /// has sent nothing. Returns that requests may have been read; `None` at the end of the stream.
+    /// The session's timeout seems to have passed: reads the socket, and expires the session if the
+    /// client has sent nothing. Returns that requests may have been read; `None` at the end of the
+    /// stream.
     fn read_or_expire(&mut self, codec: &FrameCodec) -> io::Result<Option<bool>> {
         let outbox = &self.connection.peer.outbox;
         if self.engine.is_behind() || outbox.waits_for_disk() {
-            // The disk delays the client, from which nothing is read meanwhile. The ticker asks again.
+            // The disk delays the client, from which nothing is read meanwhile. The ticker asks
+            // again.
             return Ok(Some(true));
         }
         let mut unread = [0; READ_BYTES];
@@ -350,8 +353,8 @@ impl Driver {
         Ok(Some(true))
     }
 
-    /// Handles the frames that were read, up to the limits of a turn. Returns whether more of them may be
-    /// left.
+    /// Handles the frames that were read, up to the limits of a turn. Returns whether more of them
+    /// may be left.
     fn handle_frames(&mut self, codec: &FrameCodec) -> bool {
         let begin_ms = self.engine.clock.now_ms();
         let mut took_ms = 0;
@@ -448,8 +451,8 @@ impl Driver {
         flushed
     }
 
-    /// Reads on for a moment after the last byte was written: closing a socket with unread bytes resets
-    /// the connection, and the client would lose what was sent.
+    /// Reads on for a moment after the last byte was written: closing a socket with unread bytes
+    /// resets the connection, and the client would lose what was sent.
     async fn linger(&mut self) {
         let discard = async {
             loop {

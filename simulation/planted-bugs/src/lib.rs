@@ -1,9 +1,9 @@
-//! Bugs that the simulation must find: a simulation that finds nothing proves nothing until it has found
-//! these.
+//! Bugs that the simulation must find: a simulation that finds nothing proves nothing until it has
+//! found these.
 //!
 //! Production code contains none of them. Each is a patch in the folder `patches`, which the test
-//! `planted_bugs` of the simulation applies to a copy of the workspace. In the copy [`plant`] chooses the bug
-//! of a thread at run time; without patches nothing asks for it.
+//! `planted_bugs` of the simulation applies to a copy of the workspace. In the copy [`plant`]
+//! chooses the bug of a thread at run time; without patches nothing asks for it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,9 +32,11 @@ pub enum PlantedBug {
     LogSyncedLate,
     /// After a restart sequence numbers are used again.
     NumberReused,
-    /// After a reconnect a client takes the deletion of the znode ahead for its turn, without a list.
+    /// After a reconnect a client takes the deletion of the znode ahead for its turn, without a
+    /// list.
     LockWithoutLook,
-    /// The handshake does not report the zxid of an event, so the client accepts a server that is behind it.
+    /// The handshake does not report the zxid of an event, so the client accepts a server that is
+    /// behind it.
     EventNotReported,
     /// A client acquires a lock by an event without a zxid that no reply confirms.
     EventNotConfirmed,
@@ -87,7 +89,8 @@ pub fn in_gap(act: Option<Rc<dyn Fn()>>) {
     IN_GAP.set(act);
 }
 
-/// Returns the lock; with [`PlantedBug::ReplyAfterTheLock`] releases it and lets the other thread act.
+/// Returns the lock; with [`PlantedBug::ReplyAfterTheLock`] releases it and lets the other thread
+/// act.
 pub fn release_early<Lock>(lock: Lock) -> Option<Lock> {
     if !is_planted(PlantedBug::ReplyAfterTheLock) {
         return Some(lock);

@@ -36,9 +36,9 @@ impl Aim {
         Self { control, scope }
     }
 
-    /// Expires the sessions now, as if their timeouts had passed. When this returns their ephemerals are
-    /// deleted and the watches on them have fired. Their connections are closed; a client learns of the
-    /// expiry when it reconnects. Returns the number of sessions.
+    /// Expires the sessions now, as if their timeouts had passed. When this returns their
+    /// ephemerals are deleted and the watches on them have fired. Their connections are closed; a
+    /// client learns of the expiry when it reconnects. Returns the number of sessions.
     ///
     /// # Errors
     ///
@@ -67,13 +67,13 @@ impl Aim {
         Ok(connections.len())
     }
 
-    /// Lets nothing come in and nothing leave until the fault is lifted. Nobody is told: what clients
-    /// send waits, new connections included, and is handled later in its order.
+    /// Lets nothing come in and nothing leave until the fault is lifted. Nobody is told: what
+    /// clients send waits, new connections included, and is handled later in its order.
     ///
-    /// With [`Scope::Server`] the server stands still as a stopped process does, and so does its clock.
-    /// When it goes on, sessions whose timeouts have passed meanwhile expire before any frame that waits
-    /// is handled. With a session or a connection it is as if its network were gone, or its client
-    /// stopped: the session expires after its timeout.
+    /// With [`Scope::Server`] the server stands still as a stopped process does, and so does its
+    /// clock. When it goes on, sessions whose timeouts have passed meanwhile expire before any
+    /// frame that waits is handled. With a session or a connection it is as if its network were
+    /// gone, or its client stopped: the session expires after its timeout.
     ///
     /// # Errors
     ///
@@ -83,8 +83,8 @@ impl Aim {
         self.set(Action::Freeze)
     }
 
-    /// Refuses new connections; open ones stay. With a session it refuses those that want to re-attach to
-    /// it. Over TCP a refused connection is accepted and closed.
+    /// Refuses new connections; open ones stay. With a session it refuses those that want to
+    /// re-attach to it. Over TCP a refused connection is accepted and closed.
     #[expect(clippy::missing_errors_doc, reason = "as for Aim::freeze")]
     pub fn refuse(&self) -> Result<Fault, FaultError> {
         self.set(Action::Refuse)
@@ -104,38 +104,38 @@ impl Aim {
         self.set(Action::Delay(delay))
     }
 
-    /// Loses requests on their way to the server, which neither carries them out nor replies. The client
-    /// waits; when the reply to a later request comes first it takes that for an error of the server and
-    /// reconnects.
+    /// Loses requests on their way to the server, which neither carries them out nor replies. The
+    /// client waits; when the reply to a later request comes first it takes that for an error of
+    /// the server and reconnects.
     #[expect(clippy::missing_errors_doc, reason = "as for Aim::freeze")]
     pub fn drop_requests(&self, requests: RequestFilter) -> Result<Fault, FaultError> {
         self.set(Action::Requests(requests, Fate::Drop))
     }
 
-    /// Carries requests out and loses their replies. The client waits; when the reply to a later request
-    /// comes first it takes that for an error of the server and reconnects. [`Aim::cut_before_reply`]
-    /// closes the connection instead.
+    /// Carries requests out and loses their replies. The client waits; when the reply to a later
+    /// request comes first it takes that for an error of the server and reconnects.
+    /// [`Aim::cut_before_reply`] closes the connection instead.
     #[expect(clippy::missing_errors_doc, reason = "as for Aim::freeze")]
     pub fn drop_replies(&self, requests: RequestFilter) -> Result<Fault, FaultError> {
         self.set(Action::Requests(requests, Fate::LoseReply))
     }
 
-    /// Carries requests out and closes the connection before the reply leaves, so that the client cannot
-    /// know whether they were carried out. Earlier replies still leave.
+    /// Carries requests out and closes the connection before the reply leaves, so that the client
+    /// cannot know whether they were carried out. Earlier replies still leave.
     #[expect(clippy::missing_errors_doc, reason = "as for Aim::freeze")]
     pub fn cut_before_reply(&self, requests: RequestFilter) -> Result<Fault, FaultError> {
         self.set(Action::Requests(requests, Fate::CutReply))
     }
 
-    /// Refuses requests with an error code, and does nothing of what they ask. A write takes a zxid, like
-    /// any write that the server refuses.
+    /// Refuses requests with an error code, and does nothing of what they ask. A write takes a
+    /// zxid, like any write that the server refuses.
     #[expect(clippy::missing_errors_doc, reason = "as for Aim::freeze")]
     pub fn fail(&self, requests: RequestFilter, code: ErrorCode) -> Result<Fault, FaultError> {
         self.set(Action::Requests(requests, Fate::Fail(code)))
     }
 
-    /// Corrupts the next `messages` messages to the clients: of each only the first half leaves, as a
-    /// frame of that length, which no client can decode.
+    /// Corrupts the next `messages` messages to the clients: of each only the first half leaves, as
+    /// a frame of that length, which no client can decode.
     #[expect(clippy::missing_errors_doc, reason = "as for Aim::freeze")]
     pub fn corrupt(&self, messages: u64) -> Result<Fault, FaultError> {
         self.set(Action::Corrupt(messages))

@@ -35,8 +35,8 @@ impl Control {
         *self.gates.lock() = Arc::downgrade(gates);
     }
 
-    /// A server stops, and with it the faults of its process and of its connections: frames that wait
-    /// never come in, and messages that were held back never leave.
+    /// A server stops, and with it the faults of its process and of its connections: frames that
+    /// wait never come in, and messages that were held back never leave.
     pub(crate) fn stopping(&self, gates: &Gates) {
         if !std::ptr::eq(self.gates.lock().as_ptr(), gates) {
             return;

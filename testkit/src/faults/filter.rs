@@ -8,8 +8,8 @@ use crate::request_paths;
 
 /// Which requests a fault concerns, and how many of them.
 ///
-/// Pings are not among them unless [`RequestFilter::of`] names them, because a test does not decide when
-/// a client sends them.
+/// Pings are not among them unless [`RequestFilter::of`] names them, because a test does not decide
+/// when a client sends them.
 ///
 /// ```
 /// use zoolet_protocol::OpCode;
@@ -63,7 +63,8 @@ impl RequestFilter {
         self
     }
 
-    /// Requests with one of these operation codes. A multi has [`OpCode::MULTI`], whatever it contains.
+    /// Requests with one of these operation codes. A multi has [`OpCode::MULTI`], whatever it
+    /// contains.
     pub fn of(mut self, operations: &[OpCode]) -> Self {
         self.operations = Operations::OneOf(operations.to_vec());
         self
@@ -93,8 +94,8 @@ impl RequestFilter {
         self
     }
 
-    /// Requests that name this path, as the server sees it, without a client's chroot. The create of a
-    /// sequential znode names the path without the sequence number.
+    /// Requests that name this path, as the server sees it, without a client's chroot. The create
+    /// of a sequential znode names the path without the sequence number.
     pub fn at(mut self, path: impl Into<String>) -> Self {
         self.paths = Paths::At(path.into());
         self

@@ -18,7 +18,8 @@ use super::{FaultError, RequestFilter, Scope};
 /// What a fault does.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    /// Nothing comes in and nothing leaves. With [`Scope::Server`] the server's clock stands still too.
+    /// Nothing comes in and nothing leaves. With [`Scope::Server`] the server's clock stands still
+    /// too.
     Freeze,
     /// The server refuses new connections.
     Refuse,
@@ -66,8 +67,8 @@ impl Rule {
     }
 }
 
-/// The faults that are set, and by how much time is moved. One for all servers that a test starts with
-/// the same [`Faults`](super::Faults).
+/// The faults that are set, and by how much time is moved. One for all servers that a test starts
+/// with the same [`Faults`](super::Faults).
 #[derive(Debug, Default)]
 pub(crate) struct RuleBook {
     rules: Mutex<Rules>,

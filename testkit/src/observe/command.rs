@@ -33,7 +33,8 @@ fn is_exactly(header: RequestHeader, request: &Request, body: &Bytes) -> bool {
     encode_request(header.xid, request)[zoolet_protocol::limits::REQUEST_HEADER_BYTES..] == **body
 }
 
-/// A handshake with this timeout. The requested session has a name unless the script does not know it.
+/// A handshake with this timeout. The requested session has a name unless the script does not know
+/// it.
 pub(super) fn of_handshake(
     request: &ConnectRequest,
     timeout_ms: i32,

@@ -8,8 +8,8 @@ use zoolet_protocol::{SessionId, sequence_number};
 
 /// Who watches what at one moment, and which session owns each ephemeral znode.
 ///
-/// `Display` lists the watched paths with their watchers. [`WatchGraph::dot`] exports the graph, and
-/// [`WatchGraph::line`] shows who waits for whom below one path.
+/// `Display` lists the watched paths with their watchers. [`WatchGraph::dot`] exports the graph,
+/// and [`WatchGraph::line`] shows who waits for whom below one path.
 ///
 /// ```
 /// use zoolet_testkit::TestServer;
@@ -138,9 +138,9 @@ impl WatchGraph {
         Contender { path: path.to_owned(), owner, waiting: waiting.into_iter().collect() }
     }
 
-    /// The graph in Graphviz's language, for `dot -Tsvg`. Boxes are znodes, dashed if they do not exist;
-    /// ellipses are sessions. An edge leads from a session to what it watches, and from an ephemeral znode
-    /// to its owner, so that a path through the graph shows who waits for whom.
+    /// The graph in Graphviz's language, for `dot -Tsvg`. Boxes are znodes, dashed if they do not
+    /// exist; ellipses are sessions. An edge leads from a session to what it watches, and from an
+    /// ephemeral znode to its owner, so that a path through the graph shows who waits for whom.
     #[must_use]
     pub fn dot(&self) -> String {
         let mut text = "digraph watches {\n  rankdir=LR;\n".to_owned();

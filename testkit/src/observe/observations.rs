@@ -203,8 +203,8 @@ impl Observations {
         self.counted.lock().log.note(&entry);
     }
 
-    /// Something may have changed. The caller holds no lock of the server, because those who wait may
-    /// look at once.
+    /// Something may have changed. The caller holds no lock of the server, because those who wait
+    /// may look at once.
     pub(crate) fn changed(&self) {
         *self.changes.lock() += 1;
         self.changed_for_threads.notify_all();
@@ -244,7 +244,8 @@ impl Observations {
         *self.changes.lock()
     }
 
-    /// Blocks until [`Observations::changes`] differs from `seen`. Returns `false` after `left()` is over.
+    /// Blocks until [`Observations::changes`] differs from `seen`. Returns `false` after `left()`
+    /// is over.
     pub(super) fn block_until_changed(&self, seen: u64, left: impl Fn() -> Duration) -> bool {
         let mut changes = self.changes.lock();
         while *changes == seen {

@@ -14,12 +14,12 @@ use super::observations::Observations;
 use super::recorder::Recorder;
 use super::stats::{PathStats, SessionStats, Stats};
 
-/// Observes a server: it counts requests, events, bytes and watches by session and by path, shows who
-/// watches what, and records runs. Clones observe the same server, and do not keep it alive. It goes on
-/// counting when a server is started again with the same observer.
+/// Observes a server: it counts requests, events, bytes and watches by session and by path, shows
+/// who watches what, and records runs. Clones observe the same server, and do not keep it alive. It
+/// goes on counting when a server is started again with the same observer.
 ///
-/// Frames are counted where they come in, and messages where they enter an outbox, under the lock of the
-/// engine where it produces them.
+/// Frames are counted where they come in, and messages where they enter an outbox, under the lock
+/// of the engine where it produces them.
 ///
 /// ```
 /// use zoolet_testkit::TestServer;
@@ -110,8 +110,8 @@ impl Observer {
         }
     }
 
-    /// Blocks the calling thread like [`Observer::wait_until`], but for no longer than `within`. Returns
-    /// `None` if `holds` does not accept by then.
+    /// Blocks the calling thread like [`Observer::wait_until`], but for no longer than `within`.
+    /// Returns `None` if `holds` does not accept by then.
     #[must_use]
     pub fn blocking_wait_until(
         &self,

@@ -32,14 +32,14 @@ impl Recorder {
         Self { recording }
     }
 
-    /// The recording as a golden script: the requests of named clients, as commands, and what each client
-    /// received.
+    /// The recording as a golden script: the requests of named clients, as commands, and what each
+    /// client received.
     ///
-    /// Sessions are named `a`, `b`, and so on, in the order in which they appear. Commands are in the order
-    /// in which the server carried them out. A request that no named command can express is written as
-    /// `raw` bytes. Comments mark what a script cannot repeat: sessions that lived before, restarts,
-    /// requests without a reply, and faults, except delayed and corrupted messages. Pings are left out;
-    /// the first lines say how many there were.
+    /// Sessions are named `a`, `b`, and so on, in the order in which they appear. Commands are in
+    /// the order in which the server carried them out. A request that no named command can express
+    /// is written as `raw` bytes. Comments mark what a script cannot repeat: sessions that lived
+    /// before, restarts, requests without a reply, and faults, except delayed and corrupted
+    /// messages. Pings are left out; the first lines say how many there were.
     #[must_use]
     pub fn script(&self) -> String {
         script::write(&self.recording)

@@ -1,8 +1,8 @@
 //! Writes a recording as a golden script.
 //!
-//! In the trace of a script, events that a client received before a reply come before that reply, and
-//! events of other clients come at the end of the block. So each command that fires watches of other
-//! clients ends its block.
+//! In the trace of a script, events that a client received before a reply come before that reply,
+//! and events of other clients come at the end of the block. So each command that fires watches of
+//! other clients ends its block.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,8 +17,8 @@ use super::recording::{Entry, Interference, Recording, Requested};
 use super::trace::Trace;
 use crate::limits::RECORDED_MESSAGES_MAX;
 
-/// The timeout, in milliseconds, of a session that expires in the script: it is short, because a script
-/// waits for servers that run by a real clock.
+/// The timeout, in milliseconds, of a session that expires in the script: it is short, because a
+/// script waits for servers that run by a real clock.
 const EXPIRING_TIMEOUT_MS: i32 = 400;
 
 /// The commands of a block that fires no watches of other clients.

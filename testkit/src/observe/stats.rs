@@ -131,8 +131,8 @@ pub struct SessionStats {
     pub bytes_received: u64,
     /// The bytes that the server sent, as on a wire, handshakes included.
     pub bytes_sent: u64,
-    /// The watches that are set now. As in ZooKeeper, a data watch and a child watch on one path count as
-    /// two. In a difference, by how many the number has grown.
+    /// The watches that are set now. As in ZooKeeper, a data watch and a child watch on one path
+    /// count as two. In a difference, by how many the number has grown.
     pub watches: i64,
 }
 
@@ -187,8 +187,8 @@ pub struct PathStats {
     pub requests: Requests,
     /// The watch events about the path, counted once for each connection that received one.
     pub events: u64,
-    /// The watches that are set on the path now. As in ZooKeeper, a data watch and a child watch count as
-    /// two. In a difference, by how many the number has grown.
+    /// The watches that are set on the path now. As in ZooKeeper, a data watch and a child watch
+    /// count as two. In a difference, by how many the number has grown.
     pub watches: i64,
 }
 

@@ -1,8 +1,8 @@
 //! What the trace of a golden script shows of a message: everything that is the same in every run.
 //!
-//! Zxids are relative to the begin of the script, sessions have the names of their clients, and a time is
-//! shown only if it differs from the time of its zxid. Of a Stat only those fields are shown that differ
-//! from a fresh znode's.
+//! Zxids are relative to the begin of the script, sessions have the names of their clients, and a
+//! time is shown only if it differs from the time of its zxid. Of a Stat only those fields are
+//! shown that differ from a fresh znode's.
 
 use std::collections::BTreeMap;
 

@@ -64,13 +64,14 @@ impl TestServerBuilder {
         self
     }
 
-    /// Replaces the whole configuration, including earlier changes by [`configure`](Self::configure). The
-    /// other methods of this builder take precedence, whether called before or after. Unless one of them or
-    /// [`Config::storage`] chooses a place for the data, the server keeps none.
+    /// Replaces the whole configuration, including earlier changes by
+    /// [`configure`](Self::configure). The other methods of this builder take precedence, whether
+    /// called before or after. Unless one of them or [`Config::storage`] chooses a place for the
+    /// data, the server keeps none.
     ///
-    /// The default configuration differs from [`Config::default`]: a tick has 500 ms, session timeouts
-    /// are 1 to 60 seconds, all four-letter words are enabled, and the wall time goes on with tokio's
-    /// clock.
+    /// The default configuration differs from [`Config::default`]: a tick has 500 ms, session
+    /// timeouts are 1 to 60 seconds, all four-letter words are enabled, and the wall time goes on
+    /// with tokio's clock.
     pub fn config(mut self, config: Config) -> Self {
         if matches!(self.data, Data::Default) {
             self.data = Data::Configured;
@@ -115,12 +116,13 @@ impl TestServerBuilder {
         self
     }
 
-    /// Starts the server, which is ready when this returns. It must be awaited within a tokio runtime,
-    /// which then drives the server.
+    /// Starts the server, which is ready when this returns. It must be awaited within a tokio
+    /// runtime, which then drives the server.
     ///
     /// # Errors
     ///
-    /// [`TestServerError`] if the settings contradict each other, or no port or directory is available.
+    /// [`TestServerError`] if the settings contradict each other, or no port or directory is
+    /// available.
     pub async fn start(self) -> Result<TestServer, TestServerError> {
         let Self { mut config, data, is_tcp } = self;
         let port = is_tcp.then(Port::pick).transpose().map_err(TestServerError::Port)?;

@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use zoolet_protocol::{Dial, Dialing};
 use zoolet_server::Dialer;
 
-/// Makes connections to a [`TestServer`](super::TestServer) in the same process, also after a restart;
-/// while the server is stopped connections are refused. Clones reach the same server.
+/// Makes connections to a [`TestServer`](super::TestServer) in the same process, also after a
+/// restart; while the server is stopped connections are refused. Clones reach the same server.
 ///
-/// It does not keep the server alive. When the last handle of the server is dropped, the clients that
-/// use this dialer close.
+/// It does not keep the server alive. When the last handle of the server is dropped, the clients
+/// that use this dialer close.
 ///
 /// ```
 /// use zoolet_client::Client;

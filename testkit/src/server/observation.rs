@@ -7,8 +7,8 @@ use crate::observe::{PathStats, Recorder, SessionStats, Stats, WatchGraph};
 
 /// What a test observes, counted from the first start on, across restarts.
 impl TestServer {
-    /// What was counted for a session, even after its end. Subtract two results to get what passed in
-    /// between.
+    /// What was counted for a session, even after its end. Subtract two results to get what passed
+    /// in between.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -58,8 +58,8 @@ impl TestServer {
     }
 
     /// Records from now on what passes between the server and its clients, as a golden script: the
-    /// requests of named clients, and what each client received. If the recording begins before the first
-    /// client connects, the script repeats the run on any server.
+    /// requests of named clients, and what each client received. If the recording begins before the
+    /// first client connects, the script repeats the run on any server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -9,7 +9,8 @@ use tokio::net::TcpSocket;
 #[derive(Debug)]
 pub(super) struct Port {
     address: SocketAddr,
-    /// Bound but not listening: the server can bind the port too, and the system picks it for nobody.
+    /// Bound but not listening: the server can bind the port too, and the system picks it for
+    /// nobody.
     _reserved: Option<TcpSocket>,
 }
 

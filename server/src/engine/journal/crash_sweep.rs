@@ -1,5 +1,5 @@
-//! Cuts the power at every written byte, and before and after every other change of the disk, while a
-//! server starts, writes, takes snapshots, begins logs and deletes old files. Then every durable
+//! Cuts the power at every written byte, and before and after every other change of the disk, while
+//! a server starts, writes, takes snapshots, begins logs and deletes old files. Then every durable
 //! transaction must be recovered, none in part, and the server must go on.
 
 use std::collections::BTreeMap;

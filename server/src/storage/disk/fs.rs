@@ -88,8 +88,8 @@ impl Disk for FsDisk {
         fs::rename(from, to)
     }
 
-    /// The inode number, mixed with the creation time if the file system keeps it: the number of a deleted
-    /// file is reused.
+    /// The inode number, mixed with the creation time if the file system keeps it: the number of a
+    /// deleted file is reused.
     fn identity(&self, path: &Path) -> io::Result<u64> {
         let metadata = fs::metadata(path)?;
         let created = metadata.created().ok();

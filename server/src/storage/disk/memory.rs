@@ -12,9 +12,9 @@ use super::{DirectoryLock, Disk, DiskFile, LockError};
 
 type Content = Arc<Mutex<Vec<u8>>>;
 
-/// A disk in memory: a server that is started on it again, in the same process, finds the files of the
-/// server before. It loses nothing, and the space by which a log is extended takes no memory. Clones
-/// share the files.
+/// A disk in memory: a server that is started on it again, in the same process, finds the files of
+/// the server before. It loses nothing, and the space by which a log is extended takes no memory.
+/// Clones share the files.
 ///
 /// ```
 /// use std::path::Path;

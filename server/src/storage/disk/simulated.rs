@@ -15,8 +15,8 @@ use super::{DirectoryLock, Disk, DiskFile, LockError};
 /// The bytes that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// A disk in memory that can lose power: then a seed decides which changes survive that were not synced,
-/// also in part or out of order. It can also be full, and fail to sync or to read.
+/// A disk in memory that can lose power: then a seed decides which changes survive that were not
+/// synced, also in part or out of order. It can also be full, and fail to sync or to read.
 ///
 /// Each change takes steps: one for each written byte, and one for each other change. So
 /// [`SimDisk::lose_power_after`] can stop a workload anywhere. Clones share the disk.
@@ -86,8 +86,8 @@ impl SimDisk {
         self.0.lock().steps
     }
 
-    /// Cuts the power after this total number of steps: later changes fail, and a write is carried out as
-    /// far as the steps last.
+    /// Cuts the power after this total number of steps: later changes fail, and a write is carried
+    /// out as far as the steps last.
     pub fn lose_power_after(&self, steps: u64) {
         self.0.lock().power_until = Some(steps);
     }

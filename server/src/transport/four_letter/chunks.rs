@@ -6,8 +6,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel as bounded};
 
 use crate::limits::REPORT_CHUNK_BYTES;
 
-/// A report that is being made. It passes its text on in chunks, and blocks while the client does not
-/// read. Writing to it fails when the client has closed the connection.
+/// A report that is being made. It passes its text on in chunks, and blocks while the client does
+/// not read. Writing to it fails when the client has closed the connection.
 pub(super) struct Chunks {
     gathered: String,
     sender: Sender<String>,
