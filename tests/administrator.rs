@@ -15,7 +15,7 @@ use zoolet::recipes::{
 use zoolet::server::Server;
 use zoolet::testing::TestServer;
 use zoolet_test_support::counting::Counting;
-use zoolet_test_support::stage::{connect, counted, server};
+use zoolet_test_support::stage::{assert_clean, connect, counted, server};
 
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,12 +36,6 @@ async fn delete_first(admin: &Client, directory: &str) {
     let names = admin.children(directory).await.expect("the directory is there");
     let first = names.iter().next().expect("somebody stands there");
     admin.delete(&format!("{directory}/{first}")).await.expect("it is there");
-}
-
-async fn assert_clean(server: &Server) {
-    tokio::time::sleep(SOON).await;
-    assert_eq!(server.totals().ephemerals, 0, "znodes are left");
-    assert_eq!(server.totals().watches, 0, "watches are left");
 }
 
 #[tokio::test(start_paused = true)]

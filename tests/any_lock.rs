@@ -10,8 +10,7 @@ use zoolet::recipes::{
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockError, LockGuard, LockState,
     SequentialMultiLock,
 };
-use zoolet::server::Server;
-use zoolet_test_support::stage::{counted, poll_times, server};
+use zoolet_test_support::stage::{assert_clean, counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);
@@ -31,12 +30,6 @@ fn one_of_each(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
         Arc::new(HerdLock::watching_one_znode(client, "/herd/znode").expect("a path")),
         Arc::new(HerdLock::watching_all_children(client, "/herd/children").expect("a path")),
     ]
-}
-
-async fn assert_clean(server: &Server) {
-    tokio::time::sleep(SOON).await;
-    assert_eq!(server.totals().ephemerals, 0, "znodes are left");
-    assert_eq!(server.totals().watches, 0, "watches are left");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use zoolet::client::{Client, ConnectionState};
-use zoolet::protocol::{ErrorCode, EventType, MultiOp};
+use zoolet::protocol::{EventType, MultiOp};
 use zoolet::recipes::{LeaderLatch, LockError, Term};
 use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::follower::{Follower, Quorum};
-use zoolet_test_support::stage::{connect, counted, server};
+use zoolet_test_support::stage::{assert_nothing_is_left, connect, counted, server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);
@@ -42,16 +42,6 @@ async fn leads_soon(latch: &LeaderLatch) -> Term {
     latch.await_leadership_within(SECOND).await.expect("it is its turn")
 }
 
-async fn assert_nothing_is_left(server: &Server) {
-    tokio::time::sleep(SECOND).await;
-    match connect(server).await.children(PATH).await {
-        Ok(names) => assert_eq!(names.iter().count(), 0),
-        // A container goes some time after its last child.
-        Err(error) => assert!(error.is(ErrorCode::NO_NODE), "{error}"),
-    }
-    assert_eq!(server.totals().watches, 0);
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_first_leads_and_the_next_when_it_is_closed() {
     let server = server().await;
@@ -65,7 +55,7 @@ async fn the_first_leads_and_the_next_when_it_is_closed() {
     assert!(matches!(first.transaction(vec![]).await.unwrap_err(), LockError::Lost(_)));
     second.transaction(vec![]).await.unwrap();
     b.close().await.unwrap();
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +205,7 @@ async fn who_is_closed_or_dropped_in_line_leaves_nothing() {
     tokio::time::sleep(SOON).await;
     assert_eq!(a.participants().await.unwrap().len(), 1);
     drop(a);
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +238,7 @@ async fn a_close_whose_answers_are_lost_leaves_nothing() {
         assert!(matches!(closed, Ok(()) | Err(LockError::Lost(_))), "{closed:?}");
         counting.cut_after(-1);
         client.sync("/").await.unwrap();
-        assert_nothing_is_left(&server).await;
+        assert_nothing_is_left(&server, PATH).await;
     }
 }
 
@@ -265,7 +255,7 @@ async fn a_close_without_a_server_ends_with_the_session() {
     }
     counting.refuse(false);
     tokio::time::sleep(LONG).await;
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]

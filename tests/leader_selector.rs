@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use zoolet::client::Client;
-use zoolet::protocol::ErrorCode;
 use zoolet::recipes::{InterProcessMutex, LeaderSelector, LockError, Requeue, Term};
-use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
-use zoolet_test_support::stage::{connect, server};
+use zoolet_test_support::stage::{assert_nothing_is_left, connect, server};
 
 /// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
 const SOON: Duration = Duration::from_millis(100);
@@ -61,16 +59,6 @@ fn runs(count: &AtomicUsize) -> bool {
     count.load(Ordering::SeqCst) == 1
 }
 
-async fn assert_nothing_is_left(server: &Server) {
-    tokio::time::sleep(SECOND).await;
-    match connect(server).await.children(PATH).await {
-        Ok(names) => assert_eq!(names.iter().count(), 0),
-        // A container goes some time after its last child.
-        Err(error) => assert!(error.is(ErrorCode::NO_NODE), "{error}"),
-    }
-    assert_eq!(server.totals().watches, 0);
-}
-
 #[tokio::test(start_paused = true)]
 async fn functions_run_in_turn_and_never_two_at_a_time() {
     let server = server().await;
@@ -103,7 +91,7 @@ async fn functions_run_in_turn_and_never_two_at_a_time() {
     for selector in selectors {
         selector.close().await.unwrap();
     }
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +115,7 @@ async fn who_is_not_queued_again_waits_until_that_is_asked_for() {
     assert!(selector.requeue());
     heard.recv().await.unwrap();
     selector.close().await.unwrap();
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +138,7 @@ async fn an_interrupted_leader_stops_and_gets_in_line_again() {
     assert!(runs(&a_runs) && !runs(&b_runs));
     a.close().await.unwrap();
     assert!(!runs(&a_runs));
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +156,7 @@ async fn a_function_stops_when_its_znode_is_deleted() {
     tokio::time::sleep(SOON).await;
     assert!(runs(&a_runs));
     a.close().await.unwrap();
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,7 +221,7 @@ async fn it_is_a_mutex_of_curator_with_the_id_as_data() {
     let (nameless, _) = for_ever(&client, "", Requeue::Always).await;
     assert_eq!(nameless.leader().await.unwrap().unwrap().id.as_bytes(), &address[..]);
     nameless.close().await.unwrap();
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +235,7 @@ async fn a_function_that_panics_gives_the_leadership_up_and_is_told_by_close() {
     let closed = tokio::spawn(selector.close()).await;
     assert!(closed.unwrap_err().is_panic());
     next.close().await.unwrap();
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,7 +265,7 @@ async fn a_closed_client_stops_the_function() {
     assert!(!runs(&count));
     let closed = selector.close().await;
     assert!(matches!(closed, Ok(()) | Err(LockError::Lost(_))), "{closed:?}");
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,7 +294,7 @@ async fn a_function_that_panics_once_does_not_end_its_selector() {
     assert!(selector.has_leadership());
     let closed = tokio::spawn(selector.close()).await;
     assert!(closed.unwrap_err().is_panic(), "the panic is told when it is closed");
-    assert_nothing_is_left(&server).await;
+    assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use zoolet::recipes::{
 use zoolet::server::Server;
 use zoolet::testing::{RequestFilter, TestServer};
 use zoolet_test_support::counting::Counting;
-use zoolet_test_support::stage::{counted, server};
+use zoolet_test_support::stage::{assert_clean, counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);
@@ -43,12 +43,6 @@ const KINDS: usize = 5;
 async fn lock(server: &Server, kind: usize) -> (Arc<dyn InterProcessLock>, Counting) {
     let (client, counting) = counted(server).await;
     (exclusive_locks(&client).swap_remove(kind).1, counting)
-}
-
-async fn assert_clean(server: &Server) {
-    tokio::time::sleep(SOON).await;
-    assert_eq!(server.totals().ephemerals, 0, "znodes are left");
-    assert_eq!(server.totals().watches, 0, "watches are left");
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,8 +14,7 @@ use zoolet::recipes::{
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockError, LockState, Owner,
     SequentialMultiLock,
 };
-use zoolet::server::Server;
-use zoolet_test_support::stage::{connect, counted, server};
+use zoolet_test_support::stage::{assert_clean, connect, counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Long enough for everything that need not wait: the paused clock advances when nothing else
@@ -42,12 +41,6 @@ fn with_owners(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
         Arc::new(HerdLock::watching_one_znode(client, "/herd/znode").expect("a path")),
         Arc::new(HerdLock::watching_all_children(client, "/herd/children").expect("a path")),
     ]
-}
-
-async fn assert_clean(server: &Server) {
-    tokio::time::sleep(SOON).await;
-    assert_eq!(server.totals().ephemerals, 0, "znodes are left");
-    assert_eq!(server.totals().watches, 0, "watches are left");
 }
 
 /// Holds the lock for a while, and checks that nobody else does.

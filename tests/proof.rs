@@ -15,7 +15,6 @@ use zoolet::recipes::{
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,
     LeaderSelector, LockError, LockState, Requeue,
 };
-use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::follower::{Follower, Quorum};
 use zoolet_test_support::stage::{connect, server};
@@ -28,14 +27,6 @@ const SOON: Duration = Duration::from_millis(50);
 const TIMEOUT: Duration = Duration::from_secs(12);
 /// For how long a proof holds, from the last request of which the leader had heard.
 const PROVEN: Duration = Duration::from_millis(12_000 - 120);
-
-async fn behind_follower(server: &Server) -> (Client, Follower) {
-    let follower = Follower::new(server.dialer());
-    let builder = Client::builder().session_timeout(TIMEOUT);
-    let client = builder.connect(follower.clone()).await.expect("the server is there");
-    assert_eq!(client.session_timeout(), TIMEOUT);
-    (client, follower)
-}
 
 fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/a").expect("a path")
@@ -53,7 +44,7 @@ fn count(requests: &[OpCode], op: OpCode) -> usize {
 #[tokio::test(start_paused = true)]
 async fn what_is_held_costs_one_request_in_a_third_of_the_timeout_and_what_is_not_none() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let mutex = mutex(&client);
     tokio::time::sleep(30 * SECOND).await;
     let requests = follower.take_requests();
@@ -81,7 +72,7 @@ async fn what_is_held_costs_one_request_in_a_third_of_the_timeout_and_what_is_no
 #[tokio::test(start_paused = true)]
 async fn locks_that_are_held_for_a_short_time_each_cost_nothing_more() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     for _ in 0..20 {
         let guard = mutex(&client).acquire().await.unwrap();
         tokio::time::sleep(3 * SECOND).await;
@@ -113,7 +104,7 @@ async fn all_end_at(until: Instant, ends: Vec<End<'_>>) {
 #[tokio::test(start_paused = true)]
 async fn pings_prove_nothing_and_all_that_tell_agree_when_the_proof_ends() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     // Looked at after 4, 8, .. 20 seconds. When it was sent at 20, the leader had heard of what was
     // sent and answered at 16.
     let until = now() + 16 * SECOND + PROVEN;
@@ -170,7 +161,7 @@ async fn pings_prove_nothing_and_all_that_tell_agree_when_the_proof_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_lock_is_held_again_when_it_is_proved_again() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let guard = mutex(&client).acquire().await.unwrap();
     follower.set_quorum(Quorum::CutOff);
     guard.lost().await;
@@ -205,7 +196,7 @@ fn locks(client: &Client, other: &Client) -> Vec<[Box<dyn InterProcessLock>; 2]>
 async fn a_lock_that_was_waited_for_for_long_is_held_when_acquire_returns() {
     let server = server().await;
     let other = connect(&server).await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     // The last proof has ended long ago, is about to end, and has just ended.
     for waited in [5 * TIMEOUT, PROVEN - 2 * SECOND, PROVEN - 100 * MS, PROVEN] {
         for [lock, before] in locks(&client, &other) {
@@ -238,7 +229,7 @@ async fn a_lock_that_was_waited_for_for_long_is_held_when_acquire_returns() {
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_not_proved_is_not_given_after_a_long_wait() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let (other, admin) = (connect(&server).await, connect(&server).await);
     let held = mutex(&other).acquire().await.unwrap();
     let waiting = tokio::spawn({
@@ -264,7 +255,7 @@ async fn a_lock_that_is_not_proved_is_not_given_after_a_long_wait() {
 #[tokio::test(start_paused = true)]
 async fn neither_reads_nor_a_handshake_prove_anything() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let start = now();
     let guard = mutex(&client).acquire().await.unwrap();
     follower.set_quorum(Quorum::CutOff);
@@ -283,7 +274,7 @@ async fn neither_reads_nor_a_handshake_prove_anything() {
 #[tokio::test(start_paused = true)]
 async fn a_disconnect_ends_nothing_before_the_proof_does() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let start = now();
     let guard = mutex(&client).acquire().await.unwrap();
     follower.refuse(true);
@@ -300,7 +291,7 @@ async fn a_disconnect_ends_nothing_before_the_proof_does() {
 async fn what_an_administrator_deletes_is_lost_though_nobody_waits_for_that() {
     let server = server().await;
     let admin = connect(&server).await;
-    let (client, _follower) = behind_follower(&server).await;
+    let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
     let in_process = Client::builder().session_timeout(TIMEOUT).connect(server.dialer());
     for client in [client, in_process.await.unwrap()] {
         let guards = [
@@ -325,7 +316,7 @@ async fn what_an_administrator_deletes_is_lost_though_nobody_waits_for_that() {
 #[tokio::test(start_paused = true)]
 async fn a_znode_that_may_not_be_looked_at_is_proved_by_the_refusal() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     client.create("/a").await.unwrap();
     let acl = vec![Acl { permissions: Permissions::WRITE, ..Acl::open() }];
     let guard = mutex(&client).with_acl(acl).acquire().await.unwrap();
@@ -346,7 +337,7 @@ async fn a_znode_that_may_not_be_looked_at_is_proved_by_the_refusal() {
 async fn more_locks_than_one_request_has_room_for_are_looked_at_by_turns() {
     let server = server().await;
     let admin = connect(&server).await;
-    let (client, _follower) = behind_follower(&server).await;
+    let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
     let long = "x".repeat(2_000);
     let mut guards = Vec::new();
     for n in 0..100 {
@@ -458,7 +449,7 @@ async fn a_client_of_a_server_that_serves_reads_only_moves_when_one_serves_write
 #[tokio::test(start_paused = true)]
 async fn nothing_is_held_from_the_moment_a_client_is_closed() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let guard = mutex(&client).acquire().await.unwrap();
     let latch = LeaderLatch::start(&client, "/latch", "one").unwrap();
     latch.await_leadership().await.unwrap();
@@ -480,7 +471,7 @@ async fn nothing_is_held_from_the_moment_a_client_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn acquire_ends_when_the_client_is_closed_while_it_waits_for_a_proof() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let other = connect(&server).await;
     let held = mutex(&other).acquire().await.unwrap();
     let waiting = tokio::spawn({
@@ -504,7 +495,7 @@ async fn acquire_ends_when_the_client_is_closed_while_it_waits_for_a_proof() {
 #[tokio::test(start_paused = true)]
 async fn locks_that_may_not_be_looked_at_do_not_delay_the_look_at_others() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let mut unreadable = Vec::new();
     for path in ["/a", "/b", "/c", "/d"] {
         client.create(path).await.unwrap();
@@ -556,7 +547,7 @@ async fn as_much_of_a_proof_is_left_as_a_client_wants_whatever_it_has_waited() {
 #[tokio::test(start_paused = true)]
 async fn a_selector_runs_its_function_after_a_long_wait() {
     let server = server().await;
-    let (client, _follower) = behind_follower(&server).await;
+    let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
     let other = connect(&server).await;
     let before = mutex(&other).acquire().await.unwrap();
     let turns = Arc::new(AtomicU64::new(0));

@@ -22,14 +22,6 @@ const TIMEOUT: Duration = Duration::from_secs(12);
 /// For how long a proof holds at most.
 const PROVEN: Duration = Duration::from_millis(12_000 - 120);
 
-async fn behind_follower(server: &Server) -> (Client, Follower) {
-    let follower = Follower::new(server.dialer());
-    let builder = Client::builder().session_timeout(TIMEOUT);
-    let client = builder.connect(follower.clone()).await.expect("the server is there");
-    assert_eq!(client.session_timeout(), TIMEOUT);
-    (client, follower)
-}
-
 fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/a").expect("a path")
 }
@@ -59,7 +51,7 @@ fn read(counts: &[AtomicU32; 2]) -> [u32; 2] {
 async fn a_selector_whose_turn_comes_after_a_long_wait_calls_its_function() {
     let server = server().await;
     let other = connect(&server).await;
-    let (client, _follower) = behind_follower(&server).await;
+    let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
     // The last proof has ended long ago, is about to end, and has just ended.
     for waited in [5 * TIMEOUT, PROVEN - Duration::from_millis(100), PROVEN] {
         let held = mutex(&other).acquire().await.unwrap();
@@ -75,7 +67,7 @@ async fn a_selector_whose_turn_comes_after_a_long_wait_calls_its_function() {
 #[tokio::test(start_paused = true)]
 async fn who_is_cut_off_when_its_turn_comes_does_not_lead_and_can_leave() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let other = connect(&server).await;
     let held = mutex(&other).acquire().await.unwrap();
     let first = LeaderLatch::start(&other, "/latch", "other").unwrap();
@@ -102,7 +94,7 @@ async fn who_is_cut_off_when_its_turn_comes_does_not_lead_and_can_leave() {
 
 /// A client that came to the front of a mutex behind a server that is cut off, and waits for the proof.
 async fn waiting(server: &Server) -> (Client, Follower, JoinHandle<Result<LockState, LockError>>) {
-    let (client, follower) = behind_follower(server).await;
+    let (client, follower) = Follower::connect(server, TIMEOUT).await;
     let other = connect(server).await;
     let held = mutex(&other).acquire().await.expect("it is free");
     let acquiring = {
@@ -177,7 +169,7 @@ async fn lose_answer<T>(
 #[tokio::test(start_paused = true)]
 async fn what_is_found_after_a_lost_answer_is_proved_before_it_is_held() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let session = client.session_id();
     let outage = TIMEOUT / 2;
     let multi = InterProcessMultiLock::new(&client, &["/m1", "/m2"]).unwrap();
@@ -213,7 +205,7 @@ async fn what_is_found_after_a_lost_answer_is_proved_before_it_is_held() {
 #[tokio::test(start_paused = true)]
 async fn what_is_held_beside_or_instead_of_another_is_proved_after_a_lost_answer() {
     let server = server().await;
-    let (client, follower) = behind_follower(&server).await;
+    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let session = client.session_id();
     let lock = InterProcessReadWriteLock::new(&client, "/rw").unwrap();
     let writing = lock.write_lock().acquire().await.unwrap();
@@ -237,8 +229,8 @@ async fn what_is_held_beside_or_instead_of_another_is_proved_after_a_lost_answer
 async fn locks_that_were_waited_for_one_after_the_other_are_all_held() {
     let server = server().await;
     let other = connect(&server).await;
-    let (client, _follower) = behind_follower(&server).await;
-    let (second, _other_follower) = behind_follower(&server).await;
+    let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
+    let (second, _other_follower) = Follower::connect(&server, TIMEOUT).await;
     // Of two sessions, each of which waits for its own.
     let of = |client: &Client, path: &str| InterProcessMutex::new(client, path).unwrap();
     let held =

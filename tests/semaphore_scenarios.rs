@@ -6,20 +6,13 @@ use std::time::Duration;
 
 use zoolet::client::Client;
 use zoolet::recipes::{InterProcessSemaphoreV2, LockError, LockState};
-use zoolet::server::Server;
-use zoolet_test_support::stage::{counted, server};
+use zoolet_test_support::stage::{assert_clean, counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);
 
 fn semaphore(client: &Client, permits: usize) -> InterProcessSemaphoreV2 {
     InterProcessSemaphoreV2::new(client, "/s", permits).expect("a path")
-}
-
-async fn assert_clean(server: &Server) {
-    tokio::time::sleep(SOON).await;
-    assert_eq!(server.totals().ephemerals, 0, "znodes are left");
-    assert_eq!(server.totals().watches, 0, "watches are left");
 }
 
 #[tokio::test(start_paused = true)]

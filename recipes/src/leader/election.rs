@@ -6,7 +6,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, Zxid};
 
 use crate::attempts::Attempts;
@@ -120,7 +120,7 @@ pub(crate) async fn participants(lock: &LineLock) -> Result<Vec<Participant>, Lo
 #[derive(Debug)]
 pub(crate) struct Task {
     close: Option<oneshot::Sender<()>>,
-    handle: JoinHandle<Result<(), LockError>>,
+    handle: AbortOnDropHandle<Result<(), LockError>>,
 }
 
 impl Task {
@@ -131,7 +131,7 @@ impl Task {
     {
         let (close, closing) = oneshot::channel();
         let handle = client.spawn(run(Closing(closing)));
-        Self { close: Some(close), handle }
+        Self { close: Some(close), handle: AbortOnDropHandle::new(handle) }
     }
 
     /// Tells the task to close, and waits until it has.
@@ -146,12 +146,6 @@ impl Task {
             // The runtime has ended, and the client with it.
             Err(_) => Err(LockError::Client(client::Error::Closed)),
         }
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.handle.abort();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use zoolet_protocol::{Acl, ErrorCode, Stat, ZPath, Zxid};
 
 use crate::attempts::Attempts;
@@ -65,7 +65,7 @@ pub struct SharedValue {
     client: Client,
     path: String,
     value: watch::Sender<VersionedValue>,
-    follower: JoinHandle<()>,
+    _follower: AbortOnDropHandle<()>,
 }
 
 impl SharedValue {
@@ -116,8 +116,8 @@ impl SharedValue {
         };
         let value = watch::Sender::new(VersionedValue::new(data, &stat));
         let following = follow(client.clone(), path.to_owned(), value.clone(), watcher);
-        let follower = client.spawn(following);
-        Ok(Self { client: client.clone(), path: path.to_owned(), value, follower })
+        let follower = AbortOnDropHandle::new(client.spawn(following));
+        Ok(Self { client: client.clone(), path: path.to_owned(), value, _follower: follower })
     }
 
     /// The copy. This sends no request.
@@ -180,12 +180,6 @@ impl SharedValue {
             }
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-impl Drop for SharedValue {
-    fn drop(&mut self) {
-        self.follower.abort();
     }
 }
 

@@ -4,13 +4,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
+use zoolet_client::Client;
 use zoolet_protocol::{
     ConnectRequest, ConnectResponse, Dial, Dialing, Disconnected, Incoming, OpCode, Request,
     Searching, Transport, Xid, Zxid, decode_all, decode_incoming, decode_request, encode_event,
 };
-use zoolet_server::Dialer;
+use zoolet_server::{Dialer, Server};
 
 use crate::encoded;
 
@@ -55,6 +57,15 @@ impl Follower {
     /// Dials the server of this dialer.
     pub fn new(dialer: Dialer) -> Self {
         Self { dialer, state: Arc::default() }
+    }
+
+    /// Connects a client behind a new follower, with this session timeout.
+    pub async fn connect(server: &Server, session_timeout: Duration) -> (Client, Self) {
+        let follower = Self::new(server.dialer());
+        let builder = Client::builder().session_timeout(session_timeout);
+        let client = builder.connect(follower.clone()).await.expect("the server is there");
+        assert_eq!(client.session_timeout(), session_timeout);
+        (client, follower)
     }
 
     /// From now on no event has a zxid, as from a server before 3.9.

@@ -3,8 +3,10 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use zoolet_client::Client;
+use zoolet_protocol::ErrorCode;
 use zoolet_server::Server;
 
 use crate::counting::Counting;
@@ -24,6 +26,27 @@ pub async fn counted(server: &Server) -> (Client, Counting) {
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.expect("the server is there");
     (client, counting)
+}
+
+/// How long what a test has dropped may take to be deleted. No test waits for it: the clock is paused.
+const CLEAN_UP: Duration = Duration::from_millis(100);
+
+/// Asserts that no ephemeral znode and no watch is left, under a paused clock.
+pub async fn assert_clean(server: &Server) {
+    tokio::time::sleep(CLEAN_UP).await;
+    assert_eq!(server.totals().ephemerals, 0, "znodes are left");
+    assert_eq!(server.totals().watches, 0, "watches are left");
+}
+
+/// Asserts that the znode of a recipe has no child and that no watch is left, under a paused clock.
+pub async fn assert_nothing_is_left(server: &Server, path: &str) {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    match connect(server).await.children(path).await {
+        Ok(names) => assert_eq!(names.iter().count(), 0, "znodes are left"),
+        // The server deletes a container some time after its last child.
+        Err(error) => assert!(error.is(ErrorCode::NO_NODE), "{error}"),
+    }
+    assert_eq!(server.totals().watches, 0, "watches are left");
 }
 
 /// Polls a future this often, or until it is done, and yields to other tasks after each poll.
