@@ -29,9 +29,9 @@ pub enum LockError {
     /// before the lock was held. The caller holds nothing, leaves nothing behind, and may try
     /// again.
     ///
-    /// Every `acquire` enters the line anew by itself, and every `try_acquire` does so some times.
-    /// They return this error when it happens many times in a row, as when an administrator's
-    /// script deletes each new znode.
+    /// Every `acquire` enters the line anew by itself, and as a rule without a limit: a program that
+    /// deletes each new znode keeps it waiting. A `try_acquire` does so some times, and returns this
+    /// error when it happens many times in a row.
     #[error("{0}: the place in line was lost before the lock was held; nothing is held")]
     PlaceLost(String),
     /// The owner, a named [`Owner`](crate::Owner) or in [`blocking`](crate::blocking) the thread,

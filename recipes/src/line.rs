@@ -1,5 +1,7 @@
 //! Lines. A line is the list of ephemeral sequential znodes in one directory; a *place* is one of
-//! these znodes. The place with the lowest number is in front, and holds the lock or leads.
+//! these znodes that this client created. A place is *in front* when no place with a lower number
+//! is left for which its kind waits. A place in front holds the lock or leads, once its session is
+//! proved to be alive. *The znode ahead* is the last one for which a place waits.
 //!
 //! This file describes a line: its directory, and how its znodes are created. The other files, each
 //! of which knows only those before it:
@@ -52,7 +54,8 @@ pub(crate) struct Line {
     pub(crate) acl: Arc<[Acl]>,
 }
 
-/// Identifies a line of one session in this process, however many lock objects use it.
+/// Identifies a line of one client in this process, however many lock objects use it and whichever
+/// session the client has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LineId {
     client: ClientId,

@@ -36,6 +36,8 @@ impl Line {
     async fn try_enter(&self, session: &SessionClient) -> Result<(Place, PositionAt), LockError> {
         let mut pending = PendingPlace::create(self, session);
         // The server handles the list right after the create, so that it contains the new znode.
+        // The list needs no session: whenever it contains the znode, it contains all that are
+        // ahead. Otherwise the place counts as missing.
         let list = self.client.children_with_zxid(&self.directory).send();
         match pending.created().await {
             Ok(created) => {
@@ -57,7 +59,8 @@ impl Line {
     }
 
     /// Creates the directory, its missing ancestors and the place with one multi. If the multi
-    /// created the directory, nobody is ahead.
+    /// created the directory, nobody is ahead. If another client created it meanwhile, the multi
+    /// creates the place alone, or is refused.
     async fn enter_new_directory(
         &self,
         mut pending: PendingPlace,

@@ -39,13 +39,15 @@ pub(crate) struct PlaceKind {
     pub(crate) ignores: &'static [&'static str],
     /// Whether one place of this kind excludes all others.
     pub(crate) is_exclusive: bool,
-    /// The markers of the places whose owner may take a second place with the same number. Whoever
-    /// waits for the first one must wait for the second one too (a writer that also reads).
+    /// The markers of the places whose owner may take a second place with the same number, where
+    /// this kind waits for both: a writer waits for a writer that also reads. A reader waits for
+    /// the write place alone.
     pub(crate) may_have_second_place: &'static [&'static str],
 }
 
 impl PlaceKind {
-    /// Whether a place of this kind announces its release even to those who know that it was first.
+    /// Whether a place of this kind announces its release even if it came to the front without
+    /// waiting. Those behind it know then that it was first, but not that it had no second place.
     pub(crate) fn always_announces_release(&self) -> bool {
         self.may_have_second_place.contains(&self.marker)
     }

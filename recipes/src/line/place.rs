@@ -1,5 +1,8 @@
-//! A place in a line: an ephemeral sequential znode of this client, from its creation until it is
-//! deleted.
+//! A place in a line: an ephemeral znode of this client, from its creation until it is deleted. The
+//! server gives it its number; a second place of an owner takes the number of the first.
+//!
+//! A znode that stands in no line is a place too, if a lock is held by it: a semaphore's permit, or
+//! the one znode of a herd lock.
 //!
 //! - A place belongs to one session. When that session has ended, the place is lost
 //!   ([`LockError::PlaceLost`]); it never becomes a place of the next session.
@@ -20,8 +23,8 @@ use crate::client::{self, Created};
 use crate::error::LockError;
 
 /// The data that a holder writes to its znode in the multi that deletes it, if nobody stood before
-/// it. Whoever watches the znode receives both events with the same zxid, and knows by that that no
-/// other place is ahead.
+/// it. Nobody reads it. Whoever watches the znode receives both events with the same zxid, and
+/// knows by that alone that no other place is ahead.
 const RELEASED_IN_FRONT: &[u8] = b"released";
 
 /// A place in a line.
@@ -46,8 +49,8 @@ pub(crate) struct Place {
     is_gone: AtomicBool,
     /// While the lock is held: the session's proof of life checks the znode.
     claim: Option<Claim>,
-    /// Whether the deletion was sent.
-    is_deleted: bool,
+    /// Whether the deletion was sent, so that dropping the place sends none.
+    is_deletion_sent: bool,
     /// Whether other clients create znodes of the same name, so that the name does not identify it.
     has_common_name: bool,
 }
@@ -85,13 +88,14 @@ impl Place {
             is_watch_lost: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             claim: None,
-            is_deleted: false,
+            is_deletion_sent: false,
             has_common_name: false,
         }
     }
 
-    /// The place of a znode whose name other clients use too. Only a znode that was created at
-    /// `czxid` is deleted for it.
+    /// The place of a znode whose name other clients use too. If it is known to be gone nothing is
+    /// deleted for it, and a repeated deletion deletes only a znode that was created at `czxid`.
+    /// The first deletion goes by the name.
     pub(crate) fn of_common_name(session: &SessionClient, path: String, czxid: Zxid) -> Self {
         let mut place = Self::unordered(session, path, czxid);
         place.has_common_name = true;
@@ -171,7 +175,8 @@ impl Place {
         self.is_known_to_be_gone()
     }
 
-    /// Notes an event of the own znode. A place that is gone stays gone.
+    /// Notes an event of the own znode. A place that is gone stays gone. An error that is not
+    /// retryable is the end of the session or of the client, and so of the znode.
     fn handle_event(&self, event: Result<(Zxid, EventType), client::Error>) {
         match event {
             Err(error) if error.is_retryable() => self.is_watch_lost.store(true, Ordering::Release),
@@ -264,13 +269,14 @@ impl Place {
         vec![MultiOp::SetData(announce), delete]
     }
 
-    /// Notes that a multi with [`Place::delete_ops`] has deleted the znode.
+    /// Notes that a multi of the caller has deleted the znode.
     pub(crate) fn note_deleted(mut self) {
-        self.is_deleted = true;
+        self.is_deletion_sent = true;
     }
 
     fn delete_in_background(&mut self) -> Deletion {
-        self.is_deleted = true;
+        self.is_deletion_sent = true;
+        // The claim may know of the end, and is given up now.
         self.is_gone.fetch_or(self.is_known_to_be_gone(), Ordering::AcqRel);
         self.claim = None;
         let own = self.has_common_name.then_some(ZnodeIdentity::Czxid(self.czxid));
@@ -289,7 +295,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if !self.is_deleted {
+        if !self.is_deletion_sent {
             drop(self.delete_in_background());
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! A place watches the znode of the last place ahead that it waits for, and its own znode: one
 //! request registers both watches. When the znode ahead is gone and no other place was ahead of it,
-//! no request is needed: numbers only grow, so the next place is in front. Otherwise the directory
-//! is listed again.
+//! no request is needed: numbers only grow, so the next place is in front. That no other place was
+//! ahead is known by the last list, or is announced by the holder ([`Place::delete_ops`]).
+//! Otherwise the directory is listed again.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -26,7 +27,7 @@ enum Heard {
     NotRegistered,
 }
 
-/// What is known about a znode ahead that is gone.
+/// What is known about a znode ahead that is gone, or of which no event will come.
 struct Gone {
     /// How many connections the client had made when the watches were registered.
     connections: u64,
@@ -41,7 +42,7 @@ struct Gone {
 }
 
 impl Gone {
-    /// The znode is gone, and no event told that.
+    /// No event told that the znode is gone; perhaps it is not. The directory is listed again.
     fn without_event(connections: u64) -> Self {
         Self { connections, has_zxid: false, is_in_order: false, was_in_front: false }
     }
@@ -83,7 +84,7 @@ impl Line {
             zxid = listed_at;
         }
         // A place that shares the lock may have others before it. It announces its release only if
-        // it knows that it has none.
+        // it knows that it has none: the place directly before it announced that it was the first.
         place.set_announces_release(self.announces_release(has_waited) || nobody_ahead);
         Ok(())
     }

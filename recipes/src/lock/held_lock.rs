@@ -1,5 +1,5 @@
 //! A lock that is held: the places by which a session holds it, from the moment when they are in
-//! front until they are deleted.
+//! front, with a proof of their session, until they are deleted.
 //!
 //! Each guard has a [`LockHandle`], which counts. The lock is released with its last handle.
 
@@ -118,7 +118,8 @@ impl LockHandle {
     pub(crate) async fn release(mut self) -> Result<(), LockError> {
         let Some(held) = self.close() else { return Ok(()) };
         let mut errors = Vec::new();
-        // All requests are sent before the first answer is awaited, that of the last place first.
+        // All requests are sent before the first answer is awaited, the deletion of the last place
+        // first.
         for deletion in held.send_deletes() {
             errors.extend(deletion.finish().await.err());
         }

@@ -1,5 +1,5 @@
 //! A lock by one line: the mutex and both sides of the read-write lock. An owner holds the lock
-//! when its place is in front.
+//! when its place is in front and its session is proved to be alive.
 
 use super::guard::Guard;
 use super::held_lock::LockHandle;
@@ -61,7 +61,8 @@ impl LineLock {
         }
     }
 
-    /// Acquires the lock if it is free. If it is not, that costs one read.
+    /// Acquires the lock if it is free. If it is not, that costs at most one read for each kind of
+    /// place that an owner waits for.
     pub(crate) async fn try_acquire(&self, owner: Owner) -> Result<Option<Guard>, LockError> {
         let registration = match self.register(owner)? {
             Registered::Held(handle) => return Ok(Some(Guard { handle })),
@@ -71,7 +72,7 @@ impl LineLock {
         Ok(place.map(|place| self.guard(place, registration)))
     }
 
-    /// A place in front, if nobody waits or holds the lock.
+    /// A place in front, if there is no place of a kind for which it would wait.
     async fn try_place(&self) -> Result<Option<Place>, LockError> {
         let mut attempts = Attempts::new();
         loop {

@@ -9,8 +9,8 @@ use std::thread::ThreadId;
 /// task. Calls that name the same owner share one held lock: the second `acquire_as` of an owner
 /// that holds the lock returns another guard of it, without a request, and the lock is released
 /// with the last guard. An owner does one thing at a time: while it waits in a line, another
-/// `acquire_as` in that line fails ([`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock)).
-/// An owner counts within one client's session.
+/// `acquire_as` in that line fails ([`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock)),
+/// unless both only read. An owner counts within one client.
 ///
 /// In [`blocking`](crate::blocking) each thread is an owner, as in Curator.
 ///

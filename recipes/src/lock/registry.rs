@@ -72,7 +72,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Registry {
     entries: HashMap<(LineId, Owner), Vec<Entry>>,
-    /// The entries of the locks that a task has acquired and not released: an index.
+    /// The entries of the locks that a task or thread has acquired and not released: an index.
     by_runner: HashMap<(LineId, Runner), Vec<(Owner, u64)>>,
 }
 
@@ -88,7 +88,7 @@ impl Registry {
         Registration { line: line.clone(), owner, id, held_by_runner, runner: None }
     }
 
-    /// The locks of this line that the current task holds.
+    /// The locks of this line that the current task or thread has acquired and not released.
     fn held_by_runner(&self, line: &LineId) -> Vec<Weak<HeldLock>> {
         if self.by_runner.is_empty() {
             return Vec::new();
@@ -137,7 +137,8 @@ impl Registration {
         lock: LockId,
         owner: Owner,
     ) -> Result<Registered<Self>, LockError> {
-        let mut lost: Vec<u64> = Vec::new();
+        // The entries for which the owner need not wait: of lost locks, and of reads beside a read.
+        let mut passed: Vec<u64> = Vec::new();
         loop {
             let mut registry = REGISTRY.lock();
             let entries = registry.entries.get(&(line.clone(), owner));
@@ -145,7 +146,7 @@ impl Registration {
                 .into_iter()
                 .flatten()
                 .filter(|entry| entry.lock == lock || entry.is_exclusive || kind.is_exclusive)
-                .filter(|entry| !lost.contains(&entry.id))
+                .filter(|entry| !passed.contains(&entry.id))
                 .map(|entry| (entry.id, entry.lock, entry.is_exclusive, Weak::clone(&entry.held)))
                 .collect();
             if conflicts.is_empty() {
@@ -164,7 +165,7 @@ impl Registration {
                 if !is_lost && (is_exclusive || kind.is_exclusive) {
                     return Err(LockError::WouldDeadlock(line.path().to_owned()));
                 }
-                lost.push(id);
+                passed.push(id);
             }
         }
     }
@@ -192,7 +193,7 @@ impl Registration {
     }
 
     /// Logs a warning if the task that waits holds the lock itself.
-    fn warn_of_self_wait(&self) {
+    fn log_self_wait(&self) {
         let is_held = |held: &Weak<HeldLock>| held.upgrade().is_some_and(|held| !held.is_lost());
         if self.held_by_runner.iter().any(is_held) {
             tracing::warn!(
@@ -262,7 +263,7 @@ pub(crate) async fn warn_of_self_wait<F: Future>(
     match tokio::time::timeout(SELF_WAIT_WARNED_AFTER, &mut acquiring).await {
         Ok(acquired) => acquired,
         Err(_) => {
-            registrations.iter().for_each(Registration::warn_of_self_wait);
+            registrations.iter().for_each(Registration::log_self_wait);
             acquiring.await
         }
     }

@@ -79,7 +79,7 @@
 /// [`Client::session_valid_until`](crate::client::Client::session_valid_until). This requires that
 /// the `minSessionTimeout` of an ensemble is two ticks or more, as it is by default, and that the
 /// session timeout is three ticks or more where observers connect to followers
-/// (`observerMasterPort`). ARCHITECTURE.md has the calculation.
+/// (`observerMasterPort`). The comment at the head of this enum's source file has the calculation.
 ///
 /// The state is true for a moment only: a program that checks it and acts later may be too late.
 /// What must not happen twice must be bound to the lock by the server
