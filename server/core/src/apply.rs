@@ -2,7 +2,8 @@
 //! log.
 //!
 //! This is the only code that changes what survives a restart. It is total: it accepts every
-//! transaction. A log may repeat what its snapshot holds already; such a part does nothing, as in
+//! transaction that a decision makes or a log may hold. A log may repeat what its snapshot holds
+//! already; at the end of the log the state is the same as without the repetition, as with
 //! ZooKeeper's `DataTree.processTxn`.
 
 use std::sync::Arc;

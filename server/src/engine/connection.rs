@@ -2,8 +2,8 @@
 //! outbox.
 //!
 //! Each transport, TCP or in process, uses this code. Requests are handled one at a time, in the
-//! order of the calls of [`Connection::receive`]. The reply is in the outbox when that returns, and
-//! leaves as soon as it is durable.
+//! order of the calls of [`Connection::receive`]. The reply is in the outbox when that returns,
+//! unless hooks hold the frame back. It leaves as soon as the zxid that it depends on is durable.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -384,7 +384,7 @@ impl Connection {
     }
 
     /// Replies with a zxid that is no transaction's, as ZooKeeper does where it does not reach the
-    /// state.
+    /// state. Such a reply shows no change, so it waits for nothing but the messages before it.
     fn reply_at(&self, zxid: Zxid, xid: Xid, err: ErrorCode, response: Response) {
         let message = Message::Reply(ReplyHeader { xid, zxid, err }, response);
         self.engine.send(&self.peer, |_| Outgoing { after: zxid, message });

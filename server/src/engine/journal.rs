@@ -135,8 +135,8 @@ impl Journal {
         self.log.as_ref().is_some_and(is_due)
     }
 
-    /// Writes a snapshot of all that was appended, after which older logs are not needed. The next
-    /// transaction begins a new log.
+    /// Writes a snapshot of all that was appended, after which older logs are not needed, unless
+    /// the last snapshot is still being written. The next transaction begins a new log.
     pub(crate) fn take_snapshot(&mut self, frozen: Frozen) {
         let Some(log) = &mut self.log else { return };
         assert_eq!(frozen.zxid, self.last, "a snapshot is taken of what was appended");

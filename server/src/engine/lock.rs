@@ -179,7 +179,7 @@ impl Engine {
         (*self.timeouts_ms.start(), *self.timeouts_ms.end())
     }
 
-    /// Calls `inspect` with the state under the shared lock.
+    /// Calls `inspect` with the core under the shared lock.
     pub(crate) fn inspect<T>(&self, inspect: impl FnOnce(&Core) -> T) -> T {
         inspect(&self.state.read().core)
     }
@@ -296,7 +296,8 @@ impl Engine {
         Ok(effects.zxid)
     }
 
-    /// Appends a transaction to the log, applies it, and pushes its events.
+    /// Appends a transaction to the log, applies it, and pushes its events. The caller pushes the
+    /// reply, under the same lock.
     pub(super) fn commit(&self, state: &mut State, txn: &Txn, wakers: &mut Wakers) -> Effects {
         state.journal.append(txn);
         let effects = state.core.apply(txn);

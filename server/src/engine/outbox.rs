@@ -19,7 +19,8 @@ use super::state::LockHeld;
 use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX, REQUESTS_PER_TURN};
 use crate::storage::durable::Durable;
 
-/// A message and the zxid that it depends on.
+/// A message and the zxid that it depends on: the last change that the message may show. It leaves
+/// after that is durable.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) after: Zxid,
@@ -27,7 +28,8 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// A message depends at least on the zxid that it shows to the client.
+    /// A reply depends at least on the zxid that it shows to the client. Other messages are not
+    /// checked: a handshake shows none, and an event is encoded already.
     fn assert_covers_its_message(&self) {
         if let Message::Reply(header, _) = &self.message {
             debug_assert!(
@@ -151,7 +153,7 @@ impl Outbox {
         inner.bytes += length;
         inner.waiting.push_back(outgoing);
         match &inner.receiver {
-            // The disk wakes it when the message may leave.
+            // It waits for the disk, which wakes it when the message may leave.
             Some(receiver) if self.may_wake() && self.durable.wait(after, receiver) => Ok(None),
             _ => Ok(self.receiver_of(&mut inner)),
         }

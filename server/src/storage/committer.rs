@@ -2,7 +2,8 @@
 //!
 //! On the machine's disk a thread of its own does that. The transactions that are appended while it
 //! writes and syncs form its next batch. So many clients share one sync without a timer, and a
-//! single client waits for nobody else (group commit).
+//! single client waits for nobody else (group commit). On a disk without threads, such as a
+//! simulated one, each append writes and syncs before it returns.
 
 use std::collections::VecDeque;
 use std::io;
@@ -46,7 +47,7 @@ pub(crate) struct Committer {
     compression: Compression,
     retain: Option<usize>,
     is_synced: bool,
-    /// Whether a thread writes snapshots while the log goes on.
+    /// Whether a thread of its own carries the work out, and another writes snapshots meanwhile.
     in_background: bool,
     snapshot: Option<JoinHandle<()>>,
     /// Held until all records are written.

@@ -2,8 +2,8 @@
 //!
 //! In a turn the task reads what the socket has, handles the requests in it, and writes the
 //! replies, so that many requests cost two system calls. It reads no requests while too many bytes
-//! wait for the client. A turn ends after a number of requests and a time. A connection whose turn
-//! took long waits for its next one in a queue with others like it.
+//! wait for the client or for the disk. A turn ends after a number of requests and a time. A
+//! connection whose turn took long waits for its next one in a queue with others like it.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -186,8 +186,8 @@ struct Driver {
     address: SocketAddr,
 }
 
-/// What the task waits for between turns.
-enum Turn {
+/// What ends the task's wait between two turns.
+enum Woken {
     /// Bytes came in; 0 at the end of the stream.
     Read(usize),
     /// Bytes went out.
@@ -238,33 +238,33 @@ impl Driver {
             let output = &mut self.output;
             let waiting = output.len();
             let (mut reader, mut writer) = self.stream.split();
-            let turn = tokio::select! {
+            let woken = tokio::select! {
                 biased;
-                () = cancelled.cancelled() => Turn::Shutdown,
+                () = cancelled.cancelled() => Woken::Shutdown,
                 wrote = writer.write_buf(output), if waiting > 0 => {
                     wrote?;
-                    Turn::Wrote
+                    Woken::Wrote
                 }
                 taken = std::future::poll_fn(|cx| peer.outbox.poll_take(cx)),
-                    if waiting < WRITE_BYTES => Turn::Outgoing(taken),
+                    if waiting < WRITE_BYTES => Woken::Outgoing(taken),
                 // The end of the connection of a client that does not read is noticed as well.
                 taken = std::future::poll_fn(|cx| peer.outbox.poll_end(cx)),
-                    if waiting >= WRITE_BYTES => Turn::Outgoing(taken),
+                    if waiting >= WRITE_BYTES => Woken::Outgoing(taken),
                 // Other clients get their turn before more requests of this client are handled.
                 () = tokio::task::yield_now(), if has_more && !is_paused => continue,
                 read = reader.read_buf(&mut self.input), if !has_more && !is_paused => {
-                    Turn::Read(read?)
+                    Woken::Read(read?)
                 }
                 () = durable.caught_up(), if is_behind => continue,
                 () = peer.outbox.thawed(), if is_held => continue,
-                () = &mut idle, if !is_held && !self.connection.is_established() => Turn::Idle,
+                () = &mut idle, if !is_held && !self.connection.is_established() => Woken::Idle,
             };
-            match turn {
-                Turn::Read(0) => return Ok(()),
-                Turn::Read(_) => has_more = true,
-                Turn::Wrote if is_full => self.connection.extend_session(),
-                Turn::Wrote => {}
-                Turn::Outgoing(Taken::Message(message)) => {
+            match woken {
+                Woken::Read(0) => return Ok(()),
+                Woken::Read(_) => has_more = true,
+                Woken::Wrote if is_full => self.connection.extend_session(),
+                Woken::Wrote => {}
+                Woken::Outgoing(Taken::Message(message)) => {
                     self.output.put(&message);
                     if self.encode_waiting() == Progress::Over {
                         return self.close().await;
@@ -273,12 +273,12 @@ impl Driver {
                         self.connection.extend_session();
                     }
                 }
-                Turn::Outgoing(Taken::ReadInput) => match self.read_or_expire(&codec)? {
+                Woken::Outgoing(Taken::ReadInput) => match self.read_or_expire(&codec)? {
                     Some(may_have_more) => has_more = may_have_more,
                     None => return Ok(()),
                 },
-                Turn::Outgoing(Taken::Over) | Turn::Shutdown => return self.close().await,
-                Turn::Idle => {
+                Woken::Outgoing(Taken::Over) | Woken::Shutdown => return self.close().await,
+                Woken::Idle => {
                     self.engine.stats.sessionless_expired.add(1);
                     return Ok(());
                 }
