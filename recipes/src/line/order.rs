@@ -37,7 +37,9 @@ pub(crate) struct PlaceKind {
     pub(crate) waits_for: &'static [&'static str],
     /// The markers of the places in the same line that this kind does not wait for.
     pub(crate) ignores: &'static [&'static str],
-    /// Whether one place of this kind excludes all others.
+    /// Whether a place of this kind that is in front excludes all others and says so: it may
+    /// announce its release, and an owner that has one would wait for itself in the same line. A
+    /// leader's place excludes the others as well, but announces nothing.
     pub(crate) is_exclusive: bool,
     /// The markers of the places whose owner may take a second place with the same number, where
     /// this kind waits for both: a writer waits for a writer that also reads. A reader waits for
