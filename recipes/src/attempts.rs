@@ -31,9 +31,8 @@ impl Attempts {
 
     /// Waits before a new place is created after one was lost, however many were lost before.
     pub(crate) async fn wait_after_lost_place(&mut self) {
-        if self.wait_after(LockError::place_lost()).await.is_err() {
-            self.thwarted = THWARTED_MAX - 1;
-        }
+        self.thwarted = self.thwarted.min(THWARTED_MAX - 1);
+        self.wait_after(LockError::place_lost()).await.expect("there is an attempt left");
     }
 
     /// Waits before the next attempt. Returns the error if another attempt is of no use.
@@ -61,5 +60,22 @@ impl Attempts {
             tokio::time::sleep(pause).await;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn there_is_a_pause_after_each_lost_place_but_the_first() {
+        let mut attempts = Attempts::new();
+        for lost in 0..100 {
+            let start = Instant::now();
+            attempts.wait_after_lost_place().await;
+            assert_eq!(start.elapsed().is_zero(), lost == 0, "after {lost} lost places");
+        }
     }
 }
