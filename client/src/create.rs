@@ -83,6 +83,9 @@ impl Client {
     /// Awaited, it fails with [`NO_NODE`](ErrorCode::NO_NODE) if the parent is missing,
     /// [`NODE_EXISTS`](ErrorCode::NODE_EXISTS) if the znode exists,
     /// [`NO_CHILDREN_FOR_EPHEMERALS`](ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) below an ephemeral.
+    ///
+    /// A server ends the connection at a request that is longer than its `jute.maxbuffer`,
+    /// 1,048,575 bytes by default: the request fails with [`Error::ConnectionLoss`].
     pub fn create(&self, path: &str) -> Create {
         Create {
             client: self.clone(),

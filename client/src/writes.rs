@@ -16,6 +16,9 @@ use super::operation::{
 
 impl Client {
     /// Replaces a znode's data (`setData`). Awaited, it returns the new Stat.
+    ///
+    /// A server ends the connection at a request that is longer than its `jute.maxbuffer`,
+    /// 1,048,575 bytes by default: the request fails with [`Error::ConnectionLoss`].
     pub fn set(&self, path: &str, data: impl Into<Bytes>) -> SetData {
         let data = Some(data.into());
         SetData { client: self.clone(), path: path.to_owned(), data, version: Expect::Any }
