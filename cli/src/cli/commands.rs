@@ -89,7 +89,8 @@ pub(super) enum Command {
     #[command(name = "setAcl")]
     SetAcl {
         /// Only if the list has this version
-        #[arg(short = 'v', long, value_name = "VERSION", allow_negative_numbers = true)]
+        #[arg(short = 'v', long, value_name = "VERSION")]
+        #[arg(value_parser = version, allow_negative_numbers = true)]
         version: Option<i32>,
         #[arg(value_parser = znode)]
         path: String,
@@ -169,7 +170,8 @@ pub(super) struct Create {
 #[group(skip)]
 pub(super) struct Set {
     /// Only if the data has this version
-    #[arg(short = 'v', long, value_name = "VERSION", allow_negative_numbers = true)]
+    #[arg(short = 'v', long, value_name = "VERSION")]
+    #[arg(value_parser = version, allow_negative_numbers = true)]
     version: Option<i32>,
     #[arg(value_parser = znode)]
     pub(super) path: String,
@@ -180,7 +182,8 @@ pub(super) struct Set {
 #[derive(Debug, Args)]
 pub(super) struct Delete {
     /// Only if the data has this version
-    #[arg(short = 'v', long, value_name = "VERSION", allow_negative_numbers = true)]
+    #[arg(short = 'v', long, value_name = "VERSION")]
+    #[arg(value_parser = version, allow_negative_numbers = true)]
     version: Option<i32>,
     #[arg(value_parser = znode)]
     pub(super) path: String,
@@ -211,6 +214,11 @@ impl Delete {
     pub(super) fn version(&self) -> Expect {
         expected(self.version)
     }
+}
+
+/// Parses a version.
+fn version(text: &str) -> Result<i32, &'static str> {
+    text.parse().map_err(|_| "must be a whole number, as `stat` shows it, or -1 for any version")
 }
 
 /// The version that a request expects; -1 is any, as in ZooKeeper.

@@ -97,6 +97,12 @@ fn refused(op: OpCode, path: &str, code: ErrorCode) -> String {
         ErrorCode::UNIMPLEMENTED => {
             format!("{op} {path}: the server does not know this, or has it switched off")
         }
+        ErrorCode::BAD_ARGUMENTS if path == "/zookeeper" || path.starts_with("/zookeeper/") => {
+            format!(
+                "{op} {path}: the server does not take these arguments; /zookeeper and its quotas \
+                 are the server's own"
+            )
+        }
         ErrorCode::BAD_ARGUMENTS => {
             format!("{op} {path}: the server does not take these arguments")
         }
