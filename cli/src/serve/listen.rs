@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use zoolet_server::storage::StorageError;
 use zoolet_server::{Config, Server, StartError};
 use zoolet_testkit::{Faults, Observer, TestHooks};
 
@@ -58,7 +59,7 @@ pub(crate) enum ListenError {
     Unresolved { host: String, source: io::Error },
     #[error("cannot listen on {0}")]
     Refused(Refusals),
-    #[error(transparent)]
+    #[error("{start}{cure}", start = .0, cure = cure(.0))]
     Start(StartError),
 }
 
@@ -66,6 +67,21 @@ impl ListenError {
     /// Whether the host name is at fault.
     pub(super) fn is_about_the_name(&self) -> bool {
         matches!(self, Self::Unresolved { .. })
+    }
+}
+
+/// What to do about a data directory that the system refuses, on a line of its own.
+fn cure(error: &StartError) -> &'static str {
+    let StartError::Storage(StorageError::Io { source, .. }) = error else { return "" };
+    match source.kind() {
+        ErrorKind::NotFound
+        | ErrorKind::NotADirectory
+        | ErrorKind::PermissionDenied
+        | ErrorKind::ReadOnlyFilesystem => {
+            "\nThe data directory must be one that this user can create, read and write. Choose \
+             another with --data-dir DIR (or dataDir in the configuration file)."
+        }
+        _ => "",
     }
 }
 

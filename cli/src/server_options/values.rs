@@ -29,7 +29,10 @@ pub(crate) enum BadValue {
     NotASuperDigest,
     #[error("must name four-letter words such as {}, or be *", FOUR_LETTER_WORDS.join(","))]
     NotFourLetterWords,
-    #[error("must be HOST:PORT, such as 127.0.0.1:2181 or, for all interfaces, 0.0.0.0:2181")]
+    #[error(
+        "must be HOST:PORT with a port up to 65535, such as 127.0.0.1:2181 or, for all interfaces, \
+         0.0.0.0:2181"
+    )]
     NotAnAddress,
     #[error("must be a time such as 10s, 500ms, 1m30s, or a number of seconds")]
     NotATime,

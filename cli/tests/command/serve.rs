@@ -144,8 +144,17 @@ async fn an_address_of_another_machine_is_refused() {
 }
 
 #[tokio::test]
+async fn a_data_directory_that_cannot_be_created_is_told_with_the_cure() {
+    let args = ["serve", "--listen", "127.0.0.1:0", "--data-dir", "/dev/null/data"];
+    let ended = run(&args).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("cannot create /dev/null/data/version-2: "), "{ended:?}");
+    assert!(ended.stderr.contains("with --data-dir DIR"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn wrong_arguments_are_told_of() {
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["--lisen", "127.0.0.1:0"], "a similar argument exists: '--listen'"),
         (&["serve", "--tick-tme", "1"], "a similar argument exists: '--tick-time'"),
         (&["srve"], "a similar subcommand exists: 'serve'"),
@@ -153,6 +162,7 @@ async fn wrong_arguments_are_told_of() {
         (&["--tick-time", "0"], "must be a whole number from 1 to 2147483647"),
         (&["--listen", "2181"], "must be HOST:PORT"),
         (&["--listen", "::1:2181"], "must be HOST:PORT"),
+        (&["--listen", "127.0.0.1:99999"], "a port up to 65535"),
         (&["--listen", "no.such.host.invalid:0"], "\"no.such.host.invalid\""),
         (&["--4lw-commands-whitelist", "ruokk"], "must name four-letter words"),
         (&["--min-session-timeout", "99999"], "(99999 ms) is above maxSessionTimeout (60000 ms)"),
