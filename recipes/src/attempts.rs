@@ -65,7 +65,7 @@ impl Attempts {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use zoolet_client::recipe::now;
 
     use super::*;
 
@@ -73,7 +73,7 @@ mod tests {
     async fn there_is_a_pause_after_each_lost_place_but_the_first() {
         let mut attempts = Attempts::new();
         for lost in 0..100 {
-            let start = Instant::now();
+            let start = now();
             attempts.wait_after_lost_place().await;
             assert_eq!(start.elapsed().is_zero(), lost == 0, "after {lost} lost places");
         }
