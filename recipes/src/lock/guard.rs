@@ -59,6 +59,39 @@ impl Guard {
     }
 }
 
+/// Makes a guard a [`LockGuard`]: each method of the trait calls the guard's own method of that name.
+macro_rules! lock_guard_by_methods {
+    ($guard:ident) => {
+        impl LockGuard for $guard {
+            fn fencing_token(&self) -> Zxid {
+                self.fencing_token()
+            }
+
+            fn paths(&self) -> &[String] {
+                self.paths()
+            }
+
+            fn state(&self) -> LockState {
+                self.state()
+            }
+
+            fn lost(&self) -> BoxFuture<'_, ()> {
+                Box::pin(self.lost())
+            }
+
+            fn revocation_requested(&self) -> BoxFuture<'_, Result<(), LockError>> {
+                Box::pin(self.revocation_requested())
+            }
+
+            fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+                Box::pin((*self).release())
+            }
+        }
+    };
+}
+
+pub(crate) use lock_guard_by_methods;
+
 /// Gives a guard the methods that all guards have, the trait [`LockGuard`], and a `Debug` of one
 /// line. The guard has a field `handle`.
 macro_rules! guard_methods {
@@ -171,31 +204,7 @@ macro_rules! guard_methods {
             }
         }
 
-        impl LockGuard for $guard {
-            fn fencing_token(&self) -> Zxid {
-                self.fencing_token()
-            }
-
-            fn paths(&self) -> &[String] {
-                self.paths()
-            }
-
-            fn state(&self) -> LockState {
-                self.state()
-            }
-
-            fn lost(&self) -> BoxFuture<'_, ()> {
-                Box::pin(self.lost())
-            }
-
-            fn revocation_requested(&self) -> BoxFuture<'_, Result<(), LockError>> {
-                Box::pin(self.revocation_requested())
-            }
-
-            fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
-                Box::pin((*self).release())
-            }
-        }
+        $crate::lock::guard::lock_guard_by_methods!($guard);
 
         impl fmt::Debug for $guard {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use zoolet_protocol::Zxid;
 
+use super::guard::lock_guard_by_methods;
 use super::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
 use super::methods::lock_methods;
 use super::owner::Owner;
@@ -254,31 +255,7 @@ impl SequentialMultiGuard {
     }
 }
 
-impl LockGuard for SequentialMultiGuard {
-    fn fencing_token(&self) -> Zxid {
-        self.fencing_token()
-    }
-
-    fn paths(&self) -> &[String] {
-        self.paths()
-    }
-
-    fn state(&self) -> LockState {
-        self.state()
-    }
-
-    fn lost(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.lost())
-    }
-
-    fn revocation_requested(&self) -> BoxFuture<'_, Result<(), LockError>> {
-        Box::pin(self.revocation_requested())
-    }
-
-    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
-        Box::pin((*self).release())
-    }
-}
+lock_guard_by_methods!(SequentialMultiGuard);
 
 impl fmt::Debug for SequentialMultiGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
