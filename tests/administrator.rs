@@ -157,7 +157,7 @@ async fn try_acquire_of_a_semaphore_goes_on_when_its_place_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn try_acquire_of_a_mutex_is_no_error_when_its_znode_is_deleted() {
+async fn try_acquire_of_a_free_mutex_succeeds_though_its_znode_is_deleted() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     for path in ["/a", "/b"] {
@@ -171,9 +171,11 @@ async fn try_acquire_of_a_mutex_is_no_error_when_its_znode_is_deleted() {
             then.before_next(OpCode::GET_CHILDREN, move || delete_all_now(&admin, "/a"));
         });
         if entering == OpCode::CREATE2 {
-            mutex.try_acquire().await.expect("nothing went wrong");
+            let guard = mutex.try_acquire().await.expect("nothing went wrong");
+            guard.expect("nobody holds it").release().await.unwrap();
         } else {
-            multi.try_acquire().await.expect("nothing went wrong");
+            let guard = multi.try_acquire().await.expect("nothing went wrong");
+            guard.expect("nobody holds them").release().await.unwrap();
         }
         assert_clean(&server).await;
     }

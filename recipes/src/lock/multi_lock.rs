@@ -18,11 +18,11 @@ use super::state::LockState;
 use crate::attempts::Attempts;
 use crate::client::Client;
 use crate::error::{LockError, within};
-use crate::line::Line;
 use crate::line::order::Position;
 use crate::line::place::Place;
 use crate::line::proof::until_proven;
 use crate::line::several::{enter_all, positions_of, wait_in_all};
+use crate::line::{Line, PositionAt};
 
 /// The mutexes of several paths as one lock: all are held, or none.
 ///
@@ -120,26 +120,45 @@ impl InterProcessMultiLock {
             Registered::New(registrations) => registrations,
             Registered::Held(handle) => return Ok(Some(MultiGuard { handle })),
         };
-        for line in self.lines.iter() {
-            if !line.participants(line.kind.marker).await?.is_empty() {
+        let places = self.try_places().await?;
+        Ok(places.map(|places| self.guard(places, registrations)))
+    }
+
+    /// A place in front of each line, if nobody is in any of them. Tries again when a place is lost:
+    /// that tells nothing about who holds the locks.
+    async fn try_places(&self) -> Result<Option<Vec<Place>>, LockError> {
+        let mut attempts = Attempts::new();
+        loop {
+            for line in self.lines.iter() {
+                if !line.participants(line.kind.marker).await?.is_empty() {
+                    return Ok(None);
+                }
+            }
+            let mut places = enter_all(&self.client, &self.lines).await?;
+            let positions = positions_of(&places, &self.lines).await?;
+            let is_behind = |at: &PositionAt| matches!(at.position, Position::Behind { .. });
+            if positions.iter().any(is_behind) {
+                delete_all(places).await?;
                 return Ok(None);
             }
-        }
-        let mut places = enter_all(&self.client, &self.lines).await?;
-        let positions = positions_of(&places, &self.lines).await?;
-        if positions.iter().any(|at| at.position != Position::Front) {
-            // All requests are sent before the first answer is awaited.
-            let deletions: Vec<_> = places.into_iter().rev().map(Place::send_delete).collect();
-            for deletion in deletions {
-                deletion.finish_if_present().await?;
+            let missing = positions.iter().position(|at| at.position == Position::Missing);
+            if let Some(missing) = missing {
+                let lost = LockError::PlaceLost(places[missing].path().to_owned());
+                delete_all(places).await?;
+                attempts.wait_after(lost).await?;
+                continue;
             }
-            return Ok(None);
+            for (place, line) in places.iter_mut().zip(self.lines.iter()) {
+                line.came_to_front(place);
+            }
+            match until_proven(&mut places).await {
+                Ok(()) => return Ok(Some(places)),
+                Err(error) => {
+                    drop(places);
+                    attempts.wait_after(error).await?;
+                }
+            }
         }
-        for (place, line) in places.iter_mut().zip(self.lines.iter()) {
-            line.came_to_front(place);
-        }
-        until_proven(&mut places).await?;
-        Ok(Some(self.guard(places, registrations)))
     }
 
     /// Registers an owner in all lines.
@@ -206,6 +225,15 @@ lock_methods! {
     is_held_by = |lock, owner| lock.held_by(owner).is_some();
     is_acquired_in_this_process = |lock| lock.is_acquired();
     path = |lock| lock.paths();
+}
+
+/// Deletes places, the last first. All requests are sent before the first answer is awaited.
+async fn delete_all(places: Vec<Place>) -> Result<(), LockError> {
+    let deletions: Vec<_> = places.into_iter().rev().map(Place::send_delete).collect();
+    for deletion in deletions {
+        deletion.finish_if_present().await?;
+    }
+    Ok(())
 }
 
 /// Several mutexes that are held. Dropping the guard releases all of them in the background;
