@@ -27,7 +27,7 @@ pub const TURN_MS: u64 = 2;
 
 /// A client whose turn took so many milliseconds waits for its next one in a queue with others like
 /// it, so that workers remain free for clients with cheap requests.
-pub const DEAR_TURN_MS: u64 = 5;
+pub const EXPENSIVE_TURN_MS: u64 = 5;
 
 /// The reports for administrators that are made at the same time, each by a thread of its own.
 /// Reports may be long, and none is urgent.

@@ -40,7 +40,7 @@ impl LineLock {
             Registered::New(registration) => registration,
         };
         let registrations = std::slice::from_ref(&registration);
-        let place = registry::warn_of_self_wait(registrations, place).await?;
+        let place = registry::with_self_wait_warning(registrations, place).await?;
         Ok(self.guard(place, registration))
     }
 

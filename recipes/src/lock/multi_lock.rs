@@ -91,7 +91,7 @@ impl InterProcessMultiLock {
             Registered::Held(handle) => return Ok(MultiGuard { handle }),
         };
         let acquiring = self.places_in_front();
-        let places = registry::warn_of_self_wait(&registrations, acquiring).await?;
+        let places = registry::with_self_wait_warning(&registrations, acquiring).await?;
         Ok(self.guard(places, registrations))
     }
 

@@ -252,7 +252,7 @@ pub(crate) fn is_held(line: &LineId, lock: LockId) -> bool {
 
 /// Waits for locks. If the task that waits holds one of them itself, this logs a warning after a
 /// second: perhaps nobody else can release it.
-pub(crate) async fn warn_of_self_wait<F: Future>(
+pub(crate) async fn with_self_wait_warning<F: Future>(
     registrations: &[Registration],
     acquiring: F,
 ) -> F::Output {

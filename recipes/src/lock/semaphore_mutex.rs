@@ -77,7 +77,8 @@ impl InterProcessSemaphoreMutex {
     pub async fn acquire(&self) -> Result<Permits, LockError> {
         let registration = self.register();
         let registrations = std::slice::from_ref(&registration);
-        let permits = registry::warn_of_self_wait(registrations, self.semaphore.acquire(1)).await?;
+        let permits =
+            registry::with_self_wait_warning(registrations, self.semaphore.acquire(1)).await?;
         Ok(permits.registered(registration))
     }
 

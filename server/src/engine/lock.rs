@@ -44,7 +44,7 @@ pub(crate) struct Engine {
     /// server's clock. Locked during a tick, so that only one runs at a time.
     pub(crate) last_sweep_ms: Mutex<u64>,
     /// Admits the connections whose last turn took long: they share half of the workers.
-    pub(crate) dear_turns: Semaphore,
+    pub(crate) expensive_turns: Semaphore,
     /// Admits those who ask for a report.
     pub(crate) reports: Arc<Semaphore>,
     pub(super) state: RwLock<State>,
@@ -112,7 +112,7 @@ impl Engine {
             stats,
             hooks,
             last_sweep_ms: Mutex::default(),
-            dear_turns: Semaphore::new((workers() / 2).max(1)),
+            expensive_turns: Semaphore::new((workers() / 2).max(1)),
             reports: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
             last_session,
             shut_down: AtomicBool::new(false),

@@ -22,8 +22,8 @@ use crate::engine::connection::Connection;
 use crate::engine::lock::Engine;
 use crate::engine::outbox::Taken;
 use crate::limits::{
-    ACCEPT_RETRY, BUFFER_BYTES_KEPT, DEAR_TURN_MS, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
-    REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, TURN_MS, WRITE_BYTES,
+    ACCEPT_RETRY, BUFFER_BYTES_KEPT, EXPENSIVE_TURN_MS, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE,
+    READ_BYTES, REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, TURN_MS, WRITE_BYTES,
 };
 use crate::transport::descriptors::is_kept_for_files;
 use crate::transport::four_letter::{self, Word};
@@ -137,7 +137,7 @@ async fn serve(
         input,
         output: Output::default(),
         has_grown: false,
-        is_dear: false,
+        is_expensive: false,
         connection: Arc::clone(&connection),
         engine: Arc::clone(&engine),
         address,
@@ -180,7 +180,7 @@ struct Driver {
     /// Whether the output has grown beyond [`BUFFER_BYTES_KEPT`] since it was last freed.
     has_grown: bool,
     /// Whether the last turn took long.
-    is_dear: bool,
+    is_expensive: bool,
     connection: Arc<Connection>,
     engine: Arc<Engine>,
     address: SocketAddr,
@@ -294,8 +294,8 @@ impl Driver {
         cancelled: &CancellationToken,
     ) -> io::Result<Option<bool>> {
         let engine = Arc::clone(&self.engine);
-        let permit = match self.is_dear {
-            true => cancelled.run_until_cancelled(engine.dear_turns.acquire()).await,
+        let permit = match self.is_expensive {
+            true => cancelled.run_until_cancelled(engine.expensive_turns.acquire()).await,
             false => None,
         };
         // Replies to its own requests need not wake this task: it takes them itself, below.
@@ -359,7 +359,7 @@ impl Driver {
         let begin_ms = self.engine.clock.now_ms();
         let mut took_ms = 0;
         for _ in 0..REQUESTS_PER_TURN {
-            self.is_dear = took_ms >= DEAR_TURN_MS;
+            self.is_expensive = took_ms >= EXPENSIVE_TURN_MS;
             if took_ms >= TURN_MS {
                 return true;
             }
