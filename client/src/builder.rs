@@ -14,6 +14,7 @@ use crate::driver::{self, Shared};
 use crate::error::Error;
 use crate::hosts::Hosts;
 use crate::retry::RetryPolicy;
+use crate::security::Security;
 use crate::session::{Options, Session};
 use crate::{Client, SessionOwner};
 
@@ -45,6 +46,8 @@ pub struct Builder {
     options: Options,
     retry: RetryPolicy,
     credentials: Vec<(ByteString, Bytes)>,
+    /// What secures the connections to the servers of a connection string.
+    pub(crate) security: Option<Arc<dyn Security>>,
 }
 
 impl Builder {
@@ -57,7 +60,7 @@ impl Builder {
             proven_ahead: Duration::ZERO,
             suspension: SuspensionClock::default(),
         };
-        Self { options, retry: RetryPolicy::default(), credentials: Vec::new() }
+        Self { options, retry: RetryPolicy::default(), credentials: Vec::new(), security: None }
     }
 
     /// The session timeout to ask for; a minute by default, as in Curator. The server may grant
@@ -141,12 +144,16 @@ impl Builder {
     ///
     /// - [`Error::Hosts`] or [`Error::Path`] if the connection string is not valid.
     /// - [`Error::Unreachable`] if no server accepted the client within the connection timeout,
-    ///   with the cause of the last failure. At once if no host name is known, or the server in
-    ///   this process has ended.
+    ///   with the cause of the last failure. At once if no host name is known, TLS fails
+    ///   with all servers for good, or the server in this process has ended.
     /// - [`Error::AuthFailed`] if the server refused the credentials.
     pub async fn connect(self, target: impl Into<ConnectTarget>) -> Result<Client, Error> {
         let dialer: Arc<dyn Dial> = match target.into() {
-            ConnectTarget::Servers(text) => Arc::new(text.parse::<Hosts>()?),
+            ConnectTarget::Servers(text) => {
+                let mut hosts: Hosts = text.parse()?;
+                hosts.security = self.security;
+                Arc::new(hosts)
+            }
             ConnectTarget::Dialer(dialer) => dialer,
         };
         let root = dialer.chroot().into();
@@ -178,6 +185,7 @@ impl fmt::Debug for Builder {
             .field("session_timeout", &self.options.timeout)
             .field("connection_timeout", &self.options.connection_timeout)
             .field("retry_policy", &self.retry)
+            .field("has_tls", &self.security.is_some())
             .finish_non_exhaustive()
     }
 }

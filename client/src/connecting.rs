@@ -28,6 +28,11 @@ pub enum ConnectError {
     /// The server did not answer in time.
     #[error("{0}")]
     TimedOut(String),
+    /// TLS could not be established, and another attempt would fail in the same way: a certificate
+    /// is not trusted or not for this host, the server refuses ours, or only one side speaks TLS.
+    /// When that is so for all servers, connecting fails at once.
+    #[error("{0}")]
+    Tls(String),
     /// Something else, in the words of the system or the server.
     #[error("{0}")]
     Other(String),
@@ -40,12 +45,24 @@ impl From<io::Error> for ConnectError {
             io::ErrorKind::ConnectionRefused => Self::Refused(text),
             io::ErrorKind::NotFound => Self::NoSuchHost(text),
             io::ErrorKind::TimedOut => Self::TimedOut(text),
+            // What a peer sent is not valid: of an attempt to connect, only TLS has said so.
+            io::ErrorKind::InvalidData => Self::Tls(text),
             _ => Self::Other(text),
         }
     }
 }
 
 impl ConnectError {
+    /// An error of the connection to a server.
+    pub(crate) fn at(address: &str, error: io::Error) -> Self {
+        io::Error::new(error.kind(), format!("{address}: {error}")).into()
+    }
+
+    /// Whether another attempt at the same server would fail in the same way.
+    fn is_lasting(&self) -> bool {
+        matches!(self, Self::NoSuchHost(_) | Self::Tls(_))
+    }
+
     /// No server answered within this time.
     pub(crate) fn unanswered(time: Duration) -> Self {
         Self::TimedOut(format!("no server answered within {time:?}"))
@@ -63,18 +80,20 @@ pub(crate) struct Failure {
 /// The attempts to connect that have failed since the last success.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    /// How many in a row, up to the last, found no such host.
-    without_host: usize,
+    /// How many in a row, up to the last, would fail again.
+    lasting: usize,
 }
 
 impl Failures {
+    /// Whether the last attempt would fail again.
+    pub(crate) fn are_lasting(&self) -> bool {
+        self.lasting > 0
+    }
+
     /// Records a failed attempt at one of so many servers.
     pub(crate) fn record(&mut self, cause: ConnectError, servers: usize, is_gone: bool) -> Failure {
-        self.without_host = match cause {
-            ConnectError::NoSuchHost(_) => self.without_host + 1,
-            _ => 0,
-        };
-        Failure { cause, is_final: is_gone || self.without_host >= servers.max(1) }
+        self.lasting = if cause.is_lasting() { self.lasting + 1 } else { 0 };
+        Failure { cause, is_final: is_gone || self.lasting >= servers.max(1) }
     }
 }
 
@@ -104,13 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn only_when_no_server_has_a_known_host_is_it_final() {
+    fn only_when_every_server_fails_for_good_is_it_final() {
         let unknown = || ConnectError::NoSuchHost("a".to_owned());
         let mut failures = Failures::default();
         assert!(!failures.record(unknown(), 2, false).is_final);
         assert!(!failures.record(ConnectError::Refused("b".to_owned()), 2, false).is_final);
         assert!(!failures.record(unknown(), 2, false).is_final);
-        assert!(failures.record(unknown(), 2, false).is_final);
+        let untrusted = ConnectError::Tls("a".to_owned());
+        assert!(failures.record(untrusted, 2, false).is_final);
         assert!(Failures::default().record(unknown(), 2, true).is_final);
     }
 }

@@ -12,6 +12,7 @@
 //! Each `select!` polls in a fixed order (`biased`), here and in the recipes, so that a run in
 //! process is repeatable.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Poll, Wake, Waker};
@@ -50,6 +51,8 @@ struct Inner {
     /// When the driver task calls [`Session::handle_timeout`] next.
     due: Option<Instant>,
     transport: Option<Box<dyn Transport>>,
+    /// Why the last transport was closed, if it knows.
+    fault: Option<io::Error>,
     /// Requests are written by the driver task and not by their callers.
     is_held_back: bool,
 }
@@ -77,7 +80,13 @@ impl Wake for Shared {
 impl Shared {
     pub(crate) fn new(session: Session, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
-            inner: Mutex::new(Inner { session, due: None, transport: None, is_held_back: false }),
+            inner: Mutex::new(Inner {
+                session,
+                due: None,
+                transport: None,
+                fault: None,
+                is_held_back: false,
+            }),
             must_receive: AtomicBool::new(false),
             changed: Notify::new(),
             state: watch::Sender::new(None),
@@ -164,7 +173,7 @@ impl Shared {
                 Gone::ConnectionFault(broken) => tracing::debug!("connection given up: {broken}"),
                 Gone::Closed => tracing::debug!("connection closed by the server"),
             }
-            inner.transport = None;
+            inner.fault = inner.transport.take().and_then(|transport| transport.take_fault());
             inner.session.handle_disconnected();
             self.changed.notify_one();
         }
@@ -215,6 +224,7 @@ impl Shared {
             false => Servers::PerhapsEnsemble,
         };
         inner.transport = Some(transport);
+        inner.fault = None;
         inner.session.handle_connected(servers, now());
         self.settle(&mut inner);
         self.unlock(inner);
@@ -330,7 +340,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
                 }
             }
             Some(Err(cause)) => {
-                tracing::debug!("cannot connect: {cause}");
+                tell(&cause, &failures);
                 let failure = failures.record(cause, dialer.servers(), dialer.is_gone());
                 shared.failure.send_replace(Some(failure));
             }
@@ -345,6 +355,15 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
         if while_keeping_time(&shared, tokio::time::sleep(pause)).await.is_none() {
             return;
         }
+    }
+}
+
+/// Logs a failed attempt to connect. One that someone must do something about is a warning, once in a
+/// row of them.
+fn tell(cause: &ConnectError, before: &Failures) {
+    match cause {
+        ConnectError::Tls(_) if !before.are_lasting() => tracing::warn!("cannot connect: {cause}"),
+        _ => tracing::debug!("cannot connect: {cause}"),
     }
 }
 
@@ -388,6 +407,8 @@ async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<
     } else if now() >= start + attempt {
         let text = format!("a server was connected to and opened no session within {attempt:?}");
         Err(ConnectError::TimedOut(text))
+    } else if let Some(fault) = shared.inner.lock().fault.take() {
+        Err(fault.into())
     } else {
         let text = "the connection ended before a session was opened; is it a ZooKeeper server?";
         Err(ConnectError::Other(text.to_owned()))

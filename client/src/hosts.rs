@@ -1,5 +1,6 @@
 //! The connection string: the servers of an ensemble, and the chroot.
 
+use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -7,12 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use zoolet_protocol::{Dial, Dialing, Searching, Transport, ZPath};
+use zoolet_protocol::{Dial, Dialing, Searching, ZPath};
 
-use super::connecting::lookup_error;
 use super::error::Error;
-use super::tcp::TcpTransport;
+use super::security::{self, Security};
 
 /// The port of a server without one in the connection string.
 const DEFAULT_PORT: u16 = 2181;
@@ -28,13 +27,15 @@ const DEFAULT_PORT: u16 = 2181;
 /// assert_eq!(hosts.chroot(), "/app");
 /// # Ok::<(), zoolet_client::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Hosts {
     addresses: Arc<[String]>,
     chroot: String,
     next: Arc<AtomicUsize>,
     /// A server that serves writes, to be dialled next.
     read_write: Arc<Mutex<Option<usize>>>,
+    /// Plaintext without it.
+    pub(crate) security: Option<Arc<dyn Security>>,
 }
 
 impl Hosts {
@@ -72,11 +73,18 @@ impl FromStr for Hosts {
         let addresses = servers.split(',').map(address).collect::<Result<Arc<[_]>, _>>()?;
         // Clients that start at the same time are spread over the servers.
         let next = Arc::new(AtomicUsize::new(fastrand::usize(..addresses.len())));
-        Ok(Self { addresses, chroot: chroot.to_owned(), next, read_write: Arc::default() })
+        Ok(Self {
+            addresses,
+            chroot: chroot.to_owned(),
+            next,
+            read_write: Arc::default(),
+            security: None,
+        })
     }
 }
 
-fn address(server: &str) -> Result<String, Error> {
+/// `HOST[:PORT]` with its port.
+pub(crate) fn address(server: &str) -> Result<String, Error> {
     let server = server.trim();
     let bad = |what: &str| Error::Hosts(format!("{server:?} is not HOST or HOST:PORT: {what}"));
     let host_ends = server.rfind(']').map_or(0, |bracket| bracket + 1);
@@ -97,9 +105,10 @@ fn address(server: &str) -> Result<String, Error> {
 }
 
 /// Asks a server with the four-letter word `isro`.
-async fn serves_writes(address: &str) -> io::Result<bool> {
-    let mut stream = TcpStream::connect(address).await?;
+async fn serves_writes(address: &str, security: Option<&dyn Security>) -> io::Result<bool> {
+    let mut stream = security::open(address, security).await?;
     stream.write_all(b"isro").await?;
+    stream.flush().await?;
     let mut answer = [0; 2];
     stream.read_exact(&mut answer).await?;
     Ok(answer == *b"rw")
@@ -118,29 +127,32 @@ impl Dial for Hosts {
     fn dial(&self) -> Dialing {
         let found = self.read_write.lock().take();
         let index = found.unwrap_or_else(|| self.next_index());
-        let addresses = Arc::clone(&self.addresses);
-        Box::pin(async move {
-            let address = &addresses[index];
-            let found = tokio::net::lookup_host(address.as_str()).await;
-            let found: Vec<_> = found.map_err(|error| lookup_error(address, &error))?.collect();
-            let stream = TcpStream::connect(&found[..])
-                .await
-                .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
-            let transport: Box<dyn Transport> = Box::new(TcpTransport::new(stream)?);
-            Ok(transport)
-        })
+        let (addresses, security) = (Arc::clone(&self.addresses), self.security.clone());
+        Box::pin(async move { security::dial(&addresses[index], security.as_deref()).await })
     }
 
     fn find_read_write(&self) -> Searching {
         let index = self.next_index();
         let (addresses, read_write) = (Arc::clone(&self.addresses), Arc::clone(&self.read_write));
+        let security = self.security.clone();
         Box::pin(async move {
-            let serves_writes = serves_writes(&addresses[index]).await.unwrap_or(false);
+            let asked = serves_writes(&addresses[index], security.as_deref()).await;
+            let serves_writes = asked.unwrap_or(false);
             if serves_writes {
                 *read_write.lock() = Some(index);
             }
             serves_writes
         })
+    }
+}
+
+impl fmt::Debug for Hosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hosts")
+            .field("addresses", &self.addresses)
+            .field("chroot", &self.chroot)
+            .field("has_tls", &self.security.is_some())
+            .finish()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The limits of the client, each with its reason.
 
+use std::time::Duration;
+
 /// The longest frame that a server may send: far above what a server accepts itself, since a list
 /// of children has no limit of its own, and far below the memory of a machine.
 pub(crate) const FRAME_BYTES_MAX: usize = 256 << 20;
@@ -20,3 +22,10 @@ pub(crate) const TOUCHES_MAX: usize = 24;
 /// The most retries of a policy whose delay doubles, so that the delay does not overflow, as in
 /// Curator.
 pub(crate) const EXPONENTIAL_RETRIES_MAX: u32 = 29;
+
+/// The longest answer to a four-letter word, unless the caller sets another: a list of some hundred
+/// thousand watches.
+pub(crate) const WORD_ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// How long a four-letter word may take, unless the caller says otherwise.
+pub(crate) const WORD_TIMEOUT: Duration = Duration::from_secs(10);

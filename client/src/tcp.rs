@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use zoolet_protocol::{Disconnected, FrameCodec, Transport};
 
 use super::limits::FRAME_BYTES_MAX;
+use super::security::{SPEAKS_TLS, is_tls_alert};
 
 /// The bytes of one read.
 const READ_BYTES: usize = 16 << 10;
@@ -19,6 +20,8 @@ pub(crate) struct TcpTransport {
     stream: TcpStream,
     output: Mutex<Output>,
     input: Mutex<BytesMut>,
+    /// Why the connection was given up, if the server is to blame.
+    fault: Mutex<Option<io::Error>>,
 }
 
 #[derive(Default)]
@@ -34,7 +37,12 @@ struct Output {
 impl TcpTransport {
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        Ok(Self { stream, output: Mutex::default(), input: Mutex::default() })
+        Ok(Self {
+            stream,
+            output: Mutex::default(),
+            input: Mutex::default(),
+            fault: Mutex::default(),
+        })
     }
 
     /// Writes as much as the socket takes at once.
@@ -73,10 +81,11 @@ impl TcpTransport {
         let codec = FrameCodec::new(FRAME_BYTES_MAX);
         let mut input = self.input.lock();
         loop {
-            let frame = codec.next_frame(&mut input);
-            if let Some(frame) =
-                frame.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?
-            {
+            let frame = codec.next_frame(&mut input).map_err(|error| match is_tls_alert(&input) {
+                true => io::Error::new(io::ErrorKind::InvalidData, SPEAKS_TLS),
+                false => io::Error::other(error),
+            });
+            if let Some(frame) = frame? {
                 if input.is_empty() && frame.len() > READ_BYTES {
                     // The buffer of one long list is not kept for the life of the connection.
                     *input = BytesMut::new();
@@ -127,8 +136,15 @@ impl Transport for TcpTransport {
             Ok(frame) => Poll::Ready(Some(frame)),
             Err(error) => {
                 tracing::debug!("the connection cannot be read from: {error}");
+                if error.kind() == io::ErrorKind::InvalidData {
+                    *self.fault.lock() = Some(error);
+                }
                 Poll::Ready(None)
             }
         }
+    }
+
+    fn take_fault(&self) -> Option<io::Error> {
+        self.fault.lock().take()
     }
 }

@@ -47,6 +47,13 @@ pub trait Transport: Send + Sync {
     /// Receives the payload of the next frame. `None` if the connection is closed and all frames
     /// before that were received. Only the last caller is woken.
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
+
+    /// Why [`Transport::poll_receive`] has returned `None`, if there is more to say than that the
+    /// connection ended. [`io::ErrorKind::InvalidData`] if another connection would end in the same
+    /// way.
+    fn take_fault(&self) -> Option<io::Error> {
+        None
+    }
 }
 
 /// The connection is closed.

@@ -3,8 +3,7 @@
 use std::fs;
 
 use serde::Serialize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use zoolet_client::FourLetterWord;
 
 /// The machine of the clients.
 #[derive(Debug, Clone, Serialize)]
@@ -64,10 +63,7 @@ pub(crate) const ZOOLET: &str = concat!("zoolet ", env!("CARGO_PKG_VERSION"));
 
 /// The version in a server's answer to `srvr`; `None` if it does not answer.
 pub(crate) async fn version(address: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).await.ok()?;
-    stream.write_all(b"srvr").await.ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.ok()?;
+    let answer = FourLetterWord::new("srvr").ask(address).await.ok()?;
     let text = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     Some(short_version(text))
 }
