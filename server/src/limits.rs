@@ -57,6 +57,21 @@ pub const WRITE_BYTES: usize = 256 << 10;
 /// How long a connection may be without a session: ZooKeeper's `nio.sessionlessCnxnTimeout`.
 pub const SESSIONLESS_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a TLS handshake may take, from the accepted connection to its last message: as long as
+/// with Netty, with which ZooKeeper serves TLS.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time between two warnings about failed handshakes, in milliseconds: any client can cause
+/// them.
+pub const HANDSHAKE_WARNING_PAUSE_MS: u64 = 1_000;
+
+/// The bytes that are encrypted for a client before its socket is written to: four records, which
+/// leave with one system call. They wait in memory if the client does not read.
+pub const TLS_WRITE_BYTES: usize = 64 << 10;
+
+/// How often the files of certificates are looked at if they are to be read again.
+pub const CERTIFICATE_RELOAD_INTERVAL: Duration = Duration::from_secs(5);
+
 /// How long a shutdown waits for clients to read their messages: ZooKeeper's `nio.shutdownTimeout`.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -18,7 +18,7 @@ use crate::limits::SHUTDOWN_TIMEOUT;
 use crate::storage::durable::Durable;
 use crate::storage::{StorageConfig, StorageError};
 use crate::transport::in_process::Dialer;
-use crate::transport::tcp;
+use crate::transport::ports::Ports;
 
 /// A running server. Dropping it stops it at once; [`Server::shutdown`] lets clients receive their
 /// messages first.
@@ -38,6 +38,7 @@ use crate::transport::tcp;
 pub struct Server {
     engine: Arc<Engine>,
     local_addr: Option<SocketAddr>,
+    secure_addr: Option<SocketAddr>,
     tasks: TaskTracker,
     cancelled: CancellationToken,
 }
@@ -49,10 +50,17 @@ impl Server {
     }
 
     /// The address on which it listens, with the port that was picked; `None` if it serves
-    /// in-process clients only.
+    /// in-process clients and those of [`Server::secure_addr`] only.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr
+    }
+
+    /// The address on which it listens for clients that speak TLS (`secureClientPort`), with the
+    /// port that was picked; `None` if there is no such port.
+    #[must_use]
+    pub fn secure_addr(&self) -> Option<SocketAddr> {
+        self.secure_addr
     }
 
     /// Makes connections to it in the same process.
@@ -147,8 +155,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets the whole configuration. [`Builder::listen`] and [`Builder::data_dir`] take precedence,
-    /// whether called before or after.
+    /// Sets the whole configuration. [`Builder::listen`] and [`Builder::data_dir`] take
+    /// precedence, whether called before or after.
     pub fn config(self, config: Config) -> Self {
         Self { config, ..self }
     }
@@ -184,14 +192,7 @@ impl Builder {
         self.config.listen = self.listen.or(self.config.listen);
         self.config.storage = self.storage.or(self.config.storage);
         self.config.check()?;
-        let listener = match self.config.listen {
-            Some(address) => {
-                let error = |source| StartError::Listen { address, source };
-                Some(tcp::listen(address, &self.config).map_err(error)?)
-            }
-            None => None,
-        };
-        let local_addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let ports = Ports::open(&self.config)?;
         let (journal, core) = open_journal(&self.config).await?;
         let engine = Arc::new(Engine::new(self.config, self.hooks, journal, core));
         if let Some(hooks) = &engine.hooks {
@@ -202,12 +203,10 @@ impl Builder {
         let cancelled = CancellationToken::new();
         tasks.spawn(ticker::run(Arc::downgrade(&engine), cancelled.clone()));
         tasks.spawn(end_on_failure(engine.durable(), Arc::downgrade(&engine), cancelled.clone()));
-        if let Some(listener) = listener {
-            engine.set_local_addr(local_addr);
-            let engine = Arc::clone(&engine);
-            tasks.spawn(tcp::accept(listener, engine, tasks.clone(), cancelled.clone()));
-        }
-        Ok(Server { engine, local_addr, tasks, cancelled })
+        let (local_addr, secure_addr) = ports.addresses();
+        engine.set_addresses(local_addr, secure_addr);
+        ports.serve(&engine, &tasks, &cancelled);
+        Ok(Server { engine, local_addr, secure_addr, tasks, cancelled })
     }
 }
 

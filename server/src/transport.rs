@@ -1,8 +1,10 @@
-//! What carries frames between a client and its `Connection`: a TCP socket, or a call in the same
+//! What carries frames between a client and its `Connection`: a TCP socket,
+//! or a call in the same
 //! process.
 //!
-//! - `tcp` accepts sockets and drives one task for each connection; `output` collects what it
-//!   writes, and `descriptors` keeps file descriptors free for the data directory.
+//! - `ports` are the addresses at which it listens; `tcp` accepts sockets, and `driver` serves each of them in a task of its own, over whatever is
+//!   a `socket`; `output` collects what it writes, and `descriptors` keeps file descriptors free for
+//!   the data directory.
 //! - `four_letter` answers the words that an administrator sends in place of a handshake.
 //! - `in_process` handles a request on the thread that sends it.
 
@@ -10,5 +12,8 @@ pub(crate) mod descriptors;
 pub(crate) mod in_process;
 pub(crate) mod tcp;
 
+mod driver;
 mod four_letter;
 mod output;
+pub(crate) mod ports;
+mod socket;

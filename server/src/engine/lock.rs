@@ -53,6 +53,7 @@ pub(crate) struct Engine {
     durable: Durable,
     shut_down: AtomicBool,
     local_addr: OnceLock<SocketAddr>,
+    secure_addr: OnceLock<SocketAddr>,
     /// The session timeouts that clients may negotiate, in milliseconds.
     timeouts_ms: RangeInclusive<i32>,
 }
@@ -117,6 +118,7 @@ impl Engine {
             last_session,
             shut_down: AtomicBool::new(false),
             local_addr: OnceLock::new(),
+            secure_addr: OnceLock::new(),
             timeouts_ms,
             clock,
             config,
@@ -149,15 +151,23 @@ impl Engine {
         self.shut_down.load(Ordering::SeqCst)
     }
 
-    /// Sets the address on which the server listens, for reports.
-    pub(crate) fn set_local_addr(&self, address: Option<SocketAddr>) {
-        if let Some(address) = address {
-            self.local_addr.get_or_init(|| address);
+    /// Sets the addresses on which the server listens, for reports.
+    pub(crate) fn set_addresses(&self, plain: Option<SocketAddr>, secure: Option<SocketAddr>) {
+        for (slot, address) in [(&self.local_addr, plain), (&self.secure_addr, secure)] {
+            if let Some(address) = address {
+                slot.get_or_init(|| address);
+            }
         }
     }
 
+    /// The address of plaintext connections.
     pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr.get().copied()
+    }
+
+    /// The address of TLS connections.
+    pub(crate) fn secure_addr(&self) -> Option<SocketAddr> {
+        self.secure_addr.get().copied()
     }
 
     pub(crate) fn durable(&self) -> Durable {
@@ -423,7 +433,8 @@ impl Engine {
 }
 
 /// The number of worker threads of this runtime.
-fn workers() -> usize {
+/// The threads that run tasks.
+pub(crate) fn workers() -> usize {
     Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers())
 }
 

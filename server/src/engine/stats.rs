@@ -3,8 +3,9 @@
 //! Counters only grow until an administrator resets them. They are read one at a time, so a report
 //! may show a request that is counted in one counter and not yet in another.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use zoolet_protocol::{OpCode, SessionId, Xid, Zxid};
 
@@ -154,6 +155,15 @@ pub(crate) struct ServerStats {
     pub(crate) sessions_expired: Counter,
     pub(crate) sessions_revalidated: Counter,
     pub(crate) auth_failed: Counter,
+    /// TLS handshakes that failed, and connections that were closed because too many handshakes
+    /// were under way.
+    pub(crate) unsuccessful_handshakes: Counter,
+    pub(crate) handshakes_exceeded: Counter,
+    /// TLS handshakes that are under way.
+    pub(crate) outstanding_handshakes: AtomicUsize,
+    /// Connections without TLS, from other machines and from this one.
+    pub(crate) plaintext_remote: Counter,
+    pub(crate) plaintext_local: Counter,
     pub(crate) commits: Counter,
     pub(crate) stale_requests_dropped: Counter,
     pub(crate) watches_fired: [Counter; 4],
@@ -175,6 +185,14 @@ impl ServerStats {
     pub(crate) fn operations(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let names = COUNTED_OPERATIONS.iter().map(|(name, _)| *name);
         names.zip(self.operations.iter().map(Counter::value))
+    }
+
+    /// Counts a connection without TLS.
+    pub(crate) fn plaintext_connection(&self, address: Option<SocketAddr>) {
+        match address {
+            Some(address) if !address.ip().is_loopback() => self.plaintext_remote.add(1),
+            _ => self.plaintext_local.add(1),
+        }
     }
 
     /// Resets what the word `srst` resets.

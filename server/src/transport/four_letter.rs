@@ -18,12 +18,11 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::error::Elapsed;
 use zoolet_core::ConnectionId;
 
 use self::chunks::Chunks;
+use super::socket::Socket;
 use crate::engine::lock::Engine;
 use crate::engine::registry::Peer;
 use crate::limits::{REPORT_TIMEOUT, SESSIONLESS_TIMEOUT};
@@ -67,7 +66,7 @@ impl Word {
 /// Answers a word, after which the connection ends. The connection itself, `asker`, is listed and
 /// counted in the report, as in ZooKeeper.
 pub(crate) async fn answer(
-    stream: &mut TcpStream,
+    socket: &mut impl Socket,
     input: &mut BytesMut,
     word: Word,
     engine: &Arc<Engine>,
@@ -79,20 +78,20 @@ pub(crate) async fn answer(
     let text = if !is_listed || word.0 == TELNET_CLOSE_NAME {
         format!("{} is not executed because it is not in the whitelist.\n", word.0)
     } else if word.0 == "stmk" {
-        match trace_mask(stream, input).await {
+        match trace_mask(socket, input).await {
             Some(mask) => mask.to_string(),
             None => return,
         }
     } else if LONG_WORDS.contains(&word.0) {
-        let report = write_report(stream, word, engine, asker.id);
+        let report = write_report(socket, word, engine, asker.id);
         return log_failure(word, tokio::time::timeout(REPORT_TIMEOUT, report).await);
     } else {
         text(word, engine)
     };
     engine.stats.sent.add(1);
     let write = async {
-        stream.write_all(text.as_bytes()).await?;
-        stream.shutdown().await
+        socket.write_all(&mut text.as_bytes()).await?;
+        socket.shutdown().await
     };
     log_failure(word, tokio::time::timeout(SESSIONLESS_TIMEOUT, write).await);
 }
@@ -110,7 +109,7 @@ fn log_failure(word: Word, written: Result<io::Result<()>, Elapsed>) {
 
 /// Lets a thread make a report, and writes its chunks.
 async fn write_report(
-    stream: &mut TcpStream,
+    socket: &mut impl Socket,
     word: Word,
     engine: &Arc<Engine>,
     asker: ConnectionId,
@@ -125,9 +124,9 @@ async fn write_report(
         drop(permit);
     });
     while let Some(chunk) = receiver.recv().await {
-        stream.write_all(chunk.as_bytes()).await?;
+        socket.write_all(&mut chunk.as_bytes()).await?;
     }
-    stream.shutdown().await
+    socket.shutdown().await
 }
 
 /// Makes the report for one of [`LONG_WORDS`].
@@ -151,10 +150,10 @@ fn report(word: Word, engine: &Engine, asker: ConnectionId, out: &mut Chunks) ->
 }
 
 /// Reads the mask that follows `stmk`.
-async fn trace_mask(stream: &mut TcpStream, input: &mut BytesMut) -> Option<i64> {
+async fn trace_mask(socket: &mut impl Socket, input: &mut BytesMut) -> Option<i64> {
     let read = async {
         while input.len() < 12 {
-            if stream.read_buf(input).await.ok()? == 0 {
+            if socket.read(input).await.ok()? == 0 {
                 return None;
             }
         }

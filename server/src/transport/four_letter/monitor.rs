@@ -3,6 +3,7 @@
 //! Metrics of an ensemble, such as the number of followers, are left out.
 
 use std::fmt::{Display, Write};
+use std::sync::atomic::Ordering;
 
 use super::VERSION;
 use super::report::double;
@@ -62,6 +63,9 @@ fn gauges(lines: &mut Lines, engine: &Engine) {
         lines.put("max_file_descriptor_count", limit);
     }
     lines.put("auth_failed_count", stats.auth_failed.value());
+    lines.put("non_mtls_remote_conn_count", stats.plaintext_remote.value());
+    lines.put("non_mtls_local_conn_count", stats.plaintext_local.value());
+    lines.put("outstanding_tls_handshake", stats.outstanding_handshakes.load(Ordering::Relaxed));
     for (name, [count_limit, count, bytes_limit, bytes]) in
         engine.inspect(zoolet_core::Core::top_level_quotas)
     {
@@ -83,6 +87,8 @@ fn counters(lines: &mut Lines, engine: &Engine) {
     lines.put("sessionless_connections_expired", stats.sessionless_expired.value());
     lines.put("stale_sessions_expired", stats.sessions_expired.value());
     lines.put("stale_requests_dropped", stats.stale_requests_dropped.value());
+    lines.put("unsuccessful_handshake", stats.unsuccessful_handshakes.value());
+    lines.put("tls_handshake_exceeded", stats.handshakes_exceeded.value());
     let kinds = ["created", "deleted", "changed", "children"];
     for (kind, counter) in kinds.iter().zip(&stats.watches_fired) {
         lines.put(&format!("sum_node_{kind}_watch_count"), counter.value());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,11 +44,12 @@ pub(super) fn double(value: f64) -> String {
 pub(super) fn configuration(engine: &Engine) -> String {
     let config = &engine.config;
     let (least, greatest) = engine.session_timeouts_ms();
-    let port = engine.local_addr().map_or(0, |address| address.port());
+    let port = |address: Option<SocketAddr>| address.map_or(-1, |address| address.port().into());
+    let (port, secure_port): (i32, i32) = (port(engine.local_addr()), port(engine.secure_addr()));
     let backlog = config.listen_backlog.map_or(-1, i64::from);
     let [(data, data_bytes), (logs, log_bytes)] = directory_sizes(engine);
     format!(
-        "clientPort={port}\nsecureClientPort=-1\ndataDir={data}\ndataDirSize={data_bytes}\n\
+        "clientPort={port}\nsecureClientPort={secure_port}\ndataDir={data}\ndataDirSize={data_bytes}\n\
          dataLogDir={logs}\ndataLogSize={log_bytes}\ntickTime={}\nmaxClientCnxns={}\nminSessionTimeout={least}\n\
          maxSessionTimeout={greatest}\nclientPortListenBacklog={backlog}\nserverId=0\n",
         config.tick_time_ms, config.max_client_connections,

@@ -1,0 +1,424 @@
+//! One client's conversation over a socket: a four-letter word, or a session's frames, from its first
+//! byte to its last.
+//!
+//! In a turn the task reads what the socket has, handles the requests in it, and writes the
+//! replies, so that many requests cost two system calls. It reads no requests while too many bytes
+//! wait for the client or for the disk. A turn ends after a number of requests and a time. A
+//! connection whose turn took long waits for its next one in a queue with others like it.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use tokio_util::sync::CancellationToken;
+use zoolet_protocol::FrameCodec;
+
+use super::four_letter::{self, Word};
+use super::output::Output;
+use super::socket::Socket;
+use crate::engine::connection::Connection;
+use crate::engine::lock::Engine;
+use crate::engine::outbox::Taken;
+use crate::limits::{
+    BUFFER_BYTES_KEPT, EXPENSIVE_TURN_MS, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
+    REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, TURN_MS, WRITE_BYTES,
+};
+
+/// If a write wakes at most so many other clients they are served before the client that wrote gets
+/// its reply: the next owner of a lock is in more of a hurry than the client that released it. More
+/// would delay the reply too long.
+const TOLD_FIRST_MAX: usize = 4;
+
+/// After a longer frame the task reads the clock, because not every such request notes when the
+/// server replied.
+const LONG_FRAME_BYTES: usize = 4 << 10;
+
+/// The first bytes of a TLS handshake: its type of record, and the major version. As the length of
+/// a frame they would be hundreds of megabytes.
+pub(super) const TLS_HANDSHAKE: [u8; 2] = [0x16, 0x03];
+
+/// Serves an open connection. Of the socket, `input` was read already.
+pub(crate) async fn converse<S: Socket>(
+    mut socket: S,
+    mut input: BytesMut,
+    connection: Arc<Connection>,
+    engine: Arc<Engine>,
+    cancelled: CancellationToken,
+) {
+    let peer = Arc::clone(&connection.peer);
+    let beginning = async {
+        peer.outbox.thawed().await;
+        let beginning = begin(&mut socket, &mut input).await;
+        // A hook may have frozen the connection meanwhile.
+        peer.outbox.thawed().await;
+        beginning
+    };
+    let beginning = cancelled.run_until_cancelled(beginning).await;
+    match beginning {
+        Some(Ok(Beginning::Frames)) => {}
+        Some(Ok(Beginning::Word(word))) => {
+            let answer = four_letter::answer(&mut socket, &mut input, word, &engine, &peer);
+            let _ = cancelled.run_until_cancelled(answer).await;
+            return;
+        }
+        Some(Ok(Beginning::TlsHandshake)) => {
+            engine.stats.unsuccessful_handshakes.add(1);
+            tracing::warn!(
+                peer = peer.address_text(),
+                "connection closed: the client speaks TLS, which this port does not; it must connect \
+                 to secureClientPort, or client.portUnification=true lets this port speak both"
+            );
+            return;
+        }
+        Some(Ok(Beginning::Idle)) => {
+            engine.stats.sessionless_expired.add(1);
+            let peer = peer.address_text();
+            tracing::debug!(peer, "no handshake in {SESSIONLESS_TIMEOUT:?}");
+            return;
+        }
+        Some(Err(_)) | None => return,
+    }
+    let driver = Driver {
+        socket,
+        input,
+        output: Output::default(),
+        has_grown: false,
+        is_expensive: false,
+        connection,
+        engine: Arc::clone(&engine),
+    };
+    let result = driver.run(cancelled).await;
+    engine.remove_watches(&peer).await;
+    let peer = peer.address_text();
+    match result {
+        Ok(()) => tracing::debug!(peer, "disconnected"),
+        Err(error) => tracing::debug!(peer, "disconnected: {error}"),
+    }
+}
+
+/// How a connection begins.
+enum Beginning {
+    Frames,
+    Word(Word),
+    /// The client speaks TLS.
+    TlsHandshake,
+    /// The client has sent nothing for too long.
+    Idle,
+}
+
+/// Reads the first four bytes: a four-letter word, or the length of a frame.
+async fn begin(socket: &mut impl Socket, input: &mut BytesMut) -> io::Result<Beginning> {
+    let first = async {
+        while input.len() < 4 {
+            if socket.read(input).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        if input.starts_with(&TLS_HANDSHAKE) {
+            return Ok(Beginning::TlsHandshake);
+        }
+        let word = input.first_chunk().and_then(|bytes| Word::from_bytes(*bytes));
+        Ok(word.map_or(Beginning::Frames, Beginning::Word))
+    };
+    tokio::time::timeout(SESSIONLESS_TIMEOUT, first).await.unwrap_or(Ok(Beginning::Idle))
+}
+
+/// Drives a connection from its socket.
+struct Driver<S> {
+    socket: S,
+    input: BytesMut,
+    output: Output,
+    /// Whether the output has grown beyond [`BUFFER_BYTES_KEPT`] since it was last freed.
+    has_grown: bool,
+    /// Whether the last turn took long.
+    is_expensive: bool,
+    connection: Arc<Connection>,
+    engine: Arc<Engine>,
+}
+
+/// What ends the task's wait between two turns.
+enum Woken {
+    /// Bytes came in; 0 at the end of the stream.
+    Read(usize),
+    /// Bytes went out.
+    Wrote,
+    /// The outbox has a message, or the connection has ended.
+    Outgoing(Taken),
+    /// The client sent no handshake in time.
+    Idle,
+    /// The server shuts down.
+    Shutdown,
+}
+
+/// Whether the connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    GoesOn,
+    Over,
+}
+
+impl<S: Socket> Driver<S> {
+    async fn run(mut self, cancelled: CancellationToken) -> io::Result<()> {
+        let codec = FrameCodec::new(self.engine.config.frame_bytes_max);
+        let durable = self.engine.durable();
+        let connection = Arc::clone(&self.connection);
+        let outbox = &connection.peer.outbox;
+        let idle = tokio::time::sleep(SESSIONLESS_TIMEOUT);
+        tokio::pin!(idle);
+        let mut has_more = true;
+        loop {
+            if has_more && !self.is_paused() {
+                match self.take_turn(&codec, &cancelled).await? {
+                    Some(may_have_more) => has_more = may_have_more,
+                    None => return self.close().await,
+                }
+            }
+            if self.output.is_empty() && std::mem::take(&mut self.has_grown) {
+                // The memory of one long reply is not kept for the life of the connection.
+                self.output = Output::default();
+            }
+            // Read once: the disk may catch up at any time, and a connection that pauses for it
+            // waits for that.
+            let is_behind = self.engine.is_behind();
+            let is_held = outbox.is_frozen();
+            let is_full = self.has_much_waiting();
+            let is_paused = is_held || is_behind || is_full;
+            if !is_paused {
+                self.input.reserve(READ_BYTES);
+            }
+            let reads = !has_more && !is_paused;
+            let woken = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => Woken::Shutdown,
+                woken = self.exchange(reads) => woken?,
+                // Other clients get their turn before more requests of this client are handled.
+                () = tokio::task::yield_now(), if has_more && !is_paused => continue,
+                () = durable.caught_up(), if is_behind => continue,
+                () = outbox.thawed(), if is_held => continue,
+                () = &mut idle, if !is_held && !connection.is_established() => Woken::Idle,
+            };
+            match woken {
+                Woken::Read(0) => return Ok(()),
+                Woken::Read(_) => has_more = true,
+                Woken::Wrote if is_full => self.connection.extend_session(),
+                Woken::Wrote => {}
+                Woken::Outgoing(Taken::Message(message)) => {
+                    self.output.put(&message);
+                    if self.encode_waiting() == Progress::Over {
+                        return self.close().await;
+                    }
+                    if self.write_now()? && is_full {
+                        self.connection.extend_session();
+                    }
+                }
+                Woken::Outgoing(Taken::ReadInput) => match self.read_or_expire(&codec)? {
+                    Some(may_have_more) => has_more = may_have_more,
+                    None => return Ok(()),
+                },
+                Woken::Outgoing(Taken::Over) | Woken::Shutdown => return self.close().await,
+                Woken::Idle => {
+                    self.engine.stats.sessionless_expired.add(1);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Waits until bytes went out, the outbox has a message, or, if it `reads`, bytes came in.
+    async fn exchange(&mut self, reads: bool) -> io::Result<Woken> {
+        let Self { socket, input, output, connection, .. } = self;
+        let outbox = &connection.peer.outbox;
+        let waiting = output.len();
+        let mut exchange = |context: &mut Context<'_>| {
+            if (waiting > 0 || socket.has_unsent())
+                && let Poll::Ready(wrote) = socket.poll_write(context, output)
+            {
+                return Poll::Ready(wrote.map(|()| Woken::Wrote));
+            }
+            let taken = match waiting < WRITE_BYTES {
+                true => outbox.poll_take(context),
+                // The end of the connection of a client that does not read is noticed as well.
+                false => outbox.poll_end(context),
+            };
+            match taken {
+                Poll::Ready(taken) => Poll::Ready(Ok(Woken::Outgoing(taken))),
+                Poll::Pending if reads => socket.poll_read(context, input).map_ok(Woken::Read),
+                Poll::Pending => Poll::Pending,
+            }
+        };
+        std::future::poll_fn(&mut exchange).await
+    }
+
+    /// Handles requests that were read and writes their replies. Returns whether more requests may
+    /// have been read; `None` if the connection has ended.
+    async fn take_turn(
+        &mut self,
+        codec: &FrameCodec,
+        cancelled: &CancellationToken,
+    ) -> io::Result<Option<bool>> {
+        let engine = Arc::clone(&self.engine);
+        let permit = match self.is_expensive {
+            true => cancelled.run_until_cancelled(engine.expensive_turns.acquire()).await,
+            false => None,
+        };
+        // Replies to its own requests need not wake this task: it takes them itself, below.
+        drop(self.connection.peer.outbox.take_receiver());
+        let has_more = self.handle_frames(codec);
+        drop(permit);
+        if (1..=TOLD_FIRST_MAX).contains(&self.connection.peer.take_woken()) {
+            tokio::task::yield_now().await;
+        }
+        if self.encode_waiting() == Progress::Over {
+            return Ok(None);
+        }
+        self.write_now()?;
+        Ok(Some(has_more))
+    }
+
+    /// Whether no requests are handled for now.
+    fn is_paused(&self) -> bool {
+        self.connection.peer.outbox.is_frozen()
+            || self.engine.is_behind()
+            || self.has_much_waiting()
+    }
+
+    /// Whether so many bytes wait for the client that no more is read from it.
+    fn has_much_waiting(&self) -> bool {
+        self.output.len() + self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
+    }
+
+    /// The session's timeout seems to have passed: reads the socket, and expires the session if the
+    /// client has sent nothing. Returns that requests may have been read; `None` at the end of the
+    /// stream.
+    fn read_or_expire(&mut self, codec: &FrameCodec) -> io::Result<Option<bool>> {
+        let outbox = &self.connection.peer.outbox;
+        if self.engine.is_behind() || outbox.waits_for_disk() {
+            // The disk delays the client, from which nothing is read meanwhile. The ticker asks
+            // again.
+            return Ok(Some(true));
+        }
+        // A client that does not read its messages does not extend its session by sending more.
+        while !self.has_much_waiting() && self.connection.peer.outbox.is_open() {
+            if self.handle_frames(codec) || !self.connection.is_due() {
+                return Ok(Some(true));
+            }
+            match self.socket.read_now(&mut self.input) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.connection.expire_if_due();
+        Ok(Some(true))
+    }
+
+    /// Handles the frames that were read, up to the limits of a turn. Returns whether more of them
+    /// may be left.
+    fn handle_frames(&mut self, codec: &FrameCodec) -> bool {
+        let begin_ms = self.engine.clock.now_ms();
+        let mut took_ms = 0;
+        for _ in 0..REQUESTS_PER_TURN {
+            self.is_expensive = took_ms >= EXPENSIVE_TURN_MS;
+            if took_ms >= TURN_MS {
+                return true;
+            }
+            if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
+                || self.engine.is_behind()
+                || self.connection.peer.outbox.is_frozen()
+            {
+                return true;
+            }
+            match codec.next_frame(&mut self.input) {
+                Ok(Some(frame)) => {
+                    if self.input.is_empty() && frame.len() > BUFFER_BYTES_KEPT {
+                        self.input = BytesMut::new();
+                    }
+                    let is_long = frame.len() > LONG_FRAME_BYTES;
+                    if self.connection.receive(frame).is_err() {
+                        return false;
+                    }
+                    // Each short request notes when the server replied.
+                    let now_ms = match is_long {
+                        true => self.engine.clock.now_ms(),
+                        false => self.connection.peer.stats.last_replied_ms(),
+                    };
+                    took_ms = now_ms.saturating_sub(begin_ms);
+                }
+                Ok(None) => return false,
+                Err(error) => {
+                    let peer = self.connection.peer.address_text();
+                    tracing::warn!(peer, "connection closed: {error}");
+                    // Replies to earlier frames still leave.
+                    self.connection.peer.outbox.finish();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Encodes the messages that may leave, up to about [`WRITE_BYTES`].
+    fn encode_waiting(&mut self) -> Progress {
+        let room = WRITE_BYTES.saturating_sub(self.output.len());
+        let (taken, goes_on) = self.connection.peer.outbox.take_all(room);
+        for message in taken {
+            self.output.put(&message);
+        }
+        if goes_on { Progress::GoesOn } else { Progress::Over }
+    }
+
+    /// Writes what the socket takes without waiting, and returns whether it took anything.
+    fn write_now(&mut self) -> io::Result<bool> {
+        self.has_grown |= self.output.len() > BUFFER_BYTES_KEPT;
+        self.socket.write_now(&mut self.output)
+    }
+
+    /// Ends the connection. Messages that may leave do so within [`SHUTDOWN_TIMEOUT`].
+    async fn close(mut self) -> io::Result<()> {
+        self.connection.peer.outbox.finish();
+        let flush = async {
+            loop {
+                let progress = self.encode_waiting();
+                self.socket.write_all(&mut self.output).await?;
+                if progress == Progress::Over {
+                    break;
+                }
+                let outbox = &self.connection.peer.outbox;
+                // The other messages leave when they are durable.
+                match std::future::poll_fn(|context| outbox.poll_take(context)).await {
+                    Taken::Message(message) => self.output.put(&message),
+                    Taken::ReadInput => {}
+                    Taken::Over => break,
+                }
+            }
+            self.socket.shutdown().await
+        };
+        let flushed = tokio::time::timeout(SHUTDOWN_TIMEOUT, flush).await.unwrap_or_else(|_| {
+            let peer = self.connection.peer.address_text();
+            tracing::warn!(peer, "the client did not read its last messages in time");
+            Err(io::ErrorKind::TimedOut.into())
+        });
+        if flushed.is_ok() {
+            self.linger().await;
+        }
+        flushed
+    }
+
+    /// Reads on for a moment after the last byte was written: closing a socket with unread bytes
+    /// resets the connection, and the client would lose what was sent.
+    async fn linger(&mut self) {
+        let discard = async {
+            loop {
+                self.input.clear();
+                self.input.reserve(READ_BYTES);
+                match self.socket.read(&mut self.input).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LINGER_TIMEOUT, discard).await;
+    }
+}

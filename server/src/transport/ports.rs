@@ -1,0 +1,67 @@
+//! The addresses at which a server listens.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::tcp::{self, PlainPort, Port};
+use crate::config::Config;
+use crate::engine::lock::Engine;
+use crate::server::StartError;
+
+/// The open listeners of a server, before it serves anyone.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    plain: Option<TcpListener>,
+    secure: Option<TcpListener>,
+}
+
+impl Ports {
+    /// Listens at the addresses of a configuration.
+    pub(crate) fn open(config: &Config) -> Result<Self, StartError> {
+        let listen = |address: Option<SocketAddr>| {
+            let listen = |address| {
+                let error = |source| StartError::Listen { address, source };
+                tcp::listen(address, config).map_err(error)
+            };
+            address.map(listen).transpose()
+        };
+        let secure = None;
+        Ok(Self { plain: listen(config.listen)?, secure: listen(secure)? })
+    }
+
+    /// The addresses of plaintext and of TLS connections.
+    pub(crate) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let address = |listener: &Option<TcpListener>| listener.as_ref()?.local_addr().ok();
+        (address(&self.plain), address(&self.secure))
+    }
+
+    /// Serves the clients that connect, until that is cancelled.
+    pub(crate) fn serve(
+        self,
+        engine: &Arc<Engine>,
+        tasks: &TaskTracker,
+        cancelled: &CancellationToken,
+    ) {
+        let accept = Accept { engine, tasks, cancelled };
+        accept.at(self.plain, PlainPort);
+    }
+}
+
+/// What the tasks that accept connections need.
+struct Accept<'a> {
+    engine: &'a Arc<Engine>,
+    tasks: &'a TaskTracker,
+    cancelled: &'a CancellationToken,
+}
+
+impl Accept<'_> {
+    fn at(&self, listener: Option<TcpListener>, port: impl Port) {
+        let Some(listener) = listener else { return };
+        let (engine, tasks) = (Arc::clone(self.engine), self.tasks.clone());
+        self.tasks.spawn(tcp::accept(listener, port, engine, tasks, self.cancelled.clone()));
+    }
+}
