@@ -9,6 +9,7 @@
 //! - `transport` carries frames, over TCP or in the same process, and answers four-letter words.
 //! - `engine` holds the lock around [`zoolet_core::Core`], the connections with their outboxes, and
 //!   the sessions.
+//! - `reports` are what the server tells about itself, as values.
 //! - [`storage`] reads and writes ZooKeeper's log and snapshot files.
 //!
 //! Nothing here is for tests but [`hooks`], which are unset unless a builder sets them; the package
@@ -25,6 +26,7 @@
 
 mod config;
 mod engine;
+mod reports;
 mod server;
 mod transport;
 

@@ -2,13 +2,11 @@
 //! with text (`org.apache.zookeeper.server.command`).
 //!
 //! The texts have ZooKeeper's format, because programs parse them. Values that exist only in a Java
-//! virtual machine are left out or empty.
-
+//! virtual machine are left out, or tell what runs in its place.
 //!
 //! A thread of its own makes each long report, in slices between which it releases the engine's
 //! lock. The connection's task writes each chunk while the thread makes the next.
 
-mod chunks;
 mod connections;
 mod monitor;
 mod report;
@@ -21,18 +19,12 @@ use bytes::BytesMut;
 use tokio::time::error::Elapsed;
 use zoolet_core::ConnectionId;
 
-use self::chunks::Chunks;
 use super::socket::Socket;
 use crate::engine::lock::Engine;
 use crate::engine::registry::Peer;
 use crate::limits::{REPORT_TIMEOUT, SESSIONLESS_TIMEOUT};
-
-/// The version in reports: programs conclude from it what the server supports.
-pub(crate) const VERSION: &str =
-    concat!("3.9.4-zoolet-", env!("CARGO_PKG_VERSION"), ", built on 2026-11-20 00:00 UTC");
-
-/// The trace mask with which ZooKeeper starts. It has no effect here.
-const DEFAULT_TRACE_MASK: i64 = 306;
+use crate::reports::chunks::{self, Chunks};
+use crate::reports::{DEFAULT_TRACE_MASK, VERSION};
 
 /// A known word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

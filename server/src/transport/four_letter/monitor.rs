@@ -5,10 +5,9 @@
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 
-use super::VERSION;
-use super::report::double;
 use crate::engine::lock::Engine;
 use crate::engine::stats::Latency;
+use crate::reports::{VERSION, average_text};
 
 pub(super) fn text(engine: &Engine) -> String {
     let mut lines = Lines(String::new());
@@ -31,7 +30,7 @@ impl Lines {
     /// A summary: average, minimum, maximum, count and sum.
     fn summary(&mut self, name: &str, latency: &Latency) {
         let (least, average, greatest) = latency.summary_ms();
-        self.put(&format!("avg_{name}"), double(average));
+        self.put(&format!("avg_{name}"), average_text(average));
         self.put(&format!("min_{name}"), least);
         self.put(&format!("max_{name}"), greatest);
         let (count, sum_ms) = latency.count_and_sum_ms();
@@ -44,7 +43,7 @@ fn gauges(lines: &mut Lines, engine: &Engine) {
     let stats = &engine.stats;
     let totals = engine.inspect(zoolet_core::Core::totals);
     let (least, average, greatest) = stats.latency.summary_ms();
-    lines.put("avg_latency", double(average));
+    lines.put("avg_latency", average_text(average));
     lines.put("max_latency", greatest);
     lines.put("min_latency", least);
     lines.put("packets_received", stats.received.value());

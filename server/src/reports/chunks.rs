@@ -8,20 +8,20 @@ use crate::limits::REPORT_CHUNK_BYTES;
 
 /// A report that is being made. It passes its text on in chunks, and blocks while the client does
 /// not read. Writing to it fails when the client has closed the connection.
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     gathered: String,
     sender: Sender<String>,
 }
 
 /// A report and the receiver of its chunks. One chunk waits while another is written.
-pub(super) fn channel() -> (Chunks, Receiver<String>) {
+pub(crate) fn channel() -> (Chunks, Receiver<String>) {
     let (sender, receiver) = bounded(1);
     (Chunks { gathered: String::new(), sender }, receiver)
 }
 
 impl Chunks {
     /// Passes the gathered text on.
-    pub(super) fn flush(&mut self) -> fmt::Result {
+    pub(crate) fn flush(&mut self) -> fmt::Result {
         let chunk = std::mem::take(&mut self.gathered);
         self.sender.blocking_send(chunk).map_err(|_| fmt::Error)
     }
