@@ -38,6 +38,7 @@
 //! | feature | default | module |
 //! |---|---|---|
 //! | `server` | yes | [`server`] |
+//! | `admin` | no | [`server::admin`] |
 //! | `client` | with `recipes` | [`client`] |
 //! | `recipes` | yes | [`recipes`] |
 //! | `testing` | no | [`testing`]: ask for it as a dev-dependency |
@@ -65,6 +66,9 @@ pub mod server {
         FourLetterWhitelist, Server, Settings, StartError, Totals, WallTime, blocking, hooks,
         limits, raise_descriptor_limit, storage,
     };
+
+    #[cfg(feature = "admin")]
+    pub use zoolet_server::admin;
 }
 
 #[cfg(feature = "client")]

@@ -30,6 +30,8 @@ mod reports;
 mod server;
 mod transport;
 
+#[cfg(feature = "admin")]
+pub mod admin;
 pub mod blocking;
 pub mod limits;
 pub mod storage;

@@ -115,3 +115,21 @@ pub const LOG_QUEUE_BYTES_MAX: usize = 64 << 20;
 /// The longest block that is accepted in a Snappy stream. The Java library writes 32 KiB by
 /// default, and half a gigabyte at most.
 pub const SNAPPY_BLOCK_BYTES_MAX: usize = 16 << 20;
+
+/// The HTTP connections of one port that are open at the same time: an administrator's tools need
+/// a few.
+pub const HTTP_CONNECTIONS_MAX: usize = 64;
+
+/// The longest head of an HTTP request. Requests of tools have some hundred bytes, those of browsers
+/// some thousand.
+pub const HTTP_HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// The most header fields of an HTTP request, for the same reason.
+pub const HTTP_HEADERS_MAX: usize = 64;
+
+/// The longest body of an HTTP request, of a snapshot to restore apart. Requests have some hundred
+/// bytes.
+pub const HTTP_BODY_BYTES_MAX: usize = 64 << 10;
+
+/// How long the body of an HTTP request may take to arrive, of a snapshot to restore apart.
+pub const HTTP_BODY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -59,12 +59,6 @@ pub(super) enum Refusal {
     NoFault(u64),
     #[error("nothing is at {0}; GET / tells what there is")]
     Nowhere(Uri),
-    #[error("{0:?} is no name of this machine; ask for 127.0.0.1, [::1] or localhost")]
-    Host(String),
-    #[error("the body cannot be read: {0}")]
-    Body(String),
-    #[error("the body did not come within {0:?}")]
-    Slow(Duration),
     #[error("the server is ending")]
     Ending,
 }
@@ -74,15 +68,13 @@ impl IntoResponse for Refusal {
         let status = match &self {
             Self::Json(rejection) => rejection.status(),
             Self::Query(rejection) => rejection.status(),
-            Self::NoHit { .. } | Self::Slow(_) => StatusCode::REQUEST_TIMEOUT,
-            Self::Body(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NoHit { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::FaultRequest(_)
             | Self::Fault(FaultError::TooLong(_) | FaultError::Path { .. } | FaultError::NoError) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Self::Fault(FaultError::Stopped) | Self::Ending => StatusCode::CONFLICT,
             Self::Fault(_) | Self::NoFault(_) | Self::Nowhere(_) => StatusCode::NOT_FOUND,
-            Self::Host(_) => StatusCode::FORBIDDEN,
         };
         (status, Json(json!({ "error": self.to_string() }))).into_response()
     }

@@ -1,0 +1,197 @@
+//! Serves HTTP on a port of its own, for programs and people who run a server.
+//!
+//! Every connection has limits: of its number, its head, its body, and of the time in which nothing
+//! moves. A page in a browser cannot use what is served here (`browsers`), although such a page may
+//! reach ports of this machine that the rest of the network cannot.
+
+mod browsers;
+mod stream;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, Request};
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::browsers::OwnNames;
+use self::stream::{Handling, IdleLimited};
+use crate::limits::{
+    ACCEPT_RETRY, HTTP_BODY_BYTES_MAX, HTTP_BODY_TIMEOUT, HTTP_CONNECTIONS_MAX,
+    HTTP_HEAD_BYTES_MAX, HTTP_HEADERS_MAX, SHUTDOWN_TIMEOUT,
+};
+
+/// Pages, and how they are served.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use axum::Router;
+/// use axum::routing::get;
+/// use tokio::net::TcpListener;
+/// use tokio_util::sync::CancellationToken;
+/// use zoolet_server::admin::http::Site;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let router = Router::new().route("/", get(async || "it works"));
+/// let site = Site { name: "the example", router, idle_timeout: Duration::from_secs(30) };
+/// let end = CancellationToken::new();
+/// let serving = tokio::spawn(site.serve(listener, end.clone()));
+/// end.cancel();
+/// serving.await.unwrap();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// What messages in the log call it, such as `the admin server`.
+    pub name: &'static str,
+    /// The pages. A handler learns the client's address by the extractor
+    /// `ConnectInfo<SocketAddr>`.
+    pub router: Router,
+    /// A connection ends when nothing has moved on it for so long while no handler is at work: a
+    /// client that stalls in the head of a request, one that does not read, and one that asks for
+    /// nothing more.
+    pub idle_timeout: Duration,
+}
+
+impl Site {
+    /// Serves the pages until `end` is cancelled. Requests that are being answered then are
+    /// completed within [`SHUTDOWN_TIMEOUT`].
+    ///
+    /// On a loopback address only requests are answered that ask for a loopback address or
+    /// `localhost`, so that no page in a browser gets through by a name of its own (DNS rebinding).
+    /// On any address, requests that a browser sends for a page of another origin are refused.
+    ///
+    /// # Cancellation
+    ///
+    /// The same as the end: it accepts no more connections, and the open ones are completed.
+    pub async fn serve(self, listener: TcpListener, end: CancellationToken) {
+        let Self { name, router, idle_timeout } = self;
+        let names = OwnNames::of(listener.local_addr().ok());
+        let router = router.layer(middleware::from_fn_with_state(names, browsers::refuse));
+        let slots = Arc::new(Semaphore::new(HTTP_CONNECTIONS_MAX));
+        let connections = TaskTracker::new();
+        let end = end.child_token();
+        let _ends_with_this = end.clone().drop_guard();
+        while let Some(accepted) = end.run_until_cancelled(listener.accept()).await {
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!("{name} cannot accept a connection: {error}");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                    continue;
+                }
+            };
+            let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+                tracing::warn!(%peer, "{name} has {HTTP_CONNECTIONS_MAX} connections: no more");
+                continue;
+            };
+            let pages = Pages { router: router.clone(), peer, handling: Handling::default() };
+            let end = end.clone();
+            connections.spawn(async move {
+                if let Err(error) = serve_connection(stream, pages, idle_timeout, end).await {
+                    tracing::debug!(%peer, "a connection of {name} ended: {error}");
+                }
+                drop(slot);
+            });
+        }
+        connections.close();
+        connections.wait().await;
+    }
+}
+
+/// Serves one connection until its client or `end` ends it.
+async fn serve_connection(
+    stream: TcpStream,
+    pages: Pages,
+    idle_timeout: Duration,
+    end: CancellationToken,
+) -> hyper::Result<()> {
+    let stream = IdleLimited::new(stream, idle_timeout, pages.handling.clone());
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(idle_timeout)
+        .max_headers(HTTP_HEADERS_MAX)
+        .max_header_size(HTTP_HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), pages);
+    let mut connection = pin!(connection);
+    if let Some(ended) = end.run_until_cancelled(connection.as_mut()).await {
+        return ended;
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await.unwrap_or(Ok(()))
+}
+
+/// The pages, as one connection has them.
+#[derive(Debug)]
+struct Pages {
+    router: Router,
+    peer: SocketAddr,
+    handling: Handling,
+}
+
+impl Service<hyper::Request<Incoming>> for Pages {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
+        let handling = self.handling.begin();
+        request.extensions_mut().insert(ConnectInfo(self.peer));
+        let answer = TowerToHyperService::new(self.router.clone()).call(request);
+        Box::pin(async move {
+            let answer = answer.await;
+            drop(handling);
+            answer
+        })
+    }
+}
+
+/// A layer for pages that need the whole body of a request: it refuses a body that is longer than
+/// [`HTTP_BODY_BYTES_MAX`], and one that does not arrive within [`HTTP_BODY_TIMEOUT`].
+pub async fn gather_body(request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, HTTP_BODY_BYTES_MAX);
+    match tokio::time::timeout(HTTP_BODY_TIMEOUT, body).await {
+        Ok(Ok(body)) => next.run(Request::from_parts(head, Body::from(body))).await,
+        Ok(Err(error)) => refusal(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &format!(
+                "the body cannot be read, or is longer than {HTTP_BODY_BYTES_MAX} bytes: {error}"
+            ),
+        ),
+        Err(_) => refusal(
+            StatusCode::REQUEST_TIMEOUT,
+            &format!("the body did not come within {HTTP_BODY_TIMEOUT:?}"),
+        ),
+    }
+}
+
+/// An answer that says why a request is refused.
+fn refusal(status: StatusCode, reason: &str) -> Response {
+    (status, Json(json!({ "error": reason }))).into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Ends a connection on which nothing moves.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use crate::engine::clock::now;
+
+/// Whether a handler is at work on a connection.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Handling(Arc<()>);
+
+impl Handling {
+    /// A handler is at work until the returned value is dropped.
+    pub(super) fn begin(&self) -> Self {
+        self.clone()
+    }
+
+    fn is_under_way(&self) -> bool {
+        // One belongs to the stream, and one to the service.
+        Arc::strong_count(&self.0) > 2
+    }
+}
+
+/// A stream that fails when nothing has moved on it for some time. While a handler is at work the
+/// client is not expected to send anything.
+#[derive(Debug)]
+pub(super) struct IdleLimited<S> {
+    stream: S,
+    timeout: Duration,
+    idle: Pin<Box<Sleep>>,
+    handling: Handling,
+}
+
+impl<S> IdleLimited<S> {
+    pub(super) fn new(stream: S, timeout: Duration, handling: Handling) -> Self {
+        Self { stream, timeout, idle: Box::pin(tokio::time::sleep(timeout)), handling }
+    }
+
+    fn moved(&mut self) {
+        self.idle.as_mut().reset(now() + self.timeout);
+    }
+
+    /// What a read or write that cannot go on returns.
+    fn wait<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        ready!(self.idle.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for IdleLimited<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        match Pin::new(&mut this.stream).poll_read(context, buffer) {
+            Poll::Pending if this.handling.is_under_way() => {
+                this.moved();
+                Poll::Pending
+            }
+            Poll::Pending => this.wait(context),
+            Poll::Ready(read) => {
+                this.moved();
+                Poll::Ready(read)
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for IdleLimited<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        match Pin::new(&mut this.stream).poll_write(context, buffer) {
+            Poll::Pending => this.wait(context),
+            Poll::Ready(written) => {
+                this.moved();
+                Poll::Ready(written)
+            }
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
