@@ -1,5 +1,5 @@
-//! What the recipes do when an administrator deletes their znodes at the worst moment, and where
-//! access control lists keep them from looking.
+//! Tests that an administrator deletes the znodes of a recipe at any moment, and that access
+//! control lists forbid the recipe to read them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use zoolet_test_support::stage::{assert_clean, connect, counted, server};
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Has the next requests carried out and their answers lost, and lets the client connect again only
-/// after `meanwhile`.
+/// Loses the replies to the next requests, which the server carries out, and lets the client
+/// reconnect only after `meanwhile`.
 async fn lose_answers<T>(counting: &Counting, meanwhile: impl Future<Output = T>) -> T {
     counting.refuse(true);
     counting.cut();
@@ -34,12 +34,12 @@ async fn lose_answers<T>(counting: &Counting, meanwhile: impl Future<Output = T>
 /// Deletes the first child of a znode.
 async fn delete_first(admin: &Client, directory: &str) {
     let names = admin.children(directory).await.expect("the directory is there");
-    let first = names.iter().next().expect("somebody stands there");
+    let first = names.iter().next().expect("a recipe has a znode there");
     admin.delete(&format!("{directory}/{first}")).await.expect("it is there");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_multi_lock_forgets_no_znode_when_one_is_deleted_before_it_is_looked_for() {
+async fn a_multi_lock_keeps_track_of_its_znodes_when_one_is_deleted_after_a_lost_reply() {
     for deleted in ["/a", "/b", "/c"] {
         let server = server().await;
         let (client, counting) = counted(&server).await;
@@ -63,13 +63,14 @@ async fn a_multi_lock_forgets_no_znode_when_one_is_deleted_before_it_is_looked_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_are_all_had_or_none_when_one_is_deleted_before_they_are_looked_for() {
+async fn acquire_returns_all_permits_when_one_is_deleted_after_a_lost_reply() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let admin = connect(&server).await;
     let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 5).unwrap();
     semaphore.acquire(1).await.unwrap().release().await.unwrap();
-    // The place in line, the list, the permits there are: the fourth answer is that of the multi.
+    // The replies to the create in line, to the list and to the permits arrive; that to the multi
+    // does not.
     counting.cut_after(3);
     counting.refuse(true);
     let ((), permits) = tokio::join!(
@@ -92,14 +93,14 @@ async fn permits_are_all_had_or_none_when_one_is_deleted_before_they_are_looked_
     assert_clean(&server).await;
 }
 
-/// What everybody may do with a directory but list it.
+/// An access control list that allows everything but listing the children.
 fn unlisted() -> Vec<Acl> {
     let permissions = Permissions::CREATE | Permissions::DELETE;
     vec![Acl { permissions, ..Acl::open() }]
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_orphan_is_left_where_the_line_must_not_be_listed_and_the_answer_is_lost() {
+async fn a_lost_reply_leaves_no_znode_in_a_directory_that_may_not_be_listed() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let admin = connect(&server).await;
@@ -116,7 +117,7 @@ async fn no_orphan_is_left_where_the_line_must_not_be_listed_and_the_answer_is_l
     refused.expect_err("they must not be listed");
     assert_clean(&server).await;
 
-    // And where nobody waits for the answer any more.
+    // The same after the callers have timed out.
     let namespaced = client.namespace("/a").unwrap();
     for mutex in [mutex, InterProcessMutex::new(&namespaced, "/").unwrap()] {
         let acquiring = mutex.acquire_within(SOON / 2);
@@ -138,7 +139,7 @@ fn delete_all_now(admin: &Client, directory: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn try_acquire_of_a_semaphore_goes_on_when_its_place_is_deleted() {
+async fn semaphore_try_acquire_succeeds_although_its_znode_is_deleted() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 2).unwrap();
@@ -157,7 +158,7 @@ async fn try_acquire_of_a_semaphore_goes_on_when_its_place_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn try_acquire_of_a_free_mutex_succeeds_though_its_znode_is_deleted() {
+async fn try_acquire_of_a_free_mutex_succeeds_although_its_znode_is_deleted() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     for path in ["/a", "/b"] {
@@ -172,28 +173,28 @@ async fn try_acquire_of_a_free_mutex_succeeds_though_its_znode_is_deleted() {
         });
         if entering == OpCode::CREATE2 {
             let guard = mutex.try_acquire().await.expect("nothing went wrong");
-            guard.expect("nobody holds it").release().await.unwrap();
+            guard.expect("no client holds it").release().await.unwrap();
         } else {
             let guard = multi.try_acquire().await.expect("nothing went wrong");
-            guard.expect("nobody holds them").release().await.unwrap();
+            guard.expect("no client holds them").release().await.unwrap();
         }
         assert_clean(&server).await;
     }
 }
 
-/// A task that waits for several mutexes, which stands in their lines when this returns.
+/// Spawns a task that waits for several mutexes, and returns when its znodes are in their lines.
 async fn in_lines(server: &Server) -> tokio::task::JoinHandle<MultiGuard> {
     let client = connect(server).await;
     let task = tokio::spawn(async move {
         let lock = InterProcessMultiLock::new(&client, &["/a", "/b", "/c"]).expect("paths");
-        lock.acquire().await.expect("nothing is in its way")
+        lock.acquire().await.expect("it acquires the locks")
     });
     tokio::time::sleep(SOON).await;
     task
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_multi_lock_that_loses_a_front_place_while_it_waits_does_not_hold_it() {
+async fn a_waiting_multi_lock_does_not_hold_a_lock_whose_znode_was_deleted() {
     for (held, deleted, was_waited_in) in
         [("/b", "/a", false), ("/a", "/b", false), ("/c", "/b", true), ("/b", "/c", true)]
     {
@@ -221,7 +222,7 @@ async fn a_multi_lock_that_loses_a_front_place_while_it_waits_does_not_hold_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_that_are_acquired_in_turn_are_acquired_anew_when_one_is_lost_meanwhile() {
+async fn a_sequential_multi_lock_starts_again_when_it_loses_a_lock_while_waiting() {
     for by_administrator in [true, false] {
         let server = TestServer::start().await.unwrap();
         let client = server.connect().await.unwrap();
@@ -252,7 +253,7 @@ async fn locks_that_are_acquired_in_turn_are_acquired_anew_when_one_is_lost_mean
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_multi_lock_that_waits_asks_once_for_each_znode_that_it_must_hear_of() {
+async fn a_waiting_multi_lock_sends_one_watch_request_for_each_znode() {
     let server = server().await;
     let holder = connect(&server).await;
     let held = InterProcessMutex::new(&holder, "/b").unwrap().acquire().await.unwrap();
@@ -272,7 +273,7 @@ async fn a_multi_lock_that_waits_asks_once_for_each_znode_that_it_must_hear_of()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_hears_of_its_end_although_its_watch_was_never_sent_in_line() {
+async fn a_guard_reports_its_loss_although_no_watch_was_set_while_it_waited() {
     let server = server().await;
     let (holder, admin) = (connect(&server).await, connect(&server).await);
     let held = InterProcessMutex::new(&holder, "/a").unwrap().acquire().await.unwrap();
@@ -280,7 +281,8 @@ async fn a_guard_hears_of_its_end_although_its_watch_was_never_sent_in_line() {
     let builder = Client::builder().connection_timeout(SECOND);
     let waiter = builder.connect(counting.clone()).await.unwrap();
     let mutex = InterProcessMutex::new(&waiter, "/a").unwrap();
-    // The znode and the list are answered, and then there is no connection for the watches.
+    // The client receives the replies to the create and to the list, and has no connection for the
+    // watches.
     counting.refuse(true);
     counting.cut_right_after(2);
     let waits = tokio::spawn(async move { mutex.acquire().await.unwrap() });
@@ -294,17 +296,17 @@ async fn a_guard_hears_of_its_end_although_its_watch_was_never_sent_in_line() {
         tokio::time::sleep(SOON).await;
         admin.delete(guard.path()).await.unwrap();
     });
-    heard.expect("it is told");
+    heard.expect("the guard reports the loss");
 }
 
-/// What others may do with a znode that they must not read: whoever may delete it is said by its
-/// parent.
+/// An access control list that allows writing and not reading. Whether a client may delete the
+/// znode depends on the parent.
 fn unreadable() -> Vec<Acl> {
     vec![Acl { permissions: Permissions::WRITE, ..Acl::open() }]
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_znodes_that_it_must_not_read_is_let_in() {
+async fn a_waiter_behind_unreadable_znodes_acquires_the_lock() {
     let server = server().await;
     let mutex = |client: &Client| InterProcessMutex::new(client, "/a").expect("a path");
     let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
@@ -320,7 +322,8 @@ async fn who_waits_behind_znodes_that_it_must_not_read_is_let_in() {
     let mutex = mutex(&last);
     let task = tokio::spawn(async move { mutex.acquire().await.unwrap() });
     tokio::time::sleep(60 * SECOND).await;
-    // The watches; a look; two lists and the watch on the directory; then nothing more is heard.
+    // It sends watches, a read, two lists and a watch on the directory, and then nothing until an
+    // event.
     let asked: usize = counting.take_requests().iter().map(|(_, count)| count).sum();
     assert!(asked < 12, "{asked} requests in a minute");
     let mut held = first;
@@ -336,7 +339,7 @@ async fn who_waits_behind_znodes_that_it_must_not_read_is_let_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_a_znode_that_it_may_read_again_asks_no_more_than_before() {
+async fn a_waiter_does_not_poll_when_the_znode_ahead_becomes_readable() {
     let server = server().await;
     let mutex = |client: &Client| InterProcessMutex::new(client, "/a").expect("a path");
     let (first, second) = (connect(&server).await, connect(&server).await);
@@ -351,7 +354,7 @@ async fn who_waits_behind_a_znode_that_it_may_read_again_asks_no_more_than_befor
     tokio::time::sleep(50 * SECOND).await;
     counting.take_requests();
     assert!(gives_up.await.unwrap().is_err());
-    // Time does not pass for who asks again and again.
+    // The paused clock does not advance while the task sends requests again and again.
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
@@ -367,7 +370,7 @@ async fn who_waits_behind_a_znode_that_it_may_read_again_asks_no_more_than_befor
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_must_not_read_its_own_znode_does_not_hold_the_lock_without_it() {
+async fn a_client_that_may_not_read_its_znode_does_not_hold_the_lock_without_it() {
     let server = server().await;
     let (a, b, c, admin) = (
         connect(&server).await,
@@ -387,7 +390,7 @@ async fn who_must_not_read_its_own_znode_does_not_hold_the_lock_without_it() {
     tokio::time::sleep(SOON).await;
     held.release().await.unwrap();
     tokio::time::sleep(SECOND).await;
-    assert!(third.is_finished(), "nobody is ahead of it");
+    assert!(third.is_finished(), "no znode is ahead of it");
     assert!(!second.is_finished(), "two hold the lock");
     third.await.unwrap().release().await.unwrap();
     second.await.unwrap().release().await.unwrap();

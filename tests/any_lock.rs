@@ -1,4 +1,4 @@
-//! Locks of all kinds behind one trait, and several of any kind as one.
+//! Tests of all kinds of locks behind the trait `InterProcessLock`, and of `SequentialMultiLock`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn one_of_each(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_kind_is_acquired_tried_lost_and_released_alike() {
+async fn all_kinds_of_locks_are_acquired_tried_lost_and_released_alike() {
     let server = server().await;
     let (client, _) = counted(&server).await;
     let (admin, _) = counted(&server).await;
@@ -73,7 +73,7 @@ async fn every_kind_is_acquired_tried_lost_and_released_alike() {
 }
 
 #[tokio::test]
-async fn to_try_a_semaphore_mutex_or_a_multi_lock_that_is_held_creates_nothing() {
+async fn try_acquire_of_a_held_semaphore_mutex_or_multi_lock_creates_no_znode() {
     let server = server().await;
     let (holder, _) = counted(&server).await;
     let (other, counting) = counted(&server).await;
@@ -88,7 +88,7 @@ async fn to_try_a_semaphore_mutex_or_a_multi_lock_that_is_held_creates_nothing()
     }
 }
 
-/// A lock or a guard that does as it is told, for what a server cannot be made to do.
+/// A lock and guard with prescribed results, for cases that no server produces.
 #[derive(Debug, Clone)]
 struct Scripted {
     acquired: Result<(), LockError>,
@@ -136,7 +136,7 @@ impl LockGuard for Scripted {
     }
 
     fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
-        self.log.lock().expect("nobody panics while noting").push(self.name);
+        self.log.lock().expect("no holder of the mutex panics").push(self.name);
         Box::pin(std::future::ready(self.released.clone()))
     }
 }
@@ -184,14 +184,14 @@ async fn multi_lock_some_locks_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_deadline_covers_locks_of_all_kinds_and_leaves_nothing() {
+async fn acquire_within_has_one_deadline_for_all_locks_and_leaves_nothing() {
     let server = server().await;
     let (client, _) = counted(&server).await;
     let (other, _) = counted(&server).await;
     let kinds = one_of_each(&client).len();
     for busy in 0..kinds {
         if busy == 2 {
-            continue; // The side that is shared.
+            continue; // Readers share this lock.
         }
         let held = one_of_each(&other)[busy].acquire().await.unwrap();
         let all = SequentialMultiLock::new(one_of_each(&client));
@@ -220,7 +220,7 @@ fn client_time() -> tokio::time::Instant {
 }
 
 #[tokio::test]
-async fn dropping_the_acquire_of_several_at_any_of_its_polls_leaves_nothing() {
+async fn dropping_a_sequential_acquire_at_any_poll_leaves_nothing() {
     let server = server().await;
     let (client, _) = counted(&server).await;
     for polls in 0..20 {

@@ -1,5 +1,5 @@
-//! What a server does with bad input: an answer or a closed connection, no panic, and nothing
-//! that other sessions would notice. After each case another client is asked whether all is well.
+//! Tests of the server with bad input: it answers or closes the connection, does not panic, and
+//! disturbs no other session. After each case another client checks that the server serves it.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -14,7 +14,7 @@ use zoolet::protocol::{
 use zoolet::server::Config;
 use zoolet_test_support::{Local, Tcp, create, encoded, exists, listening_server, ping, set_data};
 
-/// A client that is there before, and is asked afterwards.
+/// A client that connects before the bad input and sends a request after it.
 struct Witness(Tcp);
 
 impl Witness {
@@ -28,7 +28,7 @@ impl Witness {
     }
 }
 
-/// A request with a body of one's own.
+/// A request with an arbitrary body.
 fn raw_request(op: OpCode, body: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
     RequestHeader { xid: Xid(1), op }.encode(&mut out);
@@ -53,7 +53,7 @@ async fn a_length_outside_the_limit_closes_the_connection_without_an_answer() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_an_oversized_frame_is_answered() {
+async fn requests_before_an_oversized_frame_are_answered() {
     let (_server, address) = listening_server(Config::default()).await;
     let (mut client, _) = Tcp::connect(address, ConnectRequest::new(30_000)).await;
     let mut both = BytesMut::new();
@@ -79,7 +79,7 @@ async fn garbage_before_the_handshake_closes_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_frame_and_silence_is_given_up() {
+async fn a_connection_that_sends_half_a_handshake_is_closed() {
     let (_server, address) = listening_server(Config::default()).await;
     for bytes in [&b""[..], b"\0\0", b"\0\0\0\x2d\0\0"] {
         let mut client = Tcp::open(address).await;
@@ -121,7 +121,7 @@ async fn a_wrong_password_is_refused_and_the_session_survives() {
         assert_eq!(refusal, ConnectResponse::refused(Some(false)));
         assert_eq!(thief.receive().await, None);
     }
-    // The owner lost its connection to the attempt, and can come back.
+    // The attempt closed the owner's connection, and the owner can reconnect.
     assert_eq!(owner.receive().await, None);
     let again = ConnectRequest {
         session: response.session,
@@ -134,7 +134,7 @@ async fn a_wrong_password_is_refused_and_the_session_survives() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_seen_more_than_the_server_is_turned_away() {
+async fn a_client_that_has_seen_a_newer_zxid_is_rejected() {
     let (_server, address) = listening_server(Config::default()).await;
     let mut client = Tcp::open(address).await;
     let ahead = ConnectRequest { last_zxid_seen: Zxid(1_000), ..ConnectRequest::new(30_000) };
@@ -167,7 +167,7 @@ async fn a_frame_without_a_header_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_read_is_answered_and_the_connection_stays() {
+async fn a_malformed_body_is_answered_and_the_connection_stays_open() {
     let (_server, address) = listening_server(Config::default()).await;
     let (mut client, _) = Tcp::connect(address, ConnectRequest::new(30_000)).await;
     let million = 1_000_000_i32.to_be_bytes();
@@ -215,7 +215,7 @@ async fn paths_with_every_forbidden_character_are_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_its_events_is_cut_off_and_others_go_on() {
+async fn a_client_that_never_reads_is_disconnected_and_others_are_served() {
     let server = zoolet::server::Server::builder().start().await.unwrap();
     let (mut deaf, response) = Local::connect(&server, 30_000).await;
     let (mut busy, _) = Local::connect(&server, 30_000).await;
@@ -231,7 +231,7 @@ async fn a_client_that_never_reads_its_events_is_cut_off_and_others_go_on() {
         assert!(multis < 300, "the events of {multis} multis wait for a client that reads none");
     }
     assert_eq!(deaf.receive().await, None);
-    // Only the connection is gone: the session lives on.
+    // The server closed only the connection: the session is still alive.
     let again = ConnectRequest {
         session: response.session,
         password: response.password,
@@ -250,7 +250,7 @@ async fn connections_beyond_the_limit_are_closed_at_once() {
     let mut third = Tcp::open(address).await;
     assert_eq!(third.receive().await, None);
     drop(first);
-    // The place becomes free once the server has noticed.
+    // The server counts a connection until it notices that it is closed.
     let connected = async {
         loop {
             let mut client = Tcp::open(address).await;
@@ -260,11 +260,13 @@ async fn connections_beyond_the_limit_are_closed_at_once() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), connected).await.expect("a place is free");
+    tokio::time::timeout(Duration::from_secs(10), connected)
+        .await
+        .expect("the server accepts one connection more");
     witness.sees_that_all_is_well().await;
 }
 
-/// What a four-letter word answers.
+/// Sends a four-letter word and returns the answer.
 async fn ask(address: SocketAddr, word: &[u8]) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(address).await.expect("the server listens");
@@ -289,7 +291,7 @@ fn get_root() -> Request {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_faster_than_it_reads_is_slowed_down_and_gets_everything() {
+async fn a_client_that_sends_faster_than_it_reads_receives_every_reply() {
     let (_server, address) = listening_server(Config::default()).await;
     let (mut client, _) = Tcp::connect(address, ConnectRequest::new(30_000)).await;
     create_large(&mut client, 900_000).await;
@@ -314,11 +316,11 @@ async fn a_client_that_does_not_read_is_disconnected_when_its_session_ends() {
     let (_server, address) = listening_server(config).await;
     let (mut deaf, _) = Tcp::connect(address, ConnectRequest::new(500)).await;
     create_large(&mut deaf, 900_000).await;
-    // More than the sockets' buffers hold.
+    // More bytes than the buffers of the sockets hold.
     for xid in 0..30 {
         deaf.send(&zoolet::protocol::encode_request(Xid(1_000 + xid), &get_root())).await;
     }
-    // The flush of what waits has its own limit of five seconds.
+    // The server writes the waiting messages for at most five seconds.
     let closed = async {
         while !ask(address, b"srvr").await.contains("Connections: 1\n") {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -339,7 +341,7 @@ async fn a_small_request_for_gigabytes_is_refused() {
 }
 
 #[tokio::test]
-async fn telnet_that_is_closed_is_answered_with_any_whitelist() {
+async fn a_closed_telnet_session_is_answered_with_any_whitelist() {
     let four_letter_words = zoolet::server::FourLetterWhitelist::all();
     let (_server, address) =
         listening_server(Config { four_letter_words, ..Config::default() }).await;
@@ -349,7 +351,7 @@ async fn telnet_that_is_closed_is_answered_with_any_whitelist() {
 }
 
 #[tokio::test]
-async fn lists_and_identities_have_their_limits() {
+async fn access_control_lists_and_identities_have_limits() {
     let server = zoolet::server::Server::builder().start().await.unwrap();
     let (mut client, _) = Local::connect(&server, 30_000).await;
     let entry = |n: usize| zoolet::protocol::Acl {
@@ -363,7 +365,7 @@ async fn lists_and_identities_have_their_limits() {
     };
     let max = zoolet_core::limits::ACL_ENTRIES_MAX;
     assert_eq!(client.call(&set_acl(max + 1)).await.0.err, ErrorCode::INVALID_ACL);
-    // The address is one of them.
+    // The address is one of the identities.
     for n in 1..zoolet_core::limits::IDENTITIES_MAX {
         assert_eq!(client.call(&auth(&format!("u{n}:x"))).await.0.err, ErrorCode::OK);
     }
@@ -380,7 +382,7 @@ fn auth(credentials: &str) -> Request {
 }
 
 #[tokio::test]
-async fn an_identity_has_a_length_limit_and_so_have_all_of_a_connection_together() {
+async fn one_identity_and_all_of_a_connection_have_length_limits() {
     use zoolet_core::limits::{IDENTITIES_BYTES_MAX, IDENTITY_BYTES_MAX};
 
     let server = zoolet::server::Server::builder().start().await.unwrap();

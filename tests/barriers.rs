@@ -1,4 +1,4 @@
-//! The barrier on a server in process: who waits is let through when it goes, and leaves nothing.
+//! Tests of `DistributedBarrier` on a server in process.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -17,10 +17,10 @@ async fn barrier(server: &Server) -> DistributedBarrier {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_wait_go_on_when_it_is_removed_and_not_before() {
+async fn removing_the_barrier_releases_all_waiters() {
     let server = server().await;
     let gate = barrier(&server).await;
-    gate.wait().await.unwrap(); // there is none
+    gate.wait().await.unwrap(); // The barrier is not set.
     gate.set().await.unwrap();
     gate.set().await.unwrap();
     let mut waiting = Vec::new();
@@ -40,7 +40,7 @@ async fn all_who_wait_go_on_when_it_is_removed_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_its_data_lets_nobody_through() {
+async fn changing_the_barriers_data_releases_no_waiter() {
     let server = server().await;
     let (client, barrier) = (connect(&server).await, barrier(&server).await);
     barrier.set().await.unwrap();
@@ -57,7 +57,7 @@ async fn a_change_of_its_data_lets_nobody_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_over_leaves_no_watch() {
+async fn a_wait_that_times_out_leaves_no_watch() {
     let server = server().await;
     let barrier = barrier(&server).await;
     barrier.set().await.unwrap();
@@ -67,7 +67,7 @@ async fn a_wait_that_is_over_leaves_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_holds_without_a_connection() {
+async fn a_wait_times_out_without_a_connection() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_deadline_holds_without_a_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_outlives_its_session() {
+async fn a_wait_continues_after_its_session_expired() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();
@@ -92,7 +92,7 @@ async fn who_waits_outlives_its_session() {
     tokio::time::sleep(SECOND).await;
     counting.refuse(true);
     counting.cut();
-    // Longer than the session's timeout.
+    // Longer than the session timeout.
     tokio::time::sleep(Duration::from_secs(120)).await;
     counting.refuse(false);
     tokio::time::sleep(Duration::from_secs(5)).await;

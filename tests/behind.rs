@@ -1,5 +1,5 @@
-//! That a client is never led back behind what it has heard: what a handshake reports, and what is
-//! read before an event without a zxid lets anyone in.
+//! Tests that a client never sees a state older than one it has seen: which zxid a handshake
+//! reports, and what a recipe reads after an event without a zxid before it returns.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use zoolet::server::Server;
 use zoolet_test_support::follower::Follower;
 use zoolet_test_support::stage::{connect, server};
 
-/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+/// Enough for everything that does not wait: the paused clock advances when no task can run.
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ fn delete(path: &str) -> MultiOp {
     MultiOp::Delete(Delete { path: path.into(), version: Expect::Any })
 }
 
-/// The zxid of a change that the server makes now.
+/// Changes a znode and returns the zxid of the change.
 async fn change(client: &Client) -> Zxid {
     client.set("/x", "new").await.expect("it is there").mzxid
 }
@@ -56,7 +56,7 @@ async fn a_handshake_reports_the_zxid_of_the_last_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_was_let_in_by_an_event_reports_it() {
+async fn a_lock_acquired_by_an_event_makes_the_client_report_its_zxid() {
     let server = server().await;
     let other = connect(&server).await;
     let holder = mutex(&other).acquire().await.unwrap();
@@ -67,7 +67,7 @@ async fn a_client_that_was_let_in_by_an_event_reports_it() {
     follower.take_requests();
     holder.release().await.unwrap();
     let _held = waits.await.unwrap().unwrap();
-    assert_eq!(follower.take_requests(), [], "the event has a zxid, so nothing is asked");
+    assert_eq!(follower.take_requests(), [], "the event has a zxid, so no request is needed");
     follower.cut_at(OpCode::GET_DATA);
     client.get("/a").await.unwrap();
     let next_change = other.create("/z").await.unwrap().stat.czxid;
@@ -79,7 +79,7 @@ async fn a_client_that_was_let_in_by_an_event_reports_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_event_of_a_multi_is_told_after_a_cut_behind_the_first() {
+async fn the_second_event_of_a_multi_arrives_after_a_cut_behind_the_first() {
     let server = server().await;
     let other = connect(&server).await;
     other.create("/x").await.unwrap();
@@ -90,12 +90,12 @@ async fn the_second_event_of_a_multi_is_told_after_a_cut_behind_the_first() {
     follower.cut_after_events(1);
     other.multi(vec![set("/x"), delete("/y")]).await.unwrap();
     assert_eq!(first.await.unwrap().event_type, EventType::NODE_DATA_CHANGED);
-    let second = tokio::time::timeout(SECOND, second).await.expect("it is told").unwrap();
+    let second = tokio::time::timeout(SECOND, second).await.expect("the watch fires").unwrap();
     assert_eq!(second.event_type, EventType::NODE_DELETED);
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_told_when_the_connection_goes_between_two_set_watches() {
+async fn events_arrive_after_a_cut_between_two_set_watches() {
     let server = server().await;
     let other = connect(&server).await;
     let (client, follower) = behind_follower(&server).await;
@@ -113,17 +113,17 @@ async fn events_are_told_when_the_connection_goes_between_two_set_watches() {
         async move { client.get(&path).await.map(drop) }
     });
     tokio::time::sleep(SOON).await;
-    // The last is registered with the last of the requests.
+    // The last `setWatches` request contains the last watch.
     other.set(paths.last().unwrap(), "new").await.unwrap();
     follower.cut_after_set_watches();
     follower.refuse(false);
     reads.await.unwrap().unwrap();
     assert_eq!(follower.handshakes().len(), 3, "the connection went between the two");
     let told = tokio::time::timeout(SECOND, watchers.pop().unwrap()).await;
-    assert_eq!(told.expect("it is told").unwrap().event_type, EventType::NODE_DATA_CHANGED);
+    assert_eq!(told.expect("the watch fires").unwrap().event_type, EventType::NODE_DATA_CHANGED);
 }
 
-/// Someone who waits behind one holder, for whom no event has a zxid.
+/// Spawns a waiter behind one holder, and lets it receive no zxids in events.
 async fn waits_without_zxids(
     acquire: impl Future<Output = Result<Guard, LockError>> + Send + 'static,
     follower: &Follower,
@@ -136,7 +136,7 @@ async fn waits_without_zxids(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_without_a_zxid_costs_one_read_before_the_lock_is_given() {
+async fn an_event_without_a_zxid_costs_one_read_before_acquire_returns() {
     let server = server().await;
     let holder = mutex(&connect(&server).await).acquire().await.unwrap();
     let (client, follower) = behind_follower(&server).await;
@@ -149,7 +149,7 @@ async fn an_event_without_a_zxid_costs_one_read_before_the_lock_is_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_behind_a_writer_reads_once_where_events_have_no_zxid() {
+async fn a_waiting_reader_sends_a_read_where_events_have_no_zxid() {
     let server = server().await;
     let lock = |client| InterProcessReadWriteLock::new(&client, "/a").unwrap();
     let writer = lock(connect(&server).await).write_lock().acquire().await.unwrap();
@@ -163,7 +163,7 @@ async fn a_reader_behind_a_writer_reads_once_where_events_have_no_zxid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_looked_for_again_when_the_connection_goes_before_that_read_is_answered() {
+async fn the_line_is_listed_again_when_the_connection_ends_before_that_read_is_answered() {
     let server = server().await;
     let holder = mutex(&connect(&server).await).acquire().await.unwrap();
     let (client, follower) = behind_follower(&server).await;
@@ -179,7 +179,7 @@ async fn a_lock_is_looked_for_again_when_the_connection_goes_before_that_read_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_double_barrier_is_entered_with_a_reply_where_events_have_no_zxid() {
+async fn a_double_barrier_is_entered_after_a_reply_where_events_have_no_zxid() {
     let server = server().await;
     let barrier = |client| DistributedDoubleBarrier::new(&client, "/b", 2).unwrap();
     let (client, follower) = behind_follower(&server).await;

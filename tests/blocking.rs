@@ -1,4 +1,4 @@
-//! The blocking client and mutex: threads as owners, deadlines, and what is left.
+//! Tests of the blocking client and mutex: threads as owners, timeouts, and clean-up.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -12,7 +12,7 @@ use zoolet::recipes::blocking::InterProcessMutex;
 use zoolet::recipes::{LockError, LockState};
 use zoolet::server::Server;
 
-/// Long enough on however busy a machine.
+/// Long enough on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
 fn server() -> (Runtime, Server) {
@@ -21,7 +21,7 @@ fn server() -> (Runtime, Server) {
     (runtime, server)
 }
 
-/// A server that may come back when it is gone, for all that its client knows.
+/// A server on a port, so that its clients do not notice at once when it shuts down.
 fn over_tcp() -> (Runtime, Server, Client) {
     let runtime = Runtime::new().expect("a runtime starts");
     let server = Server::builder().listen(([127, 0, 0, 1], 0).into());
@@ -43,14 +43,14 @@ fn assert_clean(server: &Server, client: &Client, path: &str) {
 }
 
 #[test]
-fn eight_threads_are_inside_one_at_a_time() {
+fn eight_threads_hold_the_mutex_one_at_a_time() {
     let (_runtime, server) = server();
     let client = Client::connect(server.dialer()).unwrap();
     let inside = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                // One session for all: the threads are the owners.
+                // All threads share one session: each thread is an owner.
                 let mutex = InterProcessMutex::new(&client, "/a").unwrap();
                 for _ in 0..20 {
                     let guard = mutex.acquire().unwrap();
@@ -66,7 +66,7 @@ fn eight_threads_are_inside_one_at_a_time() {
 }
 
 #[test]
-fn a_thread_acquires_again_and_another_does_not() {
+fn a_thread_reenters_its_mutex_and_another_does_not() {
     let (_runtime, server) = server();
     let client = Client::connect(server.dialer()).unwrap();
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
@@ -83,7 +83,7 @@ fn a_thread_acquires_again_and_another_does_not() {
 }
 
 #[test]
-fn a_deadline_is_kept_with_the_server_gone() {
+fn acquire_within_times_out_without_a_server() {
     let (runtime, server, client) = over_tcp();
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
     runtime.block_on(server.shutdown());
@@ -94,7 +94,7 @@ fn a_deadline_is_kept_with_the_server_gone() {
 }
 
 #[test]
-fn a_release_that_is_not_answered_in_time_returns() {
+fn release_within_times_out_without_a_server() {
     let (runtime, server, client) = over_tcp();
     let guard = InterProcessMutex::new(&client, "/a").unwrap().acquire().unwrap();
     runtime.block_on(server.shutdown());
@@ -105,7 +105,7 @@ fn a_release_that_is_not_answered_in_time_returns() {
 }
 
 #[test]
-fn who_waits_is_told_at_once_that_the_server_in_this_process_is_gone() {
+fn acquire_fails_at_once_when_the_server_in_process_has_shut_down() {
     let (runtime, server) = server();
     let client = Client::connect(server.dialer()).unwrap();
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
@@ -116,7 +116,7 @@ fn who_waits_is_told_at_once_that_the_server_in_this_process_is_gone() {
 }
 
 #[test]
-fn a_guard_is_released_by_a_panic() {
+fn a_panic_of_the_holding_thread_releases_the_mutex() {
     let (_runtime, server) = server();
     let client = Client::connect(server.dialer()).unwrap();
     let mutex = InterProcessMutex::new(&client, "/a").unwrap();
@@ -131,7 +131,7 @@ fn a_guard_is_released_by_a_panic() {
 }
 
 #[test]
-fn calls_do_what_they_say_over_tcp() {
+fn reads_and_writes_work_over_tcp() {
     let runtime = Runtime::new().expect("a runtime starts");
     let starting = Server::builder().listen(([127, 0, 0, 1], 0).into()).start();
     let server = runtime.block_on(starting).unwrap();
@@ -153,7 +153,7 @@ fn calls_do_what_they_say_over_tcp() {
 
 #[test]
 #[should_panic(expected = "runtime")]
-fn within_async_code_a_call_panics() {
+fn a_blocking_call_within_async_code_panics() {
     let (runtime, server) = server();
     let client = Client::connect(server.dialer()).unwrap();
     runtime.block_on(async { drop(client.get("/")) });

@@ -1,4 +1,5 @@
-//! The blocking recipes: each kind once on a server in process, with threads as owners.
+//! Tests of the blocking recipes, one for each kind, on a server in process, with threads as
+//! owners.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -20,7 +21,7 @@ use zoolet::recipes::{LockError, LockState, Requeue, Revoker};
 use zoolet::server::StartError;
 use zoolet::server::blocking::Server;
 
-/// Long enough for whatever needs no waiting.
+/// Long enough for everything that does not wait.
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -38,13 +39,13 @@ fn assert_clean(server: &Server) {
     }
 }
 
-/// What another thread gives.
+/// Calls a function on another thread and returns its result.
 fn elsewhere<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(act).join().expect("it does not panic"))
 }
 
 #[test]
-fn readers_share_and_a_writer_does_not_also_after_a_downgrade() {
+fn readers_share_the_lock_and_a_downgraded_writer_joins_them() {
     let (server, client) = stage();
     let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
     let reading = lock.read_lock().acquire().unwrap();
@@ -62,21 +63,22 @@ fn readers_share_and_a_writer_does_not_also_after_a_downgrade() {
 }
 
 #[test]
-fn a_thread_that_writes_reads_beside_that_and_is_told_where_it_would_wait_for_itself() {
+fn a_writing_thread_may_read_and_a_reading_one_gets_would_deadlock() {
     let (server, client) = stage();
     let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
     let other = InterProcessReadWriteLock::new(&client, "/a").unwrap();
     let writing = lock.write_lock().acquire().unwrap();
     let again = lock.write_lock().acquire().unwrap();
     let reading = lock.read_lock().acquire().unwrap();
-    let tried = lock.read_lock().try_acquire().unwrap().expect("beside one's own");
+    let tried =
+        lock.read_lock().try_acquire().unwrap().expect("the owner may read beside its write lock");
     assert_eq!(reading.fencing_token(), writing.fencing_token());
     assert!(lock.write_lock().is_owned_by_current_thread());
     assert!(elsewhere(|| !lock.write_lock().is_owned_by_current_thread()));
     assert!(matches!(other.read_lock().acquire(), Err(LockError::WouldDeadlock(_))));
     assert!(matches!(other.write_lock().try_acquire(), Err(LockError::WouldDeadlock(_))));
     drop((writing, again, tried));
-    // The downgrade; and no way back.
+    // The lock is now downgraded, and cannot be upgraded again.
     assert!(elsewhere(|| other.read_lock().try_acquire().unwrap().is_some()));
     assert!(elsewhere(|| other.write_lock().try_acquire().unwrap().is_none()));
     assert!(matches!(lock.write_lock().acquire(), Err(LockError::WouldDeadlock(_))));
@@ -88,7 +90,7 @@ fn a_thread_that_writes_reads_beside_that_and_is_told_where_it_would_wait_for_it
 }
 
 #[test]
-fn a_thread_holds_several_locks_again() {
+fn a_thread_reenters_a_multi_lock() {
     let (server, client) = stage();
     let paths = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
     let one = InterProcessMutex::new(&client, "/b").unwrap();
@@ -120,7 +122,7 @@ fn permits_are_shared_and_split() {
 }
 
 #[test]
-fn several_locks_are_held_as_one_and_released_by_another_thread() {
+fn a_sequential_multi_lock_is_released_by_another_thread() {
     let (server, client) = stage();
     let paths = InterProcessMultiLock::new(&client, &["/a", "/b"]).unwrap();
     let printer = InterProcessSemaphoreMutex::new(&client, "/printer").unwrap();
@@ -138,7 +140,7 @@ fn several_locks_are_held_as_one_and_released_by_another_thread() {
 }
 
 #[test]
-fn a_guard_tells_that_it_is_asked_for_and_that_it_is_lost() {
+fn a_guard_reports_a_revocation_and_its_loss() {
     let (server, client) = stage();
     let guard = InterProcessMutex::new(&client, "/a").unwrap().acquire().unwrap();
     assert!(!guard.is_revocation_requested_within(SHORT).unwrap());
@@ -152,7 +154,7 @@ fn a_guard_tells_that_it_is_asked_for_and_that_it_is_lost() {
 }
 
 #[test]
-fn counters_and_values_are_changed_and_followed() {
+fn counters_and_shared_values_report_their_changes() {
     let (server, client) = stage();
     let orders = DistributedAtomicLong::new(&client, "/orders").unwrap();
     assert!(orders.initialize(40).unwrap());
@@ -181,7 +183,7 @@ fn counters_and_values_are_changed_and_followed() {
 }
 
 #[test]
-fn a_barrier_holds_until_it_is_taken_down() {
+fn a_barrier_blocks_until_it_is_removed() {
     let (server, client) = stage();
     let barrier = DistributedBarrier::new(&client, "/barrier").unwrap();
     barrier.set().unwrap();
@@ -196,7 +198,7 @@ fn a_barrier_holds_until_it_is_taken_down() {
 }
 
 #[test]
-fn members_of_a_double_barrier_go_in_and_out_together() {
+fn members_of_a_double_barrier_enter_and_leave_together() {
     let (server, client) = stage();
     let barrier = DistributedDoubleBarrier::new(&client, "/round", 2).unwrap();
     assert!(matches!(barrier.enter_within(SHORT), Err(LockError::TimedOut(_))));
@@ -227,7 +229,7 @@ fn a_latch_leads_until_it_is_closed() {
 }
 
 #[test]
-fn a_selector_calls_its_function_on_a_thread_and_one_term_at_a_time() {
+fn a_selector_calls_its_function_on_a_thread_once_for_each_term() {
     let (server, client) = stage();
     let (begun, terms) = mpsc::channel();
     let lead = move |leadership: Leadership| {
@@ -251,7 +253,7 @@ fn a_selector_calls_its_function_on_a_thread_and_one_term_at_a_time() {
 }
 
 #[test]
-fn watches_tell_of_changes_and_are_taken_back() {
+fn watchers_receive_events_and_dropping_them_removes_their_watches() {
     let (server, client) = stage();
     client.create("/a", "one").unwrap();
     let watched = client.get_and_watch("/a").unwrap();
@@ -276,12 +278,12 @@ fn watches_tell_of_changes_and_are_taken_back() {
 
     let mut changes = client.watch("/a", WatchMode::PERSISTENT).unwrap();
     client.wait(client.ask().clone().close()).unwrap();
-    assert!(changes.by_ref().last().unwrap().is_err(), "the end is told, and ends the loop");
+    assert!(changes.by_ref().last().unwrap().is_err(), "the last item is the error");
     assert!(changes.next().is_none());
 }
 
 #[test]
-fn a_server_with_a_thread_of_its_own_listens_and_ends() {
+fn a_blocking_server_listens_and_stops() {
     let listening = zoolet::server::Server::builder().listen(([127, 0, 0, 1], 0).into());
     let server = Server::start(listening).unwrap();
     let address = server.local_addr().unwrap();
@@ -297,7 +299,7 @@ fn a_server_with_a_thread_of_its_own_listens_and_ends() {
 }
 
 #[test]
-fn a_leadership_is_over_as_soon_as_another_may_lead() {
+fn a_leadership_is_over_when_its_proof_ends() {
     let server = Server::start(zoolet::server::Server::builder()).expect("it starts");
     let suspended = Arc::new(AtomicU64::new(0));
     let source = Arc::clone(&suspended);
@@ -307,13 +309,13 @@ fn a_leadership_is_over_as_soon_as_another_may_lead() {
     let (told, tells) = mpsc::channel();
     let lead = move |leadership: Leadership| {
         let was_over = leadership.is_over();
-        // The machine was suspended for an hour, and nobody has noticed.
+        // Simulates an hour of suspension that no request has noticed yet.
         suspended.fetch_add(3_600, Ordering::SeqCst);
         told.send((was_over, leadership.is_over())).expect("the test waits");
     };
     let selector =
         LeaderSelector::start(&client, "/a", "one", Requeue::OnRequest, lead).expect("a path");
     assert_eq!(tells.recv_timeout(LONG), Ok((false, true)));
-    // It is lost as soon as that is noticed, which may be before.
+    // The client may notice the loss before the close, so either result is correct.
     let _ = selector.close();
 }

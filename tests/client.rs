@@ -1,4 +1,4 @@
-//! The client on a server in the same process and over TCP: operations, watches, reconnects.
+//! Tests of the client on a server in process and over TCP: operations, watches, reconnection.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -13,7 +13,7 @@ use zoolet_test_support::stage::{connect, server};
 use zoolet_test_support::writes::CountedWrites;
 
 #[tokio::test]
-async fn what_is_written_is_read_in_process_and_over_tcp() {
+async fn reads_return_what_was_written_in_process_and_over_tcp() {
     let (server, address) = zoolet_test_support::listening_server(Config::default()).await;
     let local = connect(&server).await;
     let remote = Client::connect(address.to_string().as_str()).await.unwrap();
@@ -34,7 +34,7 @@ async fn what_is_written_is_read_in_process_and_over_tcp() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_shorter_than_was_asked_for_is_kept_alive() {
+async fn pings_keep_a_session_alive_whose_timeout_was_shortened() {
     let config = Config { tick_time_ms: 50, ..Config::default() };
     let (_server, address) = zoolet_test_support::listening_server(config).await;
     let client = Client::connect(address.to_string().as_str()).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_session_that_is_shorter_than_was_asked_for_is_kept_alive() {
 }
 
 #[tokio::test]
-async fn every_mode_of_create() {
+async fn every_create_mode_creates_its_kind_of_znode() {
     let server = server().await;
     let client = connect(&server).await;
     let sequential = client
@@ -81,7 +81,7 @@ async fn every_mode_of_create() {
 }
 
 #[tokio::test]
-async fn a_namespace_stands_before_every_path_and_is_not_told() {
+async fn a_namespace_is_put_before_request_paths_and_taken_off_reply_paths() {
     let server = server().await;
     let client = connect(&server).await;
     let inner = client.namespace("/app").unwrap();
@@ -95,7 +95,7 @@ async fn a_namespace_stands_before_every_path_and_is_not_told() {
 }
 
 #[tokio::test]
-async fn what_is_told_under_a_namespace_is_below_it() {
+async fn replies_in_a_namespace_contain_only_paths_below_it() {
     let server = server().await;
     let client = connect(&server).await;
     let ephemeral = |client: &Client, path: &str| {
@@ -109,7 +109,7 @@ async fn what_is_told_under_a_namespace_is_below_it() {
     assert_eq!(inner.ephemerals("/app").await.unwrap().to_vec(), ["/app/x"]);
     assert_eq!(client.ephemerals("/app").await.unwrap().to_vec(), ["/app/app/x", "/apple"]);
 
-    // A path that begins as the namespace does is told as it is.
+    // A reply path that begins with the name of the namespace keeps it.
     let sent = inner.create("/app/y").send().await.unwrap();
     assert_eq!(sent.path, "/app/y");
     assert_eq!(inner.create("/app/y").or_set().await.unwrap().path, "/app/y");
@@ -151,7 +151,7 @@ async fn a_multi_is_all_or_nothing() {
     let error = client.multi(vec![set("/a", 2), set("/a", 7)]).await.unwrap_err();
     assert!(error.is(ErrorCode::BAD_VERSION));
     assert_eq!(client.get("/a").await.unwrap().1.version, 2);
-    // The operation that was refused is named, not the first.
+    // The result names the refused operation, not the first one.
     let error = client.multi(vec![set("/a", 2), set("/b", 7)]).await.unwrap_err();
     assert_eq!(error.to_string(), "setData /b: NoNode");
     let inner = client.namespace("/app").unwrap();
@@ -160,7 +160,7 @@ async fn a_multi_is_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn watches_are_values_and_leave_nothing_behind() {
+async fn dropped_watchers_leave_no_watch() {
     let server = server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let data = client.exists("/a").and_watch().await.unwrap();
@@ -174,7 +174,7 @@ async fn watches_are_values_and_leave_nothing_behind() {
     assert_eq!(all.next().await.unwrap().event_type, EventType::NODE_DATA_CHANGED);
     assert_eq!(all.next().await.unwrap().event_type, EventType::NODE_DELETED);
 
-    // Dropped watches are gone here and on the server.
+    // A dropped watcher removes its watch from the client and from the server.
     let child = client.children("/").and_watch().await.unwrap();
     assert_eq!(client.watcher_count(), 2);
     drop((all, child));
@@ -184,7 +184,7 @@ async fn watches_are_values_and_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_lasting_watch_that_is_dropped_takes_no_other_with_it() {
+async fn dropping_a_persistent_watcher_keeps_the_one_shot_watches() {
     let server = server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     for mode in [WatchMode::PERSISTENT, WatchMode::PERSISTENT_RECURSIVE] {
@@ -195,10 +195,10 @@ async fn a_lasting_watch_that_is_dropped_takes_no_other_with_it() {
         drop(lasting);
         other.set("/a", "x").await.unwrap();
         let soon = |watcher| tokio::time::timeout(Duration::from_secs(10), watcher);
-        let heard = soon(data.watcher).await.expect("it is heard of").unwrap();
+        let heard = soon(data.watcher).await.expect("the watch fires").unwrap();
         assert_eq!(heard.event_type, EventType::NODE_DATA_CHANGED);
         other.delete("/a").await.unwrap();
-        let heard = soon(child.watcher).await.expect("it is heard of").unwrap();
+        let heard = soon(child.watcher).await.expect("the watch fires").unwrap();
         assert_eq!(heard.event_type, EventType::NODE_DELETED);
         client.sync("/").await.unwrap();
         assert_eq!(server.totals().watches, 0);
@@ -206,7 +206,7 @@ async fn a_lasting_watch_that_is_dropped_takes_no_other_with_it() {
 }
 
 #[tokio::test]
-async fn requests_are_carried_out_in_the_order_of_their_places() {
+async fn requests_are_carried_out_in_the_order_of_sending() {
     let server = server().await;
     let client = connect(&server).await;
     client.create("/a").await.unwrap();
@@ -229,7 +229,7 @@ async fn pings_keep_an_idle_session_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_server_the_deadline_is_kept() {
+async fn connecting_without_a_server_times_out() {
     let builder = Client::builder().connection_timeout(Duration::from_secs(3));
     let start = tokio::time::Instant::now();
     let error = builder.connect("127.0.0.1:1").await.unwrap_err();
@@ -238,7 +238,7 @@ async fn without_a_server_the_deadline_is_kept() {
 }
 
 #[tokio::test]
-async fn why_no_server_could_be_connected_to_is_told() {
+async fn the_error_names_why_no_server_could_be_reached() {
     let cause = async |target: &str, timeout: Duration| {
         let builder = Client::builder().connection_timeout(timeout);
         match builder.connect(target).await {
@@ -251,7 +251,7 @@ async fn why_no_server_could_be_connected_to_is_told() {
     assert!(matches!(refused, ConnectError::Refused(_)), "{refused:?}");
     assert!(refused.to_string().starts_with("127.0.0.1:1: "), "{refused}");
 
-    // One that takes connections and says nothing, and one that closes them.
+    // One server accepts connections and sends nothing, and one closes them.
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let silent = cause(&address, short).await;
@@ -265,7 +265,7 @@ async fn why_no_server_could_be_connected_to_is_told() {
     assert!(matches!(closed, ConnectError::Other(_)), "{closed:?}");
     closing.abort();
 
-    // Told at once, when it is so of all servers.
+    // The client returns at once when no server of the list has a known host.
     let start = tokio::time::Instant::now();
     let builder = Client::builder().connection_timeout(long);
     let unknown = builder.connect(NoSuchHost).await.unwrap_err();
@@ -273,7 +273,7 @@ async fn why_no_server_could_be_connected_to_is_told() {
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
-/// Three servers of unknown hosts.
+/// A dialer of three servers with unknown hosts.
 struct NoSuchHost;
 
 impl Dial for NoSuchHost {
@@ -287,7 +287,7 @@ impl Dial for NoSuchHost {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_in_process_that_is_gone_fails_its_clients_at_once() {
+async fn clients_in_process_fail_at_once_when_their_server_is_dropped() {
     let server = server().await;
     let (client, dialer) = (connect(&server).await, server.dialer());
     let watcher = client.exists("/a").and_watch().await.unwrap().watcher;
@@ -305,7 +305,7 @@ async fn a_server_in_process_that_is_gone_fails_its_clients_at_once() {
 }
 
 #[tokio::test]
-async fn a_frame_above_the_limit_costs_the_connection_in_process_as_over_tcp() {
+async fn a_frame_above_the_limit_ends_the_connection_in_process_and_over_tcp() {
     let config = Config { frame_bytes_max: 4_000, ..Config::default() };
     let (server, address) = zoolet_test_support::listening_server(config).await;
     let remote = Client::connect(address.to_string().as_str()).await.unwrap();
@@ -321,7 +321,7 @@ async fn a_frame_above_the_limit_costs_the_connection_in_process_as_over_tcp() {
 }
 
 #[tokio::test]
-async fn a_client_is_told_when_its_server_goes_and_comes_back() {
+async fn a_client_reports_that_its_server_stopped_and_came_back() {
     let config = Config { tick_time_ms: 100, ..Config::default() };
     let (server, address) = zoolet_test_support::listening_server(config).await;
     let client = Client::builder()
@@ -337,7 +337,7 @@ async fn a_client_is_told_when_its_server_goes_and_comes_back() {
     server.shutdown().await;
     state.changed().await.unwrap();
     assert_eq!(*state.borrow_and_update(), Some(ConnectionState::Suspended));
-    // A server without the session: the client hears that it is lost, and gets a new one.
+    // The new server does not know the session: the client reports its loss, and opens a new one.
     let server = Server::builder().listen(address).start().await.unwrap();
     assert_eq!(watcher.await, Err(Error::SessionExpired));
     state.wait_for(|state| *state == Some(ConnectionState::Reconnected)).await.unwrap();
@@ -361,7 +361,7 @@ async fn dropping_the_last_client_ends_the_session() {
 }
 
 #[tokio::test]
-async fn credentials_are_added_and_told() {
+async fn who_am_i_lists_the_added_credentials() {
     let server = server().await;
     let client = connect(&server).await;
     client.authenticate("digest", "ann:secret").await.unwrap();
@@ -372,7 +372,7 @@ async fn credentials_are_added_and_told() {
 }
 
 #[tokio::test]
-async fn a_task_that_only_asks_lets_others_have_their_turn() {
+async fn a_task_that_sends_requests_in_a_loop_yields_to_other_tasks() {
     let server = server().await;
     let client = connect(&server).await;
     let other = tokio::spawn(async {});
@@ -385,7 +385,7 @@ async fn a_task_that_only_asks_lets_others_have_their_turn() {
 }
 
 #[tokio::test]
-async fn what_is_asked_after_answers_that_came_together_is_written_together() {
+async fn requests_that_follow_one_read_of_replies_share_a_write() {
     const DEPTH: usize = 16;
     const ROUNDS: usize = 100;
     let (_server, address) = zoolet_test_support::listening_server(Config::default()).await;
@@ -406,27 +406,27 @@ async fn what_is_asked_after_answers_that_came_together_is_written_together() {
     let writes = dialer.take();
     assert!(writes < DEPTH * ROUNDS / 4, "{writes} writes for {} requests", DEPTH * ROUNDS);
 
-    // One that is alone waits for nobody, and two that are sent together are two writes at most.
+    // A single request is not delayed, and two that are sent together need at most two writes.
     for _ in 0..ROUNDS {
         let (one, other) = (client.exists("/").send(), client.exists("/zookeeper").send());
-        assert_eq!(dialer.take(), 2, "they left from here");
+        assert_eq!(dialer.take(), 2, "the callers' thread wrote them");
         one.await.unwrap();
         other.await.unwrap();
     }
 }
 
 #[test]
-fn what_is_given_up_just_before_the_runtime_ends_leaves() {
+fn a_close_just_before_the_runtime_ends_is_sent() {
     let servers = tokio::runtime::Runtime::new().unwrap();
     let (server, address) =
         servers.block_on(zoolet_test_support::listening_server(Config::default()));
-    // The task that drives the client has no second turn before all is given up.
+    // The client's task does not run again before everything is dropped.
     let mut clients = tokio::runtime::Builder::new_current_thread();
     let clients = clients.enable_all().event_interval(1).build().unwrap();
     clients.block_on(async {
         let client = Client::connect(address.to_string().as_str()).await.unwrap();
         let sent: Vec<_> = (0..16).map(|_| client.exists("/").send()).collect();
-        // All answers come with one read, so that what follows is held back for a moment.
+        // One read returns all replies, so that the client delays the next write for a moment.
         std::thread::sleep(Duration::from_millis(50));
         for answer in sent {
             answer.await.unwrap();
@@ -441,6 +441,6 @@ fn what_is_given_up_just_before_the_runtime_ends_leaves() {
             }
         };
         let ended = tokio::time::timeout(Duration::from_secs(10), ends).await;
-        ended.expect("the session ends long before its time is over");
+        ended.expect("the session ends long before its timeout");
     });
 }

@@ -1,4 +1,4 @@
-//! The client: what it connects to, transactions, and requests that belong to one session.
+//! Tests of what a client connects to, of transactions, and of requests that belong to one session.
 
 use zoolet::client::recipe::{WaiterId, WatchFor, protected_path};
 use zoolet::client::{Client, ConnectionState, Error, Hosts};
@@ -10,7 +10,7 @@ use zoolet::testing::TestServer;
 use zoolet_test_support::stage::{connect, server};
 
 #[tokio::test]
-async fn a_client_connects_to_text_to_hosts_and_to_a_dialer() {
+async fn a_client_connects_to_a_string_to_hosts_and_to_a_dialer() {
     let (server, address) = zoolet_test_support::listening_server(Default::default()).await;
     let text = format!("{address}/app");
     let hosts: Hosts = text.parse().unwrap();
@@ -29,7 +29,7 @@ async fn a_client_connects_to_text_to_hosts_and_to_a_dialer() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_committed_whole_or_refused_for_one_operation() {
+async fn a_refused_transaction_names_the_operation_and_changes_nothing() {
     let server = server().await;
     let client = connect(&server).await.namespace("/app").unwrap();
     client.create("/").await.unwrap();
@@ -66,7 +66,7 @@ async fn a_transaction_is_committed_whole_or_refused_for_one_operation() {
 }
 
 #[tokio::test]
-async fn the_credentials_of_a_builder_are_known_before_the_first_request() {
+async fn the_builders_credentials_are_sent_before_the_first_request() {
     let server = server().await;
     let builder = Client::builder().auth("digest", "ann:secret");
     let owner = builder.clone().connect(server.dialer()).await.unwrap();
@@ -83,7 +83,7 @@ async fn the_credentials_of_a_builder_are_known_before_the_first_request() {
 }
 
 #[tokio::test]
-async fn a_close_without_a_connection_says_that_it_was_not_sent() {
+async fn close_without_a_connection_returns_not_sent() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let _refusing = server.everyone().refuse().unwrap();
@@ -99,7 +99,7 @@ async fn a_close_without_a_connection_says_that_it_was_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_a_session_are_not_sent_in_the_next_one() {
+async fn requests_of_an_expired_session_are_not_sent_in_the_next_one() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let session = client.connected_session().await.unwrap();
@@ -128,7 +128,7 @@ async fn requests_of_a_session_are_not_sent_in_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_znode_whose_create_was_not_answered_is_found_and_deleted() {
+async fn a_protected_znode_is_found_by_its_name_and_deleted_in_the_background() {
     let server = server().await;
     let client = connect(&server).await;
     let session = client.connected_session().await.unwrap();

@@ -1,4 +1,4 @@
-//! The shared number on a server in process: that no change is lost, and none is made twice.
+//! Tests of `DistributedAtomicLong` on a server in process: no change is lost or made twice.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -11,7 +11,7 @@ use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{connect, server};
 
 #[tokio::test(start_paused = true)]
-async fn no_change_of_many_is_lost() {
+async fn concurrent_increments_all_count() {
     let server = server().await;
     let mut tasks = Vec::new();
     for _ in 0..10 {
@@ -33,11 +33,11 @@ async fn no_change_of_many_is_lost() {
         seen.extend(task.await.unwrap());
     }
     seen.sort_unstable();
-    assert_eq!(seen, (1..=200).collect::<Vec<_>>(), "each number is had once");
+    assert_eq!(seen, (1..=200).collect::<Vec<_>>(), "each number occurs once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bytes_are_those_of_curator() {
+async fn a_counter_is_stored_as_curator_stores_it() {
     let server = server().await;
     let client = connect(&server).await;
     let number = DistributedAtomicLong::new(&client, "/n").unwrap();
@@ -56,7 +56,7 @@ async fn the_bytes_are_those_of_curator() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_set_only_where_that_was_asked_for() {
+async fn initialize_and_compare_and_set_change_only_the_expected_value() {
     let server = server().await;
     let number = DistributedAtomicLong::new(&connect(&server).await, "/deep/down/n").unwrap();
     assert!(number.initialize(7).await.unwrap());
@@ -67,7 +67,7 @@ async fn it_is_set_only_where_that_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_whose_answer_is_lost_is_not_made_twice() {
+async fn a_change_whose_reply_is_lost_is_not_repeated() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_change_whose_answer_is_lost_is_not_made_twice() {
     number.initialize(1).await.unwrap();
     let adding = number.add(10);
     tokio::pin!(adding);
-    // The look is answered, the answer to the write is not.
+    // The reply to the read arrives, the reply to the write does not.
     counting.cut_after(1);
     let error = adding.await.unwrap_err();
     assert!(matches!(error, ValueError::Client(Error::ConnectionLoss { .. })), "{error}");
@@ -83,7 +83,7 @@ async fn a_change_whose_answer_is_lost_is_not_made_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_whose_answer_is_lost_may_be_made_also_when_nobody_can_be_asked_in_time() {
+async fn a_change_without_a_reply_or_a_server_returns_connection_loss() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let builder = Client::builder().connection_timeout(Duration::from_secs(1));
@@ -91,7 +91,7 @@ async fn a_change_whose_answer_is_lost_may_be_made_also_when_nobody_can_be_asked
         builder.retry_policy(RetryPolicy::never()).connect(counting.clone()).await.unwrap();
     let number = DistributedAtomicLong::new(&client, "/n").unwrap();
     number.increment().await.unwrap();
-    // The look is answered, the change is not.
+    // The reply to the read arrives, the reply to the change does not.
     counting.refuse(true);
     counting.cut_after(1);
     let changed = number.increment().await;
@@ -103,7 +103,7 @@ async fn a_change_whose_answer_is_lost_may_be_made_also_when_nobody_can_be_asked
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_others_forestalled_is_made_again_although_its_answer_is_lost() {
+async fn a_change_that_lost_a_race_and_its_reply_is_made_again() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_change_that_others_forestalled_is_made_again_although_its_answer_is_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_who_is_always_late_is_told_so() {
+async fn a_change_that_always_loses_the_race_returns_contended() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();
@@ -139,13 +139,14 @@ async fn one_who_is_always_late_is_told_so() {
 
 const LOCK: &str = "/n-lock";
 
-/// A number that is changed by another before each write of the first two, and its client.
+/// A counter and its client: another client changes the counter before each of its first two
+/// writes.
 async fn late_twice(server: &Server) -> (DistributedAtomicLong, Client) {
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.expect("the server is there");
     let other = connect(server).await;
     let number = DistributedAtomicLong::new(&client, "/n").expect("a legal path");
-    number.initialize(1).await.expect("nothing is in its way");
+    number.initialize(1).await.expect("the znode is missing");
     let again = counting.clone();
     let write = |other: &Client, number: i64| {
         drop(other.set("/n", number.to_be_bytes().to_vec()).send());
@@ -158,7 +159,7 @@ async fn late_twice(server: &Server) -> (DistributedAtomicLong, Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_who_is_late_changes_it_under_the_mutex() {
+async fn a_change_that_lost_the_race_is_made_under_the_mutex() {
     let server = server().await;
     let (number, client) = late_twice(&server).await;
     let mutex = InterProcessMutex::new(&client, LOCK).unwrap();
@@ -170,12 +171,12 @@ async fn one_who_is_late_changes_it_under_the_mutex() {
     assert!(mutex.participants().await.unwrap().is_empty(), "it is released");
     client.delete(LOCK).await.unwrap();
     number.increment().await.unwrap();
-    assert_eq!(client.exists(LOCK).await.unwrap(), None, "who is not late takes no mutex");
+    assert_eq!(client.exists(LOCK).await.unwrap(), None, "a change that wins the race takes no mutex");
     assert_eq!(server.totals().watches, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_who_is_late_waits_for_the_mutex_as_long_as_it_may_and_leaves_its_line() {
+async fn waiting_for_the_mutex_of_a_counter_times_out_and_leaves_its_line() {
     let server = server().await;
     let (number, client) = late_twice(&server).await;
     let mutex = InterProcessMutex::new(&connect(&server).await, LOCK).unwrap();
@@ -196,7 +197,7 @@ async fn one_who_is_late_waits_for_the_mutex_as_long_as_it_may_and_leaves_its_li
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_change_of_many_is_lost_under_the_mutex() {
+async fn concurrent_increments_under_the_mutex_all_count() {
     let server = server().await;
     let mut tasks = Vec::new();
     for _ in 0..10 {
@@ -224,7 +225,7 @@ async fn no_change_of_many_is_lost_under_the_mutex() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_a_number_that_was_made_anew_is_no_success() {
+async fn a_change_of_a_recreated_counter_returns_created_anew() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Files that are not as a server left them: what a crash does is mended, what else happens to a file
-//! is named, and nothing that was acknowledged is given up without a word.
+//! Tests of recovery from damaged files: the server repairs what a crash causes, refuses any other
+//! damage with the name of the file, and gives up no acknowledged write without an error.
 
 #![allow(clippy::unwrap_used, reason = "what a test has written itself is there")]
 
@@ -38,7 +38,7 @@ async fn written() -> SimDisk {
     for number in 0..10 {
         client.create(&format!("/{number}")).data(vec![b'x'; 300]).await.unwrap();
     }
-    // Before the server can end its log.
+    // Takes the disk before the server can end its log.
     let last = disk.content(&path(LOG)).unwrap();
     let names = [LOG, SNAPSHOT].map(|name| (name, disk.content(&path(name)).unwrap()));
     drop((server, client));
@@ -81,7 +81,7 @@ async fn refusal(disk: &SimDisk) -> StorageError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_torn_record_is_cut_and_the_server_goes_on() {
+async fn a_torn_last_record_is_cut_off_and_the_server_starts() {
     let log = written().await.content(&path(LOG)).unwrap();
     let offsets = offsets(&log);
     let (last, end) = (offsets[offsets.len() - 2], offsets[offsets.len() - 1]);
@@ -90,18 +90,18 @@ async fn a_torn_record_is_cut_and_the_server_goes_on() {
         let mut torn = log.clone();
         torn[cut..].fill(0);
         disk.put(&path(LOG), torn);
-        let server = start(&disk).await.expect("nobody was told of it");
+        let server = start(&disk).await.expect("the torn write was not acknowledged");
         assert_eq!(names(&server).await.len(), 9, "cut at {cut}");
         drop(server);
         let mended = disk.content(&path(LOG)).unwrap();
         assert!(mended[last..].is_empty(), "it was cut off");
-        let server = start(&disk).await.expect("it was mended");
+        let server = start(&disk).await.expect("the first start repaired the log");
         assert_eq!(names(&server).await.len(), 9);
     }
 }
 
 #[tokio::test]
-async fn a_tail_that_is_cut_is_counted() {
+async fn mntr_counts_the_log_tails_that_were_cut_off() {
     let disk = written().await;
     let mut torn = disk.content(&path(LOG)).unwrap();
     let end = *offsets(&torn).last().unwrap();
@@ -122,7 +122,7 @@ async fn a_tail_that_is_cut_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sectors_of_the_last_batch_that_never_reached_the_disk_are_cut_off() {
+async fn unwritten_sectors_of_the_last_batch_are_cut_off() {
     let disk = written().await;
     let mut log = disk.content(&path(LOG)).unwrap();
     let last = offsets(&log).iter().rev().nth(2).copied().unwrap();
@@ -130,12 +130,12 @@ async fn sectors_of_the_last_batch_that_never_reached_the_disk_are_cut_off() {
     let from = sector.max(last);
     log[from..sector + 512].fill(0);
     disk.put(&path(LOG), log);
-    let server = start(&disk).await.expect("it may have been the last batch");
+    let server = start(&disk).await.expect("the sectors may belong to the last batch");
     assert_eq!(names(&server).await.len(), 8);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_byte_with_good_records_behind_it_is_named_with_its_place() {
+async fn a_changed_byte_before_intact_records_is_refused_with_its_offset() {
     let disk = written().await;
     let mut log = disk.content(&path(LOG)).unwrap();
     let offset = offsets(&log)[4];
@@ -153,7 +153,7 @@ async fn a_changed_byte_with_good_records_behind_it_is_named_with_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_byte_in_the_last_record_is_damage_too() {
+async fn a_changed_byte_in_the_last_record_is_refused() {
     let disk = written().await;
     let mut log = disk.content(&path(LOG)).unwrap();
     let last = offsets(&log).iter().rev().nth(1).copied().unwrap();
@@ -163,11 +163,11 @@ async fn a_changed_byte_in_the_last_record_is_damage_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hole_is_named_with_its_place() {
+async fn a_hole_in_the_log_is_refused_with_its_offset() {
     let disk = written().await;
     let mut log = disk.content(&path(LOG)).unwrap();
     let offsets = offsets(&log);
-    // Not as a disk loses it: less than a sector.
+    // A disk loses whole sectors; this is less than a sector.
     log[offsets[3]..offsets[3] + 20].fill(0);
     disk.put(&path(LOG), log);
     let error = refusal(&disk).await;
@@ -176,7 +176,7 @@ async fn a_hole_is_named_with_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_length_that_no_record_has_is_named() {
+async fn an_impossible_record_length_is_refused() {
     for length in [-1_i32, i32::MAX] {
         let disk = written().await;
         let mut log = disk.content(&path(LOG)).unwrap();
@@ -189,15 +189,15 @@ async fn a_length_that_no_record_has_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_of_another_kind_is_named() {
+async fn a_log_with_another_magic_number_is_refused() {
     let disk = written().await;
-    disk.put(&path("log.20"), b"some notes that somebody left".to_vec());
+    disk.put(&path("log.20"), b"some notes in plain text".to_vec());
     let text = refusal(&disk).await.to_string();
     assert!(text.contains("log.20: not a transaction log: it begins with 736f6d65"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_log_is_no_reason_not_to_start() {
+async fn the_server_starts_with_an_empty_log() {
     for content in [Vec::new(), b"ZKLG".to_vec(), vec![0; 8_192], b"ZKLG\0\0\0\x02".to_vec()] {
         let disk = written().await;
         disk.put(&path("log.c"), content.clone());
@@ -207,20 +207,20 @@ async fn an_empty_log_is_no_reason_not_to_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_of_others_are_left_alone() {
+async fn files_of_other_programs_are_kept() {
     let disk = written().await;
     let others = ["notes.txt", "log", "log.", "log.zz", "snapshot", "snapshot.x", "acceptedEpoch"];
     for name in others {
         disk.put(&path(name), b"?".to_vec());
     }
-    drop(start(&disk).await.expect("they are none of ours"));
+    drop(start(&disk).await.expect("the server ignores these files"));
     for name in others {
         assert_eq!(disk.content(&path(name)).unwrap(), b"?", "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_is_cut_or_changed_is_passed_over_for_an_older_one() {
+async fn a_damaged_snapshot_is_skipped_for_an_older_one() {
     let good = written().await.content(&path(SNAPSHOT)).unwrap();
     let mut changed = good.clone();
     changed[100] ^= 1;
@@ -233,10 +233,10 @@ async fn a_snapshot_that_is_cut_or_changed_is_passed_over_for_an_older_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_without_some_parent_is_named() {
+async fn a_snapshot_that_lacks_a_parent_is_refused() {
     let disk = written().await;
     let snapshot = disk.content(&path(SNAPSHOT)).unwrap();
-    // The path of /zookeeper/quota, made one of a znode below another that is not there.
+    // Changes the path of /zookeeper/quota into one below a znode that does not exist.
     let name = b"/zookeeper/quota";
     let at = snapshot.windows(name.len()).position(|window| window == name).unwrap();
     let mut orphan = snapshot[..snapshot.len() - 13].to_vec();
@@ -260,7 +260,7 @@ fn simd_adler32(bytes: &[u8]) -> u32 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_snapshot_that_can_be_read_is_no_empty_server() {
+async fn the_server_does_not_start_empty_when_no_snapshot_is_readable() {
     let disk = written().await;
     disk.put(&path(SNAPSHOT), vec![0; 100]);
     let text = refusal(&disk).await.to_string();
@@ -273,7 +273,7 @@ async fn no_snapshot_that_can_be_read_is_no_empty_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_cannot_be_read_is_named() {
+async fn an_unreadable_log_is_refused() {
     let disk = written().await;
     disk.fail_to_read(&path(LOG));
     let text = refusal(&disk).await.to_string();
@@ -281,7 +281,7 @@ async fn a_log_that_cannot_be_read_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn logs_that_go_back_to_the_beginning_need_no_snapshot() {
+async fn logs_from_the_first_transaction_need_no_snapshot() {
     let disk = written().await;
     disk.remove(&path(SNAPSHOT)).unwrap();
     let server = start(&disk).await.expect("the log has everything");
@@ -290,7 +290,7 @@ async fn logs_that_go_back_to_the_beginning_need_no_snapshot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn logs_without_their_beginning_need_a_snapshot_or_a_word() {
+async fn logs_from_a_later_transaction_need_a_snapshot_or_trust_empty() {
     let disk = without_beginning().await;
     disk.remove(&path(SNAPSHOT)).unwrap();
     let error = refusal(&disk).await;
@@ -298,7 +298,7 @@ async fn logs_without_their_beginning_need_a_snapshot_or_a_word() {
     assert!(error.to_string().contains("snapshot.trust.empty=true"), "{error}");
     let mut config = config(&disk);
     config.storage.as_mut().unwrap().trust_empty_snapshot = true;
-    let server = Server::builder().config(config).start().await.expect("it was told to");
+    let server = Server::builder().config(config).start().await.expect("the configuration allows it");
     assert_eq!(names(&server).await.len(), 7);
 }
 
@@ -315,7 +315,7 @@ async fn without_beginning() -> SimDisk {
 }
 
 #[tokio::test(start_paused = true)]
-async fn logs_of_a_later_epoch_need_a_snapshot_too() {
+async fn logs_of_a_later_epoch_need_a_snapshot() {
     let disk = written().await;
     let log = disk.content(&path(LOG)).unwrap();
     let mut reader = LogReader::new(&log[..]).unwrap();
@@ -332,7 +332,7 @@ async fn logs_of_a_later_epoch_need_a_snapshot_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_from_the_future_is_named() {
+async fn a_gap_between_snapshot_and_log_is_refused() {
     let disk = without_beginning().await;
     let error = refusal(&disk).await;
     let StorageError::Gap { after, found, .. } = &error else { panic!("{error}") };
@@ -341,7 +341,7 @@ async fn a_log_from_the_future_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_logs_of_the_same_time_are_named() {
+async fn two_logs_with_the_same_transactions_are_refused() {
     let disk = written().await;
     let log = disk.content(&path(LOG)).unwrap();
     disk.put(&path("log.2"), log);
@@ -350,7 +350,7 @@ async fn two_logs_of_the_same_time_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_was_not_finished_is_deleted() {
+async fn an_unfinished_snapshot_is_deleted() {
     let disk = written().await;
     disk.put(&path("unfinished-snapshot.7"), b"half of".to_vec());
     let server = start(&disk).await.expect("it is not needed");
@@ -359,20 +359,20 @@ async fn a_snapshot_that_was_not_finished_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_of_the_original_is_taken_up_where_it_ended() {
+async fn a_log_of_zookeeper_is_continued_where_it_ended() {
     let disk = SimDisk::default();
     let log = include_bytes!("../server/tests/data/apache-3.8.log");
     disk.put(&path(LOG), log.to_vec());
     let server = start(&disk).await.expect("a log of the original");
     assert_eq!(names(&server).await, ["app", "box", "soon"]);
     drop(server);
-    let log = disk.content(&path("log.11")).expect("it goes on after 0x10");
+    let log = disk.content(&path("log.11")).expect("the new log begins after 0x10");
     let first = LogReader::new(&log[..]).unwrap().next_record().unwrap().unwrap();
     assert!(matches!(first.txn.op, TxnOp::CreateSession { .. }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn logs_that_were_swapped_or_renamed_are_named() {
+async fn swapped_or_renamed_logs_are_refused() {
     let log = written().await.content(&path(LOG)).unwrap();
     let offsets = offsets(&log);
     let header = &log[..16];
@@ -383,7 +383,8 @@ async fn logs_that_were_swapped_or_renamed_are_named() {
         &[("log.1", &first), ("log.7", &second)],
         &[("log.1", &first), ("log.5", &second)],
         &[("log.2", &first), ("log.6", &second)],
-        // One that is passed over by its name, and has what is needed.
+        // The name of the second file excludes it, although it contains the transactions that are
+        // needed.
         &[("log.1", &second), ("log.2", &first)],
     ];
     for files in cases {
@@ -400,14 +401,14 @@ async fn logs_that_were_swapped_or_renamed_are_named() {
     let disk = written().await;
     disk.put(&path("log.1"), first);
     disk.put(&path("log.6"), second);
-    assert_eq!(names(&start(&disk).await.expect("these are the right names")).await.len(), 10);
+    assert_eq!(names(&start(&disk).await.expect("the names are right")).await.len(), 10);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_with_the_name_of_another_is_passed_over() {
+async fn a_snapshot_under_the_name_of_another_is_skipped() {
     let disk = written().await;
     let empty = disk.content(&path(SNAPSHOT)).unwrap();
-    // A server that believed it would take all ten for carried out.
+    // The server would skip all ten transactions if it trusted the name of the snapshot.
     disk.put(&path("snapshot.b"), empty.clone());
     assert_eq!(names(&start(&disk).await.expect("the older one is right")).await.len(), 10);
 
@@ -422,7 +423,7 @@ async fn a_snapshot_with_the_name_of_another_is_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_of_the_original_may_hold_more_than_its_name_says_but_not_less() {
+async fn a_snapshot_of_zookeeper_may_contain_more_than_its_name_says_but_not_less() {
     let snapshot = written().await.content(&path(SNAPSHOT)).unwrap();
     // `zookeeper.digest.enabled` may be false.
     for digest in [Digest::Written, Digest::Disabled] {
@@ -442,7 +443,7 @@ enum Digest {
     Disabled,
 }
 
-/// The snapshot as ZooKeeper 3.9 writes it when `last` is the last transaction at the end.
+/// The snapshot as ZooKeeper 3.9 writes it, with `last` as the last zxid at its end.
 fn as_by_the_original(snapshot: &[u8], digest: Digest, last: i64) -> Vec<u8> {
     let mut bytes = snapshot[..snapshot.len() - 13].to_vec();
     bytes[8..16].fill(0xff);
@@ -453,7 +454,7 @@ fn as_by_the_original(snapshot: &[u8], digest: Digest, last: i64) -> Vec<u8> {
     };
     seal(&mut bytes);
     if digest == Digest::Written {
-        // A digest of nothing.
+        // A digest without content.
         bytes.extend_from_slice(&[0; 8]);
         bytes.extend_from_slice(&2_i32.to_be_bytes());
         bytes.extend_from_slice(&[0; 8]);
@@ -465,14 +466,14 @@ fn as_by_the_original(snapshot: &[u8], digest: Digest, last: i64) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_zxid_there_is_is_in_no_file() {
+async fn files_with_the_greatest_zxid_are_refused() {
     let last = format!("{:x}", i64::MAX);
     let log = written().await.content(&path(LOG)).unwrap();
     let snapshot = written().await.content(&path(SNAPSHOT)).unwrap();
 
     let disk = written().await;
     disk.put(&path(&format!("snapshot.{last}")), snapshot.clone());
-    assert_eq!(names(&start(&disk).await.expect("it is passed over")).await.len(), 10);
+    assert_eq!(names(&start(&disk).await.expect("the server skips this snapshot")).await.len(), 10);
 
     let disk = SimDisk::default();
     let foreign = include_bytes!("../server/tests/data/apache-3.8.snapshot");

@@ -1,5 +1,5 @@
-//! The double barrier on a server in process: all go in together and come out together, whatever
-//! happens to connections and sessions, and nothing is left.
+//! Tests of `DistributedDoubleBarrier` on a server in process: all members enter and leave together
+//! over disconnects and session expiry, and leave no znode.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -17,10 +17,10 @@ use zoolet::recipes::{DistributedDoubleBarrier, LockError, Membership};
 use zoolet::server::Server;
 use zoolet_test_support::stage::{connect, counted, server};
 
-/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+/// Enough for everything that does not wait: the paused clock advances when no task can run.
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
-/// Longer than a session lives without being heard of.
+/// Longer than the session timeout.
 const LONG: Duration = Duration::from_secs(120);
 const PATH: &str = "/jobs/barrier";
 const READY: &str = "/jobs/barrier/ready";
@@ -29,7 +29,7 @@ fn barrier(client: &Client, members: usize) -> DistributedDoubleBarrier {
     DistributedDoubleBarrier::new(client, PATH, members).expect("a legal path")
 }
 
-/// A member of a client of its own.
+/// Creates a barrier with a client of its own.
 async fn new_barrier(server: &Server, members: usize) -> DistributedDoubleBarrier {
     barrier(&connect(server).await, members)
 }
@@ -37,7 +37,7 @@ async fn new_barrier(server: &Server, members: usize) -> DistributedDoubleBarrie
 type Entering = JoinHandle<Result<Membership, LockError>>;
 type Leaving = JoinHandle<Result<(), LockError>>;
 
-/// Enters, as far as that goes now.
+/// Begins to enter, and returns when the task waits.
 async fn enter(barrier: &DistributedDoubleBarrier) -> Entering {
     let barrier = barrier.clone();
     let task = tokio::spawn(async move { barrier.enter().await });
@@ -45,7 +45,7 @@ async fn enter(barrier: &DistributedDoubleBarrier) -> Entering {
     task
 }
 
-/// Leaves, as far as that goes now.
+/// Begins to leave, and returns when the task waits.
 async fn leave(membership: Membership) -> Leaving {
     let task = tokio::spawn(membership.leave());
     tokio::time::sleep(SOON).await;
@@ -53,14 +53,14 @@ async fn leave(membership: Membership) -> Leaving {
 }
 
 async fn inside(entering: Entering) -> Membership {
-    let entered = tokio::time::timeout(SECOND, entering).await.expect("it is let in");
-    entered.expect("the task goes on").expect("nothing is in its way")
+    let entered = tokio::time::timeout(SECOND, entering).await.expect("the member enters");
+    entered.expect("the task does not panic").expect("the member enters")
 }
 
 async fn children(client: &Client) -> Vec<String> {
     match client.children(PATH).await {
         Ok(names) => names.iter().map(str::to_owned).collect(),
-        // A container goes some time after its last child.
+        // The server deletes a container some time after its last child.
         Err(error) if error.is(ErrorCode::NO_NODE) => Vec::new(),
         Err(error) => panic!("{error}"),
     }
@@ -73,7 +73,7 @@ async fn assert_nothing_is_left(server: &Server) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_go_in_together_and_come_out_together_in_every_round() {
+async fn all_members_enter_and_leave_together_in_each_round() {
     let server = server().await;
     let (here, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = Vec::new();
@@ -100,7 +100,7 @@ async fn all_go_in_together_and_come_out_together_in_every_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_goes_in_before_enough_are_there_nor_out_before_all_leave() {
+async fn enter_waits_for_all_members_and_so_does_leave() {
     let server = server().await;
     let (a, b) = (new_barrier(&server, 2).await, new_barrier(&server, 2).await);
     let a = enter(&a).await;
@@ -133,7 +133,7 @@ async fn znodes_are_those_of_curator() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_enough_are_let_in_and_waited_for() {
+async fn a_late_member_enters_and_the_others_wait_for_it_to_leave() {
     let server = server().await;
     let mut members = Vec::new();
     let entering =
@@ -155,7 +155,7 @@ async fn more_than_enough_are_let_in_and_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_entering_is_not_counted() {
+async fn a_member_that_timed_out_entering_is_not_counted() {
     let server = server().await;
     let (a, b) = (new_barrier(&server, 2).await, new_barrier(&server, 2).await);
     assert!(matches!(a.enter_within(SECOND).await.unwrap_err(), LockError::TimedOut(_)));
@@ -170,7 +170,7 @@ async fn who_gives_up_entering_is_not_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_leaving_has_left() {
+async fn a_member_that_timed_out_leaving_has_left() {
     let server = server().await;
     let (a, b) = (new_barrier(&server, 2).await, new_barrier(&server, 2).await);
     let (a, b) = (enter(&a).await, enter(&b).await);
@@ -181,7 +181,7 @@ async fn who_gives_up_leaving_has_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deadlines_hold_without_a_connection() {
+async fn enter_and_leave_time_out_without_a_connection() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let membership = barrier(&client, 1).enter().await.unwrap();
@@ -198,7 +198,7 @@ async fn deadlines_hold_without_a_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_to_go_in_outlives_a_cut_and_a_session() {
+async fn a_waiting_member_enters_after_a_disconnect_or_an_expired_session() {
     for outage in [5 * SECOND, LONG] {
         let server = server().await;
         let (client, counting) = counted(&server).await;
@@ -219,7 +219,7 @@ async fn who_waits_to_go_in_outlives_a_cut_and_a_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_away_when_the_others_go_in_goes_in_when_it_comes_back() {
+async fn a_member_that_is_disconnected_when_the_others_enter_enters_after_it() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let a = enter(&barrier(&client, 2)).await;
@@ -238,7 +238,7 @@ async fn who_is_away_when_the_others_go_in_goes_in_when_it_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_whose_session_is_lost_keeps_nobody_and_is_told() {
+async fn a_member_with_an_expired_session_delays_nobody_and_gets_lost() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let (a, b) = (enter(&barrier(&client, 2)).await, enter(&new_barrier(&server, 2).await).await);
@@ -254,7 +254,7 @@ async fn a_member_whose_session_is_lost_keeps_nobody_and_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_is_deleted_enters_anew_and_inside_is_lost() {
+async fn a_member_deleted_while_entering_enters_again_and_one_inside_gets_lost() {
     let server = server().await;
     let admin = connect(&server).await;
     let a = enter(&new_barrier(&server, 2).await).await;
@@ -272,7 +272,7 @@ async fn a_member_that_is_deleted_enters_anew_and_inside_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_wakes_without_a_reason_lets_nobody_in_or_out() {
+async fn data_changes_let_no_member_enter_or_leave() {
     let server = server().await;
     let admin = connect(&server).await;
     let a = enter(&new_barrier(&server, 2).await).await;
@@ -293,7 +293,7 @@ async fn what_wakes_without_a_reason_lets_nobody_in_or_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lost_members_left_standing_lets_nobody_in() {
+async fn a_ready_znode_of_expired_members_lets_nobody_enter() {
     let server = server().await;
     let crashed = connect(&server).await;
     let lost = barrier(&crashed, 1).enter().await.unwrap();
@@ -313,7 +313,7 @@ async fn what_lost_members_left_standing_lets_nobody_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_wherever_entering_is_dropped() {
+async fn dropping_enter_at_any_poll_leaves_nothing() {
     let server = server().await;
     let client = connect(&server).await;
     for members in [1, 2] {
@@ -337,17 +337,17 @@ async fn nothing_is_left_wherever_entering_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_whichever_answers_are_lost() {
+async fn lost_replies_leave_nothing() {
     for answers in 0..16 {
         let server = server().await;
         let (client, counting) = counted(&server).await;
         counting.cut_after(answers);
         let (a, b) = (enter(&barrier(&client, 2)).await, new_barrier(&server, 2).await);
         let b = b.enter_within(LONG).await.unwrap();
-        let a = tokio::time::timeout(LONG, a).await.expect("it is let in").unwrap().unwrap();
+        let a = tokio::time::timeout(LONG, a).await.expect("the member enters").unwrap().unwrap();
         let b = leave(b).await;
-        tokio::time::timeout(LONG, a.leave()).await.expect("it comes out").unwrap();
-        tokio::time::timeout(LONG, b).await.expect("it comes out").unwrap().unwrap();
+        tokio::time::timeout(LONG, a.leave()).await.expect("the member leaves").unwrap();
+        tokio::time::timeout(LONG, b).await.expect("the member leaves").unwrap().unwrap();
         counting.cut_after(-1);
         client.sync("/").await.unwrap();
         assert_nothing_is_left(&server).await;
@@ -355,7 +355,7 @@ async fn nothing_is_left_whichever_answers_are_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_wherever_leaving_is_dropped() {
+async fn dropping_leave_at_any_poll_leaves_nothing() {
     for is_alone in [true, false] {
         for polls in 0..20 {
             let server = server().await;
@@ -384,7 +384,7 @@ async fn nothing_is_left_wherever_leaving_is_dropped() {
     }
 }
 
-/// Deletes all members' znodes at once, from within a request of another client.
+/// Deletes the znodes of all members at once, from within a request of another client.
 fn lose_members(admin: &Client) {
     let mut context = Context::from_waker(Waker::noop());
     let list = pin!(admin.children(PATH).send()).poll(&mut context);
@@ -395,9 +395,9 @@ fn lose_members(admin: &Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_when_the_last_is_lost_does_not_take_ready_for_a_sign() {
-    // Whether the others are lost after it was seen that they are inside, or come and are lost after
-    // it was seen that they are not.
+async fn a_ready_znode_without_members_does_not_let_a_late_member_enter() {
+    // Either the members are lost after the late one saw them inside, or they come and are lost
+    // after it saw none.
     for were_seen in [true, false] {
         let server = server().await;
         let (client, counting) = counted(&server).await;
@@ -436,7 +436,7 @@ async fn who_comes_when_the_last_is_lost_does_not_take_ready_for_a_sign() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_late_goes_in_beside_one_who_came_late_while_others_were_inside() {
+async fn a_late_member_enters_beside_another_late_member() {
     let server = server().await;
     let admin = connect(&server).await;
     let first = inside(enter(&new_barrier(&server, 1).await).await).await;
@@ -444,7 +444,8 @@ async fn who_comes_late_goes_in_beside_one_who_came_late_while_others_were_insid
     admin.delete(first.path()).await.unwrap();
     drop(first);
     let third = inside(enter(&new_barrier(&server, 3).await).await).await;
-    // One of Curator's that went in by `ready` alone is believed after a while.
+    // A member of Curator entered because `ready` existed. The other members accept that after a
+    // while.
     let curators = format!("{PATH}/00000000-0000-0000-0000-000000000000");
     let session = connect(&server).await;
     session.create(&curators).mode(CreateMode::Ephemeral).await.unwrap();
@@ -460,7 +461,7 @@ async fn who_comes_late_goes_in_beside_one_who_came_late_while_others_were_insid
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_tidies_up_takes_ready_from_nobody_who_came_meanwhile() {
+async fn cleaning_up_keeps_ready_when_another_member_has_come() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let admin = connect(&server).await;
@@ -468,7 +469,7 @@ async fn who_tidies_up_takes_ready_from_nobody_who_came_meanwhile() {
     admin.delete(last.path()).await.unwrap();
     let interferer = connect(&server).await;
     let again = counting.clone();
-    // It looks, sees nobody, and somebody comes before it deletes.
+    // It lists the children, finds none, and another member enters before it deletes `ready`.
     counting.before_next(OpCode::DELETE, move || {
         again.before_next(OpCode::MULTI, move || {
             drop(interferer.create(&format!("{PATH}/other")).mode(CreateMode::Ephemeral).send());

@@ -1,5 +1,5 @@
-//! Watchers of one client that come and go at one path while answers are under way: whoever is left
-//! hears of the next change. The network takes 20 ms, of virtual time.
+//! Tests that dropping one watcher of a path does not take the next event from another, whatever
+//! replies are in flight. The network delays messages by 20 ms of virtual time.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -16,11 +16,11 @@ use zoolet::recipes::{
 use zoolet::testing::TestServer;
 
 const NETWORK: Duration = Duration::from_millis(20);
-/// Longer than several answers are under way.
+/// Longer than a few replies take.
 const SETTLED: Duration = Duration::from_millis(200);
 const SECOND: Duration = Duration::from_secs(1);
-/// After how long, in milliseconds, the first watcher goes: before, while and after the answer to the
-/// second is under way.
+/// After how many milliseconds the first watcher is dropped: before, during and after the reply to
+/// the second one.
 const GOES_AFTER_MS: std::ops::Range<u64> = 0..100;
 
 async fn slow_server() -> TestServer {
@@ -33,7 +33,7 @@ async fn connect(server: &TestServer) -> Client {
     server.connect().await.expect("the server is there")
 }
 
-/// Starts `second` while `first` waits, ends `first` after some time, and gives `second` back.
+/// Starts `second` while `first` waits, ends `first` after some time, and returns `second`.
 async fn relieve<A, B>(
     first: impl Future<Output = A> + Send + 'static,
     second: impl Future<Output = B> + Send + 'static,
@@ -54,11 +54,11 @@ where
 
 async fn soon<T>(task: JoinHandle<T>, after_ms: u64) -> T {
     let done = tokio::time::timeout(SECOND, task).await;
-    done.unwrap_or_else(|_| panic!("stuck after {after_ms} ms")).expect("the task goes on")
+    done.unwrap_or_else(|_| panic!("stuck after {after_ms} ms")).expect("the task does not panic")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_barrier_that_goes_lets_all_through_though_another_has_given_up() {
+async fn removing_a_barrier_releases_waiters_although_another_gave_up() {
     let server = slow_server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let gate = DistributedBarrier::new(&other, "/barrier").unwrap();
@@ -78,7 +78,7 @@ async fn a_barrier_that_goes_lets_all_through_though_another_has_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_double_barrier_is_left_though_another_member_has_given_up() {
+async fn members_leave_a_double_barrier_although_another_gave_up() {
     let server = slow_server().await;
     let client = connect(&server).await;
     for after_ms in GOES_AFTER_MS {
@@ -91,7 +91,7 @@ async fn a_double_barrier_is_left_though_another_member_has_given_up() {
         for entering in entering {
             inside.push(soon(entering, after_ms).await.unwrap());
         }
-        // All others wait for the lowest.
+        // All other members wait for the one with the lowest name.
         inside.sort_by(|one, other| one.path().cmp(other.path()));
         let others: [_; 2] = inside.split_off(1).try_into().expect("there are three");
         let [first, second] = others.map(|member| member.leave());
@@ -102,7 +102,7 @@ async fn a_double_barrier_is_left_though_another_member_has_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_hears_that_its_lock_is_asked_for_though_it_has_given_up_waiting_before() {
+async fn a_holder_hears_a_revocation_although_an_earlier_wait_was_dropped() {
     let server = slow_server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let guard = InterProcessMutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
@@ -117,12 +117,12 @@ async fn a_holder_hears_that_its_lock_is_asked_for_though_it_has_given_up_waitin
         soon(waiting, after_ms).await.unwrap();
         other.set(guard.path(), "not asked for").await.unwrap();
     }
-    let guard = Arc::into_inner(guard).expect("nobody waits any more");
+    let guard = Arc::into_inner(guard).expect("no task holds the guard any more");
     assert_eq!(guard.release().await, Ok::<(), LockError>(()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lasting_watch_hears_on_after_one_shot_watches_beside_it_went() {
+async fn a_persistent_watcher_receives_events_after_one_shot_watchers_were_dropped() {
     let server = slow_server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     client.create("/a").await.unwrap();
@@ -133,7 +133,8 @@ async fn a_lasting_watch_hears_on_after_one_shot_watches_beside_it_went() {
             let child = client.children("/a").and_watch().await.unwrap();
             drop((data, child));
             other.set("/a", "x").await.unwrap();
-            let event = tokio::time::timeout(SECOND, lasting.next()).await.expect("it hears");
+            let event =
+                tokio::time::timeout(SECOND, lasting.next()).await.expect("the watch fires");
             assert_eq!(event.unwrap().event_type, EventType::NODE_DATA_CHANGED);
         }
         drop(lasting);

@@ -1,5 +1,5 @@
-//! What outlives a server: writes that were acknowledged, sessions, ephemerals; and what a client is
-//! told when the disk fails.
+//! Tests of what survives a restart (acknowledged writes, sessions, ephemerals), and of what a
+//! client receives when the disk fails.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ async fn connect(server: &Server) -> Client {
     Client::connect(server.dialer()).await.expect("the server is there")
 }
 
-/// An error that is not tried again.
+/// Connects a client that does not retry.
 async fn connect_once(server: &Server) -> Client {
     let client = connect(server).await;
     client.with_retry_policy(RetryPolicy::never())
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_acknowledged_is_there_again() {
+async fn acknowledged_writes_survive_a_restart() {
     let disk = Arc::new(MemDisk::default());
     let server = start(config(disk.clone())).await;
     let client = connect(&server).await;
@@ -60,7 +60,7 @@ async fn what_was_acknowledged_is_there_again() {
 }
 
 #[tokio::test]
-async fn a_session_goes_on_with_its_ephemerals_after_a_restart() {
+async fn a_session_and_its_ephemerals_survive_a_restart() {
     let disk = Arc::new(MemDisk::default());
     let listening = |address: SocketAddr| Config { listen: Some(address), ..config(disk.clone()) };
     let server = start(listening(([127, 0, 0, 1], 0).into())).await;
@@ -79,7 +79,7 @@ async fn a_session_goes_on_with_its_ephemerals_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_does_not_come_back_ends_after_its_full_time() {
+async fn a_session_that_does_not_reconnect_expires_a_full_timeout_after_the_restart() {
     let disk = Arc::new(MemDisk::default());
     let server = start(config(disk.clone())).await;
     let client = connect(&server).await;
@@ -117,7 +117,7 @@ async fn snapshots_are_taken_and_old_files_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_does_not_sync_ends_the_server_and_nothing_is_acknowledged() {
+async fn a_failed_sync_stops_the_server_before_it_acknowledges_the_write() {
     let disk = SimDisk::default();
     let server = start(config(Arc::new(disk.clone()))).await;
     let client = connect_once(&server).await;
@@ -127,7 +127,7 @@ async fn a_disk_that_does_not_sync_ends_the_server_and_nothing_is_acknowledged()
     assert!(matches!(error, Error::ConnectionLoss { .. }), "{error}");
     let failure = server.failure().await;
     assert_eq!(failure.to_string(), "cannot sync /data/version-2/log.1: the disk does not sync");
-    assert!(Client::connect(server.dialer()).await.is_err(), "nobody is served any more");
+    assert!(Client::connect(server.dialer()).await.is_err(), "a failed server serves no client");
     drop((server, client));
 
     disk.fail_to_sync(false);
@@ -139,7 +139,7 @@ async fn a_disk_that_does_not_sync_ends_the_server_and_nothing_is_acknowledged()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_disk_has_not_synced_is_written_again_before_it_is_shown() {
+async fn recovery_writes_unsynced_transactions_again_before_a_client_reads_them() {
     let disk = SimDisk::default();
     let server = start(config(Arc::new(disk.clone()))).await;
     let client = connect_once(&server).await;
@@ -148,7 +148,7 @@ async fn what_a_disk_has_not_synced_is_written_again_before_it_is_shown() {
     client.create("/in-doubt").await.unwrap_err();
     server.failure().await;
     drop((server, client));
-    // The process starts again, and reads what the system has in memory and no disk has.
+    // The restarted process reads what the operating system has in memory and the disk has not.
     disk.fail_to_sync(false);
     disk.kill_process();
     let server = start(config(Arc::new(disk.clone()))).await;
@@ -166,7 +166,7 @@ async fn what_a_disk_has_not_synced_is_written_again_before_it_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_ends_the_server_and_a_plain_restart_goes_on_when_there_is_room() {
+async fn a_full_disk_stops_the_server_and_it_restarts_when_there_is_space() {
     let disk = SimDisk::default();
     let server = start(config(Arc::new(disk.clone()))).await;
     let client = connect_once(&server).await;
@@ -191,7 +191,7 @@ async fn a_full_disk_ends_the_server_and_a_plain_restart_goes_on_when_there_is_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_for_which_there_is_no_room_costs_nothing() {
+async fn a_failed_snapshot_on_a_full_disk_loses_no_write_and_leaves_no_file() {
     let disk = SimDisk::default();
     let mut config = config(Arc::new(disk.clone()));
     let storage = config.storage.as_mut().expect("it is chosen");
@@ -201,7 +201,7 @@ async fn a_snapshot_for_which_there_is_no_room_costs_nothing() {
     for number in 0..18 {
         client.create(&format!("/{number}")).data(vec![1; 100]).await.unwrap();
     }
-    // For the record and no snapshot.
+    // Enough for the record, and not for the snapshot.
     disk.set_free_bytes(Some(400));
     client.create("/last").await.unwrap();
     assert!(client.create("/too-much").data(vec![1; 500]).await.is_err());
@@ -215,7 +215,7 @@ async fn a_snapshot_for_which_there_is_no_room_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn buffered_writes_survive_the_process_and_need_no_sync() {
+async fn buffered_writes_need_no_sync_and_survive_a_killed_process() {
     let disk = SimDisk::default();
     let mut config = config(Arc::new(disk.clone()));
     config.storage.as_mut().expect("it is chosen").durability = Durability::Buffered;
@@ -231,7 +231,7 @@ async fn buffered_writes_survive_the_process_and_need_no_sync() {
 }
 
 #[tokio::test]
-async fn a_directory_in_use_is_refused_with_the_process_that_has_it() {
+async fn a_data_directory_in_use_is_refused_and_the_error_names_its_process() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::builder().data_dir(directory.path()).start().await.unwrap();
     let error = Server::builder().data_dir(directory.path()).start().await.unwrap_err();
@@ -243,15 +243,15 @@ async fn a_directory_in_use_is_refused_with_the_process_that_has_it() {
 }
 
 #[tokio::test]
-async fn what_is_written_to_real_files_is_there_again() {
+async fn writes_to_real_files_survive_restarts() {
     let directory = tempfile::tempdir().unwrap();
     for round in 0..30 {
         let server = Server::builder().data_dir(directory.path()).start().await.unwrap();
         let client = connect(&server).await;
         assert_eq!(client.children("/").await.unwrap().len(), 1 + round);
         client.create(&format!("/{round}")).await.unwrap();
-        // The thread of the log may be about to wake a client, which has more to ask for, while the
-        // server waits for it.
+        // The log thread may be about to wake a client that sends more requests, while the server
+        // waits for the log thread.
         let asking = client.clone();
         tokio::spawn(async move { while asking.set("/0", "x").await.is_ok() {} });
         tokio::task::yield_now().await;
@@ -259,14 +259,14 @@ async fn what_is_written_to_real_files_is_there_again() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_none_is_refused() {
+async fn a_data_directory_that_is_a_file_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = Server::builder().data_dir(file.path()).start().await.unwrap_err();
     assert!(error.to_string().starts_with("cannot create "), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_write_leaves_a_record_and_no_trace() {
+async fn a_refused_write_takes_a_zxid_and_changes_nothing() {
     let disk = Arc::new(MemDisk::default());
     let server = start(config(disk.clone())).await;
     let client = connect(&server).await;
@@ -274,12 +274,12 @@ async fn a_refused_write_leaves_a_record_and_no_trace() {
     client.create("/a").await.unwrap();
     drop((server, client));
     let server = start(config(disk)).await;
-    let stat = connect(&server).await.exists("/a").await.unwrap().expect("it was created");
+    let stat = connect(&server).await.exists("/a").await.unwrap().expect("the create succeeded");
     assert_eq!(stat.czxid.0, 3, "a session, a refusal, a create");
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_and_znodes_with_a_time_to_live_go_after_a_restart_as_before_it() {
+async fn containers_and_ttl_znodes_are_deleted_after_a_restart() {
     let disk = Arc::new(MemDisk::default());
     let config = Config {
         wall_time: WallTime::Virtual { start_ms: 1_000_000 },
@@ -297,7 +297,7 @@ async fn containers_and_znodes_with_a_time_to_live_go_after_a_restart_as_before_
         .unwrap();
     drop((server, client));
 
-    // ZooKeeper with its extended types switched off would delete the second at once.
+    // ZooKeeper with `extendedTypesEnabled=false` would delete the second znode at once.
     let server = start(config).await;
     let client = connect(&server).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -308,7 +308,7 @@ async fn containers_and_znodes_with_a_time_to_live_go_after_a_restart_as_before_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_directory_that_cannot_be_written_to_is_refused() {
+async fn a_data_directory_that_cannot_be_written_is_refused() {
     let disk = SimDisk::default();
     disk.lose_power_after(0);
     let refused = Server::builder().config(config(Arc::new(disk))).start().await;
@@ -317,7 +317,7 @@ async fn a_directory_that_cannot_be_written_to_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_whose_ephemerals_have_very_long_names_ends_and_the_server_starts_again() {
+async fn the_server_restarts_after_closing_a_session_with_70_mb_of_ephemeral_names() {
     let disk = Arc::new(MemDisk::default());
     let server = start(config(disk.clone())).await;
     let client = connect(&server).await;
@@ -333,13 +333,13 @@ async fn a_session_whose_ephemerals_have_very_long_names_ends_and_the_server_sta
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_long_for_a_log_is_refused() {
+async fn a_write_that_is_too_long_for_a_log_record_is_refused() {
     let disk = Arc::new(MemDisk::default());
     let server = start(Config { frame_bytes_max: 80 << 20, ..config(disk.clone()) }).await;
     let client = connect(&server).await;
     let error = client.create("/long").data(vec![1; 70 << 20]).await.unwrap_err();
     assert!(error.is(ErrorCode::BAD_ARGUMENTS), "{error}");
-    // Each of these is short, and gets a list that is not.
+    // Each operation is short, and the server expands its access control list.
     for user in ["a", "b", "c", "d"] {
         client.authenticate("digest", user.repeat(900)).await.unwrap();
     }

@@ -1,5 +1,5 @@
-//! What was synced must be there at the next start: nothing that a crash does takes it away, so that what
-//! looks like a crash below the mark is damage.
+//! Tests of the durable mark: no crash removes what was synced before it, so damage below the mark
+//! is refused even where it looks like a crash.
 
 #![allow(clippy::unwrap_used, reason = "what a test has written itself is there")]
 
@@ -35,7 +35,7 @@ fn put(disk: &MemDisk, name: &str, content: &[u8]) {
     disk.create(&path(name)).unwrap().write_all(content).unwrap();
 }
 
-/// A copy of a disk as it is when a server is killed.
+/// A copy of a disk as a killed server leaves it.
 fn killed(disk: &MemDisk) -> MemDisk {
     let copy = MemDisk::default();
     for name in disk.list(&path("")).unwrap() {
@@ -44,7 +44,7 @@ fn killed(disk: &MemDisk) -> MemDisk {
     copy
 }
 
-/// A disk on which a server has created `/0` and so on, a sync each, and then was killed.
+/// A disk on which a server created `/0` and so on, with a sync for each, before it was killed.
 async fn written(znodes: usize) -> MemDisk {
     let disk = MemDisk::default();
     let server = Server::builder().config(config(&disk)).start().await.unwrap();
@@ -67,7 +67,7 @@ async fn refusal(disk: &MemDisk) -> StorageError {
     }
 }
 
-/// How many of the znodes there are.
+/// How many of the znodes the server has.
 fn znodes(server: &Server) -> usize {
     server.totals().znodes - 5
 }
@@ -84,7 +84,7 @@ fn offsets(log: &[u8]) -> Vec<usize> {
     offsets
 }
 
-/// The log with one sector lost.
+/// The log with one sector overwritten by zeros.
 fn without_sector(log: &[u8], sector: usize) -> Vec<u8> {
     let mut log = log.to_vec();
     let end = log.len().min((sector + 1) * SECTOR_BYTES);
@@ -93,7 +93,7 @@ fn without_sector(log: &[u8], sector: usize) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_sector_of_what_was_synced_is_named_wherever_it_lies() {
+async fn each_lost_sector_of_a_synced_log_is_refused() {
     let disk = written(20).await;
     let log = read(&disk, LOG);
     let end = *offsets(&log).last().unwrap();
@@ -107,7 +107,7 @@ async fn a_lost_sector_of_what_was_synced_is_named_wherever_it_lies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_lost_sector_among_20_000_synced_writes_loses_none_of_them_silently() {
+async fn a_lost_sector_among_20_000_synced_writes_is_refused() {
     let disk = MemDisk::default();
     let server = Server::builder().config(config(&disk)).start().await.unwrap();
     let client = Client::connect(server.dialer()).await.unwrap();
@@ -128,13 +128,13 @@ async fn one_lost_sector_among_20_000_synced_writes_loses_none_of_them_silently(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_refusal_says_what_was_synced_and_how_to_go_on_without_it() {
+async fn the_refusal_names_the_synced_zxid_and_the_cure() {
     let disk = written(10).await;
     let log = read(&disk, LOG);
     let offsets = offsets(&log);
     let (fourth, end) = (offsets[4], offsets[offsets.len() - 1]);
     put(&disk, LOG, &[&log[..fourth], &vec![0; log.len() - fourth]].concat());
-    // What looks as if nothing had ever been there.
+    // The file looks as if nothing had ever been written there.
     let text = refusal(&disk).await.to_string();
     assert!(text.contains("the last transaction in any file is 0x4"), "{text}");
     assert!(text.contains("synced up to 0xb"), "{text}");
@@ -149,14 +149,14 @@ async fn the_refusal_says_what_was_synced_and_how_to_go_on_without_it() {
     let offset = *offset as usize;
 
     disk.remove(&path(MARK)).unwrap();
-    let server = start(&disk).await.expect("it was told to go on");
+    let server = start(&disk).await.expect("the mark is removed");
     assert_eq!(znodes(&server), offsets.iter().position(|&at| at == offset).unwrap() - 1);
     let kept = read(&disk, &format!("torn-log.1.{offset}"));
     assert_eq!(kept, torn[offset..end], "what was cut off is kept");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_crash_leaves_behind_the_mark_is_cut_off_and_kept() {
+async fn a_torn_record_behind_the_durable_mark_is_cut_off_and_kept_in_a_file() {
     let disk = written(9).await;
     let later = written(10).await;
     let log = read(&later, LOG);
@@ -166,18 +166,18 @@ async fn what_a_crash_leaves_behind_the_mark_is_cut_off_and_kept() {
         let disk = killed(&disk);
         let torn = [&log[..cut], &vec![0; log.len() - cut]].concat();
         put(&disk, LOG, &torn);
-        let server = start(&disk).await.expect("nobody was told of it");
+        let server = start(&disk).await.expect("the torn write was not acknowledged");
         assert_eq!(znodes(&server), 9);
         assert_eq!(read(&disk, &format!("torn-log.1.{last}")), torn[last..cut], "cut at {cut}");
         drop(server);
         let names = disk.list(&path("")).unwrap();
-        drop(start(&disk).await.expect("it was mended"));
+        drop(start(&disk).await.expect("the first start repaired the log"));
         assert_eq!(disk.list(&path("")).unwrap(), names, "and nothing is kept twice");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_is_torn_again_at_the_same_place_is_kept_beside_the_first() {
+async fn the_cut_tails_of_repeated_crashes_are_kept_in_files_of_their_own() {
     let disk = written(0).await;
     let log = read(&disk, LOG);
     disk.remove(&path(MARK)).unwrap();
@@ -185,14 +185,14 @@ async fn a_log_that_is_torn_again_at_the_same_place_is_kept_beside_the_first() {
     {
         let torn = [&log[..30 + round], &[0; 100]].concat();
         put(&disk, LOG, &torn);
-        drop(start(&disk).await.expect("nobody was told of it"));
+        drop(start(&disk).await.expect("the torn write was not acknowledged"));
         assert!(torn[16..].starts_with(&read(&disk, name)), "{name}");
         disk.remove(&path(MARK)).unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_that_are_gone_are_missed() {
+async fn deleted_files_are_reported_as_missing() {
     let disk = written(10).await;
     for name in disk.list(&path("")).unwrap() {
         if name != MARK {
@@ -204,11 +204,14 @@ async fn files_that_are_gone_are_missed() {
     assert_eq!((reached.0, durable.0), (0, 11));
     assert!(error.to_string().contains("which was in /data/version-2/log.1"), "{error}");
     disk.remove(&path(MARK)).unwrap();
-    assert_eq!(znodes(&start(&disk).await.expect("nothing is promised")), 0);
+    assert_eq!(
+        znodes(&start(&disk).await.expect("without a mark an empty directory is a new one")),
+        0
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_of_which_a_part_was_lost_says_what_the_other_part_does() {
+async fn the_durable_mark_survives_the_loss_of_either_copy() {
     let good = written(10).await;
     let mark = read(&good, MARK);
     let log = read(&good, LOG);
@@ -216,21 +219,25 @@ async fn a_mark_of_which_a_part_was_lost_says_what_the_other_part_does() {
         let disk = killed(&good);
         let changed = lost.iter().fold(mark.clone(), |mark, &sector| without_sector(&mark, sector));
         put(&disk, MARK, &changed);
-        // The fifth of ten.
+        // Loses the fifth of the ten creates.
         put(&disk, LOG, &without_sector(&log, offsets(&log)[5] / SECTOR_BYTES));
         assert_eq!(start(&disk).await.is_err(), is_refused, "{lost:?}");
     }
     for changed in [Vec::new(), b"some notes".to_vec(), mark[..20].to_vec()] {
         let disk = killed(&good);
         put(&disk, MARK, &changed);
-        assert_eq!(znodes(&start(&disk).await.expect("it says nothing")), 10, "{changed:?}");
+        assert_eq!(
+            znodes(&start(&disk).await.expect("an unreadable mark is ignored")),
+            10,
+            "{changed:?}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_is_no_obstacle_when_the_original_has_gone_on() {
-    // It takes a snapshot when it starts and one when it joins others, writes to logs of its own, and may
-    // have cut ours where it ended differently from its leader's.
+async fn the_durable_mark_accepts_a_newer_snapshot_of_zookeeper() {
+    // ZooKeeper takes a snapshot when it starts and when it joins others, writes to logs of its
+    // own, and may have truncated our log where it differed from the leader's.
     let disk = written(10).await;
     let whole = killed(&disk);
     drop(start(&whole).await.unwrap());
@@ -244,7 +251,7 @@ async fn a_mark_is_no_obstacle_when_the_original_has_gone_on() {
 }
 
 #[tokio::test]
-async fn the_files_of_a_server_that_runs_may_be_copied_in_any_order() {
+async fn a_copy_of_the_files_of_a_running_server_starts() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let config = |directory: &Path| {
         let storage = StorageConfig { allocate_bytes: 8_192, ..StorageConfig::at(directory) };
@@ -257,7 +264,7 @@ async fn the_files_of_a_server_that_runs_may_be_copied_in_any_order() {
     std::fs::create_dir(&copy).unwrap();
     let names = std::fs::read_dir(&from).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = names.collect();
-    // The mark comes last, and tells of changes that the copy of the log does not have.
+    // The mark is copied last, and covers changes that the copy of the log does not have.
     names.sort();
     for name in names {
         std::fs::copy(from.join(&name), copy.join(&name)).unwrap();

@@ -1,5 +1,5 @@
-//! A disk of its own speed: what waits for it, who is told of what, and snapshots that are written while
-//! the server goes on.
+//! Tests with a disk that blocks on demand: which messages wait for it, and snapshots that are
+//! written during writes.
 
 #![allow(clippy::unwrap_used, reason = "what a test has written itself is there")]
 
@@ -22,10 +22,10 @@ use zoolet::server::storage::{
 use zoolet::server::{Config, Server};
 use zoolet_core::{Core, Settings};
 
-/// As long as nothing may happen, and far less than it takes to give up.
+/// Short for a test that expects nothing to happen, and far shorter than any timeout.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// Holds up whoever passes while it is closed.
+/// Blocks every caller of `pass` while it is closed.
 #[derive(Debug, Default)]
 struct Gate {
     is_closed: Mutex<bool>,
@@ -33,7 +33,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// Closes it, until what is returned is dropped.
+    /// Closes the gate until the returned value is dropped.
     fn close(self: &Arc<Self>) -> Closed {
         *self.is_closed.lock().unwrap() = true;
         Closed(Arc::clone(self))
@@ -45,7 +45,7 @@ impl Gate {
     }
 }
 
-/// Opens a gate again, whatever ends the test: the server waits for its disk when it is dropped.
+/// Opens a gate when the test ends in any way: a server that is dropped waits for its disk.
 struct Closed(Arc<Gate>);
 
 impl Drop for Closed {
@@ -55,7 +55,7 @@ impl Drop for Closed {
     }
 }
 
-/// A disk that has a thread of its own write to it, and may hold that up.
+/// A disk whose files are written by a thread of its own, and which can block that thread.
 #[derive(Debug, Clone, Default)]
 struct SlowDisk {
     files: MemDisk,
@@ -140,7 +140,7 @@ impl DiskFile for SlowFile {
 
     fn sync(&mut self) -> io::Result<()> {
         self.disk.syncs.pass();
-        assert!(!self.disk.panics.load(Ordering::SeqCst), "the disk was told to panic");
+        assert!(!self.disk.panics.load(Ordering::SeqCst), "the test lets the disk panic");
         self.file.sync()
     }
 }
@@ -163,7 +163,7 @@ fn frame(record: &impl Encode) -> Bytes {
     frame.freeze()
 }
 
-/// Connects, and asks for a session: a new one, or that of an answer before.
+/// Connects and opens a session, or reattaches to the session of an earlier response.
 async fn shake_hands(server: &Server, before: Option<&ConnectResponse>) -> Box<dyn Transport> {
     let transport = server.dialer().dial().await.unwrap();
     let request = ConnectRequest {
@@ -179,7 +179,7 @@ async fn shake_hands(server: &Server, before: Option<&ConnectResponse>) -> Box<d
 }
 
 #[tokio::test]
-async fn nobody_is_told_that_a_session_has_ended_before_that_is_durable() {
+async fn the_end_of_a_session_is_reported_after_it_is_durable() {
     let disk = SlowDisk::default();
     let server = start(&disk, 1_000).await;
     let first = shake_hands(&server, None).await;
@@ -201,20 +201,20 @@ async fn nobody_is_told_that_a_session_has_ended_before_that_is_durable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_whose_thread_panics_ends_the_server() {
+async fn a_panic_of_the_log_thread_stops_the_server() {
     let disk = SlowDisk::default();
     let server = start(&disk, 1_000).await;
     let client = Client::connect(server.dialer()).await.unwrap();
     let client = client.with_retry_policy(RetryPolicy::never());
     disk.panics.store(true, Ordering::SeqCst);
     let written = tokio::time::timeout(Duration::from_secs(20), client.create("/a").into_future());
-    written.await.expect("it ends").unwrap_err();
+    written.await.expect("the request fails").unwrap_err();
     let failure = tokio::time::timeout(Duration::from_secs(20), server.failure()).await;
     assert!(failure.unwrap().to_string().contains("panicked"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_that_is_written_while_writes_go_on_holds_what_there_was_at_its_zxid() {
+async fn a_snapshot_taken_during_writes_equals_the_state_at_its_zxid() {
     let disk = SlowDisk::default();
     let server = start(&disk, 40).await;
     let client = Client::connect(server.dialer()).await.unwrap();

@@ -1,5 +1,5 @@
-//! The two locks with the herd effect: what they exclude and survive as any lock, and what they cost,
-//! counted beside the mutex.
+//! Tests of the two herd locks: exclusion and failures as for any lock, and their number of
+//! requests beside that of the mutex.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use zoolet_test_support::stage::{connect, counted, poll_times, server};
 const SECOND: Duration = Duration::from_secs(1);
 const PATH: &str = "/locks/a";
 
-/// How a lock is made.
+/// Creates a lock of one kind.
 type Make = fn(&Client) -> Arc<dyn InterProcessLock>;
 
 const ONE_ZNODE: Make =
@@ -26,12 +26,12 @@ const ALL_CHILDREN: Make =
 const MUTEX: Make = |client| Arc::new(InterProcessMutex::new(client, PATH).expect("a path"));
 const HERDS: [Make; 2] = [ONE_ZNODE, ALL_CHILDREN];
 
-/// Until all that can be done without time passing is done.
+/// Waits until no task can run without the clock.
 async fn settled() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// Nothing is left of a test: no znode, no watch.
+/// Asserts that no znode and no watch is left.
 async fn assert_clean(server: &Server) {
     settled().await;
     assert_eq!(server.totals().ephemerals, 0, "znodes are left");
@@ -39,7 +39,7 @@ async fn assert_clean(server: &Server) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_at_a_time_over_all_sessions_and_within_one() {
+async fn a_herd_lock_is_held_by_one_at_a_time_over_all_sessions_and_within_one() {
     for make in HERDS {
         let server = server().await;
         let inside = Arc::new(AtomicUsize::new(0));
@@ -73,18 +73,19 @@ async fn one_at_a_time_over_all_sessions_and_within_one() {
     }
 }
 
-/// Requests and events of all waiters from the first release until all have had the lock.
+/// Counts the requests and events of all waiters from the first release until each has held the
+/// lock.
 async fn drained(make: Make, waiters: usize) -> (usize, usize) {
     let server = server().await;
     let holder = connect(&server).await;
-    let guard = make(&holder).acquire().await.expect("it is free");
+    let guard = make(&holder).acquire().await.expect("the lock is free");
     let mut waiting = Vec::new();
     for _ in 0..waiters {
         let (client, counting) = counted(&server).await;
         let lock = make(&client);
         let task = tokio::spawn(async move {
-            let guard = lock.acquire().await.expect("it is had in turn");
-            // Held until all who were woken have asked again.
+            let guard = lock.acquire().await.expect("each waiter acquires the lock");
+            // Holds the lock until all woken waiters have sent their requests.
             settled().await;
             guard.release().await.expect("it is held");
             client
@@ -111,12 +112,12 @@ async fn drained(make: Make, waiters: usize) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_herd_costs_the_square_of_its_size_and_the_mutex_a_few_requests_each() {
+async fn a_herd_lock_costs_the_square_of_its_waiters_and_a_mutex_two_requests_each() {
     const FEW: usize = 20;
     const MANY: usize = 60;
     for make in HERDS {
         let (few, many) = (drained(make, FEW).await, drained(make, MANY).await);
-        // Each who has the lock and goes wakes all who still wait.
+        // Each release wakes all remaining waiters.
         for (count, (requests, events)) in [(FEW, few), (MANY, many)] {
             let square = count * count;
             assert!(events >= square / 2, "{count}: {events} events");
@@ -133,7 +134,7 @@ async fn a_herd_costs_the_square_of_its_size_and_the_mutex_a_few_requests_each()
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_release_wakes_all_who_wait() {
+async fn one_release_wakes_all_waiters() {
     const WAITERS: usize = 30;
     for make in HERDS {
         let server = server().await;
@@ -153,8 +154,8 @@ async fn one_release_wakes_all_who_wait() {
         guard.release().await.unwrap();
         settled().await;
         for (_, _, counting) in &waiting {
-            assert!(counting.take_events() >= 1, "each hears of the release");
-            assert!(!counting.take_requests().is_empty(), "and asks again");
+            assert!(counting.take_events() >= 1, "each waiter receives an event of the release");
+            assert!(!counting.take_requests().is_empty(), "and sends a request");
         }
         let have_it = waiting.iter().filter(|(task, ..)| task.is_finished()).count();
         assert_eq!(have_it, 1, "one of them has it");
@@ -163,7 +164,7 @@ async fn one_release_wakes_all_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_at_a_lock_that_is_held_is_one_request_and_creates_nothing() {
+async fn trying_a_held_lock_costs_one_request_and_creates_no_znode() {
     for make in HERDS {
         let server = server().await;
         let (holder, (other, counting)) = (connect(&server).await, counted(&server).await);
@@ -180,7 +181,7 @@ async fn a_try_at_a_lock_that_is_held_is_one_request_and_creates_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_acquires_again_and_does_not_wait_for_itself() {
+async fn an_owner_acquires_its_lock_again_and_does_not_wait_for_itself() {
     let server = server().await;
     let client = connect(&server).await;
     let lock = HerdLock::watching_one_znode(&client, PATH).unwrap();
@@ -200,7 +201,7 @@ async fn an_owner_acquires_again_and_does_not_wait_for_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_expires_loses_the_lock_to_one_who_waits() {
+async fn an_expired_session_loses_the_lock_to_a_waiter() {
     for make in HERDS {
         let server = server().await;
         let ((holder, counting), next) = (counted(&server).await, connect(&server).await);
@@ -213,7 +214,7 @@ async fn a_session_that_expires_loses_the_lock_to_one_who_waits() {
         let theirs = task.await.unwrap();
         assert!(theirs.fencing_token() > guard.fencing_token());
         assert_ne!(guard.state(), LockState::Held);
-        // What was lost leaves that of the next alone, also in a new session.
+        // The lost guard must not delete the znode of the next holder, not even in a new session.
         counting.refuse(false);
         guard.lost().await;
         assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
@@ -226,7 +227,7 @@ async fn a_session_that_expires_loses_the_lock_to_one_who_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_over_the_end_of_its_session_waits_in_the_next() {
+async fn a_waiter_whose_session_expired_waits_in_its_next_session() {
     for make in HERDS {
         let server = server().await;
         let (holder, (waiter, counting)) = (connect(&server).await, counted(&server).await);
@@ -247,17 +248,18 @@ async fn who_waits_over_the_end_of_its_session_waits_in_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_answers_leave_one_znode_and_delete_none_of_others() {
+async fn lost_replies_leave_one_znode_and_delete_none_of_other_clients() {
     for make in HERDS {
         let server = server().await;
         let ((client, counting), other) = (counted(&server).await, connect(&server).await);
         make(&client).acquire().await.unwrap().release().await.unwrap();
         let (lock, theirs) = (make(&client), make(&other));
-        // The create is carried out, its answer does not come.
+        // The server carries out the create, and its reply is lost.
         counting.cut();
         let guard = lock.acquire().await.unwrap();
         assert_eq!(other.children(PATH).await.unwrap().len(), 1);
-        // So is the deletion, and another has the lock before it is asked for again.
+        // So is the reply to the delete, and another client acquires the lock before the delete is
+        // repeated.
         let waiting = tokio::spawn(async move { theirs.acquire().await.unwrap() });
         settled().await;
         counting.refuse(true);
@@ -274,7 +276,7 @@ async fn lost_answers_leave_one_znode_and_delete_none_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_is_known_to_be_lost_does_not_touch_what_others_hold() {
+async fn a_lost_guard_does_not_delete_the_znode_of_the_next_holder() {
     let server = server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let guard = HerdLock::watching_one_znode(&client, PATH).unwrap().acquire().await.unwrap();
@@ -294,13 +296,14 @@ async fn a_guard_that_is_known_to_be_lost_does_not_touch_what_others_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_asked_to_be_given_up_is_released_by_its_creation_all_the_same() {
+async fn a_revoked_lock_is_released_after_a_lost_reply() {
     let server = server().await;
     let ((client, counting), other) = (counted(&server).await, connect(&server).await);
     let guard = HerdLock::watching_one_znode(&client, PATH).unwrap().acquire().await.unwrap();
     Revoker::attempt_revoke(&other, guard.path()).await.unwrap();
     guard.revocation_requested().await.unwrap();
-    // The deletion is carried out without an answer, and asked for again: the data is another now.
+    // The server carries out the delete without a reply; the client repeats it although the data
+    // has changed.
     counting.refuse(true);
     counting.cut();
     let release = tokio::spawn(guard.release());
@@ -311,7 +314,7 @@ async fn a_lock_that_is_asked_to_be_given_up_is_released_by_its_creation_all_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
+async fn dropping_acquire_at_any_poll_leaves_nothing() {
     for make in HERDS {
         let server = server().await;
         let (holder, waiter) = (connect(&server).await, connect(&server).await);
@@ -337,7 +340,7 @@ async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_acquire_while_its_answers_are_lost_leaves_nothing() {
+async fn dropping_acquire_while_replies_are_lost_leaves_nothing() {
     for make in HERDS {
         let server = server().await;
         for answers in 0..6 {
@@ -357,7 +360,7 @@ async fn dropping_the_acquire_while_its_answers_are_lost_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_children_watching_lock_and_the_mutex_stand_in_one_line() {
+async fn a_herd_lock_that_watches_all_children_and_a_mutex_exclude_each_other() {
     let server = server().await;
     let inside = Arc::new(AtomicUsize::new(0));
     let mut tasks = Vec::new();

@@ -1,5 +1,5 @@
-//! Leaders on a server in process: one leads at a time and knows it, the next leads when that one
-//! is gone in whatever way, and who leaves leaves nothing.
+//! Tests of `LeaderLatch` on a server in process: one latch leads at a time and knows it, the next
+//! one leads when the first is gone for any reason, and a closed latch leaves no znode.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -13,14 +13,14 @@ use zoolet_test_support::counting::Counting;
 use zoolet_test_support::follower::{Follower, Quorum};
 use zoolet_test_support::stage::{assert_nothing_is_left, connect, counted, server};
 
-/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+/// Enough for everything that does not wait: the paused clock advances when no task can run.
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
-/// Longer than a session lives without being heard of.
+/// Longer than the session timeout.
 const LONG: Duration = Duration::from_secs(120);
 const PATH: &str = "/jobs/leader";
 
-/// A latch of a client of its own, which stands in line when this returns.
+/// Starts a latch with a client of its own, and returns when its znode is in line.
 async fn latch(server: &Server, id: &str) -> LeaderLatch {
     latch_of(&connect(server).await, id).await
 }
@@ -31,7 +31,7 @@ async fn latch_of(client: &Client, id: &str) -> LeaderLatch {
     latch
 }
 
-/// Cuts the connection, and lets the client see it.
+/// Cuts the connection, and makes the client notice it.
 fn cut(client: &Client, counting: &Counting) {
     counting.refuse(true);
     counting.cut();
@@ -39,11 +39,11 @@ fn cut(client: &Client, counting: &Counting) {
 }
 
 async fn leads_soon(latch: &LeaderLatch) -> Term {
-    latch.await_leadership_within(SECOND).await.expect("it is its turn")
+    latch.await_leadership_within(SECOND).await.expect("the latch leads")
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_leads_and_the_next_when_it_is_closed() {
+async fn the_next_latch_leads_when_the_first_is_closed() {
     let server = server().await;
     let (a, b) = (latch(&server, "a").await, latch(&server, "b").await);
     let first = leads_soon(&a).await;
@@ -71,20 +71,20 @@ async fn znodes_are_those_of_curator() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_leaves_fires_a_watch_for_its_data_by_its_deletion() {
+async fn closing_a_leading_latch_deletes_its_znode_without_setting_data() {
     let server = server().await;
     let (a, b) = (latch(&server, "a").await, latch(&server, "b").await);
     a.close().await.unwrap();
-    // It has waited in line, and so would tell its end as the holder of a mutex does.
+    // A mutex holder that has waited sets its data before it deletes its znode. A latch does not.
     let path = leads_soon(&b).await.path().to_owned();
     let watcher = connect(&server).await.get(&path).and_watch().await.unwrap().watcher;
     b.close().await.unwrap();
     let event = watcher.await.unwrap();
-    assert_eq!(event.event_type, EventType::NODE_DELETED, "Curator's latch hears of nothing else");
+    assert_eq!(event.event_type, EventType::NODE_DELETED, "Curator's latch waits for this event only");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_leads_when_the_session_of_the_first_is_over() {
+async fn the_next_latch_leads_when_the_leaders_session_expires() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let (a, b) = (latch_of(&client, "a").await, latch(&server, "b").await);
@@ -92,20 +92,20 @@ async fn the_next_leads_when_the_session_of_the_first_is_over() {
     let mut terms = a.term();
     cut(&client, &counting);
     terms.wait_for(Option::is_none).await.unwrap();
-    assert!(!b.is_leader(), "the first is told before the next leads");
+    assert!(!b.is_leader(), "the first knows before the next one leads");
     assert!(!a.is_leader());
     let second = b.await_leadership_within(LONG).await.unwrap();
     assert!(second.fencing_token() > first.fencing_token());
     counting.refuse(false);
     tokio::time::sleep(LONG).await;
     assert!(b.is_leader() && !a.is_leader());
-    assert_eq!(b.participants().await.unwrap().len(), 2, "the first stands in line again");
+    assert_eq!(b.participants().await.unwrap().len(), 2, "the first is in line again");
     b.close().await.unwrap();
     assert!(leads_soon(&a).await.fencing_token() > second.fencing_token());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_leads_when_the_znode_of_the_first_is_deleted_and_the_first_knows() {
+async fn the_next_latch_leads_when_the_leaders_znode_is_deleted() {
     let server = server().await;
     let admin = connect(&server).await;
     let (a, b) = (latch(&server, "a").await, latch(&server, "b").await);
@@ -119,7 +119,7 @@ async fn the_next_leads_when_the_znode_of_the_first_is_deleted_and_the_first_kno
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_and_is_deleted_stands_in_line_again_and_does_not_lead() {
+async fn a_waiting_latch_whose_znode_is_deleted_enters_the_line_again() {
     let server = server().await;
     let admin = connect(&server).await;
     let (a, b) = (latch(&server, "a").await, latch(&server, "b").await);
@@ -147,7 +147,7 @@ async fn a_short_disconnect_ends_no_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_goes_without_a_quorum_and_is_the_same_when_there_is_one_in_time() {
+async fn a_term_pauses_without_a_quorum_and_resumes_with_the_same_token() {
     let server = server().await;
     let follower = Follower::new(server.dialer());
     let client = Client::connect(follower.clone()).await.unwrap();
@@ -157,14 +157,14 @@ async fn a_term_goes_without_a_quorum_and_is_the_same_when_there_is_one_in_time(
     follower.set_quorum(Quorum::CutOff);
     terms.wait_for(Option::is_none).await.unwrap();
     assert!(!latch.is_leader());
-    follower.set_quorum(Quorum::There);
+    follower.set_quorum(Quorum::Present);
     let after = latch.await_leadership_within(LONG).await.unwrap();
     assert_eq!(after.fencing_token(), before.fencing_token());
     assert!(latch.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_holds_without_a_server() {
+async fn await_leadership_within_times_out_without_a_server() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     cut(&client, &counting);
@@ -180,7 +180,7 @@ async fn a_deadline_holds_without_a_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn participants_are_told_by_their_ids_in_order() {
+async fn participants_lists_ids_in_the_order_of_the_line() {
     let server = server().await;
     let (a, b) = (latch(&server, "a").await, latch(&server, "b").await);
     let participants = b.participants().await.unwrap();
@@ -195,7 +195,7 @@ async fn participants_are_told_by_their_ids_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_closed_or_dropped_in_line_leaves_nothing() {
+async fn closing_or_dropping_a_waiting_latch_leaves_nothing() {
     let server = server().await;
     let (a, b, c) =
         (latch(&server, "a").await, latch(&server, "b").await, latch(&server, "c").await);
@@ -225,7 +225,7 @@ async fn who_is_closed_at_once_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_whose_answers_are_lost_leaves_nothing() {
+async fn closing_with_lost_replies_leaves_nothing() {
     for answers in 0..8 {
         let server = server().await;
         let (client, counting) = counted(&server).await;
@@ -243,7 +243,7 @@ async fn a_close_whose_answers_are_lost_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_without_a_server_ends_with_the_session() {
+async fn closing_without_a_server_returns_when_the_session_is_over() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let (leader, waits) = (latch_of(&client, "a").await, latch_of(&client, "b").await);
@@ -259,7 +259,7 @@ async fn a_close_without_a_server_ends_with_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_client_ends_the_wait() {
+async fn closing_the_client_ends_the_wait_for_leadership() {
     let server = server().await;
     let client = connect(&server).await;
     let (_leader, latch) = (latch(&server, "a").await, latch_of(&client, "b").await);
@@ -270,7 +270,7 @@ async fn a_closed_client_ends_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_many_leads_at_a_time_while_connections_fail() {
+async fn one_latch_leads_at_a_time_while_connections_fail() {
     let server = server().await;
     let mut latches = Vec::new();
     for id in 0..5 {
@@ -296,7 +296,7 @@ async fn one_of_many_leads_at_a_time_while_connections_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_of_a_leader_is_refused_when_another_leads() {
+async fn a_transaction_of_a_former_leader_is_refused() {
     let server = server().await;
     let admin = connect(&server).await;
     admin.create("/state").data("new").await.unwrap();

@@ -1,5 +1,5 @@
-//! Curator's scenarios of leaders, by their names, and those of locks in which the server goes and comes
-//! back: here with what it has kept.
+//! Curator's test scenarios of leaders, under Curator's names, and those of locks in which the
+//! server stops and restarts with its data.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use zoolet::server::storage::{MemDisk, StorageConfig};
 use zoolet::server::{Config, Server};
 
 const PATH: &str = "/jobs/leader";
-/// Far more than anything here takes, on a machine that is busy.
+/// Far longer than any step here takes on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A server that can be killed and started again at the same port, with what it has kept.
+/// A server that a test can kill and restart at the same port with its data.
 struct Restartable {
     disk: Arc<MemDisk>,
     address: SocketAddr,
@@ -68,7 +68,7 @@ async fn latch_cluster_lost_restart() {
     server.kill();
     let mut states = one.state();
     within(states.wait_for(|state| *state == Some(ConnectionState::Suspended))).await.unwrap();
-    // Curator's latch gives up here; nobody else can lead yet.
+    // Curator's latch gives up leadership here. No other latch can lead yet.
     assert!(first.is_leader() && !second.is_leader());
     server.restart().await;
     within(states.wait_for(|state| *state == Some(ConnectionState::Reconnected))).await.unwrap();
@@ -118,7 +118,7 @@ async fn latch_acls() {
     let (acl, _) = client.acl(term.path()).await.unwrap();
     assert_eq!(acl[0].id.scheme.as_deref(), Some("digest"));
 
-    // Who may not get in line does not lead, and is closed without an error.
+    // A latch that may not enter the line does not lead, and closes without an error.
     let other = server.connect().await;
     let refused = LeaderLatch::start(&other, PATH, "other").unwrap();
     latch.close().await.unwrap();
@@ -131,7 +131,8 @@ async fn latch_acls() {
     assert!(client.children(PATH).await.unwrap().is_empty());
 }
 
-/// Whoever stands ahead goes at any moment while the next one looks for it: somebody leads none the less.
+/// The participant ahead disappears at each point of the next one's look at the line. One of them
+/// leads in the end.
 #[tokio::test]
 async fn latch_edges() {
     let server = Restartable::start().await;
@@ -170,8 +171,8 @@ async fn latch_edges() {
     }
 }
 
-/// Curator's `SILENT` and `NOTIFY_LEADER`: here whoever looks at the term is told, and whoever does not
-/// is not.
+/// Curator's close modes `SILENT` and `NOTIFY_LEADER`: here a task that waits on `term` is
+/// notified, and no other.
 #[tokio::test]
 async fn latch_close_modes() {
     let server = Restartable::start().await;
@@ -185,13 +186,13 @@ async fn latch_close_modes() {
         } else {
             drop(latch);
         }
-        // Told that there is no leader, or that there is nobody to tell it any more.
+        // Its watch of `term` reports that there is no leader, or that the latch is closed.
         let over = told.wait_for(Option::is_none).await.map(drop);
-        assert!(over.is_ok() || !closes, "a close tells it");
+        assert!(over.is_ok() || !closes, "the close ends the wait");
     }
 }
 
-/// One who leads, until it has led or was stopped.
+/// Counts a running function until it returns or is stopped.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {
@@ -240,7 +241,7 @@ async fn selector_cluster_lost_restart() {
 }
 
 #[tokio::test]
-async fn mutex_waiting_process_while_the_server_is_restarted() {
+async fn mutex_waiting_process_while_server_is_restarted() {
     let mut server = Restartable::start().await;
     let (holder, waiter) = (server.connect().await, server.connect().await);
     let held = InterProcessMutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();

@@ -1,5 +1,5 @@
-//! The leader selector on a server in process: its function runs in one at a time, is stopped when
-//! the leadership is not certain any more, and hands over when it returns.
+//! Tests of `LeaderSelector` on a server in process: one function runs at a time, stops when its
+//! leadership is no longer certain, and ends the term when it returns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,14 +11,14 @@ use zoolet::recipes::{InterProcessMutex, LeaderSelector, LockError, Requeue, Ter
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{assert_nothing_is_left, connect, server};
 
-/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+/// Enough for everything that does not wait: the paused clock advances when no task can run.
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
-/// Longer than a session lives without being heard of.
+/// Longer than the session timeout.
 const LONG: Duration = Duration::from_secs(120);
 const PATH: &str = "/jobs/leader";
 
-/// Counts up while it is there.
+/// Increments a counter, and decrements it when it is dropped.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {
@@ -34,8 +34,8 @@ impl Drop for Running {
     }
 }
 
-/// A selector whose function never returns, which stands in line when this returns, and how many of
-/// its functions run.
+/// Starts a selector whose function never returns, and returns when its znode is in line: the
+/// selector, and the number of its running functions.
 async fn for_ever(
     client: &Client,
     id: &str,
@@ -60,7 +60,7 @@ fn runs(count: &AtomicUsize) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn functions_run_in_turn_and_never_two_at_a_time() {
+async fn selectors_call_their_functions_in_turn_and_one_at_a_time() {
     let server = server().await;
     let (turns, mut heard) = mpsc::unbounded_channel();
     let running = Arc::new(AtomicUsize::new(0));
@@ -95,7 +95,7 @@ async fn functions_run_in_turn_and_never_two_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_queued_again_waits_until_that_is_asked_for() {
+async fn a_selector_without_requeue_waits_for_a_request_to_requeue() {
     let server = server().await;
     let (turns, mut heard) = mpsc::unbounded_channel();
     let lead = move |_| {
@@ -119,14 +119,14 @@ async fn who_is_not_queued_again_waits_until_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interrupted_leader_stops_and_gets_in_line_again() {
+async fn interrupting_the_leader_stops_its_function_and_requeues_it() {
     let server = server().await;
     let (a, a_runs) = for_ever(&connect(&server).await, "a", Requeue::Always).await;
     let (b, b_runs) = for_ever(&connect(&server).await, "b", Requeue::Always).await;
     assert!(runs(&a_runs) && !runs(&b_runs) && a.has_leadership() && !b.has_leadership());
     b.interrupt_leadership();
     tokio::time::sleep(SOON).await;
-    assert!(runs(&a_runs), "who does not lead cannot be interrupted");
+    assert!(runs(&a_runs), "interrupting a selector that does not lead has no effect");
     a.interrupt_leadership();
     tokio::time::sleep(SOON).await;
     assert!(!runs(&a_runs) && runs(&b_runs) && !a.has_leadership() && b.has_leadership());
@@ -142,7 +142,7 @@ async fn an_interrupted_leader_stops_and_gets_in_line_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_stops_when_its_znode_is_deleted() {
+async fn deleting_the_leaders_znode_stops_its_function() {
     let server = server().await;
     let (a, a_runs) = for_ever(&connect(&server).await, "a", Requeue::OnRequest).await;
     let (b, b_runs) = for_ever(&connect(&server).await, "b", Requeue::OnRequest).await;
@@ -160,7 +160,7 @@ async fn a_function_stops_when_its_znode_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_disconnect_stops_no_function_and_a_long_one_does_before_another_leads() {
+async fn a_short_disconnect_stops_no_function_and_a_long_one_stops_it_before_another_leads() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();
@@ -170,7 +170,7 @@ async fn a_short_disconnect_stops_no_function_and_a_long_one_does_before_another
     let cut = |outage| {
         counting.refuse(true);
         counting.cut();
-        // Without this a cut is noticed at the next ping.
+        // Without this request the client would notice the cut at its next ping.
         drop(client.sync("/").send());
         tokio::time::sleep(outage)
     };
@@ -185,7 +185,7 @@ async fn a_short_disconnect_stops_no_function_and_a_long_one_does_before_another
     while runs(&a_runs) {
         assert!(!runs(&b_runs));
         tokio::select! {
-            () = &mut outage => panic!("nobody stopped it"),
+            () = &mut outage => panic!("the function went on"),
             () = tokio::time::sleep(SOON) => {}
         }
     }
@@ -195,11 +195,11 @@ async fn a_short_disconnect_stops_no_function_and_a_long_one_does_before_another
     counting.refuse(false);
     tokio::time::sleep(LONG).await;
     assert!(!runs(&a_runs) && runs(&b_runs));
-    assert_eq!(a.participants().await.unwrap().len(), 2, "it stands in line again");
+    assert_eq!(a.participants().await.unwrap().len(), 2, "its new znode is in line");
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_a_mutex_of_curator_with_the_id_as_data() {
+async fn a_selector_uses_curators_mutex_with_the_id_as_data() {
     let server = server().await;
     let client = connect(&server).await;
     let mutex = InterProcessMutex::new(&client, PATH).unwrap();
@@ -225,7 +225,7 @@ async fn it_is_a_mutex_of_curator_with_the_id_as_data() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_that_panics_gives_the_leadership_up_and_is_told_by_close() {
+async fn a_panic_of_the_function_ends_the_term_and_close_returns_it() {
     let server = server().await;
     let client = connect(&server).await;
     let lead = |_| async { panic!("as it must in this test") };
@@ -256,7 +256,7 @@ async fn who_is_closed_at_once_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_client_stops_the_function() {
+async fn closing_the_client_stops_the_function() {
     let server = server().await;
     let client = connect(&server).await;
     let (selector, count) = for_ever(&client, "a", Requeue::Always).await;
@@ -269,12 +269,12 @@ async fn a_closed_client_stops_the_function() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_that_panics_once_does_not_end_its_selector() {
+async fn a_selector_calls_its_function_again_after_a_panic() {
     let server = server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
-    // Once while it makes its future, once while that runs.
+    // The function panics once while it makes its future, and once while that future runs.
     let lead = move |_| {
         let call = count.fetch_add(1, Ordering::SeqCst);
         assert!(call != 0, "as it must in this test");
@@ -288,17 +288,17 @@ async fn a_function_that_panics_once_does_not_end_its_selector() {
     tokio::time::sleep(SOON).await;
     assert!(!selector.has_leadership(), "it has given the leadership up");
     let mutex = InterProcessMutex::new(&other, PATH).unwrap();
-    drop(mutex.acquire_within(SOON).await.expect("another may lead meanwhile"));
+    drop(mutex.acquire_within(SOON).await.expect("another client may hold the mutex during the pause"));
     tokio::time::sleep(5 * SECOND).await;
     assert_eq!(calls.load(Ordering::SeqCst), 3);
     assert!(selector.has_leadership());
     let closed = tokio::spawn(selector.close()).await;
-    assert!(closed.unwrap_err().is_panic(), "the panic is told when it is closed");
+    assert!(closed.unwrap_err().is_panic(), "close returns the panic");
     assert_nothing_is_left(&server, PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_that_panicked_is_called_again_on_request() {
+async fn a_selector_without_requeue_calls_its_function_again_on_request_after_a_panic() {
     let server = server().await;
     let client = connect(&server).await;
     let calls = Arc::new(AtomicUsize::new(0));
@@ -310,7 +310,7 @@ async fn a_function_that_panicked_is_called_again_on_request() {
     let selector = LeaderSelector::start(&client, PATH, "one", Requeue::OnRequest, lead).unwrap();
     tokio::time::sleep(10 * SECOND).await;
     assert_eq!(calls.load(Ordering::SeqCst), 1);
-    assert!(selector.requeue(), "it stands in no line");
+    assert!(selector.requeue(), "it was not queued");
     tokio::time::sleep(SOON).await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     assert!(tokio::spawn(selector.close()).await.unwrap_err().is_panic());

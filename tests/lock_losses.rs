@@ -1,5 +1,5 @@
-//! How a lock is lost, given up and had again, and that nobody is let in beside its holder or left
-//! waiting meanwhile. Each of these went wrong once.
+//! Regression tests of how a lock is lost, abandoned and acquired again, without a second holder
+//! and without a waiter that waits for ever.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use zoolet::server::{Config, Server};
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{connect, counted, server};
 
-/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+/// Enough for everything that does not wait: the paused clock advances when no task can run.
 const SOON: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,7 +30,7 @@ async fn mutex_of_its_own(server: &Server) -> InterProcessMutex {
     mutex(&connect(server).await)
 }
 
-/// An acquire that stands in line when this returns.
+/// Spawns an acquire, and returns when its znode is in line.
 async fn in_line(
     acquire: impl Future<Output = Result<Guard, LockError>> + Send + 'static,
 ) -> tokio::task::JoinHandle<Result<Guard, LockError>> {
@@ -40,7 +40,7 @@ async fn in_line(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_gives_up_lets_nobody_else_in() {
+async fn a_waiter_that_times_out_admits_nobody_beside_the_holder() {
     let server = server().await;
     let (a, b, c) = (
         mutex_of_its_own(&server).await,
@@ -58,7 +58,7 @@ async fn a_waiter_that_gives_up_lets_nobody_else_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_gives_up_lets_no_reader_in() {
+async fn a_writer_that_times_out_admits_no_reader_beside_the_holder() {
     let server = server().await;
     let lock = |client| InterProcessReadWriteLock::new(&client, "/a").unwrap();
     let (a, b, c) =
@@ -75,7 +75,7 @@ async fn a_writer_that_gives_up_lets_no_reader_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_is_revoked_and_deleted_in_line_is_not_held() {
+async fn a_waiter_whose_znode_is_revoked_and_deleted_does_not_hold_the_lock() {
     let server = server().await;
     let admin = connect(&server).await;
     let (a, b, c) = (
@@ -96,7 +96,7 @@ async fn a_place_that_is_revoked_and_deleted_in_line_is_not_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_notices_its_loss_after_a_revocation_and_beside_a_write_lock() {
+async fn a_guard_reports_its_loss_after_a_revocation_and_beside_a_write_lock() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
     let guard = mutex(&client).acquire().await.unwrap();
@@ -117,7 +117,7 @@ async fn a_guard_notices_its_loss_after_a_revocation_and_beside_a_write_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_lock_is_acquired_anew_and_not_handed_out_again() {
+async fn a_lost_lock_is_acquired_with_a_new_znode() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
     let mutex = mutex(&client);
@@ -133,7 +133,7 @@ async fn a_lost_lock_is_acquired_anew_and_not_handed_out_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_lock_cannot_be_acquired_beside_a_lost_write_lock() {
+async fn a_read_lock_is_refused_beside_a_lost_write_lock() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
     let lock = InterProcessReadWriteLock::new(&client, "/a").unwrap();
@@ -143,21 +143,21 @@ async fn a_read_lock_cannot_be_acquired_beside_a_lost_write_lock() {
     let _theirs = theirs.write_lock().acquire().await.unwrap();
     assert!(matches!(lock.read_lock().acquire_beside(&writing).await, Err(LockError::Lost(_))));
     assert_eq!(writing.state(), LockState::Lost);
-    // Its owner stands in line like everybody.
+    // The owner of the lost lock waits in line as any other.
     let waits = lock.read_lock().acquire_within_as(SECOND, writing.owner()).await;
     assert!(matches!(waits, Err(LockError::TimedOut(_))));
 }
 
-/// What an operation in process gives, without waiting.
+/// Polls an operation in process once, which completes it.
 fn at_once<T>(call: impl IntoFuture<Output = T>) -> T {
     let mut call = pin!(call.into_future());
     match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
-        Poll::Pending => panic!("nobody is asked elsewhere"),
+        Poll::Pending => panic!("an operation in process completes at once"),
     }
 }
 
-/// Has each place deleted as soon as it is created, before it is looked at.
+/// Deletes each znode after its create and before the line is listed.
 fn delete_each_place(
     counting: &Counting,
     admin: &Client,
@@ -175,7 +175,7 @@ fn delete_each_place(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_whose_places_are_all_deleted_tries_a_limited_number_of_times() {
+async fn acquire_gives_up_after_a_limited_number_of_deleted_znodes() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let admin = connect(&server).await;
@@ -206,7 +206,7 @@ async fn a_client_whose_places_are_all_deleted_tries_a_limited_number_of_times()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_watches_were_not_registered_lists_the_line_again() {
+async fn a_waiter_whose_watches_were_not_set_lists_the_line_again() {
     let server = server().await;
     let holder = connect(&server).await;
     let held = mutex(&holder).acquire().await.unwrap();
@@ -221,12 +221,12 @@ async fn a_waiter_whose_watches_were_not_registered_lists_the_line_again() {
     counting.refuse(false);
     tokio::time::sleep(5 * SECOND).await;
     held.release().await.unwrap();
-    let acquired = tokio::time::timeout(20 * SECOND, waits).await.expect("it is alone in line");
+    let acquired = tokio::time::timeout(20 * SECOND, waits).await.expect("it is the first in line");
     drop(acquired.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_in_a_namespace_leaves_no_orphan() {
+async fn a_lost_reply_in_a_namespace_leaves_no_znode() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let root = Client::connect(counting.clone()).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_lost_answer_in_a_namespace_leaves_no_orphan() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acl_without_write_leaves_no_watch_after_a_timeout_and_no_znode_after_a_release() {
+async fn an_acl_without_write_leaves_no_watch_after_a_timeout_and_no_znode_after_release() {
     let server = server().await;
     let (one, other) = (connect(&server).await, connect(&server).await);
     let acl = vec![Acl { permissions: Permissions::READ, ..Acl::open() }];
@@ -258,7 +258,7 @@ async fn an_acl_without_write_leaves_no_watch_after_a_timeout_and_no_znode_after
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_disconnect_does_not_stop_the_work() {
+async fn run_continues_over_a_short_disconnect() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();
@@ -287,25 +287,25 @@ async fn a_line_is_identified_by_its_path_on_the_server() {
 }
 
 #[tokio::test]
-async fn a_server_that_accepts_and_never_answers_is_given_up() {
+async fn a_silent_server_is_abandoned_for_the_next() {
     let (_server, address) = zoolet_test_support::listening_server(Config::default()).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let hosts = format!("{},{address}", silent.local_addr().unwrap());
-    // Whichever of the two comes first.
+    // The client tries the two servers in random order.
     for _ in 0..4 {
         let builder = Client::builder().connection_timeout(2 * SECOND);
         builder.connect(hosts.as_str()).await.unwrap();
     }
 }
 
-/// A client that has no patience with a connection that is gone, and does not try again.
+/// Connects a client with a short connection timeout and no retries.
 async fn impatient(server: &Server) -> (Client, Counting) {
     let counting = Counting::new(server.dialer());
     let builder = Client::builder().connection_timeout(SECOND).retry_policy(RetryPolicy::never());
     (builder.connect(counting.clone()).await.expect("the server is there"), counting)
 }
 
-/// Loses the connection after so many answers, for longer than a request waits for one.
+/// Cuts the connection after this many replies, for longer than a request waits for a connection.
 async fn lose_connection_after(counting: &Counting, answers: isize) {
     counting.refuse(true);
     counting.cut_after(answers);
@@ -315,7 +315,7 @@ async fn lose_connection_after(counting: &Counting, answers: isize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_closes_at_any_request_of_an_acquire_loses_nothing() {
+async fn acquire_succeeds_and_leaves_nothing_when_the_connection_ends_at_any_request() {
     for answers in 0..8 {
         let server = server().await;
         let (client, counting) = impatient(&server).await;
@@ -344,7 +344,7 @@ async fn a_connection_that_closes_at_any_request_of_an_acquire_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_the_loss_that_is_dropped_without_a_connection_does_not_harm_the_next() {
+async fn a_lost_future_dropped_without_a_connection_does_not_affect_the_next() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let client = Client::connect(counting.clone()).await.unwrap();
@@ -353,12 +353,14 @@ async fn a_wait_for_the_loss_that_is_dropped_without_a_connection_does_not_harm_
     counting.cut();
     drop(client.sync("/").send());
     tokio::time::sleep(SOON).await;
-    // Its watch cannot be left, and it is given up before that is known.
+    // Its watch cannot be sent, and the wait ends before the client knows.
     assert!(tokio::time::timeout(SOON, guard.lost()).await.is_err());
     counting.refuse(false);
     tokio::time::sleep(SECOND).await;
     let lost = async {
-        tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("it is deleted, and heard of");
+        tokio::time::timeout(10 * SECOND, guard.lost())
+            .await
+            .expect("the guard reports the deletion");
     };
     let delete = async {
         tokio::time::sleep(SOON).await;

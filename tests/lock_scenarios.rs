@@ -1,4 +1,4 @@
-//! The scenarios of Curator's own tests of locks, by their names, for locks of all kinds.
+//! Curator's test scenarios of locks, under Curator's names, for locks of all kinds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
@@ -18,7 +18,7 @@ use zoolet_test_support::stage::{assert_clean, counted, server};
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);
 
-/// A lock of each kind that one holds at a time, and where its znodes are.
+/// One lock of each exclusive kind, with the directory of its znodes.
 fn exclusive_locks(client: &Client) -> Vec<(&'static str, Arc<dyn InterProcessLock>)> {
     let mutex = |path| InterProcessMutex::new(client, path).expect("a path");
     let sides = InterProcessReadWriteLock::new(client, "/l/write").expect("a path");
@@ -37,7 +37,7 @@ fn exclusive_locks(client: &Client) -> Vec<(&'static str, Arc<dyn InterProcessLo
     ]
 }
 
-/// How many kinds there are.
+/// The number of kinds.
 const KINDS: usize = 5;
 
 async fn lock(server: &Server, kind: usize) -> (Arc<dyn InterProcessLock>, Counting) {
@@ -138,7 +138,7 @@ async fn mutex_namespace() {
     for ((path, in_x), (_, in_y)) in exclusive_locks(&x).into_iter().zip(exclusive_locks(&y)) {
         let guard = in_x.acquire().await.unwrap();
         for path in guard.paths() {
-            assert!(path.starts_with("/l/"), "{path} is told as the client names it");
+            assert!(path.starts_with("/l/"), "{path} is a path of the namespace");
             assert!(x.exists(path).await.unwrap().is_some());
         }
         assert!(client.exists(&format!("/x{path}")).await.unwrap().is_some());
@@ -226,7 +226,7 @@ async fn lock_internals_node_deleted_cleanly_with_faults() {
             }
             tokio::time::sleep(5 * SECOND).await;
             counting.cut_after(-1);
-            drop(lock.acquire_within(60 * SECOND).await.expect("nothing is in its way"));
+            drop(lock.acquire_within(60 * SECOND).await.expect("the lock is free"));
             assert_clean(&server).await;
         }
     }
@@ -272,7 +272,7 @@ async fn read_write_participants_per_kind() {
 #[tokio::test(start_paused = true)]
 async fn read_write_random_readers_and_writers() {
     let server = server().await;
-    // Readers inside, or minus one for a writer.
+    // The number of readers that hold the lock, or minus one for a writer.
     let inside = Arc::new(AtomicIsize::new(0));
     let mut tasks = Vec::new();
     for n in 0..12_u64 {
@@ -281,7 +281,7 @@ async fn read_write_random_readers_and_writers() {
         let inside = Arc::clone(&inside);
         tasks.push(tokio::spawn(async move {
             for round in 0..20_u64 {
-                // Mixed up, and the same in each run.
+                // A mixed order that is the same in each run.
                 let mixed = (n * 20 + round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
                 if mixed % 10 < 2 {
                     let guard = lock.write_lock().acquire().await.unwrap();
@@ -291,7 +291,7 @@ async fn read_write_random_readers_and_writers() {
                     guard.release().await.unwrap();
                 } else {
                     let guard = lock.read_lock().acquire().await.unwrap();
-                    assert!(inside.fetch_add(1, Ordering::SeqCst) >= 0, "beside a writer");
+                    assert!(inside.fetch_add(1, Ordering::SeqCst) >= 0, "a reader and a writer hold the lock");
                     tokio::time::sleep(Duration::from_millis(mixed % 5)).await;
                     inside.fetch_sub(1, Ordering::SeqCst);
                     guard.release().await.unwrap();
@@ -324,13 +324,13 @@ async fn local_herd_packet_budget() {
         task.await.unwrap().unwrap();
     }
     let requests: usize = counting.take_requests().iter().map(|(_, count)| count).sum();
-    // Each enters with two, waits with one and leaves with one, as if each had a process of its
-    // own; one more is the end of the first. Curator needs more than a thousand.
+    // Each client enters with two requests, waits with one and releases with one, as if each were a
+    // process of its own; the first one needs one more. Curator needs more than a thousand.
     assert_eq!(requests, WAITERS * 4 + 1);
     assert_clean(&server).await;
 }
 
-/// go-zookeeper's places have Curator's names, and are waited for.
+/// go-zookeeper's znodes have Curator's names, so that waiters watch them.
 #[tokio::test(start_paused = true)]
 async fn mixed_library_contention_go_naming() {
     let server = server().await;
@@ -351,10 +351,10 @@ async fn mixed_library_contention_go_naming() {
     assert_clean(&server).await;
 }
 
-/// Whoever looks for a znode whose answer was lost may be connected to a follower that does not have
-/// it yet: it has to catch up first.
+/// A client that looks for the znode of a lost reply may be connected to a follower that does not
+/// have it yet. The follower has to catch up first.
 #[tokio::test(start_paused = true)]
-async fn lagging_follower_look_up_catches_up_first() {
+async fn a_client_looks_up_its_znode_after_a_lagging_follower_has_caught_up() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     client.create("/l").await.unwrap();
@@ -363,7 +363,7 @@ async fn lagging_follower_look_up_catches_up_first() {
     let mutex = InterProcessMutex::new(&client, "/l").unwrap();
     let guard = mutex.acquire_within(20 * SECOND).await.unwrap();
     assert_eq!(lost.hits(), 1);
-    // Not by a sync, which a leader that was cut off answers from its old state.
+    // It does not use `sync`, which a leader without a quorum answers from its old state.
     let requests = server.session_stats(client.session_id()).requests;
     assert_eq!((requests.of(OpCode::MULTI), requests.of(OpCode::SYNC)), (1, 0));
     assert_eq!(client.children("/l").await.unwrap().len(), 1);
@@ -371,7 +371,7 @@ async fn lagging_follower_look_up_catches_up_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_is_deleted_although_the_server_has_too_much_to_do() {
+async fn an_abandoned_znode_is_deleted_although_the_server_throttles() {
     for kind in 0..KINDS {
         for is_dropped in [false, true] {
             let server = TestServer::start().await.unwrap();
@@ -396,7 +396,7 @@ async fn what_is_given_up_is_deleted_although_the_server_has_too_much_to_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_not_lost_because_the_server_has_too_much_to_do_to_watch_it() {
+async fn a_lock_is_not_lost_when_the_server_throttles_its_watch() {
     for kind in 0..KINDS {
         let server = TestServer::start().await.unwrap();
         let client = server.connect().await.unwrap();

@@ -1,5 +1,6 @@
-//! All locks and guards have the same methods: data and access control lists of their znodes, the
-//! paths, `run`, a `Debug` of one line, and what a release returns after the client was closed.
+//! Tests of what all locks and guards have in common: data and access control lists of their
+//! znodes, `paths`, `run`, a `Debug` of one line, and what release returns after the client was
+//! closed.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ fn semaphore(client: &Client) -> InterProcessSemaphoreV2 {
     InterProcessSemaphoreV2::new(client, "/semaphore", 3).expect("a path")
 }
 
-/// The access control list that lets everyone read and the creator do everything else.
+/// An access control list that allows everyone to read, and the creator to do everything else.
 fn acl() -> Vec<Acl> {
     let mut read = Acl::open();
     read.permissions = Permissions::READ | Permissions::CREATE | Permissions::DELETE;
@@ -34,7 +35,7 @@ fn acl() -> Vec<Acl> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_guard_stops_what_it_runs_when_its_lock_is_lost() {
+async fn run_of_every_guard_stops_when_its_lock_is_lost() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
     let guard: Guard = mutex(&client).acquire().await.unwrap();
@@ -47,7 +48,7 @@ async fn every_guard_stops_what_it_runs_when_its_lock_is_lost() {
     assert_eq!(multi.run(async { 2 }).await, Ok(2));
     assert_eq!(permits.run(async { 3 }).await, Ok(3));
     assert_eq!(sequential.run(async { 4 }).await, Ok(4));
-    let last = |paths: &[String]| paths.last().expect("it is held by a znode").clone();
+    let last = |paths: &[String]| paths.last().expect("a guard has a path").clone();
     let paths =
         [last(guard.paths()), last(multi.paths()), last(permits.paths()), last(sequential.paths())];
     assert_eq!(guard.path(), paths[0]);
@@ -76,7 +77,7 @@ async fn every_guard_stops_what_it_runs_when_its_lock_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_lock_has_data_and_an_access_control_list() {
+async fn every_lock_sets_data_and_the_access_control_list() {
     let server = server().await;
     let client = connect(&server).await;
     let sides = InterProcessReadWriteLock::new(&client, "/sides").unwrap();
@@ -120,7 +121,7 @@ async fn a_lock_acquired_in_turn_is_held_by_its_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn guards_and_locks_are_printed_in_one_line() {
+async fn debug_of_guards_and_locks_is_one_line() {
     let server = server().await;
     let client = connect(&server).await;
     let mutex = mutex(&client);
@@ -142,7 +143,7 @@ async fn guards_and_locks_are_printed_in_one_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_after_the_client_was_closed_says_so() {
+async fn release_after_the_client_was_closed_returns_closed() {
     let server = server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let guard = mutex(&client).acquire().await.unwrap();
@@ -171,7 +172,7 @@ async fn every_error_names_the_path_of_the_lock() {
         too_many.to_string(),
         "/semaphore: 4 permits were asked for, and the semaphore has 3"
     );
-    // The end of a session names no znode: the lock does.
+    // The error of an expired session names no znode, so the lock adds its path.
     counting.refuse(true);
     counting.cut();
     tokio::time::sleep(120 * SECOND).await;
@@ -198,7 +199,8 @@ async fn guards_that_are_released_at_the_same_time_release_the_lock() {
         assert_eq!((one, two), (Ok(()), Ok(())));
         assert!(mutex(&other).try_acquire().await.unwrap().is_none(), "the third holds it");
         third.release().await.unwrap();
-        let next = mutex(&other).try_acquire().await.unwrap().expect("the last has released it");
+        let next =
+            mutex(&other).try_acquire().await.unwrap().expect("the last guard has released it");
         next.release().await.unwrap();
     }
     assert_eq!(server.totals().ephemerals, 0);

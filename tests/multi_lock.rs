@@ -1,4 +1,4 @@
-//! Several mutexes as one, on a server in process.
+//! Tests of `InterProcessMultiLock` on a server in process.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn a_multi_lock_enters_all_lines_with_one_multi_and_holds_all_or_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn multi_locks_do_not_deadlock_in_whatever_order_they_name_the_paths() {
+async fn multi_locks_do_not_deadlock_in_any_order_of_their_paths() {
     let server = server().await;
     let names = ["/a", "/b", "/c", "/d"];
     let mut tasks = Vec::new();

@@ -1,4 +1,5 @@
-//! `InterProcessMutex` on a server in process: exclusion, the number of requests, and failures.
+//! Tests of `InterProcessMutex` on a server in process: exclusion, the number of requests, and
+//! failures.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -14,7 +15,7 @@ use zoolet_test_support::stage::{connect, counted, poll_times, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Checks that a test leaves no znode in the line and no watch.
+/// Asserts that no znode is left in the line and no watch.
 async fn assert_clean(server: &Server, client: &Client, path: &str) {
     // The server handles requests that were sent in the background before this one.
     client.sync("/").await.expect("the server is there");
@@ -77,7 +78,7 @@ async fn an_uncontended_acquire_costs_two_requests_and_a_release_one() {
 }
 
 #[tokio::test]
-async fn a_new_directory_and_the_first_place_in_it_are_one_request_and_the_proof() {
+async fn the_first_acquire_creates_the_directory_and_its_znode_with_one_request() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let mutex = InterProcessMutex::new(&client, "/some/new/lock").unwrap();
@@ -85,14 +86,14 @@ async fn a_new_directory_and_the_first_place_in_it_are_one_request_and_the_proof
     assert!(guard.path().ends_with("lock-0000000000"), "{}", guard.path());
     let requests = counting.take_requests();
     assert!(requests.contains(&(OpCode::MULTI, 1)), "{requests:?}");
-    // Ancestors are looked at from below: three are missing.
+    // The client looks for the nearest existing ancestor from below: three are missing.
     assert!(requests.contains(&(OpCode::EXISTS, 3)), "{requests:?}");
     let stat = client.exists(guard.path()).await.unwrap().unwrap();
     assert_eq!(guard.fencing_token(), stat.czxid);
 }
 
 #[tokio::test]
-async fn what_it_costs_to_wait_in_a_line_of_any_length() {
+async fn waiting_costs_the_same_requests_in_a_line_of_any_length() {
     let server = server().await;
     let (first, _) = counted(&server).await;
     let mutex = InterProcessMutex::new(&first, "/locks/a").unwrap();
@@ -112,8 +113,8 @@ async fn what_it_costs_to_wait_in_a_line_of_any_length() {
         let enter = [(OpCode::GET_CHILDREN, 1), (OpCode::CREATE2, 1), (OpCode::SET_WATCHES, 1)];
         let mut requests = counting.take_requests();
         requests.sort_by_key(|(op, _)| enter.iter().position(|(other, _)| other == op));
-        assert_eq!(requests, enter, "who comes to wait asks three times");
-        assert_eq!(counting.take_events(), 0, "and hears nothing while nothing concerns it");
+        assert_eq!(requests, enter, "a waiter sends three requests");
+        assert_eq!(counting.take_events(), 0, "a waiter receives no events of others");
         guard.release().await.unwrap();
         let (next, _client) = task.await.unwrap();
         assert_eq!(counting.take_requests(), [], "the hand-over costs no request");
@@ -123,7 +124,7 @@ async fn what_it_costs_to_wait_in_a_line_of_any_length() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_held_costs_one_read_to_try() {
+async fn trying_a_held_mutex_costs_one_read() {
     let server = server().await;
     let (holder, _) = counted(&server).await;
     let (other, counting) = counted(&server).await;
@@ -176,7 +177,7 @@ async fn an_expired_session_loses_the_lock_to_the_next_in_line() {
     counting.cut();
     let (token, _next) = task.await.unwrap();
     assert!(token > guard.fencing_token());
-    // Long before the other could have it, this one did not trust it any more.
+    // The holder stopped trusting the lock long before another client could acquire it.
     assert_ne!(guard.state(), LockState::Held);
     guard.lost().await;
     assert_eq!(guard.state(), LockState::Lost);
@@ -184,7 +185,7 @@ async fn an_expired_session_loses_the_lock_to_the_next_in_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_disconnect_loses_neither_the_lock_nor_the_place() {
+async fn a_short_disconnect_loses_neither_the_lock_nor_a_place_in_line() {
     let server = server().await;
     let (holder, holding) = counted(&server).await;
     let (waiter, waiting) = counted(&server).await;
@@ -258,7 +259,7 @@ async fn other_children_of_the_directory_are_ignored() {
 }
 
 #[tokio::test]
-async fn an_owner_does_not_wait_for_itself() {
+async fn an_owner_reenters_its_mutex() {
     let server = server().await;
     let client = connect(&server).await;
     let (one, two) = (
@@ -290,7 +291,7 @@ async fn a_znode_with_the_greatest_number_does_not_disturb_the_line() {
 }
 
 #[tokio::test]
-async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
+async fn dropping_acquire_at_any_poll_leaves_nothing() {
     let server = server().await;
     let (holder, waiter) = (connect(&server).await, connect(&server).await);
     for polls in 0..12 {

@@ -1,5 +1,5 @@
-//! Owners of locks: each acquire enters the line by itself, whatever task calls it; re-entrancy by
-//! a guard or by an owner; and the warning to a task that waits for itself.
+//! Tests of lock owners: each acquire enters the line by itself in any task, a guard or an owner
+//! can acquire again, and a task that waits for itself is warned.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +17,7 @@ use zoolet::recipes::{
 use zoolet_test_support::stage::{assert_clean, connect, counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Long enough for everything that need not wait: the paused clock advances when nothing else
-/// happens.
+/// Enough for everything that does not wait: the paused clock advances when no task can run.
 const SOON: Duration = Duration::from_millis(100);
 
 /// One lock of each exclusive kind.
@@ -54,7 +53,7 @@ async fn hold(lock: &dyn InterProcessLock, inside: &AtomicUsize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_acquires_joined_in_one_task_exclude_each_other() {
+async fn two_joined_acquires_of_one_task_exclude_each_other() {
     let server = server().await;
     let client = connect(&server).await;
     for lock in exclusive(&client) {
@@ -82,7 +81,7 @@ async fn futures_of_one_task_hold_a_lock_one_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_acquires_selected_in_one_task_leave_one_holder_and_no_other_znode() {
+async fn two_selected_acquires_of_one_task_leave_one_holder_and_one_znode() {
     let server = server().await;
     let client = connect(&server).await;
     for lock in exclusive(&client) {
@@ -223,7 +222,7 @@ async fn an_owner_that_waits_in_a_line_cannot_enter_it_again() {
 async fn a_lost_lock_whose_guard_is_alive_can_be_acquired_anew_by_its_owner() {
     let server = server().await;
     let (client, admin) = (connect(&server).await, connect(&server).await);
-    // By the same object, by another, and by one of another kind in the same lines.
+    // Through the same object, another one, and one of another kind in the same lines.
     for others in [with_owners(&client), with_owners(&client)] {
         for (lock, other) in with_owners(&client).into_iter().zip(others) {
             let owner = Owner::new();
@@ -241,7 +240,7 @@ async fn a_lost_lock_whose_guard_is_alive_can_be_acquired_anew_by_its_owner() {
             let again = again.unwrap_or_else(|error| panic!("{lock:?}: {error}"));
             assert_eq!(again.state(), LockState::Held);
             drop(lost);
-            // What was lost does not let its owner in beside what it holds now.
+            // The lost lock does not admit its owner beside the present holder.
             let beside = lock.try_acquire_as(owner).await;
             assert!(matches!(beside, Err(LockError::WouldDeadlock(_))), "{lock:?}: {beside:?}");
             again.release().await.unwrap();
@@ -277,7 +276,7 @@ async fn lose(guard: Guard, admin: &Client) -> Guard {
         tokio::time::sleep(SOON).await;
         admin.delete(guard.path()).await.expect("it is there");
     });
-    heard.expect("the guard tells");
+    heard.expect("the guard reports the loss");
     guard
 }
 
@@ -299,20 +298,20 @@ async fn a_release_that_times_out_goes_on_in_the_background() {
         );
         assert_eq!(start.elapsed(), SECOND);
         counting.refuse(false);
-        // Before the session could end.
+        // Before the session could expire.
         let next = theirs.acquire_within(client.session_timeout() / 4).await.unwrap();
         next.release_within(SECOND).await.unwrap();
         assert_clean(&server).await;
     }
 }
 
-/// What is logged on this thread while the guard lives.
+/// Collects the log lines of this thread while the subscriber's guard lives.
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panics while writing").extend_from_slice(bytes);
+        self.0.lock().expect("no holder of the mutex panics").extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -333,9 +332,9 @@ impl Log {
         tracing::subscriber::set_default(subscriber)
     }
 
-    /// What was logged since the last call.
+    /// Takes the lines since the last call.
     fn take(&self) -> String {
-        let bytes = std::mem::take(&mut *self.0.lock().expect("nobody panics while writing"));
+        let bytes = std::mem::take(&mut *self.0.lock().expect("no holder of the mutex panics"));
         String::from_utf8(bytes).expect("text")
     }
 }
@@ -378,7 +377,7 @@ async fn a_task_that_waits_for_another_is_not_warned() {
         let other = Arc::clone(&lock);
         let waits = tokio::spawn(async move { other.acquire_within(5 * SECOND).await.map(drop) });
         assert!(matches!(waits.await.unwrap(), Err(LockError::TimedOut(_))));
-        // Released in time: the task waits for nobody but the next in line.
+        // The holder releases in time: the task waits only for the next one in line.
         let other = Arc::clone(&lock);
         let next = tokio::spawn(async move {
             let guard = other.acquire().await.unwrap();

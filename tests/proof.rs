@@ -1,5 +1,5 @@
-//! Until when a lock is held, as far as can be known: what proves it, what it costs, and that all that
-//! tells of it agrees.
+//! Tests of the proof that a lock is held: which requests prove it, what it costs, and that
+//! everything that reports its end agrees.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,11 +21,12 @@ use zoolet_test_support::stage::{connect, server};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+/// Enough for everything that does not wait: the paused clock advances when no task can run.
 const SOON: Duration = Duration::from_millis(50);
-/// The session timeout: what is held is looked at each four seconds.
+/// The session timeout. The client checks a held lock every four seconds.
 const TIMEOUT: Duration = Duration::from_secs(12);
-/// For how long a proof holds, from the last request of which the leader had heard.
+/// For how long a proof lasts, from when the client sent the last request that the leader had
+/// received.
 const PROVEN: Duration = Duration::from_millis(12_000 - 120);
 
 fn mutex(client: &Client) -> InterProcessMutex {
@@ -42,7 +43,7 @@ fn count(requests: &[OpCode], op: OpCode) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_costs_one_request_in_a_third_of_the_timeout_and_what_is_not_none() {
+async fn a_held_lock_costs_one_request_in_a_third_of_the_timeout() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let mutex = mutex(&client);
@@ -70,7 +71,7 @@ async fn what_is_held_costs_one_request_in_a_third_of_the_timeout_and_what_is_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_that_are_held_for_a_short_time_each_cost_nothing_more() {
+async fn locks_held_for_a_short_time_cost_no_proof_requests() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     for _ in 0..20 {
@@ -79,14 +80,14 @@ async fn locks_that_are_held_for_a_short_time_each_cost_nothing_more() {
         guard.release().await.unwrap();
     }
     let requests = follower.take_requests();
-    // Of the first, whose directory was missing.
+    // The first acquire sent it to create the missing directory.
     assert_eq!(count(&requests, OpCode::MULTI), 1, "{requests:?}");
 }
 
-/// Something that ends with a lock, by its name.
+/// Something that ends with a lock, and its name.
 type End<'a> = (&'static str, Pin<Box<dyn Future<Output = ()> + 'a>>);
 
-/// Waits for all of them, each of which must end at this moment.
+/// Waits for all of them, and asserts that each ends at this moment.
 async fn all_end_at(until: Instant, ends: Vec<End<'_>>) {
     let mut ends = ends;
     std::future::poll_fn(|context| {
@@ -102,11 +103,11 @@ async fn all_end_at(until: Instant, ends: Vec<End<'_>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pings_prove_nothing_and_all_that_tell_agree_when_the_proof_ends() {
+async fn pings_prove_nothing_and_all_observers_report_the_same_end_of_the_proof() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
-    // Looked at after 4, 8, .. 20 seconds. When it was sent at 20, the leader had heard of what was
-    // sent and answered at 16.
+    // The client checks after 4, 8, .. 20 seconds. The request sent at 20 s shows that the leader
+    // had received the one that was sent and answered at 16 s.
     let until = now() + 16 * SECOND + PROVEN;
     let guard = mutex(&client).acquire().await.unwrap();
     let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 1).unwrap();
@@ -153,13 +154,13 @@ async fn pings_prove_nothing_and_all_that_tell_agree_when_the_proof_ends() {
     assert_eq!(requests.first(), Some(&OpCode::MULTI), "never answered");
     assert!(count(&requests, OpCode::PING) > 0);
     let session = client.session_id();
-    follower.set_quorum(Quorum::There);
+    follower.set_quorum(Quorum::Present);
     tokio::time::sleep(TIMEOUT).await;
     assert_eq!(client.session_id(), session, "the server never ended it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_held_again_when_it_is_proved_again() {
+async fn a_suspended_lock_is_held_again_after_a_new_proof() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let guard = mutex(&client).acquire().await.unwrap();
@@ -168,14 +169,14 @@ async fn a_lock_is_held_again_when_it_is_proved_again() {
     assert_eq!(guard.state(), LockState::Suspect);
     tokio::time::sleep(20 * SECOND).await;
     assert_eq!(guard.state(), LockState::Suspect);
-    follower.set_quorum(Quorum::There);
+    follower.set_quorum(Quorum::Present);
     tokio::time::sleep(TIMEOUT).await;
     assert_eq!(guard.state(), LockState::Held);
     assert!(tokio::time::timeout(10 * TIMEOUT, guard.lost()).await.is_err());
     guard.release().await.unwrap();
 }
 
-/// Locks of all kinds, of a client and of another that keeps it waiting.
+/// Locks of all kinds: one of a client, and one of another client that keeps it waiting.
 fn locks(client: &Client, other: &Client) -> Vec<[Box<dyn InterProcessLock>; 2]> {
     let both = |client, path| InterProcessReadWriteLock::new(client, path).expect("a path");
     let multi = |client| InterProcessMultiLock::new(client, &["/m1", "/m2"]).expect("a path");
@@ -193,11 +194,11 @@ fn locks(client: &Client, other: &Client) -> Vec<[Box<dyn InterProcessLock>; 2]>
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_was_waited_for_for_long_is_held_when_acquire_returns() {
+async fn acquire_returns_a_held_lock_after_a_long_wait() {
     let server = server().await;
     let other = connect(&server).await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
-    // The last proof has ended long ago, is about to end, and has just ended.
+    // The last proof ended long ago, is about to end, or has just ended.
     for waited in [5 * TIMEOUT, PROVEN - 2 * SECOND, PROVEN - 100 * MS, PROVEN] {
         for [lock, before] in locks(&client, &other) {
             let held = before.acquire().await.unwrap();
@@ -222,12 +223,12 @@ async fn a_lock_that_was_waited_for_for_long_is_held_when_acquire_returns() {
         held.release().await.unwrap();
     };
     let (guard, ()) = tokio::join!(mutex.acquire(), ends);
-    assert_eq!(follower.take_requests(), [OpCode::MULTI], "the first look at what is held");
+    assert_eq!(follower.take_requests(), [OpCode::MULTI], "the first check of the held lock");
     drop(guard.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_not_proved_is_not_given_after_a_long_wait() {
+async fn acquire_does_not_return_without_a_proof_after_a_long_wait() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let (other, admin) = (connect(&server).await, connect(&server).await);
@@ -244,7 +245,7 @@ async fn a_lock_that_is_not_proved_is_not_given_after_a_long_wait() {
     let first = mutex(&other).participants().await.unwrap().remove(0);
     admin.delete(&first).await.unwrap();
     let held = mutex(&other).acquire().await.unwrap();
-    follower.set_quorum(Quorum::There);
+    follower.set_quorum(Quorum::Present);
     tokio::time::sleep(5 * TIMEOUT).await;
     assert!(!waiting.is_finished(), "its znode is gone, and another has the lock");
     held.release().await.unwrap();
@@ -253,7 +254,7 @@ async fn a_lock_that_is_not_proved_is_not_given_after_a_long_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neither_reads_nor_a_handshake_prove_anything() {
+async fn reads_and_handshakes_prove_nothing() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let start = now();
@@ -272,7 +273,7 @@ async fn neither_reads_nor_a_handshake_prove_anything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disconnect_ends_nothing_before_the_proof_does() {
+async fn a_disconnected_lock_is_held_until_its_proof_ends() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let start = now();
@@ -288,7 +289,7 @@ async fn a_disconnect_ends_nothing_before_the_proof_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_administrator_deletes_is_lost_though_nobody_waits_for_that() {
+async fn a_deleted_lock_is_lost_although_no_task_waits_for_the_loss() {
     let server = server().await;
     let admin = connect(&server).await;
     let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
@@ -314,7 +315,7 @@ async fn what_an_administrator_deletes_is_lost_though_nobody_waits_for_that() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_znode_that_may_not_be_looked_at_is_proved_by_the_refusal() {
+async fn a_no_auth_reply_proves_an_unreadable_lock() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     client.create("/a").await.unwrap();
@@ -323,7 +324,7 @@ async fn a_znode_that_may_not_be_looked_at_is_proved_by_the_refusal() {
     let other = InterProcessMutex::new(&client, "/b").unwrap().acquire().await.unwrap();
     tokio::time::sleep(5 * TIMEOUT).await;
     assert_eq!((guard.state(), other.state()), (LockState::Held, LockState::Held));
-    // The one that may be looked at is.
+    // The client checks the readable one with a request.
     connect(&server).await.delete(other.path()).await.unwrap();
     tokio::time::sleep(TIMEOUT / 3 + SOON).await;
     assert_eq!(other.state(), LockState::Lost);
@@ -334,7 +335,7 @@ async fn a_znode_that_may_not_be_looked_at_is_proved_by_the_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_locks_than_one_request_has_room_for_are_looked_at_by_turns() {
+async fn more_locks_than_fit_in_one_request_are_checked_in_turn() {
     let server = server().await;
     let admin = connect(&server).await;
     let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
@@ -355,7 +356,7 @@ async fn more_locks_than_one_request_has_room_for_are_looked_at_by_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_was_suspended_holds_nothing_until_that_is_proved_again() {
+async fn after_the_machine_was_suspended_locks_are_held_only_after_a_new_proof() {
     let server = server().await;
     let suspended = Arc::new(AtomicU64::new(0));
     let source = Arc::clone(&suspended);
@@ -377,13 +378,13 @@ async fn a_machine_that_was_suspended_holds_nothing_until_that_is_proved_again()
         assert_eq!(guard.state(), LockState::Suspect);
     });
     assert!(told <= 2 * SECOND + SOON, "{told:?}");
-    // The server, whose clock did not stand still here, has not ended the session.
+    // The server's clock did not stop here, and the server has not expired the session.
     tokio::time::sleep(TIMEOUT).await;
     assert_eq!(guard.state(), LockState::Held);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_told_after_an_outage_in_which_a_wait_for_it_was_given_up() {
+async fn lost_reports_the_loss_after_an_outage_in_which_an_earlier_wait_was_dropped() {
     let server = server().await;
     let counting = Counting::new(server.dialer());
     let builder = Client::builder().connection_timeout(5 * SECOND);
@@ -393,7 +394,7 @@ async fn a_loss_is_told_after_an_outage_in_which_a_wait_for_it_was_given_up() {
     counting.cut();
     drop(client.sync("/").send());
     tokio::time::sleep(SOON).await;
-    // Its watch waits for a connection, and is given back unsent after it is given up.
+    // Its watch waits for a connection, and is dropped unsent when the wait ends.
     assert!(tokio::time::timeout(SECOND, guard.lost()).await.is_err());
     tokio::time::sleep(10 * SECOND).await;
     counting.refuse(false);
@@ -404,12 +405,12 @@ async fn a_loss_is_told_after_an_outage_in_which_a_wait_for_it_was_given_up() {
         connect(&server).await.delete(guard.path()).await.unwrap();
     };
     let (lost, ()) = tokio::join!(lost, delete);
-    assert!(lost.is_ok(), "its deletion is heard of");
+    assert!(lost.is_ok(), "the guard reports the deletion");
     assert_eq!(guard.state(), LockState::Lost);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_of_a_server_that_serves_reads_only_moves_when_one_serves_writes() {
+async fn a_client_of_a_read_only_server_moves_to_one_that_serves_writes() {
     let server = server().await;
     let other = connect(&server).await;
     other.create("/x").await.unwrap();
@@ -425,15 +426,18 @@ async fn a_client_of_a_server_that_serves_reads_only_moves_when_one_serves_write
     assert_eq!(*states.borrow(), Some(ConnectionState::ReadOnly));
     follower.serve_reads_only(false);
     let moved = states.wait_for(|state| *state == Some(ConnectionState::Reconnected));
-    tokio::time::timeout(60 * SECOND, moved).await.expect("it looks for one").unwrap();
-    // No other server knows of a session that such a server has made up.
+    tokio::time::timeout(60 * SECOND, moved)
+        .await
+        .expect("the client finds a server that serves writes")
+        .unwrap();
+    // No other server knows the session that a read-only server has made up.
     assert_eq!(follower.handshakes()[1].session, SessionId::NONE);
     assert_ne!(client.session_id(), made_up);
     other.set("/x", "new").await.unwrap();
     assert_eq!(watcher.await.unwrap().path, "/x");
     let guard = mutex(&client).acquire().await.unwrap();
     assert_eq!(guard.state(), LockState::Held);
-    // A session that is known elsewhere is kept.
+    // The client keeps a session that other servers know.
     let session = client.session_id();
     follower.serve_reads_only(true);
     follower.cut_at(OpCode::GET_DATA);
@@ -447,13 +451,13 @@ async fn a_client_of_a_server_that_serves_reads_only_moves_when_one_serves_write
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_held_from_the_moment_a_client_is_closed() {
+async fn closing_a_client_ends_its_locks_at_once() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let guard = mutex(&client).acquire().await.unwrap();
     let latch = LeaderLatch::start(&client, "/latch", "one").unwrap();
     latch.await_leadership().await.unwrap();
-    // The request is handed on, and the server that answers is cut off from the others.
+    // The request reaches a follower that is cut off from its quorum.
     follower.set_quorum(Quorum::CutOff);
     let mut closing = Box::pin(client.clone().close());
     let is_closed = std::future::poll_fn(|context| Poll::Ready(closing.as_mut().poll(context)));
@@ -461,15 +465,15 @@ async fn nothing_is_held_from_the_moment_a_client_is_closed() {
     assert_eq!(guard.state(), LockState::Suspect);
     assert!(client.session_valid_until() <= now());
     let lost = tokio::time::timeout(MS, guard.lost());
-    lost.await.expect("whoever waits for the loss is told at once");
+    lost.await.expect("lost returns at once");
     assert!(!latch.is_leader());
-    // The connection is still there, and its pings are answered.
+    // The connection is still open, and the follower answers pings.
     tokio::time::sleep(TIMEOUT).await;
     assert_eq!(guard.state(), LockState::Suspect);
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_ends_when_the_client_is_closed_while_it_waits_for_a_proof() {
+async fn acquire_without_a_connection_ends_when_the_client_is_closed_during_the_proof() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let other = connect(&server).await;
@@ -486,14 +490,14 @@ async fn acquire_ends_when_the_client_is_closed_while_it_waits_for_a_proof() {
     follower.cut_at(OpCode::PING);
     tokio::time::sleep(8 * SECOND).await;
     assert!(!waiting.is_finished());
-    // There is no connection over which to close it.
+    // No connection can carry the closeSession.
     let _ = client.close().await;
-    let ended = tokio::time::timeout(SECOND, waiting).await.expect("it does not wait for ever");
+    let ended = tokio::time::timeout(SECOND, waiting).await.expect("acquire returns");
     assert_eq!(ended.unwrap(), Err(LockError::Client(zoolet::client::Error::Closed)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_that_may_not_be_looked_at_do_not_delay_the_look_at_others() {
+async fn unreadable_locks_do_not_delay_the_check_of_others() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let mut unreadable = Vec::new();
@@ -508,7 +512,8 @@ async fn locks_that_may_not_be_looked_at_do_not_delay_the_look_at_others() {
     follower.take_requests();
     tokio::time::sleep(TIMEOUT / 3 + SOON).await;
     assert_eq!(other.state(), LockState::Lost);
-    // Each is refused once, and those behind the one that is gone are looked at again.
+    // Each unreadable znode is refused once, and the client checks again those behind the deleted
+    // one.
     assert_eq!(follower.take_requests_but_pings(), [OpCode::MULTI; 6]);
     tokio::time::sleep(5 * TIMEOUT).await;
     assert!(follower.take_requests().len() <= 16);
@@ -516,7 +521,7 @@ async fn locks_that_may_not_be_looked_at_do_not_delay_the_look_at_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_much_of_a_proof_is_left_as_a_client_wants_whatever_it_has_waited() {
+async fn with_proven_ahead_a_sixth_of_the_timeout_is_always_proven() {
     let server = server().await;
     let other = connect(&server).await;
     for waited in (0..36).map(|twentieths| TIMEOUT * twentieths / 20) {

@@ -1,4 +1,4 @@
-//! What comes to be held is proved first: after a long wait, and after an answer was lost.
+//! Tests that a lock is proved before it is held: after a long wait, and after a lost reply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,14 +19,14 @@ use zoolet_test_support::stage::{connect, server};
 const SECOND: Duration = Duration::from_secs(1);
 /// The session timeout.
 const TIMEOUT: Duration = Duration::from_secs(12);
-/// For how long a proof holds at most.
+/// For how long a proof lasts at most.
 const PROVEN: Duration = Duration::from_millis(12_000 - 120);
 
 fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/a").expect("a path")
 }
 
-/// A selector that leads for a second at a time, and how often its function was called and returned.
+/// A selector whose function takes a second, with the numbers of its calls and returns.
 fn selector(client: &Client, requeue: Requeue) -> (LeaderSelector, Arc<[AtomicU32; 2]>) {
     let counts: Arc<[AtomicU32; 2]> = Arc::default();
     let lead = {
@@ -48,11 +48,11 @@ fn read(counts: &[AtomicU32; 2]) -> [u32; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selector_whose_turn_comes_after_a_long_wait_calls_its_function() {
+async fn a_selector_calls_its_function_after_a_wait_of_any_length() {
     let server = server().await;
     let other = connect(&server).await;
     let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
-    // The last proof has ended long ago, is about to end, and has just ended.
+    // The last proof ended long ago, is about to end, or has just ended.
     for waited in [5 * TIMEOUT, PROVEN - Duration::from_millis(100), PROVEN] {
         let held = mutex(&other).acquire().await.unwrap();
         let (selector, counts) = selector(&client, Requeue::OnRequest);
@@ -65,7 +65,7 @@ async fn a_selector_whose_turn_comes_after_a_long_wait_calls_its_function() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_cut_off_when_its_turn_comes_does_not_lead_and_can_leave() {
+async fn a_participant_without_a_quorum_does_not_lead_and_can_be_closed() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let other = connect(&server).await;
@@ -81,10 +81,10 @@ async fn who_is_cut_off_when_its_turn_comes_does_not_lead_and_can_leave() {
     tokio::time::sleep(SECOND).await;
     assert_eq!((read(&counts), selector.has_leadership()), ([0, 0], false));
     assert!(!latch.is_leader());
-    // It leaves though it was not proved: its znode goes with the others that wait to be committed.
+    // It closes although it was not proved: its deletion waits with the others for the quorum.
     let leaving = tokio::spawn(selector.close());
     tokio::time::sleep(SECOND).await;
-    follower.set_quorum(Quorum::There);
+    follower.set_quorum(Quorum::Present);
     tokio::time::sleep(SECOND + TIMEOUT / 3).await;
     leaving.await.unwrap().unwrap();
     assert_eq!(read(&counts), [0, 0]);
@@ -92,7 +92,8 @@ async fn who_is_cut_off_when_its_turn_comes_does_not_lead_and_can_leave() {
     assert!(mutex(&other).try_acquire().await.unwrap().is_some(), "the selector has left");
 }
 
-/// A client that came to the front of a mutex behind a server that is cut off, and waits for the proof.
+/// A client that is first in the line of a mutex and waits for the proof, since its follower is cut
+/// off from the quorum.
 async fn waiting(server: &Server) -> (Client, Follower, JoinHandle<Result<LockState, LockError>>) {
     let (client, follower) = Follower::connect(server, TIMEOUT).await;
     let other = connect(server).await;
@@ -110,9 +111,9 @@ async fn waiting(server: &Server) -> (Client, Follower, JoinHandle<Result<LockSt
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_ends_at_once_when_the_client_is_closed_while_it_waits_for_the_proof() {
+async fn acquire_ends_at_once_when_the_client_is_closed_during_the_proof() {
     let closed = Err(LockError::Client(client::Error::Closed));
-    // With a connection: what is asked for by then is not answered.
+    // With a connection: the requests so far are not answered.
     let server = server().await;
     let (client, _follower, acquiring) = waiting(&server).await;
     let closing = tokio::spawn(async move { client.close().await });
@@ -120,21 +121,22 @@ async fn acquire_ends_at_once_when_the_client_is_closed_while_it_waits_for_the_p
     assert_eq!(ended.expect("it ends at once").unwrap(), closed);
     closing.abort();
 
-    // Without one. A close that is not answered leaves its znode in the line of the other server.
+    // Without a connection. The closeSession is not sent, so the znode stays in line on the other
+    // servers.
     let server = self::server().await;
     let (client, follower, acquiring) = waiting(&server).await;
     follower.refuse(true);
     follower.cut_at(OpCode::PING);
     tokio::time::sleep(TIMEOUT / 2).await;
     assert!(!acquiring.is_finished(), "the session may live");
-    // There is nobody to be told of it.
+    // The result of the close does not matter here.
     let _ = client.close().await;
     let ended = tokio::time::timeout(SECOND, acquiring).await;
     assert_eq!(ended.expect("it ends at once").unwrap(), closed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_lost_while_its_place_waits_for_the_proof_costs_the_place() {
+async fn a_session_that_expires_during_the_proof_makes_acquire_enter_again() {
     let server = server().await;
     let (client, follower, acquiring) = waiting(&server).await;
     let session = client.session_id();
@@ -142,15 +144,17 @@ async fn a_session_that_is_lost_while_its_place_waits_for_the_proof_costs_the_pl
     follower.cut_at(OpCode::PING);
     tokio::time::sleep(2 * TIMEOUT).await;
     assert!(!acquiring.is_finished());
-    follower.set_quorum(Quorum::There);
+    follower.set_quorum(Quorum::Present);
     follower.refuse(false);
-    let ended = tokio::time::timeout(2 * SECOND, acquiring).await.expect("a new place is free");
+    let ended = tokio::time::timeout(2 * SECOND, acquiring)
+        .await
+        .expect("the client enters the line again");
     assert_eq!(ended.unwrap(), Ok(LockState::Held));
     assert_ne!(client.session_id(), session);
 }
 
-/// Loses the answer to the next request of an operation, and refuses connections for so long that no
-/// proof is left and the session is.
+/// Loses the reply to the next request of an operation, and refuses connections for so long that
+/// the proof ends and the session does not.
 async fn lose_answer<T>(
     follower: &Follower,
     op: OpCode,
@@ -167,7 +171,7 @@ async fn lose_answer<T>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_found_after_a_lost_answer_is_proved_before_it_is_held() {
+async fn a_znode_found_after_a_lost_reply_is_proved_before_the_lock_is_held() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let session = client.session_id();
@@ -181,7 +185,7 @@ async fn what_is_found_after_a_lost_answer_is_proved_before_it_is_held() {
         (OpCode::CREATE2, Box::new(herd.clone())),
     ];
     for (op, lock) in &locks {
-        // Its directory is there from now on, and this is the last proof.
+        // Its directory exists from now on, and this is the last proof.
         lock.acquire().await.unwrap().release().await.unwrap();
         tokio::time::sleep(PROVEN - TIMEOUT / 3).await;
         let guard = lose_answer(&follower, *op, outage, lock.try_acquire()).await.unwrap();
@@ -203,14 +207,14 @@ async fn what_is_found_after_a_lost_answer_is_proved_before_it_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_beside_or_instead_of_another_is_proved_after_a_lost_answer() {
+async fn a_read_lock_beside_a_write_lock_is_proved_after_a_lost_reply() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
     let session = client.session_id();
     let lock = InterProcessReadWriteLock::new(&client, "/rw").unwrap();
     let writing = lock.write_lock().acquire().await.unwrap();
     let read_lock = lock.read_lock();
-    // The guard is looked at each four seconds.
+    // The client checks the guard every four seconds.
     let (idle, outage) = (TIMEOUT / 3 + SECOND / 10, TIMEOUT * 2 / 3);
     tokio::time::sleep(idle).await;
     let beside = read_lock.acquire_beside(&writing);
@@ -226,12 +230,12 @@ async fn what_is_held_beside_or_instead_of_another_is_proved_after_a_lost_answer
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_that_were_waited_for_one_after_the_other_are_all_held() {
+async fn a_sequential_multi_lock_returns_with_all_locks_proved() {
     let server = server().await;
     let other = connect(&server).await;
     let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
     let (second, _other_follower) = Follower::connect(&server, TIMEOUT).await;
-    // Of two sessions, each of which waits for its own.
+    // Two clients with sessions of their own wait for them.
     let of = |client: &Client, path: &str| InterProcessMutex::new(client, path).unwrap();
     let held =
         [of(&other, "/x").acquire().await.unwrap(), of(&other, "/y").acquire().await.unwrap()];

@@ -1,5 +1,5 @@
-//! The read-write lock on a server in process: the seventeen cases of who comes after whom, and
-//! what readers cost behind writers.
+//! Tests of the read-write lock on a server in process: the seventeen cases of which acquire
+//! follows which, and what readers cost behind writers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{counted, server};
 
-/// Long enough for whatever needs no waiting, under a clock that jumps when nothing else happens.
+/// Enough for everything that does not wait: the paused clock advances when no task can run.
 const SOON: Duration = Duration::from_millis(100);
 
 async fn lock(server: &Server) -> (InterProcessReadWriteLock, Counting) {
@@ -18,7 +18,7 @@ async fn lock(server: &Server) -> (InterProcessReadWriteLock, Counting) {
     (InterProcessReadWriteLock::new(&client, "/a").expect("a path"), counting)
 }
 
-/// Whether a lock is acquired without waiting for someone.
+/// The guard, if the lock is acquired without waiting for another client.
 async fn at_once(acquire: impl Future<Output = Result<Guard, LockError>>) -> Option<Guard> {
     let result = tokio::time::timeout(SOON, acquire).await.ok()?;
     Some(result.expect("nothing goes wrong"))
@@ -33,7 +33,7 @@ async fn names(lock: &InterProcessReadWriteLock) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_owner_may_acquire_while_it_reads_or_writes() {
+async fn an_owner_acquires_again_and_reads_beside_writing_but_cannot_upgrade() {
     let server = server().await;
     let (lock, counting) = lock(&server).await;
     let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -45,7 +45,7 @@ async fn what_an_owner_may_acquire_while_it_reads_or_writes() {
     let again = read.acquire_as(owner).await.unwrap();
     let tried = read.try_acquire_as(owner).await.unwrap().expect("it reads");
     assert_eq!(counting.take_requests(), []);
-    // 2, 16: write after read would wait for itself, and is told so at once.
+    // 2, 16: write after read would wait for itself, and fails at once.
     assert!(matches!(write.acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
     let within = write.acquire_within_as(SOON, owner).await;
     assert!(matches!(within, Err(LockError::WouldDeadlock(_))));
@@ -59,9 +59,13 @@ async fn what_an_owner_may_acquire_while_it_reads_or_writes() {
     let again = write.acquire_within_as(SOON, owner).await.unwrap();
     assert_eq!(counting.take_requests(), []);
     drop(again);
-    // 3, 11: read after write takes the writer's number, with one multi, which also sees that the
-    // writer's place is there.
-    let reading = read.try_acquire_as(owner).await.unwrap().expect("beside one's own");
+    // 3, 11: read after write takes the writer's number, with one multi, which also checks that the
+    // writer's znode exists.
+    let reading = read
+        .try_acquire_as(owner)
+        .await
+        .unwrap()
+        .expect("the owner may read beside its write lock");
     assert_eq!(counting.take_requests(), [(OpCode::MULTI, 1)]);
     assert_eq!(names(&lock).await, ["__READ__0000000001", "__WRIT__0000000001"]);
     assert_eq!(reading.fencing_token(), writing.fencing_token());
@@ -69,19 +73,19 @@ async fn what_an_owner_may_acquire_while_it_reads_or_writes() {
     writing.release().await.unwrap();
     assert_eq!(names(&lock).await, ["__READ__0000000001"]);
     assert!(read.is_held_by(owner) && !write.is_held_by(owner));
-    // Still no way back to writing.
+    // An upgrade is still refused.
     assert!(matches!(write.acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
     reading.release().await.unwrap();
     assert!(at_once(write.acquire_as(owner)).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_acquired_beside_a_guard() {
+async fn a_write_guard_admits_reads_beside_it_and_a_read_guard_no_upgrade() {
     let server = server().await;
     let (lock, counting) = lock(&server).await;
     let (read, write) = (lock.read_lock(), lock.write_lock());
 
-    // 1: read after read, by the guard; 2, 16: no way from there to writing.
+    // 1: read after read, by the guard; 2, 16: no upgrade from there.
     let reading = read.acquire().await.unwrap();
     counting.take_requests();
     let again = reading.reenter();
@@ -104,7 +108,7 @@ async fn what_may_be_acquired_beside_a_guard() {
     counting.take_requests();
     let again = writing.reenter();
     assert_eq!(counting.take_requests(), []);
-    assert!(at_once(read.acquire()).await.is_none(), "each acquire stands in line by itself");
+    assert!(at_once(read.acquire()).await.is_none(), "each acquire enters the line by itself");
     counting.take_requests();
     let beside = read.acquire_beside(&writing).await.unwrap();
     assert_eq!(counting.take_requests(), [(OpCode::MULTI, 1)]);
@@ -115,7 +119,7 @@ async fn what_may_be_acquired_beside_a_guard() {
     assert!(at_once(lock.write_lock().acquire()).await.is_none());
     drop((beside, also));
 
-    // A guard of another side, or of another lock, is none to read beside.
+    // A guard of the other side, or of another lock, does not admit a read.
     let reading = read.acquire().await.unwrap();
     assert!(matches!(read.acquire_beside(&reading).await, Err(LockError::Foreign(_))));
     drop(reading);
@@ -123,7 +127,7 @@ async fn what_may_be_acquired_beside_a_guard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_to_a_read_beside_writing_is_looked_for() {
+async fn a_lost_reply_to_a_read_beside_a_write_lock_is_resolved() {
     let server = server().await;
     let (lock, counting) = lock(&server).await;
     let writing = lock.write_lock().acquire().await.unwrap();
@@ -157,7 +161,7 @@ async fn a_lost_reply_to_a_read_beside_writing_is_looked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_client_may_acquire_beside_a_reader_or_a_writer() {
+async fn another_client_may_read_beside_a_reader_and_nothing_beside_a_writer() {
     let server = server().await;
     let (one, _) = lock(&server).await;
     let (two, _) = lock(&server).await;
@@ -174,7 +178,7 @@ async fn what_another_client_may_acquire_beside_a_reader_or_a_writer() {
     // 15: another owner of the same object waits, too.
     assert!(at_once(one.read_lock().acquire()).await.is_none());
     drop(writing);
-    // 14: a second object of the same owner is told that it would wait for itself.
+    // 14: a second object of the same owner gets `WouldDeadlock`.
     let client = Client::connect(server.dialer()).await.unwrap();
     let objects = [(), ()].map(|()| InterProcessReadWriteLock::new(&client, "/a").unwrap());
     let writing = objects[0].write_lock().acquire().await.unwrap();
@@ -193,10 +197,10 @@ async fn a_waiting_writer_precedes_later_readers() {
     let write = two.write_lock();
     let waiting = tokio::spawn(async move { write.acquire().await.unwrap() });
     tokio::time::sleep(SOON).await;
-    // 9: a new reader waits; 10: one that reads already does not.
+    // 9: a new reader waits; 10: a reader that already holds the lock does not.
     assert!(at_once(two.read_lock().acquire()).await.is_none());
     let owner = reading.owner();
-    let again = at_once(one.read_lock().acquire_as(owner)).await.expect("it reads already");
+    let again = at_once(one.read_lock().acquire_as(owner)).await.expect("the owner reads already");
     drop((reading, again));
     let writing = waiting.await.unwrap();
     assert!(at_once(one.read_lock().acquire()).await.is_none());
@@ -205,7 +209,7 @@ async fn a_waiting_writer_precedes_later_readers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_goes_on_reading_lets_readers_in_and_no_writer() {
+async fn a_downgraded_writer_admits_readers_and_no_writer() {
     let server = server().await;
     let (one, _) = lock(&server).await;
     let (two, _) = lock(&server).await;
@@ -252,13 +256,13 @@ async fn readers_behind_many_writers_are_woken_once() {
         let counts = counts.iter().filter(|(op, _)| *op != OpCode::CLOSE_SESSION);
         requests += counts.map(|(_, count)| count).sum::<usize>();
     }
-    // Each enters with two requests, waits with one and leaves with one. Curator needs 429 packets
-    // for the same line, because each end of a writer wakes all readers.
+    // Each client enters with two requests, waits with one and releases with one. Curator needs 429
+    // packets for the same line, because each end of a writer wakes all readers.
     assert_eq!(requests, 30 * 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn alternating_readers_and_writers_hand_the_lock_on_without_a_request() {
+async fn alternating_readers_and_writers_hand_over_without_a_request() {
     let server = server().await;
     let (first, _) = lock(&server).await;
     let mut held = first.write_lock().acquire().await.unwrap();
@@ -284,21 +288,22 @@ async fn alternating_readers_and_writers_hand_the_lock_on_without_a_request() {
     }
 }
 
-/// Who waits to write, while these leave in this order, is let in after the last and not before.
+/// Asserts that a waiting writer acquires the lock after the last of these readers has released it,
+/// and not before.
 async fn writes_after_all(server: &Server, readers: impl IntoIterator<Item = Guard>) {
     let (last, _) = lock(server).await;
     let mut writing =
         tokio::spawn(async move { last.write_lock().acquire().await.expect("its turn comes") });
     tokio::time::sleep(SOON).await;
     for reader in readers {
-        assert!(tokio::time::timeout(SOON, &mut writing).await.is_err(), "somebody reads");
+        assert!(tokio::time::timeout(SOON, &mut writing).await.is_err(), "a reader still holds the lock");
         reader.release().await.expect("it is held");
     }
     drop(writing.await.expect("it does not panic"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_was_in_front_lets_no_writer_in_while_others_read() {
+async fn a_writer_waits_for_all_readers_after_the_front_reader_left() {
     let server = server().await;
     for is_first_the_first_to_leave in [true, false] {
         let (first, _) = lock(&server).await;
@@ -322,7 +327,7 @@ async fn a_reader_that_was_in_front_lets_no_writer_in_while_others_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_waits_for_all_readers_after_a_writer_that_reads_on() {
+async fn a_writer_waits_for_all_readers_behind_a_downgraded_writer() {
     let server = server().await;
     let (first, _) = lock(&server).await;
     let writing = first.write_lock().acquire().await.unwrap();
@@ -336,7 +341,7 @@ async fn a_writer_waits_for_all_readers_after_a_writer_that_reads_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_costs_one_request_and_lets_no_writer_in() {
+async fn a_downgrade_costs_one_request_and_admits_no_writer() {
     let server = server().await;
     let (one, counting) = lock(&server).await;
     let (two, _) = lock(&server).await;
@@ -355,7 +360,7 @@ async fn a_downgrade_costs_one_request_and_lets_no_writer_in() {
     tokio::time::sleep(SOON).await;
     assert!(!writer.is_finished(), "a writer is beside a reader");
     let owner = reading.owner();
-    let also = at_once(one.read_lock().acquire_as(owner)).await.expect("it reads already");
+    let also = at_once(one.read_lock().acquire_as(owner)).await.expect("the owner reads already");
     drop(reading);
     tokio::time::sleep(SOON).await;
     assert!(!writer.is_finished(), "a writer is beside a reader");
@@ -365,7 +370,7 @@ async fn a_downgrade_costs_one_request_and_lets_no_writer_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_with_two_write_guards_keeps_writing_after_a_downgrade() {
+async fn downgrading_one_of_two_write_guards_keeps_the_write_lock() {
     let server = server().await;
     let (one, _) = lock(&server).await;
     let (two, _) = lock(&server).await;
@@ -383,7 +388,7 @@ async fn an_owner_with_two_write_guards_keeps_writing_after_a_downgrade() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_survives_a_lost_reply_and_a_dropped_one_releases_both() {
+async fn a_downgrade_survives_a_lost_reply_and_dropping_it_releases_both_locks() {
     let server = server().await;
     let (one, counting) = lock(&server).await;
     for answers in 0..2 {

@@ -1,4 +1,4 @@
-//! The four-letter words whose answers are longer than what is taken from the state at once.
+//! Tests of four-letter words whose answers are longer than one slice of the state.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -50,7 +50,7 @@ async fn a_long_report_names_each_watch_and_each_ephemeral_once_and_in_order() {
     let all = format!("{by_session}{second}\n\t{}\n\n", path(7));
     assert_eq!(ask(address, "wchc").await, all);
 
-    // A session and its ephemerals are listed in the same form, but for a colon.
+    // A session and its ephemerals have the same form but for a colon.
     let owned = by_session.replacen('\n', ":\n", 1);
     let ephemerals = format!("Sessions with Ephemerals (1):\n{owned}Connections dump:\n");
     let dump = ask(address, "dump").await;

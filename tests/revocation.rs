@@ -1,4 +1,4 @@
-//! Holders that are asked to give their locks up: who hears of it, what it costs, what is left.
+//! Tests of revocation: which guard reports it, what it costs, and that no watch is left.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_millis(100);
 
 async fn held(client: &Client) -> Guard {
     let mutex = InterProcessMutex::new(client, "/a").expect("a path");
-    mutex.acquire().await.expect("it is free")
+    mutex.acquire().await.expect("the lock is free")
 }
 
 #[tokio::test(start_paused = true)]
@@ -31,7 +31,7 @@ async fn mutex_revoking() {
         async {
             tokio::time::sleep(SOON).await;
             assert!(Revoker::attempt_revoke(&other, &path).await.unwrap());
-            next.acquire_within(SECOND).await.expect("the holder gives it up")
+            next.acquire_within(SECOND).await.expect("the holder releases the lock")
         },
         async {
             assert_eq!(counting.take_requests(), [], "it costs nothing before it is waited for");
@@ -40,7 +40,7 @@ async fn mutex_revoking() {
             guard.release().await.unwrap();
         }
     );
-    // A look, a look at what came, whose watch is taken back, and the release.
+    // A read; a read of the new data, whose watch is removed; and the release.
     let expected = [(OpCode::DELETE, 1), (OpCode::GET_DATA, 2), (OpCode::REMOVE_WATCHES, 1)];
     assert_eq!(counting.take_requests(), expected);
     next.release().await.unwrap();
@@ -49,7 +49,7 @@ async fn mutex_revoking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bytes_are_curators_and_a_znode_that_is_gone_is_told() {
+async fn attempt_revoke_writes_curators_bytes_and_reports_a_missing_znode() {
     let server = server().await;
     let (client, _) = counted(&server).await;
     let guard = held(&client).await;
@@ -62,7 +62,7 @@ async fn the_bytes_are_curators_and_a_znode_that_is_gone_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_heard_after_other_data_before_it_is_waited_for_and_after_a_disconnect() {
+async fn a_revocation_is_noticed_before_the_wait_after_other_data_and_after_a_disconnect() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let (other, _) = counted(&server).await;
@@ -87,7 +87,7 @@ async fn a_request_is_heard_after_other_data_before_it_is_waited_for_and_after_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_lost_is_asked_for_no_more() {
+async fn revocation_requested_returns_lost_for_a_lost_lock() {
     let server = server().await;
     let (client, counting) = counted(&server).await;
     let (other, _) = counted(&server).await;
@@ -110,7 +110,7 @@ async fn a_lock_that_is_lost_is_asked_for_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_in_line_and_is_asked_hears_it_when_it_holds() {
+async fn a_revocation_of_a_waiter_is_reported_once_it_holds_the_lock() {
     let server = server().await;
     let (client, _) = counted(&server).await;
     let (other, _) = counted(&server).await;
@@ -126,7 +126,7 @@ async fn who_waits_in_line_and_is_asked_hears_it_when_it_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_and_several_locks_are_asked_for_by_any_of_their_znodes() {
+async fn permits_and_multi_locks_are_revoked_by_any_of_their_znodes() {
     let server = server().await;
     let (client, _) = counted(&server).await;
     let (other, _) = counted(&server).await;
@@ -150,7 +150,7 @@ async fn permits_and_several_locks_are_asked_for_by_any_of_their_znodes() {
 }
 
 #[tokio::test]
-async fn dropping_the_wait_at_any_of_its_polls_leaves_no_watch() {
+async fn dropping_revocation_requested_at_any_poll_leaves_no_watch() {
     let server = server().await;
     let (client, _) = counted(&server).await;
     let guard = held(&client).await;

@@ -1,4 +1,4 @@
-//! The semaphore on a server in process: what it lets in, what it costs, and what it survives.
+//! Tests of the semaphore on a server in process: its limit, its requests and its failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,13 +21,14 @@ async fn semaphore(server: &Server, permits: usize) -> (InterProcessSemaphoreV2,
 }
 
 #[tokio::test]
-async fn what_an_acquire_costs_when_permits_are_free() {
+async fn acquiring_free_permits_costs_four_requests() {
     let server = server().await;
     let (semaphore, counting) = semaphore(&server, 3).await;
     semaphore.acquire(1).await.unwrap().release().await.unwrap();
     counting.take_requests();
     let permits = semaphore.acquire(2).await.unwrap();
-    // The gate and its line, the permits, and all in one multi.
+    // The create in line, the lists of the line and of the permits, and one multi for everything
+    // else.
     let expected = [(OpCode::GET_CHILDREN, 2), (OpCode::MULTI, 1), (OpCode::CREATE2, 1)];
     assert_eq!(counting.take_requests(), expected);
     assert_eq!(permits.len(), 2);
@@ -40,7 +41,7 @@ async fn what_an_acquire_costs_when_permits_are_free() {
 }
 
 #[tokio::test]
-async fn no_more_permits_are_held_than_there_are() {
+async fn clients_never_hold_more_permits_than_the_maximum() {
     let server = server().await;
     let had = Arc::new(AtomicUsize::new(0));
     let mut tasks = Vec::new();
@@ -65,7 +66,7 @@ async fn no_more_permits_are_held_than_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_clients_that_want_all_permits_do_not_deadlock() {
+async fn two_clients_that_acquire_all_permits_do_not_deadlock() {
     let server = server().await;
     let (one, _) = semaphore(&server, 2).await;
     let (two, _) = semaphore(&server, 2).await;
@@ -87,7 +88,7 @@ async fn an_acquire_that_times_out_leaves_nothing() {
     assert!(matches!(two.acquire_within(2, SECOND).await, Err(LockError::TimedOut(_))));
     let too_many = two.acquire(3).await;
     assert!(matches!(too_many, Err(LockError::TooMany { count: 3, max: 2, .. })));
-    // Who waited in vain holds nobody up.
+    // The waiter that timed out does not block the others.
     let also = two.acquire_within(1, SECOND).await.unwrap();
     drop((permits, also));
     tokio::task::yield_now().await;
@@ -112,7 +113,7 @@ async fn a_lost_reply_leaks_no_permit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_of_an_expired_session_are_free_again() {
+async fn an_expired_session_frees_its_permits() {
     let server = server().await;
     let (one, counting) = semaphore(&server, 1).await;
     let (two, _) = semaphore(&server, 1).await;
@@ -125,7 +126,7 @@ async fn permits_of_an_expired_session_are_free_again() {
 }
 
 #[tokio::test]
-async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
+async fn dropping_acquire_at_any_poll_leaves_nothing() {
     let server = server().await;
     let (holder, _) = semaphore(&server, 2).await;
     let (waiter, _) = semaphore(&server, 2).await;
@@ -144,7 +145,7 @@ async fn dropping_the_acquire_at_any_of_its_polls_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_semaphore_mutex_has_no_owner_and_its_tokens_grow() {
+async fn a_semaphore_mutex_is_not_reentrant_and_its_tokens_grow() {
     let server = server().await;
     let client = Client::connect(server.dialer()).await.unwrap();
     let mutex = InterProcessSemaphoreMutex::new(&client, "/m").unwrap();
@@ -157,7 +158,7 @@ async fn a_semaphore_mutex_has_no_owner_and_its_tokens_grow() {
     assert!(mutex.acquire().await.unwrap().fencing_token() > token);
 }
 
-/// A semaphore whose maximum is a count that is shared.
+/// A semaphore whose maximum is a shared count.
 async fn with_shared_count(
     server: &Server,
     seed: i32,
@@ -175,7 +176,7 @@ async fn semaphore_concurrent_growth_of_max() {
     let (one, count) = with_shared_count(&server, 1).await;
     let (two, _count) = with_shared_count(&server, 7).await;
     let first = one.acquire(1).await.unwrap();
-    // More than there are is waited for: there may be more.
+    // An acquire of more permits than the maximum waits: the maximum may grow.
     let waits = tokio::spawn(async move { two.acquire(2).await.unwrap() });
     tokio::time::sleep(SECOND).await;
     count.set(2).await.unwrap();
@@ -189,7 +190,7 @@ async fn semaphore_concurrent_growth_of_max() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_maximum_that_shrinks_takes_no_permits_and_hands_out_no_more() {
+async fn lowering_the_maximum_keeps_held_permits_and_grants_no_more() {
     let server = server().await;
     let (one, count) = with_shared_count(&server, 3).await;
     let mut had = one.acquire(3).await.unwrap();
@@ -201,7 +202,7 @@ async fn a_maximum_that_shrinks_takes_no_permits_and_hands_out_no_more() {
         assert!(matches!(one.acquire_within(1, SECOND).await, Err(LockError::TimedOut(_))));
         had.split_one().unwrap().release().await.unwrap();
     }
-    assert!(one.try_acquire(1).await.unwrap().is_none(), "one of one is had");
+    assert!(one.try_acquire(1).await.unwrap().is_none(), "the only permit is held");
     had.release().await.unwrap();
     drop(one.acquire(1).await.unwrap());
     count.set(-1).await.unwrap();
@@ -209,7 +210,7 @@ async fn a_maximum_that_shrinks_takes_no_permits_and_hands_out_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_that_is_not_a_number_is_an_error_and_leaves_nothing() {
+async fn an_unreadable_shared_count_is_an_error_and_leaves_nothing() {
     let server = server().await;
     let (one, _count) = with_shared_count(&server, 3).await;
     let client = Client::connect(server.dialer()).await.unwrap();

@@ -1,4 +1,4 @@
-//! The scenarios of Curator's own tests of the semaphore, by their names.
+//! Curator's test scenarios of the semaphore, under Curator's names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ async fn semaphore_acquire_after_lost_server() {
     counting.refuse(true);
     counting.cut();
     assert!(matches!(semaphore.acquire_within(1, SECOND).await, Err(LockError::TimedOut(_))));
-    // Longer than the session lives.
+    // Longer than the session timeout.
     tokio::time::sleep(300 * SECOND).await;
     counting.refuse(false);
     let permit = semaphore.acquire_within(1, 60 * SECOND).await.unwrap();
@@ -54,7 +54,7 @@ async fn semaphore_client_close() {
     let waits = tokio::spawn(async move { other.acquire_within(1, SECOND).await });
     tokio::time::sleep(SOON).await;
     one.close().await.unwrap();
-    let permit = waits.await.unwrap().expect("a session that ends gives its permits back");
+    let permit = waits.await.unwrap().expect("a closed session frees its permits");
     assert_eq!(had.state(), LockState::Lost);
     permit.release().await.unwrap();
     assert_clean(&server).await;
@@ -70,7 +70,7 @@ async fn semaphore_waiter_of_a_client_that_closes() {
     let waits = tokio::spawn(async move { other.acquire(1).await.map(drop) });
     tokio::time::sleep(SOON).await;
     two.close().await.unwrap();
-    let ended = tokio::time::timeout(SECOND, waits).await.expect("it does not wait on");
+    let ended = tokio::time::timeout(SECOND, waits).await.expect("the wait ends with the client");
     assert!(ended.unwrap().is_err());
     had.release().await.unwrap();
     assert_clean(&server).await;
@@ -120,7 +120,8 @@ async fn semaphore_release_one_at_a_time_and_in_chunks() {
     }
     assert!(permits.is_empty() && permits.split_one().is_none());
     theirs.truncate(4);
-    let chunk = semaphore.acquire_within(MAX - 4, SECOND).await.expect("the others are back");
+    let chunk =
+        semaphore.acquire_within(MAX - 4, SECOND).await.expect("the other permits are free");
     let waits = tokio::spawn(async move { other.acquire(MAX).await.unwrap() });
     tokio::time::sleep(SOON).await;
     theirs.clear();

@@ -1,5 +1,4 @@
-//! Sessions under a clock that jumps: how they expire, what goes with them, and that a test need
-//! not wait for it.
+//! Tests of sessions under a paused clock: how they expire, and what ends with them.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -37,7 +36,8 @@ async fn a_silent_session_expires_within_a_tick_of_its_timeout_and_takes_its_eph
     let waited = heard_of.elapsed();
     assert!(waited >= Duration::from_secs(30) && waited <= Duration::from_secs(33), "{waited:?}");
 
-    // The owner is told nothing: its connection is closed, and its session is not to be had again.
+    // The owner receives no message: its connection is closed, and its session cannot be
+    // reattached.
     assert_eq!(owner.receive().await, None);
     let again = ConnectRequest {
         session: response.session,
@@ -61,21 +61,20 @@ async fn pings_keep_a_session_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_in_process_that_was_not_scheduled_in_time_has_its_turn_before_its_session_expires()
- {
+async fn a_client_in_process_runs_before_an_overdue_session_expires() {
     let server = Server::builder().start().await.unwrap();
     let (mut client, _) = Local::connect(&server, 6_000).await;
     client.call(&create("/mine", CreateFlags::EPHEMERAL)).await;
     let (mut other, _) = Local::connect(&server, 40_000).await;
     let pinging = tokio::spawn(async move {
         loop {
-            // Later than the tick that would end the session, when both are late.
+            // Later than the tick that expires the session, if both are late.
             tokio::time::sleep(Duration::from_millis(2_500)).await;
             client.call(&ping()).await;
         }
     });
     tokio::task::yield_now().await;
-    // The thread was busy with something else, and all timers are due at once.
+    // The thread was busy, and all timers are due at once.
     advance(Duration::from_secs(20)).await;
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -85,7 +84,7 @@ async fn a_client_in_process_that_was_not_scheduled_in_time_has_its_turn_before_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_its_answers_slowly_is_heard_of_and_one_that_takes_none_is_not() {
+async fn slow_reading_keeps_a_session_alive_and_no_reading_lets_it_expire() {
     static LARGE: [u8; 900_000] = [7; 900_000];
     const ANSWERS: usize = 60;
     let (server, address) = listening_server(Config::default()).await;
@@ -98,7 +97,8 @@ async fn a_client_that_takes_its_answers_slowly_is_heard_of_and_one_that_takes_n
     for number in 0..ANSWERS {
         client.send(&encode_request(Xid(100 + number as i32), &get)).await;
     }
-    // It takes an answer every two seconds. Its pings are not read: too many answers wait for it.
+    // It reads one reply every two seconds. The server does not read its pings: too many replies
+    // wait.
     for _ in 0..ANSWERS / 4 {
         client.send(&encode_request(Xid::PING, &ping())).await;
         assert!(client.receive().await.is_some());
@@ -114,7 +114,7 @@ async fn a_client_that_takes_its_answers_slowly_is_heard_of_and_one_that_takes_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_connection_is_not_a_lost_session() {
+async fn a_session_survives_the_loss_of_its_connection() {
     let server = Server::builder().start().await.unwrap();
     let (mut first, response) = Local::connect(&server, 30_000).await;
     first.call(&create("/mine", CreateFlags::EPHEMERAL)).await;
@@ -132,7 +132,7 @@ async fn a_lost_connection_is_not_a_lost_session() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_cuts_its_own_old_connection() {
+async fn reattaching_a_session_closes_its_old_connection() {
     let server = Server::builder().start().await.unwrap();
     let (mut old, response) = Local::connect(&server, 30_000).await;
     old.call(&exists_and_watch("/a")).await;
@@ -144,14 +144,14 @@ async fn a_client_that_comes_back_cuts_its_own_old_connection() {
     let (mut new, _) = Local::connect_with(&server, again).await;
     assert_eq!(old.receive().await, None);
     assert!(!old.send(&ping()));
-    // Watches belong to the connection: the new one hears nothing.
+    // Watches belong to the connection: the new one receives no event.
     new.call(&create("/a", CreateFlags::PERSISTENT)).await;
     new.call(&ping()).await;
     assert!(new.events.is_empty());
 }
 
 #[tokio::test]
-async fn closing_a_session_is_one_change_that_all_hear_of_before_it_is_answered() {
+async fn closing_a_session_is_one_transaction_whose_events_precede_the_reply() {
     let server = Server::builder().start().await.unwrap();
     let (mut owner, _) = Local::connect(&server, 30_000).await;
     let (mut other, _) = Local::connect(&server, 30_000).await;
@@ -171,7 +171,7 @@ async fn closing_a_session_is_one_change_that_all_hear_of_before_it_is_answered(
 }
 
 #[tokio::test(start_paused = true)]
-async fn timeouts_are_negotiated_into_the_limits() {
+async fn session_timeouts_are_negotiated_into_the_limits() {
     let config = Config { tick_time_ms: 2_000, ..Config::default() };
     let server = Server::builder().config(config).start().await.unwrap();
     for (wished, granted) in [(0, 4_000), (-5, 4_000), (10_000, 10_000), (i32::MAX, 40_000)] {
@@ -181,7 +181,7 @@ async fn timeouts_are_negotiated_into_the_limits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_and_ttl_znodes_go_when_their_time_has_come() {
+async fn containers_and_ttl_znodes_are_deleted_when_they_are_due() {
     let wall_time = WallTime::Virtual { start_ms: 1_700_000_000_000 };
     let config = Config { wall_time, ..Config::default() };
     let server = Server::builder().config(config).start().await.unwrap();
@@ -201,7 +201,7 @@ async fn containers_and_ttl_znodes_go_when_their_time_has_come() {
         }
     };
     minutes(&mut client, 3).await;
-    // The container has a child; the other's time is over.
+    // The container has a child; the TTL of the other znode has passed.
     assert_eq!(client.events.pop_front(), deleted("/ttl"));
     assert!(is_there(&mut client, "/container").await);
     client.call(&delete("/container/child")).await;
@@ -211,7 +211,7 @@ async fn containers_and_ttl_znodes_go_when_their_time_has_come() {
 }
 
 #[tokio::test]
-async fn shutting_down_gives_each_client_what_waits_for_it_and_ends() {
+async fn shutdown_sends_each_client_its_waiting_messages() {
     let (server, address) = listening_server(Config::default()).await;
     let (mut client, _) = Tcp::connect(address, ConnectRequest::new(30_000)).await;
     let (local, _) = Local::connect(&server, 30_000).await;

@@ -1,5 +1,5 @@
-//! The shared value and the shared count on a server in process: that copies follow and never go
-//! back, whatever happens to connections, sessions and the znode.
+//! Tests of the shared value and the shared count on a server in process: copies follow the znode
+//! and never go back, over disconnects, session expiry and deletion.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use zoolet_test_support::stage::{connect, server};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn copies_follow_each_other() {
+async fn copies_of_a_shared_value_receive_each_others_changes() {
     let server = server().await;
     let one = SharedValue::start(&connect(&server).await, "/a/value", "seed").await.unwrap();
     let other = SharedValue::start(&connect(&server).await, "/a/value", "ignored").await.unwrap();
@@ -25,7 +25,7 @@ async fn copies_follow_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_by_version_loses_against_one_that_was_not_seen() {
+async fn compare_and_set_fails_against_an_unseen_change() {
     let server = server().await;
     let (client, raw) = (connect(&server).await, connect(&server).await);
     let value = SharedValue::start(&client, "/value", "a").await.unwrap();
@@ -39,7 +39,7 @@ async fn a_change_by_version_loses_against_one_that_was_not_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_by_version_does_not_hit_a_znode_that_was_made_anew() {
+async fn compare_and_set_fails_against_a_recreated_znode() {
     let server = server().await;
     let (client, raw) = (connect(&server).await, connect(&server).await);
     let value = SharedValue::start(&client, "/value", "a").await.unwrap();
@@ -53,7 +53,7 @@ async fn a_change_by_version_does_not_hit_a_znode_that_was_made_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_outlives_cuts_sessions_and_the_znode() {
+async fn a_shared_value_survives_disconnects_expiry_and_deletion_of_its_znode() {
     let server = server().await;
     let raw = connect(&server).await;
     let counting = Counting::new(server.dialer());
@@ -63,7 +63,7 @@ async fn a_copy_outlives_cuts_sessions_and_the_znode() {
     for outage in [SECOND, 120 * SECOND] {
         counting.refuse(true);
         counting.cut();
-        // Without this a cut is noticed at the next ping.
+        // Without this request the client would notice the cut at its next ping.
         drop(client.sync("/").send());
         tokio::time::sleep(outage).await;
         raw.set("/value", format!("{outage:?}")).await.unwrap();
@@ -80,7 +80,7 @@ async fn a_copy_outlives_cuts_sessions_and_the_znode() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_is_dropped_leaves_no_watch() {
+async fn dropping_a_shared_value_leaves_no_watch() {
     let server = server().await;
     let client = connect(&server).await;
     let value = SharedValue::start(&client, "/value", "a").await.unwrap();
@@ -92,7 +92,7 @@ async fn a_copy_that_is_dropped_leaves_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bytes_of_a_count_are_those_of_curator() {
+async fn a_shared_count_is_stored_as_curator_stores_it() {
     let server = server().await;
     let client = connect(&server).await;
     let count = SharedCount::start(&client, "/count", 258).await.unwrap();
@@ -108,7 +108,7 @@ async fn the_bytes_of_a_count_are_those_of_curator() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_znode_that_was_made_without_data_is_no_count_until_it_is_set() {
+async fn a_shared_count_without_data_is_an_error_until_it_is_set() {
     let server = server().await;
     let client = connect(&server).await;
     client.create("/count").await.unwrap();
@@ -120,7 +120,7 @@ async fn a_znode_that_was_made_without_data_is_no_count_until_it_is_set() {
         corrupt.to_string(),
         "/count: 0 bytes where a number of 4 bytes is expected; set the number first"
     );
-    // As kazoo does, from its own client.
+    // As kazoo does, here from another client.
     connect(&server).await.set("/count", vec![0, 0, 0, 1]).await.unwrap();
     let mut copies = [count, SharedCount::start(&client, "/count", 7).await.unwrap()];
     for count in &mut copies {
@@ -135,7 +135,7 @@ async fn a_znode_that_was_made_without_data_is_no_count_until_it_is_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_a_count_by_many_add_up() {
+async fn concurrent_changes_of_a_shared_count_add_up() {
     let server = server().await;
     let mut tasks = Vec::new();
     for _ in 0..8 {
@@ -160,7 +160,7 @@ async fn changes_of_a_count_by_many_add_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_to_a_znode_that_was_made_anew_unheard_is_no_success() {
+async fn a_change_of_a_recreated_znode_without_an_event_is_no_success() {
     let server = server().await;
     let (counting, raw) = (Counting::new(server.dialer()), connect(&server).await);
     let client = Client::connect(counting.clone()).await.unwrap();
@@ -185,7 +185,7 @@ async fn a_change_to_a_znode_that_was_made_anew_unheard_is_no_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_starts_although_its_znode_is_deleted_before_it_is_read() {
+async fn a_shared_value_starts_although_its_znode_is_deleted_before_it_is_read() {
     let server = server().await;
     let (counting, raw) = (Counting::new(server.dialer()), connect(&server).await);
     let client = Client::connect(counting.clone()).await.unwrap();

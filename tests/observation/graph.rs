@@ -3,7 +3,7 @@ use zoolet::protocol::SessionId;
 use super::{LOCK, connect, mutex, server};
 
 #[tokio::test(start_paused = true)]
-async fn a_line_shows_as_a_chain_in_which_each_is_waited_for_by_one() {
+async fn the_watch_graph_of_a_mutex_shows_one_waiter_for_each_znode() {
     let server = server().await;
     let mut clients = Vec::new();
     let mut held = Vec::new();
@@ -44,7 +44,7 @@ async fn a_line_shows_as_a_chain_in_which_each_is_waited_for_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_herd_shows_as_many_watchers_on_one_path() {
+async fn the_watch_graph_names_the_most_watched_path() {
     let server = server().await;
     let mut watched = Vec::new();
     for _ in 0..5 {

@@ -1,5 +1,5 @@
-//! What a test sees of a server: what was asked and told, by session and by path, who watches what,
-//! and a wait for it.
+//! Tests of what the test kit counts on a server: requests, replies and events by session and by
+//! path, the graph of watches, and `wait_until`.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 

@@ -24,13 +24,13 @@ async fn a_contended_acquisition_costs_four_requests() {
     assert_eq!(cost.requests.total(), 4, "{}", cost.requests);
     assert_eq!(cost.requests.of(OpCode::CREATE) + cost.requests.of(OpCode::CREATE2), 1);
     assert_eq!(cost.requests.of(OpCode::GET_CHILDREN), 1);
-    // Of the end of the one ahead, and of its own.
+    // The deletion of the znode ahead, and that of its own.
     assert_eq!(cost.events, 2);
     assert_eq!((cost.connections, cost.refusals, cost.watches), (0, 0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_counted_by_session_adds_up_to_the_totals() {
+async fn counts_by_session_add_up_to_the_totals() {
     let server = server().await;
     let (one, other) = (connect(&server).await, connect(&server).await);
     one.create("/a").await.unwrap();
@@ -97,7 +97,7 @@ async fn each_operation_of_a_multi_counts_for_its_path_and_the_multi_for_its_ses
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_returns_at_the_change_and_lets_no_time_pass() {
+async fn wait_until_returns_without_advancing_the_clock() {
     let server = server().await;
     let holder = connect(&server).await;
     let _guard = mutex(&holder).acquire().await.unwrap();
@@ -120,7 +120,7 @@ async fn a_wait_returns_at_the_change_and_lets_no_time_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_given_up_leaves_nothing_and_another_goes_on() {
+async fn a_cancelled_wait_until_does_not_affect_another() {
     let server = server().await;
     let client = connect(&server).await;
     let waits = |count| {
@@ -135,7 +135,7 @@ async fn a_wait_that_is_given_up_leaves_nothing_and_another_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_session_and_of_a_connection_end_a_wait() {
+async fn wait_until_notices_the_end_of_a_session() {
     let server = server().await;
     let client = connect(&server).await;
     let session = client.session_id();
@@ -146,7 +146,7 @@ async fn the_end_of_a_session_and_of_a_connection_end_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counting_goes_on_after_a_restart() {
+async fn counts_continue_after_a_restart() {
     let server = server().await;
     let client = connect(&server).await;
     client.create("/a").await.unwrap();
@@ -163,7 +163,7 @@ async fn counting_goes_on_after_a_restart() {
 }
 
 #[test]
-fn a_thread_waits_likewise() {
+fn blocking_wait_until_waits_on_a_thread() {
     let observer = Observer::default();
     let hooks = TestHooks::new(&Faults::default(), &observer);
     let builder = zoolet::server::Server::builder().hooks(hooks);
@@ -177,7 +177,7 @@ fn a_thread_waits_likewise() {
         client.create("/a", "").unwrap();
     });
     let asked = |stats: &zoolet::testing::Stats| stats.totals().requests.of(OpCode::CREATE2) == 1;
-    let stats = observer.blocking_wait_until(60 * second, asked).expect("the client asks");
+    let stats = observer.blocking_wait_until(60 * second, asked).expect("the client sends the request");
     assert_eq!(stats.path("/a").requests.to_string(), "1 create2");
     connecting.join().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Sessions that expire, connections that are cut or turned away.
+//! Faults of the test kit that expire sessions, cut connections or refuse them.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use zoolet::client::{Client, ConnectionState, Error};
 use zoolet::protocol::{CreateMode, ErrorCode, EventType};
 use zoolet::testing::RequestFilter;
 
-use super::{WAYS, wait_for};
+use super::{TRANSPORTS, wait_for};
 
 #[tokio::test]
-async fn a_session_that_is_expired_is_gone_with_its_ephemerals_when_that_returns() {
-    for way in WAYS {
-        let server = way.server().await;
-        let (owner, other) = (way.connect(&server).await, way.connect(&server).await);
+async fn expire_has_deleted_the_sessions_ephemerals_when_it_returns() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let (owner, other) = (transport.connect(&server).await, transport.connect(&server).await);
         owner.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
         let watch = other.exists("/mine").and_watch().await.unwrap();
         let session = owner.session_id();
@@ -26,10 +26,10 @@ async fn a_session_that_is_expired_is_gone_with_its_ephemerals_when_that_returns
 }
 
 #[tokio::test]
-async fn one_session_or_the_one_of_a_connection_or_all() {
-    for way in WAYS {
-        let server = way.server().await;
-        let clients = [way.connect(&server).await, way.connect(&server).await];
+async fn expire_ends_one_session_the_session_of_a_connection_or_all() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let clients = [transport.connect(&server).await, transport.connect(&server).await];
         let connections = server.connections().unwrap();
         assert_eq!(
             connections.iter().map(|one| one.session).collect::<Vec<_>>(),
@@ -44,10 +44,10 @@ async fn one_session_or_the_one_of_a_connection_or_all() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_cut_leaves_the_session_alive() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+async fn cutting_a_connection_keeps_the_session_alive() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         let (session, mut state) = (client.session_id(), client.state());
         client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
         assert_eq!(server.session(session).cut(), Ok(1));
@@ -58,10 +58,10 @@ async fn a_connection_that_is_cut_leaves_the_session_alive() {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_with_the_connection_was_carried_out() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect_once(&server).await;
+async fn cut_before_reply_carries_the_write_out() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect_once(&server).await;
         let fault = server.everyone().cut_before_reply(RequestFilter::next(1).creates()).unwrap();
         let before = client.exists("/").send();
         let error = client.create("/done").await.unwrap_err();
@@ -74,10 +74,10 @@ async fn a_write_whose_answer_is_lost_with_the_connection_was_carried_out() {
 }
 
 #[tokio::test]
-async fn a_protected_create_finds_what_it_has_created() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+async fn a_protected_create_finds_its_znode_after_a_lost_reply() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         client.create("/locks").await.unwrap();
         let fault = server.everyone().cut_before_reply(RequestFilter::next(1).creates()).unwrap();
         let created =
@@ -91,10 +91,10 @@ async fn a_protected_create_finds_what_it_has_created() {
 }
 
 #[tokio::test]
-async fn new_connections_are_turned_away_and_those_that_there_are_stay() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+async fn refuse_rejects_new_connections_and_keeps_the_open_ones() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         let fault = server.everyone().refuse().unwrap();
         client.create("/a").await.unwrap();
         let refused = Client::builder().connection_timeout(Duration::from_millis(500));
@@ -109,10 +109,10 @@ async fn new_connections_are_turned_away_and_those_that_there_are_stay() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_turned_away_cannot_be_taken_up_and_others_can() {
-    for way in WAYS {
-        let server = way.server().await;
-        let (one, other) = (way.connect(&server).await, way.connect(&server).await);
+async fn refuse_for_one_session_prevents_only_that_session_from_reconnecting() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let (one, other) = (transport.connect(&server).await, transport.connect(&server).await);
         let fault = server.session(one.session_id()).refuse().unwrap();
         server.everyone().cut().unwrap();
         assert!(other.exists("/").await.unwrap().is_some());
@@ -124,10 +124,11 @@ async fn a_session_that_is_turned_away_cannot_be_taken_up_and_others_can() {
 }
 
 #[tokio::test]
-async fn a_cut_connection_does_nothing_more() {
-    for way in WAYS {
-        let server = way.server().await;
-        let (client, other) = (way.connect_once(&server).await, way.connect(&server).await);
+async fn cutting_a_connection_discards_its_held_replies() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let (client, other) =
+            (transport.connect_once(&server).await, transport.connect(&server).await);
         let fault = server.session(client.session_id()).hold().unwrap();
         let sent = client.create("/held").send();
         fault.has_hit(1).await;
@@ -140,10 +141,10 @@ async fn a_cut_connection_does_nothing_more() {
 }
 
 #[tokio::test]
-async fn codes_of_all_kinds_are_told_as_the_server_tells_them() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect_once(&server).await;
+async fn fail_returns_the_chosen_error_code_to_the_caller() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect_once(&server).await;
         for code in [ErrorCode::NO_AUTH, ErrorCode::QUOTA_EXCEEDED, ErrorCode::THROTTLED_OP] {
             server.everyone().fail(RequestFilter::next(1), code).unwrap();
             assert!(client.create("/a").await.unwrap_err().is(code));

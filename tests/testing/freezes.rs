@@ -1,4 +1,4 @@
-//! Servers that stand still, and networks that are gone.
+//! Faults of the test kit that freeze a server, a session or a connection.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use zoolet::client::{Client, ConnectionState, Error, RetryPolicy};
 use zoolet::protocol::CreateMode;
 use zoolet::testing::TestServer;
 
-use super::{WAYS, Way, wait_for};
+use super::{TRANSPORTS, TransportKind, wait_for};
 
 #[tokio::test]
-async fn a_frozen_server_answers_nothing_and_everything_when_it_goes_on() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+async fn a_frozen_server_answers_its_requests_after_thaw() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         let session = client.session_id();
         let frozen = server.freeze().unwrap();
         let sent: Vec<_> = (0..3).map(|n| client.create(&format!("/{n}")).send()).collect();
@@ -30,13 +30,13 @@ async fn a_frozen_server_answers_nothing_and_everything_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn whoever_connects_to_a_frozen_server_is_served_when_it_goes_on() {
-    for way in WAYS {
-        let server = way.server().await;
+async fn a_client_that_connects_to_a_frozen_server_is_served_after_thaw() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
         server.freeze().unwrap();
         let connecting = tokio::spawn({
             let server = server.clone();
-            async move { way.connect(&server).await }
+            async move { transport.connect(&server).await }
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!connecting.is_finished());
@@ -46,7 +46,7 @@ async fn whoever_connects_to_a_frozen_server_is_served_when_it_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_server_expires_nobody_and_when_it_goes_on_those_whose_time_ran_out() {
+async fn a_frozen_server_expires_overdue_sessions_after_thaw() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_frozen_server_expires_nobody_and_when_it_goes_on_those_whose_time_ran
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_frozen_briefly_keeps_the_session() {
+async fn a_freeze_shorter_than_the_timeout_keeps_the_session() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let session = client.session_id();
@@ -75,7 +75,7 @@ async fn a_server_that_was_frozen_briefly_keeps_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_client_sent_before_it_gave_up_still_comes() {
+async fn a_frozen_session_carries_out_its_requests_after_the_client_gave_up() {
     let server = TestServer::start().await.unwrap();
     let builder = Client::builder().session_timeout(Duration::from_secs(10));
     let client = builder.connect(server.dialer()).await.unwrap();
@@ -91,7 +91,7 @@ async fn what_a_client_sent_before_it_gave_up_still_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_whose_network_is_gone_expires_in_its_time_and_others_go_on() {
+async fn a_frozen_session_expires_after_its_timeout_and_others_stay_alive() {
     let server = TestServer::start().await.unwrap();
     let (gone, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
     gone.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
@@ -105,10 +105,10 @@ async fn a_session_whose_network_is_gone_expires_in_its_time_and_others_go_on() 
 }
 
 #[tokio::test]
-async fn a_frozen_connection_is_one_of_several() {
-    for way in WAYS {
-        let server = way.server().await;
-        let (one, other) = (way.connect(&server).await, way.connect(&server).await);
+async fn freezing_one_connection_leaves_the_others_running() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let (one, other) = (transport.connect(&server).await, transport.connect(&server).await);
         let frozen = server.connection(server.connections().unwrap()[0].id).freeze().unwrap();
         let sent = one.create("/one").send();
         other.create("/other").await.unwrap();
@@ -119,8 +119,8 @@ async fn a_frozen_connection_is_one_of_several() {
 }
 
 #[tokio::test]
-async fn a_frozen_server_does_not_tell_that_it_is_well() {
-    let server = Way::Tcp.server().await;
+async fn a_frozen_server_does_not_answer_ruok() {
+    let server = TransportKind::Tcp.server().await;
     let ask = async |address: std::net::SocketAddr| {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(b"ruok").await?;
@@ -138,7 +138,7 @@ async fn a_frozen_server_does_not_tell_that_it_is_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_in_a_connection_that_is_cut_never_comes() {
+async fn cutting_a_frozen_connection_discards_its_requests() {
     let server = TestServer::start().await.unwrap();
     let (client, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
     let client = client.with_retry_policy(RetryPolicy::never());
@@ -153,7 +153,7 @@ async fn what_waits_in_a_connection_that_is_cut_never_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_frozen_twice_is_until_both_are_lifted() {
+async fn two_freezes_last_until_both_are_lifted() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let all = server.freeze().unwrap();

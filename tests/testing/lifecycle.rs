@@ -1,4 +1,4 @@
-//! Servers for tests begin, end and begin again.
+//! How a `TestServer` starts, stops, restarts, crashes and loses power.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use zoolet::protocol::{CreateMode, SessionId};
 use zoolet::server::storage::{Durability, SimDisk, StorageConfig};
 use zoolet::testing::{FaultError, Scope, TestServer, TestServerError};
 
-use super::{WAYS, Way, wait_for};
+use super::{TRANSPORTS, TransportKind, wait_for};
 
 #[tokio::test]
-async fn a_restarted_server_has_its_data_its_sessions_and_its_address() {
-    for way in WAYS {
-        let server = way.server().await;
+async fn a_restart_keeps_data_sessions_and_address() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
         let address = server.connect_string();
-        let client = way.connect(&server).await;
+        let client = transport.connect(&server).await;
         client.create("/kept").mode(CreateMode::Ephemeral).await.unwrap();
         let session = client.session_id();
         server.restart().await.unwrap();
@@ -24,10 +24,10 @@ async fn a_restarted_server_has_its_data_its_sessions_and_its_address() {
 }
 
 #[tokio::test]
-async fn a_stopped_server_refuses_until_it_is_started_again() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect_once(&server).await;
+async fn a_stopped_server_refuses_connections_until_it_restarts() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect_once(&server).await;
         server.stop().await;
         wait_for(&client, ConnectionState::Suspended).await;
         let refused = Client::builder().connection_timeout(Duration::from_millis(30));
@@ -40,7 +40,7 @@ async fn a_stopped_server_refuses_until_it_is_started_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgetful_server_begins_anew() {
+async fn a_forgetful_server_restarts_empty() {
     let server = TestServer::builder().forgetful().start().await.unwrap();
     let client = server.connect().await.unwrap();
     client.create("/gone").await.unwrap();
@@ -51,10 +51,10 @@ async fn a_forgetful_server_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_crash_keeps_what_was_acknowledged() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+async fn a_crash_keeps_acknowledged_writes() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         client.create("/kept").await.unwrap();
         server.crash().await.unwrap();
         assert!(client.exists("/kept").await.unwrap().is_some());
@@ -62,7 +62,7 @@ async fn a_crash_keeps_what_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_directory_of_the_machine_is_gone_with_the_server() {
+async fn a_temporary_data_directory_is_deleted_with_the_server() {
     let server = TestServer::builder().temp_dir().start().await.unwrap();
     let directory = server.config().storage.as_ref().unwrap().data_dir.clone();
     let client = server.connect().await.unwrap();
@@ -74,7 +74,7 @@ async fn a_directory_of_the_machine_is_gone_with_the_server() {
     assert!(!directory.exists());
 }
 
-/// How many of ten acknowledged writes are there after the power was lost.
+/// Returns how many of ten acknowledged writes exist after a power loss.
 async fn kept_after_power_loss(durability: Durability, seed: u64) -> usize {
     let builder = TestServer::builder().sim_disk(SimDisk::default()).configure(|config| {
         let storage = config.storage.take().unwrap_or_else(|| StorageConfig::at("/data"));
@@ -90,13 +90,13 @@ async fn kept_after_power_loss(durability: Durability, seed: u64) -> usize {
             let children = client.children("/").await.expect("the server is there again");
             children.to_vec().len() - 1
         }
-        // Its files are damaged.
+        // The power loss damaged the files.
         Err(_) => 0,
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn power_that_is_lost_takes_what_was_not_synced_and_nothing_else() {
+async fn a_power_loss_loses_only_unsynced_writes() {
     let mut unsynced = 0;
     for seed in 0..20 {
         assert_eq!(kept_after_power_loss(Durability::Synced, seed).await, 10);
@@ -106,7 +106,7 @@ async fn power_that_is_lost_takes_what_was_not_synced_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_cannot_lose_power_says_which_can() {
+async fn lose_power_without_a_sim_disk_is_an_error_and_the_server_runs_on() {
     let server = TestServer::start().await.unwrap();
     let error = server.lose_power(1).await.unwrap_err();
     assert!(matches!(error, TestServerError::NoSimDisk), "{error}");
@@ -115,7 +115,7 @@ async fn a_disk_that_cannot_lose_power_says_which_can() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_for_nobody_names_those_who_are_there() {
+async fn a_fault_for_an_unknown_session_or_connection_lists_the_known_ones() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let error = server.session(SessionId(7)).expire().unwrap_err();
@@ -127,10 +127,10 @@ async fn a_fault_for_nobody_names_those_who_are_there() {
 }
 
 #[tokio::test]
-async fn the_server_ends_with_its_last_clone_and_not_before() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect_once(&server).await;
+async fn dropping_the_last_clone_stops_the_server() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect_once(&server).await;
         let clone = server.clone();
         drop(server);
         client.create("/a").await.unwrap();
@@ -140,7 +140,7 @@ async fn the_server_ends_with_its_last_clone_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_while_everything_is_frozen_ends_what_waits() {
+async fn a_restart_discards_the_requests_of_a_frozen_server() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap().with_retry_policy(RetryPolicy::never());
     server.freeze().unwrap();
@@ -156,12 +156,12 @@ async fn a_stop_while_everything_is_frozen_ends_what_waits() {
 }
 
 #[tokio::test]
-async fn hundreds_of_servers_run_beside_each_other() {
+async fn three_hundred_servers_run_in_one_process() {
     let mut clients = Vec::new();
     for number in 0..300 {
-        let way = if number % 3 == 0 { Way::Tcp } else { Way::InProcess };
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+        let transport = if number % 3 == 0 { TransportKind::Tcp } else { TransportKind::InProcess };
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         client.create("/own").data(number.to_string()).await.unwrap();
         clients.push((server, client));
     }
@@ -173,7 +173,7 @@ async fn hundreds_of_servers_run_beside_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_of_a_server_that_is_dropped_close_at_once_and_of_one_that_is_stopped_wait() {
+async fn clients_of_a_stopped_server_reconnect_and_clients_of_a_dropped_one_are_closed() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     drop(server.clone());
@@ -188,7 +188,7 @@ async fn clients_of_a_server_that_is_dropped_close_at_once_and_of_one_that_is_st
 }
 
 #[tokio::test]
-async fn what_a_builder_was_told_before_a_whole_configuration_holds() {
+async fn config_keeps_what_the_builder_was_given_before() {
     let disk = SimDisk::default();
     let builder = TestServer::builder().tcp().sim_disk(disk);
     let server = builder.config(zoolet::server::Config::default()).start().await.unwrap();

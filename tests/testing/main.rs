@@ -1,4 +1,4 @@
-//! The test kit: servers for tests, and each of the faults.
+//! Tests of the test kit: the `TestServer`, and each of the faults.
 
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
@@ -18,14 +18,14 @@ use zoolet::testing::TestServer;
 
 /// How a client reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum TransportKind {
     InProcess,
     Tcp,
 }
 
-const WAYS: [Way; 2] = [Way::InProcess, Way::Tcp];
+const TRANSPORTS: [TransportKind; 2] = [TransportKind::InProcess, TransportKind::Tcp];
 
-impl Way {
+impl TransportKind {
     async fn server(self) -> TestServer {
         let builder = TestServer::builder();
         let builder = if self == Self::Tcp { builder.tcp() } else { builder };
@@ -36,7 +36,7 @@ impl Way {
         self.connect_as(server, Client::builder()).await
     }
 
-    /// A client that tries nothing again.
+    /// Connects a client that does not retry.
     async fn connect_once(self, server: &TestServer) -> Client {
         self.connect(server).await.with_retry_policy(RetryPolicy::never())
     }
@@ -53,15 +53,15 @@ impl Way {
     }
 }
 
-/// Waits until a client is in a state.
+/// Waits until a client has reached a state.
 async fn wait_for(client: &Client, wanted: ConnectionState) {
     let mut state = client.state();
     let reached = state.wait_for(|state| *state == Some(wanted));
     let reached = tokio::time::timeout(Duration::from_secs(100), reached).await;
-    reached.expect("it comes").expect("the client is there");
+    reached.expect("the client reaches the state").expect("the client is there");
 }
 
-/// Lets everybody do what can be done now.
+/// Lets every task run until it waits.
 async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Requests and replies that are lost, late, refused or falsified.
+//! Faults of the test kit that lose, delay, refuse or corrupt messages.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use zoolet::protocol::{
 };
 use zoolet::testing::{FaultError, RequestFilter, TestServer};
 
-use super::{WAYS, settle, wait_for};
+use super::{TRANSPORTS, settle, wait_for};
 
 #[tokio::test]
-async fn the_next_requests_of_an_operation_and_path_fail_and_do_nothing() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect_once(&server).await;
+async fn fail_refuses_the_next_matching_requests_without_effect() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect_once(&server).await;
         client.create("/a").await.unwrap();
         let which = RequestFilter::next(2).of(&[OpCode::SET_DATA]).below("/a");
         let fault = server.everyone().fail(which, ErrorCode::NO_AUTH).unwrap();
@@ -34,10 +34,11 @@ async fn the_next_requests_of_an_operation_and_path_fail_and_do_nothing() {
 }
 
 #[tokio::test]
-async fn faults_are_aimed_at_one_session_or_one_connection() {
-    for way in WAYS {
-        let server = way.server().await;
-        let (one, other) = (way.connect_once(&server).await, way.connect_once(&server).await);
+async fn a_fault_can_apply_to_one_session_or_one_connection() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let (one, other) =
+            (transport.connect_once(&server).await, transport.connect_once(&server).await);
         let connection = server.connections().unwrap()[1].id;
         server.session(one.session_id()).fail(RequestFilter::next(1), ErrorCode::NO_AUTH).unwrap();
         server
@@ -51,10 +52,10 @@ async fn faults_are_aimed_at_one_session_or_one_connection() {
 }
 
 #[tokio::test]
-async fn the_third_list_fails_and_creates_within_a_multi_count() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect_once(&server).await;
+async fn filters_skip_requests_and_match_operations_within_a_multi() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect_once(&server).await;
         let lists =
             RequestFilter::next(1).after(2).of(&[OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2]);
         server.everyone().fail(lists, ErrorCode::NO_NODE).unwrap();
@@ -85,10 +86,10 @@ async fn the_third_list_fails_and_creates_within_a_multi_count() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_dropped_does_nothing_and_the_next_answer_ends_the_connection() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect_once(&server).await;
+async fn a_dropped_request_has_no_effect_and_the_next_reply_ends_the_connection() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect_once(&server).await;
         let session = client.session_id();
         let fault = server.everyone().drop_requests(RequestFilter::next(1).writes()).unwrap();
         let (lost, next) = (client.create("/lost").send(), client.create("/next").send());
@@ -101,10 +102,10 @@ async fn a_request_that_is_dropped_does_nothing_and_the_next_answer_ends_the_con
 }
 
 #[tokio::test]
-async fn a_reply_that_is_dropped_was_to_a_request_that_was_carried_out() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect_once(&server).await;
+async fn a_request_whose_reply_is_dropped_was_carried_out() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect_once(&server).await;
         server.everyone().drop_replies(RequestFilter::next(1)).unwrap();
         let (first, second) = (client.create("/a").send(), client.create("/b").send());
         assert!(matches!(first.await, Err(Error::ConnectionLoss { .. })));
@@ -114,10 +115,10 @@ async fn a_reply_that_is_dropped_was_to_a_request_that_was_carried_out() {
 }
 
 #[tokio::test]
-async fn what_is_held_leaves_in_its_order_when_it_is_released() {
-    for way in WAYS {
-        let server = way.server().await;
-        let (client, other) = (way.connect(&server).await, way.connect(&server).await);
+async fn held_messages_leave_in_order_after_release() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let (client, other) = (transport.connect(&server).await, transport.connect(&server).await);
         let mut watcher = client.watch("/", zoolet::protocol::WatchMode::PERSISTENT).await.unwrap();
         let held = server.session(client.session_id()).hold().unwrap();
         let sent: Vec<_> = (0..5).map(|n| client.create(&format!("/{n}")).send()).collect();
@@ -141,7 +142,7 @@ async fn what_is_held_leaves_in_its_order_when_it_is_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_delayed_leaves_so_much_later_and_no_time_passes() {
+async fn a_delay_lasts_in_virtual_time_and_ends_when_lifted() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let (began, begun) = (Instant::now(), tokio::time::Instant::now());
@@ -156,10 +157,10 @@ async fn what_is_delayed_leaves_so_much_later_and_no_time_passes() {
 }
 
 #[tokio::test]
-async fn over_a_slow_network_the_order_is_kept() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+async fn delays_keep_the_order_of_replies() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         server.session(client.session_id()).delay(Duration::from_millis(30)).unwrap();
         let began = Instant::now();
         let slow = client.create("/a").send();
@@ -176,10 +177,10 @@ async fn over_a_slow_network_the_order_is_kept() {
 }
 
 #[tokio::test]
-async fn a_falsified_frame_ends_the_connection_and_not_the_session() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect_once(&server).await;
+async fn a_corrupted_reply_ends_the_connection_and_not_the_session() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect_once(&server).await;
         let session = client.session_id();
         let fault = server.everyone().corrupt(1).unwrap();
         let error = client.create("/a").await.unwrap_err();
@@ -191,10 +192,10 @@ async fn a_falsified_frame_ends_the_connection_and_not_the_session() {
 }
 
 #[tokio::test]
-async fn a_falsified_event_ends_the_connection_and_the_watch_is_told_after_all() {
-    for way in WAYS {
-        let server = way.server().await;
-        let (client, other) = (way.connect(&server).await, way.connect(&server).await);
+async fn a_watch_whose_event_is_corrupted_fires_after_the_client_reconnects() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let (client, other) = (transport.connect(&server).await, transport.connect(&server).await);
         let watch = client.exists("/a").and_watch().await.unwrap();
         server.session(client.session_id()).corrupt(1).unwrap();
         other.create("/a").await.unwrap();
@@ -204,7 +205,7 @@ async fn a_falsified_event_ends_the_connection_and_the_watch_is_told_after_all()
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_about_no_request_are_told_of_or_over_at_once() {
+async fn filters_that_match_no_request_are_refused_or_end_at_once() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let everyone = server.everyone();
@@ -222,7 +223,7 @@ async fn faults_about_no_request_are_told_of_or_over_at_once() {
     none.lift();
 }
 
-/// Sends a frame and receives the answer, with nothing between this and the server.
+/// Sends a frame to the server and receives the reply, without a client in between.
 async fn exchange(connection: &dyn Transport, frame: Bytes) -> Bytes {
     connection.send(frame).expect("it is open");
     let received = std::future::poll_fn(|context| connection.poll_receive(context)).await;
@@ -230,7 +231,7 @@ async fn exchange(connection: &dyn Transport, frame: Bytes) -> Bytes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_has_the_header_that_the_server_gives() {
+async fn fail_answers_with_the_reply_header_of_the_server() {
     let server = TestServer::start().await.unwrap();
     let connection = server.dialer().dial().await.unwrap();
     let mut handshake = BytesMut::new();

@@ -1,4 +1,4 @@
-//! Locks under the faults that they are made for.
+//! Recipes under the faults of the test kit.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use zoolet::protocol::{ErrorCode, Zxid};
 use zoolet::recipes::{InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch};
 use zoolet::testing::{RequestFilter, TestServer};
 
-use super::{WAYS, wait_for};
+use super::{TRANSPORTS, wait_for};
 
 fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/locks/stock").expect("a path")
 }
 
 #[tokio::test]
-async fn a_lock_whose_create_was_not_answered_has_one_place() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+async fn a_lost_create_reply_leaves_one_znode_in_line() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         let requests = RequestFilter::next(1).creates().below("/locks/stock");
         let fault = server.everyone().cut_before_reply(requests).unwrap();
         let guard = mutex(&client).acquire().await.unwrap();
@@ -29,7 +29,7 @@ async fn a_lock_whose_create_was_not_answered_has_one_place() {
     }
 }
 
-/// A store that takes a write only from who has no older token than the last.
+/// A store that refuses a write with an older token than the last one.
 #[derive(Debug, Default)]
 struct Store {
     last: Option<Zxid>,
@@ -46,7 +46,7 @@ impl Store {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_owner_loses_the_lock_and_its_late_write_is_refused() {
+async fn a_frozen_holder_loses_the_lock_and_its_token_is_refused() {
     let server = TestServer::start().await.unwrap();
     let (owner, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
     let mut store = Store::default();
@@ -63,10 +63,10 @@ async fn a_frozen_owner_loses_the_lock_and_its_late_write_is_refused() {
 }
 
 #[tokio::test]
-async fn an_owner_whose_session_is_expired_hears_of_it_and_the_waiter_is_next() {
-    for way in WAYS {
-        let server = way.server().await;
-        let (owner, waiter) = (way.connect(&server).await, way.connect(&server).await);
+async fn expiring_the_holders_session_reports_the_loss_and_admits_the_waiter() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let (owner, waiter) = (transport.connect(&server).await, transport.connect(&server).await);
         let guard = mutex(&owner).acquire().await.unwrap();
         let waiting = tokio::spawn(async move { mutex(&waiter).acquire().await.map(|_| ()) });
         server.session(owner.session_id()).expire().unwrap();
@@ -76,10 +76,10 @@ async fn an_owner_whose_session_is_expired_hears_of_it_and_the_waiter_is_next() 
 }
 
 #[tokio::test]
-async fn a_waiter_gets_the_lock_over_a_crash_of_the_server() {
-    for way in WAYS {
-        let server = way.server().await;
-        let (owner, waiter) = (way.connect(&server).await, way.connect(&server).await);
+async fn a_waiter_acquires_the_lock_after_a_server_crash() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let (owner, waiter) = (transport.connect(&server).await, transport.connect(&server).await);
         let guard = mutex(&owner).acquire().await.unwrap();
         let waiting = tokio::spawn({
             let waiter = waiter.clone();
@@ -95,7 +95,7 @@ async fn a_waiter_gets_the_lock_over_a_crash_of_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_waits_a_minute_takes_no_time() {
+async fn an_acquire_timeout_of_a_minute_takes_no_real_time() {
     let server = TestServer::start().await.unwrap();
     let (owner, waiter) = (server.connect().await.unwrap(), server.connect().await.unwrap());
     let _guard = mutex(&owner).acquire().await.unwrap();
@@ -107,7 +107,7 @@ async fn an_acquisition_that_waits_a_minute_takes_no_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn back_off_takes_no_time() {
+async fn retry_delays_take_no_real_time() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let policy = RetryPolicy::forever(Duration::from_secs(1));
@@ -120,7 +120,7 @@ async fn back_off_takes_no_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_pass_on_when_a_session_expires() {
+async fn session_expiry_frees_its_permits() {
     let server = TestServer::start().await.unwrap();
     let (one, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
     let permits = InterProcessSemaphoreV2::new(&one, "/permits", 1).unwrap();
@@ -132,7 +132,7 @@ async fn permits_pass_on_when_a_session_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leadership_passes_on_when_the_network_of_the_leader_is_gone() {
+async fn the_next_participant_leads_when_the_leader_is_cut_off() {
     let server = TestServer::start().await.unwrap();
     let (one, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
     let first = LeaderLatch::start(&one, "/leader", "one").unwrap();
@@ -144,10 +144,10 @@ async fn leadership_passes_on_when_the_network_of_the_leader_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_the_session_is_over_counts_as_its_loss() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+async fn a_session_expired_reply_makes_the_client_open_a_new_session() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         let before = client.session_id();
         let creates = RequestFilter::next(1).creates().below("/locks/stock");
         server.everyone().fail(creates, ErrorCode::SESSION_EXPIRED).unwrap();

@@ -1,11 +1,11 @@
-//! Many servers and scenarios in little time.
+//! How long many servers and scenarios take.
 
 use std::time::{Duration, Instant};
 
 use zoolet::recipes::InterProcessMutex;
 use zoolet::testing::TestServer;
 
-/// An owner is silent for longer than its session lives, and the lock passes on.
+/// A holder is silent for longer than its session timeout, and another client acquires the lock.
 async fn scenario(number: usize) -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::start().await?;
     let (owner, waiter) = (server.connect().await?, server.connect().await?);
@@ -19,7 +19,7 @@ async fn scenario(number: usize) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What a test may take that measures: a build without optimisation on a busy machine has more.
+/// By how much more time a build without optimisation may take on a busy machine.
 const GENEROSITY: u32 = if cfg!(debug_assertions) { 10 } else { 1 };
 
 #[test]
@@ -39,7 +39,7 @@ fn two_hundred_lock_tests_with_expiry_take_less_than_two_seconds() {
 }
 
 #[tokio::test]
-async fn from_the_start_to_the_first_create_is_less_than_a_millisecond() {
+async fn start_to_first_create_takes_less_than_a_millisecond() {
     let mut fastest = Duration::MAX;
     for _ in 0..20 {
         let began = Instant::now();

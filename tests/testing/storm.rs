@@ -1,4 +1,4 @@
-//! All faults at once, with several threads.
+//! All faults at random, on several threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use zoolet::protocol::ErrorCode;
 use zoolet::recipes::InterProcessMutex;
 use zoolet::testing::{Aim, FaultError, RequestFilter, TestServer};
 
-use super::WAYS;
+use super::TRANSPORTS;
 
-/// A sequence that looks like chance, the same for the same seed.
+/// A pseudo-random sequence, the same for the same seed.
 struct Chance(u64);
 
 impl Chance {
@@ -43,7 +43,7 @@ fn some_fault(aim: &Aim, chance: &mut Chance) -> Result<(), FaultError> {
     }
 }
 
-/// Writes until it is told to stop, and returns what was acknowledged.
+/// Writes until `is_over` is set, and returns the acknowledged paths.
 async fn work(client: Client, name: String, is_over: Arc<AtomicBool>) -> Vec<String> {
     let mutex = InterProcessMutex::new(&client, "/locks/storm").expect("a path");
     let mut acknowledged = Vec::new();
@@ -59,9 +59,9 @@ async fn work(client: Client, name: String, is_over: Arc<AtomicBool>) -> Vec<Str
             }
             drop(guard);
         };
-        // An answer that was dropped is waited for without an end.
+        // The client waits without a limit for a reply that was dropped.
         let _ = tokio::time::timeout(Duration::from_millis(100), step).await;
-        // In process nothing of this waits for another task.
+        // In process none of these calls waits for another task.
         tokio::task::yield_now().await;
     }
     acknowledged
@@ -72,7 +72,7 @@ async fn storm(seed: u64) {
     let is_over = Arc::new(AtomicBool::new(false));
     let mut workers = Vec::new();
     for number in 0..6 {
-        let client = WAYS[number % 2].connect(&server).await;
+        let client = TRANSPORTS[number % 2].connect(&server).await;
         let client = client.with_retry_policy(RetryPolicy::n_times(2, Duration::from_millis(1)));
         workers.push(tokio::spawn(work(client, format!("w{number}"), Arc::clone(&is_over))));
     }
@@ -85,7 +85,7 @@ async fn storm(seed: u64) {
             (_, Some(connection)) => server.session(connection.session),
         };
         match some_fault(&aim, &mut chance) {
-            // It may have ended since it was listed.
+            // The session or connection may have ended since it was listed.
             Ok(())
             | Err(FaultError::UnknownSession { .. } | FaultError::UnknownConnection { .. }) => {}
             Err(error) => panic!("{error}"),
@@ -106,10 +106,10 @@ async fn storm(seed: u64) {
     let mut written = 0;
     for worker in workers {
         let acknowledged = tokio::time::timeout(Duration::from_secs(60), worker).await;
-        for path in acknowledged.expect("nobody hangs").expect("nobody panics") {
+        for path in acknowledged.expect("no worker hangs").expect("no worker panics") {
             written += 1;
             assert!(
-                other.exists(&path).await.expect("it is asked").is_some(),
+                other.exists(&path).await.expect("the server answers").is_some(),
                 "{path}, seed {seed}"
             );
         }
@@ -118,7 +118,7 @@ async fn storm(seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whatever_goes_wrong_nobody_hangs_and_what_was_acknowledged_is_there() {
+async fn under_random_faults_no_client_hangs_and_acknowledged_writes_survive() {
     for seed in 0..6 {
         storm(seed).await;
     }

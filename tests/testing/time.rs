@@ -1,4 +1,4 @@
-//! Time that passes for the server alone.
+//! Faults of the test kit that move the clocks of the server.
 
 use std::time::{Duration, Instant};
 
@@ -7,27 +7,27 @@ use zoolet::protocol::CreateMode;
 use zoolet::recipes::InterProcessMutex;
 use zoolet::testing::{FaultError, TestServer};
 
-use super::{WAYS, wait_for};
+use super::{TRANSPORTS, wait_for};
 
 #[tokio::test]
-async fn sessions_expire_at_once_when_the_clock_of_the_server_is_moved_on() {
-    for way in WAYS {
-        let server = way.server().await;
-        let client = way.connect(&server).await;
+async fn advance_expires_sessions_at_once() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let client = transport.connect(&server).await;
         let session = client.session_id();
         client.create("/mine").mode(CreateMode::Ephemeral).await.unwrap();
         server.advance(Duration::from_secs(59)).unwrap();
         assert_eq!(client.session_id(), session);
-        assert!(client.exists("/mine").await.unwrap().is_some(), "it was heard of");
+        assert!(client.exists("/mine").await.unwrap().is_some(), "the client pinged in time");
         server.advance(Duration::from_secs(61)).unwrap();
-        let other = way.connect(&server).await;
+        let other = transport.connect(&server).await;
         assert_eq!(other.exists("/mine").await.unwrap(), None);
         wait_for(&client, ConnectionState::Reconnected).await;
     }
 }
 
 #[tokio::test]
-async fn the_ticker_goes_on_from_where_the_clock_was_moved_to() {
+async fn the_ticker_continues_from_the_advanced_clock() {
     let server = TestServer::builder().configure(|config| config.tick_time_ms = 20).start().await;
     let server = server.unwrap();
     server.advance(Duration::from_secs(1_000)).unwrap();
@@ -43,7 +43,7 @@ async fn the_ticker_goes_on_from_where_the_clock_was_moved_to() {
 }
 
 #[tokio::test]
-async fn ttl_znodes_go_by_the_wall_time_and_sessions_do_not() {
+async fn skew_wall_time_affects_ttl_znodes_and_not_sessions() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let session = client.session_id();
@@ -69,7 +69,7 @@ async fn ttl_znodes_go_by_the_wall_time_and_sessions_do_not() {
 }
 
 #[tokio::test]
-async fn the_wall_time_of_a_stat_is_moved_and_put_right_again() {
+async fn skew_wall_time_shifts_stat_times_until_heal() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let stat = client.create("/now").await.unwrap().stat;
@@ -82,7 +82,7 @@ async fn the_wall_time_of_a_stat_is_moved_and_put_right_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wall_time_goes_on_over_a_restart() {
+async fn the_virtual_wall_clock_continues_over_a_restart() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let before = client.create("/before").await.unwrap().stat.ctime;
@@ -95,7 +95,7 @@ async fn the_wall_time_goes_on_over_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn thirty_seconds_of_expiry_take_no_time() {
+async fn an_expiry_after_thirty_seconds_takes_no_real_time() {
     let server = TestServer::start().await.unwrap();
     let builder = zoolet::client::Client::builder().session_timeout(Duration::from_secs(30));
     let owner = builder.connect(server.dialer()).await.unwrap();
@@ -114,7 +114,7 @@ async fn thirty_seconds_of_expiry_take_no_time() {
 }
 
 #[tokio::test]
-async fn times_beyond_all_reason_are_refused_and_do_nothing() {
+async fn durations_above_a_thousand_years_are_refused_without_effect() {
     let server = TestServer::start().await.unwrap();
     let client = server.connect().await.unwrap();
     let stat = client.create("/a").await.unwrap().stat;

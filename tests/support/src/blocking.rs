@@ -100,7 +100,7 @@ impl FrameStream {
     /// `UnexpectedEof` when the server closed the connection, `InvalidData` when a length is negative, and
     /// what the socket reports, a timeout too.
     pub fn receive(&mut self) -> io::Result<Bytes> {
-        // What a server sends has no limit but the length that it can write.
+        // A reply of a server has no other limit than the greatest length that a frame can express.
         let codec = FrameCodec::new(i32::MAX as usize);
         loop {
             let frame = codec.next_frame(&mut self.input);

@@ -1,9 +1,8 @@
-//! A dialer behind which a server in process looks like one of an ensemble: it may be of a version
-//! before 3.9, cut connections where it hurts, and be cut off from its quorum.
+//! A dialer that makes a server in process look like a member of an ensemble: of a version before
+//! 3.9, with connections that end at chosen messages, and without a quorum.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,9 +14,10 @@ use zoolet_protocol::{
 use zoolet_server::{Dialer, Server};
 
 use crate::encoded;
+use crate::tap::{Tap, tapped};
 
-/// A server of an ensemble, as one client sees it. The transport does not say that the server is a
-/// single node.
+/// A member of an ensemble, as one client sees it. Its clients do not learn that the server is
+/// standalone.
 #[derive(Clone)]
 pub struct Follower {
     dialer: Dialer,
@@ -28,7 +28,6 @@ pub struct Follower {
 struct State {
     handshakes: Vec<ConnectRequest>,
     requests: Vec<OpCode>,
-    events: usize,
     sends_no_event_zxid: bool,
     cut_at: Option<OpCode>,
     cut_behind: Option<OpCode>,
@@ -39,13 +38,13 @@ struct State {
     quorum: Quorum,
 }
 
-/// How a server stands with the others.
+/// Whether a member of an ensemble can reach a quorum.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Quorum {
-    /// What is written is committed.
+    /// Writes are committed.
     #[default]
-    There,
-    /// What is written is not committed and not answered; reads and pings are.
+    Present,
+    /// Writes, and everything behind them but pings, wait without a reply; reads before them are answered.
     CutOff,
 }
 
@@ -54,7 +53,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Follower {
-    /// Dials the server of this dialer.
+    /// Connects through this dialer.
     pub fn new(dialer: Dialer) -> Self {
         Self { dialer, state: Arc::default() }
     }
@@ -68,27 +67,27 @@ impl Follower {
         (client, follower)
     }
 
-    /// From now on no event has a zxid, as from a server before 3.9.
+    /// Sends events without a zxid from now on, as a server before 3.9 does.
     pub fn send_no_event_zxid(&self) {
         lock(&self.state).sends_no_event_zxid = true;
     }
 
-    /// Cuts the connection when the next request of an operation is sent, which does not arrive.
+    /// Cuts the connection when the next request of an operation is sent. The request does not arrive.
     pub fn cut_at(&self, op: OpCode) {
         lock(&self.state).cut_at = Some(op);
     }
 
-    /// Cuts the connection behind the next request of an operation: it arrives, and its answer is lost.
+    /// Cuts the connection after the next request of an operation: it arrives, and its reply is lost.
     pub fn cut_behind(&self, op: OpCode) {
         lock(&self.state).cut_behind = Some(op);
     }
 
-    /// Cuts the connection after so many events more.
+    /// Cuts the connection after this many more events.
     pub fn cut_after_events(&self, events: usize) {
         lock(&self.state).cut_after_events = Some(events);
     }
 
-    /// Cuts the next connection when the first of its `setWatches` was answered.
+    /// Cuts the next connection after the reply to the first of its `setWatches`.
     pub fn cut_after_set_watches(&self) {
         lock(&self.state).cut_after_set_watches = true;
     }
@@ -98,22 +97,22 @@ impl Follower {
         lock(&self.state).refuses = refuses;
     }
 
-    /// Whether those who connect from now on find a server that serves reads only.
+    /// Whether new connections find a read-only server.
     pub fn serve_reads_only(&self, reads_only: bool) {
         lock(&self.state).serves_reads_only = reads_only;
     }
 
-    /// From now on the server stands so with the others.
+    /// Sets whether the server can reach a quorum.
     pub fn set_quorum(&self, quorum: Quorum) {
         lock(&self.state).quorum = quorum;
     }
 
-    /// The handshakes so far.
+    /// The connect requests so far.
     pub fn handshakes(&self) -> Vec<ConnectRequest> {
         lock(&self.state).handshakes.clone()
     }
 
-    /// The requests since the last call, in their order, handshakes apart.
+    /// The requests since the last call in their order, without handshakes.
     pub fn take_requests(&self) -> Vec<OpCode> {
         std::mem::take(&mut lock(&self.state).requests)
     }
@@ -131,13 +130,8 @@ impl Dial for Follower {
         if lock(&self.state).refuses {
             return Box::pin(std::future::ready(Err(std::io::ErrorKind::ConnectionRefused.into())));
         }
-        let (dialing, state) = (self.dialer.dial(), Arc::clone(&self.state));
-        Box::pin(async move {
-            let inner = dialing.await?;
-            let connection = Connection { inner, state, own: Mutex::default() };
-            let transport: Box<dyn Transport> = Box::new(connection);
-            Ok(transport)
-        })
+        let connection = Connection { state: Arc::clone(&self.state), own: Mutex::default() };
+        tapped(self.dialer.dial(), connection)
     }
 
     fn find_read_write(&self) -> Searching {
@@ -146,23 +140,22 @@ impl Dial for Follower {
 }
 
 struct Connection {
-    inner: Box<dyn Transport>,
     state: Arc<Mutex<State>>,
     own: Mutex<Own>,
 }
 
-/// What one connection went through.
+/// The state of one connection.
 #[derive(Default)]
 struct Own {
     has_sent: bool,
     has_received: bool,
     is_cut: bool,
-    /// Behind a write that is not committed all else but pings waits.
+    /// The requests that wait for a quorum: an uncommitted write, and all but pings behind it.
     waiting: VecDeque<Bytes>,
 }
 
 impl Connection {
-    /// What becomes of a request.
+    /// Returns the frame if it may go on to the server now.
     fn pass(&self, frame: Bytes, own: &mut Own) -> Option<Bytes> {
         let mut state = lock(&self.state);
         if !std::mem::replace(&mut own.has_sent, true) {
@@ -189,8 +182,8 @@ impl Connection {
         Some(frame)
     }
 
-    /// What becomes of a frame from the server, and whether the connection ends behind it.
-    fn receive(&self, frame: Bytes, own: &mut Own) -> Bytes {
+    /// The frame that the client receives for a frame of the server.
+    fn answer(&self, frame: Bytes, own: &mut Own) -> Bytes {
         if !std::mem::replace(&mut own.has_received, true) {
             let mut response: ConnectResponse = decode_all(&frame).expect("the first is an answer");
             response.read_only = Some(lock(&self.state).serves_reads_only);
@@ -199,7 +192,6 @@ impl Connection {
         let mut state = lock(&self.state);
         match decode_incoming(&frame) {
             Ok(Incoming::Event { event, .. }) => {
-                state.events += 1;
                 if let Some(left) = &mut state.cut_after_events {
                     *left -= 1;
                     if *left == 0 {
@@ -220,40 +212,36 @@ impl Connection {
         }
     }
 
-    /// What waited goes on once the quorum is there again.
-    fn commit(&self, own: &mut Own) -> Result<(), Disconnected> {
-        if lock(&self.state).quorum == Quorum::There {
+    /// Sends the waiting requests if the server has a quorum.
+    fn commit(&self, own: &mut Own, inner: &dyn Transport) -> Result<(), Disconnected> {
+        if lock(&self.state).quorum == Quorum::Present {
             for frame in std::mem::take(&mut own.waiting) {
-                self.inner.send(frame)?;
+                inner.send(frame)?;
             }
         }
         Ok(())
     }
 }
 
-impl Transport for Connection {
-    fn is_local(&self) -> bool {
-        true
+impl Tap for Connection {
+    fn shows_single_node(&self) -> bool {
+        false
     }
 
-    fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
+    fn send(&self, frame: Bytes, inner: &dyn Transport) -> Result<(), Disconnected> {
         let mut own = lock(&self.own);
-        self.commit(&mut own)?;
+        self.commit(&mut own, inner)?;
         if let Some(frame) = self.pass(frame, &mut own) {
-            self.inner.send(frame)?;
+            inner.send(frame)?;
         }
         if own.is_cut { Err(Disconnected) } else { Ok(()) }
     }
 
-    fn flush(&self) -> Result<(), Disconnected> {
-        self.inner.flush()
+    fn is_cut(&self) -> bool {
+        lock(&self.own).is_cut
     }
 
-    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let mut own = lock(&self.own);
-        if own.is_cut {
-            return Poll::Ready(None);
-        }
-        self.inner.poll_receive(context).map(|frame| Some(self.receive(frame?, &mut own)))
+    fn receive(&self, frame: Bytes) -> Option<Bytes> {
+        Some(self.answer(frame, &mut lock(&self.own)))
     }
 }

@@ -1,11 +1,13 @@
-//! Clients for zoolet's own tests. [`Tcp`] and [`Local`] send and receive single frames, over TCP, where
-//! malformed bytes can be sent too, and in process; [`blocking`] does so for threads. [`counting`], [`follower`] and [`writes`] are dialers for
-//! the ordinary client: they count what their connections carry, and make them fail.
+//! Clients for zoolet's own tests. [`Tcp`] sends frames or arbitrary bytes over a socket, [`Local`]
+//! sends frames in process, and [`blocking`] has both for threads. [`counting`], [`follower`] and
+//! [`writes`] are dialers for the ordinary client that count the messages of their connections, and
+//! disturb them.
 
 pub mod blocking;
 pub mod counting;
 pub mod follower;
 pub mod stage;
+mod tap;
 pub mod writes;
 
 use std::collections::VecDeque;
@@ -25,7 +27,7 @@ use zoolet_server::{Config, Server};
 /// Starts a server that listens on a free port of this machine.
 pub async fn listening_server(config: Config) -> (Server, SocketAddr) {
     let server = Server::builder().config(config).listen(([127, 0, 0, 1], 0).into());
-    let server = server.start().await.expect("a free port can be had");
+    let server = server.start().await.expect("a port is free");
     let address = server.local_addr().expect("it listens");
     (server, address)
 }
@@ -150,7 +152,7 @@ impl Local {
         }
         match decode_incoming(&self.receive().await?).expect("a frame from the server") {
             Incoming::Event { event, .. } => Some(event),
-            Incoming::Reply { header, .. } => panic!("a reply that nobody waits for: {header:?}"),
+            Incoming::Reply { header, .. } => panic!("an unexpected reply: {header:?}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A server in memory and clients of it, with which most tests begin.
+//! The server in memory and the clients with which most tests begin.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ pub async fn counted(server: &Server) -> (Client, Counting) {
     (client, counting)
 }
 
-/// How long what a test has dropped may take to be deleted. No test waits for it: the clock is paused.
+/// How long the clean-up of a dropped recipe may take. It costs no time under a paused clock.
 const CLEAN_UP: Duration = Duration::from_millis(100);
 
 /// Asserts that no ephemeral znode and no watch is left, under a paused clock.
@@ -49,7 +49,8 @@ pub async fn assert_nothing_is_left(server: &Server, path: &str) {
     assert_eq!(server.totals().watches, 0, "watches are left");
 }
 
-/// Polls a future this often, or until it is done, and yields to other tasks after each poll.
+/// Polls a future a number of times, or until it is ready, and yields to other tasks after each
+/// poll.
 pub async fn poll_times<F: Future + ?Sized>(mut future: Pin<&mut F>, polls: usize) {
     for _ in 0..polls {
         let is_done =
