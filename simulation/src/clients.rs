@@ -1,4 +1,4 @@
-//! The clients of a run: they begin, their ways get worse, and they come to their end.
+//! The clients of a run: they start, their links suffer faults, and they finish.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -8,30 +8,30 @@ use fastrand::Rng;
 use tokio::task::JoinHandle;
 
 use super::locks::{FENCED, fence};
-use super::network::{Network, Way};
+use super::network::{Link, Network};
 use super::observer::Observer;
 use super::options::{Options, Part};
 use super::plain::REGISTERS;
 use super::tree::FENCES;
 use super::worker::{Common, Worker};
 
-/// How long, in calm, everything may take.
-const CALM_LIMIT: Duration = Duration::from_secs(180);
-/// How long what goes on in the background may take.
+/// How long all clients may take to finish after the faults.
+const FINISH_LIMIT: Duration = Duration::from_secs(180);
+/// How long clean-up in the background may take.
 pub(crate) const BACKGROUND_LIMIT: Duration = Duration::from_secs(5);
 
-/// All clients that work.
+/// All clients of a run.
 pub(crate) struct Clients {
     common: Arc<Common>,
-    ways: Vec<Way>,
+    links: Vec<Link>,
     workers: Vec<JoinHandle<Worker>>,
-    troubles: Vec<JoinHandle<()>>,
+    faults: Vec<JoinHandle<()>>,
 }
 
-/// Creates what all clients use.
-pub(crate) async fn prepare(common: &Common, way: &Way) {
+/// Creates the znodes that all clients use.
+pub(crate) async fn prepare(common: &Common, link: &Link) {
     let prepared = async {
-        let mut observer = Observer::connect(way).await?;
+        let mut observer = Observer::connect(link).await?;
         for path in ["/data", "/tree", FENCES].into_iter().chain(REGISTERS) {
             observer.create(path).await?;
         }
@@ -46,37 +46,37 @@ pub(crate) async fn prepare(common: &Common, way: &Way) {
 }
 
 impl Clients {
-    /// All begin to work, and things begin to go wrong.
+    /// Starts all clients and the faults of their links.
     pub(crate) fn begin(common: &Arc<Common>, network: &Network, seed: u64, rng: &mut Rng) -> Self {
         let clients = common.options.clients as u64;
-        let ways: Vec<Way> =
-            (0..clients).map(|client| network.way(seed ^ (client << 32))).collect();
-        let workers = ways
+        let links: Vec<Link> =
+            (0..clients).map(|client| network.link(seed ^ (client << 32))).collect();
+        let workers = links
             .iter()
             .enumerate()
-            .map(|(name, way)| {
-                let (seed, way, common) = (rng.u64(..), way.clone(), Arc::clone(common));
-                tokio::spawn(
-                    async move { Worker::connect(name, seed, &way, common).await.work().await },
-                )
+            .map(|(name, link)| {
+                let (seed, link, common) = (rng.u64(..), link.clone(), Arc::clone(common));
+                tokio::spawn(async move {
+                    Worker::connect(name, seed, &link, common).await.work().await
+                })
             })
             .collect();
-        let troubles = ways
+        let faults = links
             .iter()
-            .map(|way| tokio::spawn(trouble(rng.fork(), way.clone(), common.options.clone())))
+            .map(|link| tokio::spawn(disturb(rng.fork(), link.clone(), common.options.clone())))
             .collect();
-        Self { common: Arc::clone(common), ways, workers, troubles }
+        Self { common: Arc::clone(common), links, workers, faults }
     }
 
-    /// From here on nothing goes wrong.
-    pub(crate) fn calm_down(&self) {
-        self.troubles.iter().for_each(JoinHandle::abort);
-        self.common.oracle.remark(|| "calm".to_owned());
-        self.common.is_calm.store(true, Ordering::Relaxed);
-        self.ways.iter().for_each(Way::clear);
+    /// Ends all faults.
+    pub(crate) fn end_faults(&self) {
+        self.faults.iter().for_each(JoinHandle::abort);
+        self.common.oracle.remark(|| "no faults from here".to_owned());
+        self.common.are_faults_over.store(true, Ordering::Relaxed);
+        self.links.iter().for_each(Link::clear);
     }
 
-    /// All come to their end.
+    /// Waits until all clients have finished.
     pub(crate) async fn join(self) -> Option<Vec<Worker>> {
         let oracle = &self.common.oracle;
         let mut ended = Vec::new();
@@ -85,9 +85,9 @@ impl Clients {
                 ended.push(worker.await);
             }
         };
-        if tokio::time::timeout(CALM_LIMIT, joined).await.is_err() {
+        if tokio::time::timeout(FINISH_LIMIT, joined).await.is_err() {
             let doing = self.common.doing.lock().unwrap_or_else(PoisonError::into_inner);
-            oracle.violation(format!("these clients do not come to their end: {doing:?}"));
+            oracle.violation(format!("these clients do not finish: {doing:?}"));
             return None;
         }
         let mut clients = Vec::new();
@@ -104,10 +104,10 @@ impl Clients {
     }
 }
 
-/// Every watch of a register hears of its last change.
-pub(crate) async fn fire_all_watches(common: &Common, way: &Way, clients: &mut [Worker]) {
+/// Changes each watched register once more, and checks that its watches fire.
+pub(crate) async fn fire_all_watches(common: &Common, link: &Link, clients: &mut [Worker]) {
     let fired = async {
-        let mut observer = Observer::connect(way).await?;
+        let mut observer = Observer::connect(link).await?;
         for path in REGISTERS.into_iter().chain(["/tree"]) {
             observer.set(path, "the end").await?;
         }
@@ -120,13 +120,13 @@ pub(crate) async fn fire_all_watches(common: &Common, way: &Way, clients: &mut [
     let fired = clients.iter_mut().map(Worker::drop_watches);
     let left: usize = fired.sum();
     if left > 0 {
-        let unheard = format!("{left} watches of registers have not heard of the last change");
+        let unheard = format!("{left} watches of registers have not fired after the last change");
         common.oracle.violation(unheard);
     }
 }
 
 impl Worker {
-    /// Drops all watches, and tells how many of registers had not fired.
+    /// Drops all watches, and returns how many watches of registers had not fired.
     fn drop_watches(&mut self) -> usize {
         self.look_at_watches();
         self.persistent.clear();
@@ -135,8 +135,8 @@ impl Worker {
     }
 }
 
-/// What goes wrong on one client's way.
-async fn trouble(mut rng: Rng, way: Way, options: Options) {
+/// Disturbs the link of one client again and again.
+async fn disturb(mut rng: Rng, link: Link, options: Options) {
     loop {
         tokio::time::sleep(Duration::from_millis(rng.u64(..3_000))).await;
         let time = Duration::from_millis(match rng.u8(..4) {
@@ -146,12 +146,12 @@ async fn trouble(mut rng: Rng, way: Way, options: Options) {
         let requests = rng.u64(..6);
         let delay_ms_max = rng.choice([0, 3, 30, 300]).unwrap_or(0);
         match rng.u8(..7) {
-            0 if options.has(Part::Cuts) => way.cut(Duration::ZERO),
-            1 if options.has(Part::Cuts) => way.cut(time),
-            2 if options.has(Part::Cuts) => way.cut_after(requests),
-            3 | 4 if options.has(Part::Delays) => way.delay(delay_ms_max),
-            5 if options.has(Part::Silence) => way.hold(time),
-            6 if options.has(Part::Refusals) => way.refuse(time),
+            0 if options.has(Part::Cuts) => link.cut(Duration::ZERO),
+            1 if options.has(Part::Cuts) => link.cut(time),
+            2 if options.has(Part::Cuts) => link.cut_after(requests),
+            3 | 4 if options.has(Part::Delays) => link.delay(delay_ms_max),
+            5 if options.has(Part::Silence) => link.hold(time),
+            6 if options.has(Part::Refusals) => link.refuse(time),
             _ => {}
         }
     }

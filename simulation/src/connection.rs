@@ -1,4 +1,4 @@
-//! What the model knows of one connection: what it watches, and what it is to be sent.
+//! What the model knows of one connection: its watches, and the messages that it should receive.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,11 +9,11 @@ use zoolet_protocol::{
 use super::model::Expected;
 use super::tree::{Change, Tree};
 
-/// One connection, and what it watches.
+/// One connection and its watches.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) session: Option<SessionId>,
-    /// Whether the server still takes requests of it.
+    /// Whether the server still handles its requests.
     pub(crate) is_open: bool,
     data: BTreeSet<String>,
     child: BTreeSet<String>,
@@ -27,7 +27,7 @@ impl Connection {
         Self { is_open: true, ..Self::default() }
     }
 
-    /// A look that leaves a watch.
+    /// Sets a watch for a read.
     pub(crate) fn look(&mut self, lookup: &Lookup, is_found: bool) {
         let path = lookup.path().text().unwrap_or_default().to_owned();
         match lookup {
@@ -46,7 +46,7 @@ impl Connection {
         };
     }
 
-    /// Takes watches back, and tells whether there were any.
+    /// Removes watches, and returns whether there were any.
     pub(crate) fn remove(&mut self, remove: &RemoveWatches) -> bool {
         let path = remove.path.text().unwrap_or_default();
         match remove.watcher_type {
@@ -61,7 +61,7 @@ impl Connection {
         }
     }
 
-    /// Watches are registered again, but for those that fire at once: what was missed.
+    /// Sets watches again, except those that fire at once because of a missed change.
     pub(crate) fn set_watches<'a>(
         &mut self,
         lists: &'a SetWatches,
@@ -98,7 +98,7 @@ impl Connection {
         missed
     }
 
-    /// The events of a change, and what was watched once is not any more.
+    /// Returns the events of a change, and removes the one-shot watches that fired.
     pub(crate) fn hears_of(&mut self, change: &Change) -> Vec<(EventType, String)> {
         let mut events = Vec::new();
         let path = change.path.as_str();

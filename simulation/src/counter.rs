@@ -1,4 +1,4 @@
-//! A number that all clients add to: no addition may be lost, and none be made twice.
+//! A counter that all clients increment: no increment may be lost or made twice.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,18 +9,18 @@ use zoolet_recipes::{DistributedAtomicLong, ValueError};
 
 use super::worker::Worker;
 
-/// The znode of the number.
+/// The znode of the counter.
 pub(crate) const PATH: &str = "/data/counter";
 
-/// What was added.
+/// The increments so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(Mutex<Additions>);
 
 #[derive(Debug, Default)]
 struct Additions {
-    /// The sums that were told.
+    /// The sums that clients received.
     sums: BTreeSet<i64>,
-    /// How many additions may have been made or not.
+    /// The number of increments that may or may not have been made.
     unknown: usize,
 }
 
@@ -34,7 +34,7 @@ impl Counter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unknown += 1;
     }
 
-    /// Whether the number at the end is the one that it should be.
+    /// Checks the number at the end.
     pub(crate) fn check(&self, data: Option<Bytes>) -> Result<(), String> {
         let additions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let number = data.and_then(|data| <[u8; 8]>::try_from(&data[..]).ok());
@@ -49,7 +49,7 @@ impl Counter {
 }
 
 impl Worker {
-    /// Adds one, some times.
+    /// Increments the counter a few times.
     pub(crate) async fn count(&mut self) {
         self.common.note(self.name, "count");
         let number = match DistributedAtomicLong::new(&self.client, PATH) {

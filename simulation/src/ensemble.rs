@@ -1,19 +1,21 @@
 //! A ZooKeeper ensemble of three servers, as its clients see it: a test double.
 //!
-//! Each member applies the committed transactions to a `zoolet_core::Core` of its own, as late as the run
-//! says. A member answers reads, watches and pings from its own state; writes and `sync` go to the
-//! leader, and the member answers them when it has applied what they wait for. How members agree is left
-//! out: there is one list of committed transactions, and the leader appends to it while it has a quorum.
+//! Each member applies the committed transactions to a `zoolet_core::Core` of its own, with a lag
+//! that the run chooses. A member answers reads, watches and pings from its own state. Writes and
+//! `sync` go to the leader, and the member answers them when it has applied the transactions that
+//! they wait for. There is no agreement protocol: one list contains the committed transactions, and
+//! the leader appends to it while it has a quorum.
 //!
-//! - `state` is the list and the members, `leader` what appends to the list; `step` is what one connection waits for.
-//! - `tracker` is what the leader knows of the life of sessions.
-//! - `trouble` is how a member lags, how it is cut off, and how the others elect a new leader.
+//! - `state` is the list and the members, `leader` what appends to the list, `step` what one
+//!   connection waits for.
+//! - `tracker` is what the leader knows about sessions.
+//! - `faults` are the lag of a member, the cut between members, and the election that follows.
 
+mod faults;
 mod leader;
 mod state;
 mod step;
 mod tracker;
-mod trouble;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -25,18 +27,18 @@ use tokio::time::Instant;
 use zoolet_core::ConnectionId;
 use zoolet_protocol::{Dial, Dialing, Disconnected, Transport};
 
+pub(crate) use self::faults::{CutOff, Notice};
 use self::state::State;
 pub(crate) use self::state::{MEMBERS, Terms};
-pub(crate) use self::trouble::{CutOff, Notice};
 use super::oracle::Oracle;
 
-/// Three servers that clients can connect to.
+/// An ensemble of three servers that clients can connect to.
 #[derive(Clone)]
 pub(crate) struct Ensemble(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Something changed, and with it perhaps the time at which the next thing happens.
+    /// Notified when something changed that may change the time of the next step.
     changed: Notify,
 }
 
@@ -55,7 +57,7 @@ impl Ensemble {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something, and lets happen what follows from it.
+    /// Runs an action, and then every step that is due.
     fn act<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let (result, wakers) = {
             let mut state = self.state();
@@ -64,13 +66,13 @@ impl Ensemble {
             state.advance();
             (result, std::mem::take(&mut state.wakers))
         };
-        // A client that is woken may come back for the state at once.
+        // A woken client may lock the state at once.
         wakers.iter().for_each(std::task::Waker::wake_by_ref);
         self.0.changed.notify_one();
         result
     }
 
-    /// Lets happen what happens by time, for ever.
+    /// Runs each step when it is due, for ever.
     pub(crate) async fn live(self) {
         loop {
             let next = self.state().next_deadline();
@@ -82,14 +84,14 @@ impl Ensemble {
         }
     }
 
-    /// Looks at the state.
+    /// Reads the state.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.state())
     }
 
-    /// Changes how things stand between the members.
-    pub(crate) fn trouble(&self, trouble: impl FnOnce(&mut State)) {
-        self.act(trouble);
+    /// Changes the faults between the members.
+    pub(crate) fn change_faults(&self, change: impl FnOnce(&mut State)) {
+        self.act(change);
     }
 }
 
@@ -107,7 +109,7 @@ impl Dial for Ensemble {
     }
 }
 
-/// What a client has of a connection to a member.
+/// The client's side of a connection to a member.
 struct ClientSide {
     ensemble: Ensemble,
     id: ConnectionId,

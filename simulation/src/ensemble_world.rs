@@ -1,5 +1,5 @@
-//! One run on an ensemble: members that lag and are cut off, a network that fails and clients that work,
-//! and then calm, in which all must come to its end.
+//! One run on an ensemble: members that lag and are cut off, a network that fails and clients that
+//! work; then no faults, until all clients have finished.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use fastrand::Rng;
 use super::clients::{self, Clients};
 use super::counter;
 use super::ensemble::{CutOff, Ensemble, MEMBERS, Notice, Terms};
-use super::network::{Network, Way};
+use super::network::{Link, Network};
 use super::options::{Options, Part};
 use super::oracle::Oracle;
 use super::worker::{Common, Worker};
 
-/// How often the judge looks who holds what.
+/// The interval of the checks that each lock has one holder.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) struct EnsembleWorld {
@@ -24,12 +24,12 @@ pub(crate) struct EnsembleWorld {
     common: Arc<Common>,
     ensemble: Ensemble,
     network: Network,
-    /// The way of who prepares the run.
-    way: Way,
+    /// The link of the client that prepares the run.
+    link: Link,
 }
 
-/// Which members send the zxid with an event: all, as since ZooKeeper 3.9, or none, or some, as during
-/// an upgrade.
+/// Which members send the zxid with an event: all, as since ZooKeeper 3.9, or none, or some, as
+/// during a rolling upgrade.
 fn tell_zxids(rng: &mut Rng) -> [bool; MEMBERS] {
     match rng.u8(..5) {
         0 | 1 => [true; MEMBERS],
@@ -54,8 +54,8 @@ impl EnsembleWorld {
         let kinds = [Part::Mutexes, Part::ReadWriteLocks, Part::Semaphores, Part::Latches];
         let focus = rng.choice(kinds);
         let common = Arc::new(Common::new(oracle, focus, options, Some(ensemble.clone())));
-        let way = network.way(0);
-        Self { seed, rng, terms, common, ensemble, network, way }
+        let link = network.link(0);
+        Self { seed, rng, terms, common, ensemble, network, link }
     }
 
     pub(crate) fn common(&self) -> Arc<Common> {
@@ -69,18 +69,18 @@ impl EnsembleWorld {
     pub(crate) async fn play(mut self) {
         let life = tokio::spawn(self.ensemble.clone().live());
         let look = tokio::spawn(look(Arc::clone(&self.common)));
-        clients::prepare(&self.common, &self.way).await;
+        clients::prepare(&self.common, &self.link).await;
         let clients = Clients::begin(&self.common, &self.network, self.seed, &mut self.rng);
-        self.trouble_the_members().await;
-        clients.calm_down();
-        self.ensemble.trouble(|state| state.calm_down());
+        self.disturb_members().await;
+        clients.end_faults();
+        self.ensemble.change_faults(|state| state.end_faults());
         self.recover().await;
         self.end(clients).await;
         look.abort();
         life.abort();
     }
 
-    async fn trouble_the_members(&mut self) {
+    async fn disturb_members(&mut self) {
         let oracle = Arc::clone(&self.common.oracle);
         let end_ms = oracle.now_ms() + 1_000 * self.common.options.seconds;
         while oracle.now_ms() < end_ms {
@@ -93,8 +93,8 @@ impl EnsembleWorld {
             let delay_ms = rng.choice([0, 20, 200, 1_000]).unwrap_or(0);
             let notice = Notice::drawn(&mut rng);
             let (kind, has) = (rng.u8(..8), |part| self.common.options.has(part));
-            oracle.remark(|| format!("trouble {kind} of member {member}"));
-            self.ensemble.trouble(|state| match kind {
+            oracle.remark(|| format!("fault {kind} of member {member}"));
+            self.ensemble.change_faults(|state| match kind {
                 0 | 1 if has(Part::Lags) => state.delay(member, Duration::from_millis(delay_ms)),
                 2 if has(Part::Lags) => state.hold_applying(member, time),
                 3 | 4 if has(Part::Lags) => state.hold_link(member, time),
@@ -107,9 +107,9 @@ impl EnsembleWorld {
         }
     }
 
-    /// All members find together.
+    /// Waits until all members follow one leader.
     async fn recover(&self) {
-        // Who was cut off has to notice, and then a leader is elected.
+        // The member that was cut off has to notice before the others can elect a leader.
         for _ in 0..2 * self.terms.sync_limit + 4 {
             tokio::time::sleep(self.terms.tick).await;
             if self.ensemble.look(|state| state.is_well()) {
@@ -119,13 +119,13 @@ impl EnsembleWorld {
         self.violation("the ensemble does not recover");
     }
 
-    /// All come to their end, and nothing is left of them.
+    /// Waits until all clients have finished, and checks that nothing is left.
     async fn end(&self, clients: Clients) {
         let Some(mut clients) = clients.join().await else { return };
         let number = self.ensemble.look(|state| state.committed(counter::PATH));
         let number = number.and_then(|(data, _)| data);
         self.common.check(self.common.counter.check(number));
-        clients::fire_all_watches(&self.common, &self.way, &mut clients).await;
+        clients::fire_all_watches(&self.common, &self.link, &mut clients).await;
         tokio::time::sleep(clients::BACKGROUND_LIMIT).await;
         self.look_for_remains(&clients);
         for worker in clients {
@@ -133,7 +133,7 @@ impl EnsembleWorld {
                 self.violation(format!("a client cannot be closed: {error}"));
             }
         }
-        // The longest session has ended by then.
+        // The longest session timeout has passed by then.
         tokio::time::sleep(21 * self.terms.tick).await;
         let totals: Vec<_> =
             self.ensemble.look(|state| state.cores().map(|core| core.totals()).collect());
@@ -155,7 +155,7 @@ impl EnsembleWorld {
         }
     }
 
-    /// Nobody holds anything, and so there is nothing.
+    /// Checks that no ephemeral znode and no watch is left.
     fn look_for_remains(&self, clients: &[Worker]) {
         self.check_cores();
         let watchers: usize = clients.iter().map(|worker| worker.client.watcher_count()).sum();
@@ -166,7 +166,7 @@ impl EnsembleWorld {
             (orphans, state.cores().map(|core| core.totals().watches).sum::<usize>())
         });
         if !owners.is_empty() {
-            self.violation(format!("left of the locks: {owners:?}"));
+            self.violation(format!("left behind by the locks: {owners:?}"));
         }
         if watchers + watches > 0 {
             self.violation(format!("{watchers} watchers and {watches} watches are left"));
@@ -174,9 +174,9 @@ impl EnsembleWorld {
     }
 }
 
-/// Looks again and again whether more hold something than may.
+/// Checks again and again that no lock has more holders than it admits.
 async fn look(common: Arc<Common>) {
-    while !common.is_calm() {
+    while !common.are_faults_over() {
         tokio::time::sleep(LOOK).await;
         common.check(common.exclusion.check());
     }

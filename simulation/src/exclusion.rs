@@ -1,4 +1,4 @@
-//! Who holds which lock, as the holders believe.
+//! The holders of each lock, as the clients believe.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use zoolet_protocol::{MultiOp, Zxid};
 use zoolet_recipes::{Guard, LeaderLatch, LockError, LockState, MultiGuard, Permits, Term};
 
-/// What is held.
+/// A held lock.
 #[derive(Debug)]
 pub(crate) enum Held {
     Guard(Guard),
@@ -62,7 +62,7 @@ impl Held {
 pub(crate) enum Mode {
     Alone,
     Shared,
-    /// So many of so many.
+    /// This many permits of this many.
     Permits {
         count: usize,
         max: usize,
@@ -72,7 +72,8 @@ pub(crate) enum Mode {
 #[derive(Debug, Default)]
 struct Lock {
     holders: Vec<(Mode, Weak<Held>)>,
-    /// The greatest tokens of those who were sure to hold it, of those alone and of all.
+    /// The greatest tokens of the holders that were certain to hold the lock: of exclusive ones and
+    /// of all.
     token_alone: Zxid,
     token: Zxid,
 }
@@ -82,17 +83,17 @@ struct Lock {
 pub(crate) struct Exclusion {
     locks: Mutex<BTreeMap<String, Lock>>,
     terms: Mutex<Zxid>,
-    /// Those who may lead: all of one line.
+    /// The participants of the election.
     latches: Mutex<Vec<Weak<LeaderLatch>>>,
 }
 
 impl Exclusion {
-    /// A lock was acquired.
+    /// Records that a lock was acquired.
     pub(crate) fn enter(&self, path: &str, mode: Mode, held: &Arc<Held>) -> Result<(), String> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = locks.entry(path.to_owned()).or_default();
         let token = held.token();
-        // Who is not sure may be late: its session may be over by now.
+        // The session of a holder that is not certain may have expired.
         if held.state() == LockState::Held {
             let before = match mode {
                 Mode::Alone => lock.token,
@@ -100,7 +101,7 @@ impl Exclusion {
                 Mode::Permits { .. } => Zxid::ZERO,
             };
             if token <= before {
-                return Err(format!("{path}: the token {token} after {before}"));
+                return Err(format!("{path}: the token {token} after the greater {before}"));
             }
             lock.token = lock.token.max(token);
             if mode == Mode::Alone {
@@ -112,14 +113,14 @@ impl Exclusion {
         lock.check(path)
     }
 
-    /// Someone waits to lead.
+    /// Records that a participant waits for leadership.
     pub(crate) fn stand(&self, latch: &Arc<LeaderLatch>) {
         let mut latches = self.latches.lock().unwrap_or_else(PoisonError::into_inner);
         latches.retain(|latch| latch.strong_count() > 0);
         latches.push(Arc::downgrade(latch));
     }
 
-    /// Whether no lock is held by more than may, and at most one leads.
+    /// Checks that no lock has more holders than it admits, and that at most one participant leads.
     pub(crate) fn check(&self) -> Result<(), String> {
         let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         locks.iter().try_for_each(|(path, lock)| lock.check(path))?;
@@ -128,11 +129,11 @@ impl Exclusion {
         let leaders = latches.iter().filter_map(Weak::upgrade).filter(|latch| latch.is_leader());
         match leaders.count() {
             0 | 1 => Ok(()),
-            count => Err(format!("{count} lead at once")),
+            count => Err(format!("{count} participants lead at once")),
         }
     }
 
-    /// Someone leads.
+    /// Records that a participant leads.
     pub(crate) fn lead(&self, term: &Term) -> Result<(), String> {
         let mut last = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
         let token = term.fencing_token();
@@ -153,7 +154,7 @@ impl Lock {
         let max = sure.iter().map(|(mode, _)| mode.permits().1).max().unwrap_or(0);
         if (is_alone && sure.len() > 1) || permits > max {
             let tokens: Vec<_> = sure.iter().map(|(mode, held)| (mode, held.token())).collect();
-            return Err(format!("{path} is held by more than may: {tokens:?}"));
+            return Err(format!("{path} has too many holders: {tokens:?}"));
         }
         Ok(())
     }

@@ -1,13 +1,15 @@
-//! Simulation: a server on a simulated disk, clients over a network that fails, and the lock recipes, all
-//! of it from one seed and on one thread, under a clock that stands still while something is to be done.
-//! So a run can be repeated message by message.
+//! Simulation: a server on a simulated disk, clients over a network that fails, and the lock
+//! recipes. All of it runs from one seed, on one thread and under a clock that advances only when
+//! no task can run, so that a run can be repeated message by message.
 //!
-//! - `world` is one run: trouble first, then calm, in which all must come to its end.
-//! - `ensemble_world` is the same with an `ensemble` of three servers, of which some lag or are cut off.
-//! - `clients` are all clients of a run. `worker`, `plain` and `locks` are what each does; `network` and `log_tap` carry it.
-//! - `model`, `connection` and `tree` say what the server should send; `oracle` compares. `registers`, `exclusion`
-//!   and `counter` judge what clients see.
-//! - `runner` runs many seeds, and makes a failing run smaller.
+//! - `world` is one run: first with faults, then without, until all clients have finished.
+//! - `ensemble_world` is the same with an `ensemble` of three servers, of which some lag or are cut
+//!   off.
+//! - `clients` are all clients of a run. `worker`, `plain` and `locks` are what each does;
+//!   `network` and `log_tap` carry its messages and writes.
+//! - `model`, `connection` and `tree` compute what the server should send; `oracle` compares.
+//!   `registers`, `exclusion` and `counter` check what clients observe.
+//! - `runner` runs many seeds, and shrinks a failing run.
 
 mod clients;
 mod connection;

@@ -1,4 +1,5 @@
-//! The lock recipes: acquired in each way, held for a while, and released, dropped or lost.
+//! The lock recipes: clients acquire locks in each way, hold them for a while, and release, drop or
+//! lose them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,27 +19,27 @@ const SEMAPHORE: &str = "/locks/semaphore";
 const PERMITS: usize = 3;
 const LEADER: &str = "/locks/leader";
 
-/// Where those write that hold a lock.
+/// The znode that the holder of a lock writes.
 pub(crate) fn fence(path: &str) -> String {
     format!("{FENCES}/{}", path.rsplit('/').next().unwrap_or_default())
 }
 
-/// The locks that are held alone, whose holders write.
+/// The exclusive locks, whose holders write.
 pub(crate) const FENCED: [&str; 4] = [MUTEXES[0], MUTEXES[1], READ_WRITE, LEADER];
 
-/// A write with a fencing token.
+/// A write of a fencing token.
 fn fenced_write(path: &str, token: Zxid) -> MultiOp {
     let data = Some(token.0.to_string().into_bytes().into());
     MultiOp::SetData(SetData { path: raw(&fence(path)), data, version: Expect::Any })
 }
 
 impl Worker {
-    /// What was acquired, if something was and nothing is wrong.
+    /// Returns what was acquired, and reports an unexpected error.
     fn acquired<T>(&self, result: Result<T, LockError>) -> Option<T> {
         match result {
             Ok(held) => Some(held),
             Err(LockError::TimedOut(_)) => {
-                self.common.oracle.count("places given up");
+                self.common.oracle.count("acquires timed out");
                 None
             }
             Err(LockError::Lost(_)) => {
@@ -46,7 +47,7 @@ impl Worker {
                 None
             }
             Err(LockError::PlaceLost(_)) => {
-                self.common.oracle.count("places lost");
+                self.common.oracle.count("places in line lost");
                 None
             }
             Err(LockError::Client(
@@ -128,14 +129,14 @@ impl Worker {
         }
     }
 
-    /// Holds a lock for a while, and writes what only its holder may.
+    /// Holds a lock for a while, and writes what only its holder may write.
     async fn hold(&mut self, paths: &[&'static str], mode: Mode, held: Held) {
         self.common.note(self.name, "hold");
         let held = Arc::new(held);
         self.common.oracle.count(match mode {
-            Mode::Alone => "locks held alone",
-            Mode::Shared => "locks held with others",
-            Mode::Permits { .. } => "permits had",
+            Mode::Alone => "exclusive locks held",
+            Mode::Shared => "shared locks held",
+            Mode::Permits { .. } => "permits held",
         });
         for path in paths {
             self.common.check(self.common.exclusion.enter(path, mode, &held));
@@ -153,7 +154,8 @@ impl Worker {
             }
             self.common.check(self.common.exclusion.check());
             if mode == Mode::Alone {
-                // Also when it is lost: then it must be refused, or come before the next one's.
+                // Writes also when the lock is lost: the write must then be refused, or precede
+                // those of the next holder.
                 let writes = paths.iter().map(|path| fenced_write(path, token)).collect();
                 self.acquired(held.transaction(writes).await);
             }
@@ -170,30 +172,31 @@ impl Worker {
         }
     }
 
-    /// Something goes wrong just when a lock was acquired: the connection is cut, so that perhaps a
-    /// member answers next that is behind, or the member that serves the client is cut off.
+    /// Causes a fault just after a lock was acquired: cuts the connection, so that the client may
+    /// reconnect to a member that is behind, or cuts off the member that serves the client.
     fn strike(&self, rng: &mut Rng) -> Duration {
         let Some(ensemble) = self.common.ensemble.as_ref() else { return Duration::ZERO };
         let (kind, session) = (rng.u8(..6), self.client.session_id());
         let (notice, time) = (Notice::drawn(rng), Duration::from_millis(rng.u64(..12_000)));
-        if self.common.is_calm() {
+        if self.common.are_faults_over() {
             return Duration::ZERO;
         }
         match kind {
             0 | 1 if self.common.options.has(Part::Cuts) => {
                 self.common.oracle.count("connections cut when a lock was acquired");
-                self.way.cut(Duration::ZERO);
+                self.link.cut(Duration::ZERO);
                 Duration::ZERO
             }
             2 if self.common.options.has(Part::FollowersCut) => {
-                ensemble.trouble(|state| state.cut_off(CutOff::ServerOf(session), notice, time));
+                ensemble
+                    .change_faults(|state| state.cut_off(CutOff::ServerOf(session), notice, time));
                 time
             }
             _ => Duration::ZERO,
         }
     }
 
-    /// Reads what the holders before have written: none of it may be missing.
+    /// Reads what the holders before have written. None of it may be missing.
     async fn read_as_holder(&mut self, paths: &[&'static str], held: &Held) {
         let Some(ensemble) = self.common.ensemble.clone() else { return };
         let mut rng = self.rng.fork();
@@ -232,7 +235,7 @@ impl Worker {
         let term = self.acquired(latch.await_leadership_within(patience).await);
         if let Some(term) = term {
             for _ in 0..self.rng.u32(1..3) {
-                self.common.oracle.count("leaders");
+                self.common.oracle.count("latches that led");
                 let present = latch.term().borrow().clone();
                 if latch.is_leader()
                     && let Some(present) = present

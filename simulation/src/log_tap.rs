@@ -1,6 +1,6 @@
-//! The disk with an ear at the log: which transactions are written, the server's own among them, is
-//! heard when they are. The few fields are read by hand, so that the server's own reading is not
-//! believed.
+//! A disk that reports to the oracle which transactions are written to the log, and when, those of
+//! the server itself included. It decodes the few fields itself, so that it does not depend on the
+//! server's decoder.
 
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -12,22 +12,22 @@ use zoolet_server::storage::{DirectoryLock, Disk, DiskFile, LockError, SimDisk};
 
 use super::oracle::Oracle;
 
-/// A transaction, as far as it matters here.
+/// The fields of a transaction that the model needs.
 #[derive(Debug)]
 pub(crate) struct Logged {
     pub(crate) zxid: Zxid,
     pub(crate) session: SessionId,
     pub(crate) op: OpCode,
-    /// Of the deletion of a container.
+    /// Of the deletion of a container or TTL znode.
     pub(crate) path: Option<String>,
 }
 
-/// What stands before the first record: a mark, a version and an id.
+/// The bytes before the first record: a magic number, a version and an id.
 const HEADER_BYTES: usize = 16;
-/// What stands before each record: a checksum and a length.
+/// The bytes before each record: a checksum and a length.
 const FRAME_BYTES: usize = 12;
 
-/// A [`SimDisk`] that tells the oracle what is logged, and that something failed.
+/// A [`SimDisk`] that reports log records and failures to the oracle.
 #[derive(Debug, Clone)]
 pub(crate) struct LogTap {
     pub(crate) disk: SimDisk,
@@ -107,15 +107,15 @@ impl Disk for LogTap {
 struct TappedFile {
     file: Box<dyn DiskFile>,
     is_log: bool,
-    /// What was written and makes no whole record yet.
+    /// The bytes that do not make a whole record yet.
     unread: Vec<u8>,
-    /// The bytes before the first record that are still to come.
+    /// The number of bytes before the first record that are still to come.
     skip: usize,
     tap: LogTap,
 }
 
 impl TappedFile {
-    /// Tells of the records that are complete by now.
+    /// Reports the records that are complete now.
     fn listen(&mut self, bytes: &[u8]) {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
@@ -127,10 +127,10 @@ impl TappedFile {
     }
 }
 
-/// The first record, and the bytes that it takes.
+/// Decodes the first record, and returns it with its length.
 fn first_record(bytes: &[u8]) -> Option<(Logged, usize)> {
     let length = usize::try_from(number::<4>(bytes, 8)?).ok()?;
-    // A mark stands behind each record.
+    // One byte follows each record.
     let end = FRAME_BYTES + length + 1;
     let record = bytes.get(FRAME_BYTES..end - 1)?;
     bytes.get(end - 1)?;
@@ -144,7 +144,7 @@ fn first_record(bytes: &[u8]) -> Option<(Logged, usize)> {
     Some((Logged { zxid: Zxid(number::<8>(record, 12)?), session, op, path }, end))
 }
 
-/// The number of so many bytes at a place.
+/// The integer of this many bytes at an offset.
 fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<i64> {
     let bytes = bytes.get(at..at + BYTES)?;
     let is_negative = bytes.first().is_some_and(|first| *first >= 0x80);

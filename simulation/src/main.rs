@@ -13,14 +13,14 @@ use std::time::Instant;
 use clap::Parser;
 use zoolet_simulation::{Bug, Failure, Options, Part, run, sweep};
 
-/// A ZooKeeper server, its disk, its clients and their locks, with crashes and cut connections, all
-/// from a seed.
+/// Simulates a ZooKeeper server with its disk, its clients and their locks, with crashes and cut
+/// connections, all from one seed.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The seeds to run, as FIRST..END.
     #[arg(long, value_parser = seeds, default_value = "0..1000")]
     seeds: Range<u64>,
-    /// One seed, instead of many.
+    /// A single seed, instead of many.
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
     /// How many threads run seeds.
@@ -29,32 +29,32 @@ struct Arguments {
     /// An ensemble of three servers that lag and are cut off, instead of one that crashes.
     #[arg(long)]
     ensemble: bool,
-    /// What is switched off.
+    /// The parts to switch off.
     #[arg(long, value_delimiter = ',')]
     without: Vec<Part>,
-    /// How many clients there are.
+    /// The number of clients.
     #[arg(long)]
     clients: Option<usize>,
-    /// How many things each client does.
+    /// The number of actions of each client.
     #[arg(long)]
     operations: Option<usize>,
-    /// How long things go wrong, in seconds of the run's clock.
+    /// The duration of the faults, in seconds of the run's clock.
     #[arg(long)]
     seconds: Option<u64>,
-    /// The planted bug to choose, in a copy that is patched with the bugs.
+    /// The planted bug to choose, in a copy of the workspace that is patched with the bugs.
     #[arg(long)]
     bug: Option<Bug>,
-    /// Reports the failing seed as it is, and does not look for a smaller run that fails.
+    /// Reports the failing seed as it is, and does not search for a smaller run that fails.
     #[arg(long)]
     no_shrink: bool,
-    /// Shows the end of what went over the wire. Of one seed.
+    /// Prints the last messages of the run. Needs --seed.
     #[arg(long)]
     trace: bool,
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let (first, end) = text.split_once("..").ok_or("give FIRST..END")?;
-    let number = |text: &str| text.parse().map_err(|_| format!("{text} is no number"));
+    let number = |text: &str| text.parse().map_err(|_| format!("{text} is not a number"));
     Ok(number(first)?..number(end)?)
 }
 
@@ -62,7 +62,7 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let base = match (arguments.bug, arguments.seed) {
-        // A single run has the options that its report says.
+        // The report of a failure names all options for a single run.
         (Some(bug), None) => Options::with_bug(bug),
         _ if arguments.ensemble => Options::ensemble(),
         _ => Options::default(),
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
             println!("{}", failure.report());
             ExitCode::FAILURE
         }
-        Some(failure) => told(failure),
+        Some(failure) => report_failure(failure),
         None => ExitCode::SUCCESS,
     }
 }
@@ -109,15 +109,15 @@ fn run_one(seed: u64, options: Options) -> ExitCode {
             println!("{}", Failure { seed, options, verdict }.report());
             ExitCode::FAILURE
         }
-        Some(_) => told(Failure { seed, options, verdict }),
+        Some(_) => report_failure(Failure { seed, options, verdict }),
         None => ExitCode::SUCCESS,
     }
 }
 
-/// Shows a failure, and the least of it.
-fn told(failure: Failure) -> ExitCode {
+/// Reports a failure, and the smallest run that fails.
+fn report_failure(failure: Failure) -> ExitCode {
     println!("{}", failure.report());
-    println!("looking for less ..");
+    println!("shrinking the run ..");
     println!("{}", failure.shrink().report());
     ExitCode::FAILURE
 }

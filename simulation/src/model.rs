@@ -1,6 +1,6 @@
-//! What a ZooKeeper server does, written anew and as plainly as can be: nothing here is shared with the
-//! server but the records of the wire. Told each request before the server has it, it says what each
-//! connection is to be sent, and in which order.
+//! What a ZooKeeper server does, written as simply as possible and independently: it shares only
+//! the records of the wire with the server. It receives each request before the server does, and
+//! computes which messages each connection should receive, in which order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::connection::Connection;
 use super::log_tap::Logged;
 use super::tree::{Change, Tree};
 
-/// A connection, by a number of its own.
+/// A connection's number.
 pub(crate) type ConnectionId = u64;
 
 /// The time of the run, and the wall time of the server.
@@ -25,10 +25,10 @@ pub(crate) struct Now {
     pub(crate) wall_ms: i64,
 }
 
-/// What a connection is to be sent.
+/// A message that a connection should receive.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expected {
-    /// The change on which it depends.
+    /// The zxid on which it depends.
     pub(crate) after: Zxid,
     pub(crate) message: Message,
 }
@@ -48,7 +48,7 @@ struct SessionState {
     connection: Option<ConnectionId>,
 }
 
-/// The state before a change that may not survive.
+/// The state before a write that may not survive.
 #[derive(Debug)]
 struct Before {
     zxid: Zxid,
@@ -56,29 +56,29 @@ struct Before {
     sessions: BTreeMap<SessionId, SessionState>,
 }
 
-/// A server as it should be.
+/// The model of a server.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) tree: Tree,
     pub(crate) zxid: Zxid,
     sessions: BTreeMap<SessionId, SessionState>,
-    /// All sessions that ever were.
+    /// All sessions that ever existed.
     known_sessions: BTreeSet<SessionId>,
     connections: BTreeMap<ConnectionId, Connection>,
     tick_ms: u64,
-    /// The last change that somebody was told of.
+    /// The last zxid that a client has learned of.
     told: Zxid,
-    /// The write that was asked for and is not in the log yet.
+    /// The write that was requested and is not in the log yet.
     unlogged: Option<Zxid>,
-    /// The connection that is being given a new session.
+    /// The connection that is opening a session.
     creating: Option<(ConnectionId, i32)>,
-    /// Whether the next write may fail, so that what was before must be kept.
+    /// Whether the next write may fail, so that the state before it must be kept.
     pub(crate) is_armed: bool,
     before: Vec<Before>,
-    /// What the crash may have left: nothing until the first write after it tells.
+    /// The possible states after the crash, until the first write tells which one survived.
     is_recovering: bool,
-    /// How many sessions have expired, and how many writes were under way in a crash and survived, or
-    /// did not.
+    /// The numbers of expired sessions, and of the writes in flight at a crash that survived and
+    /// that did not.
     pub(crate) expired: u64,
     pub(crate) survived: u64,
     pub(crate) undone: u64,
@@ -111,7 +111,7 @@ impl Model {
         self.connections.insert(id, Connection::open());
     }
 
-    /// A connection is gone, as the server sees it.
+    /// The server has closed a connection.
     pub(crate) fn close(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(&id)
             && let Some(session) = connection.session
@@ -122,23 +122,23 @@ impl Model {
         }
     }
 
-    /// How many sessions live.
+    /// The number of live sessions.
     pub(crate) fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Whether the server takes requests of a connection.
+    /// Whether the server handles requests of a connection.
     pub(crate) fn is_open(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|connection| connection.is_open)
     }
 
-    /// The server is gone, and its connections with it. What it was doing may survive or not.
+    /// The server and its connections are gone. The writes in flight may survive.
     pub(crate) fn crash(&mut self) {
         self.connections.clear();
         (self.unlogged, self.creating) = (None, None);
     }
 
-    /// A server is started again. Sessions have their full time from now on.
+    /// A server starts again. Each session has its full timeout from now on.
     pub(crate) fn restart(&mut self) {
         self.is_recovering = true;
     }
@@ -146,17 +146,23 @@ impl Model {
     fn recovered(&mut self, reached: Zxid, now: Now) -> Checked {
         self.is_recovering = false;
         if reached < self.told {
-            return Err(format!("lost: {} was told of, and {reached} is left", self.told));
+            return Err(format!(
+                "lost: {} was acknowledged, and the server starts at {reached}",
+                self.told
+            ));
         }
         self.survived += u64::from(!self.before.is_empty() && reached > self.told);
         while self.zxid > reached {
             self.undone += 1;
             let Some(before) = self.before.pop() else {
-                return Err(format!("lost: {} was durable, and {reached} is left", self.zxid));
+                return Err(format!(
+                    "lost: {} was durable, and the server starts at {reached}",
+                    self.zxid
+                ));
             };
             for session in self.sessions.keys() {
                 if !before.sessions.contains_key(session) {
-                    // Nobody was told of it.
+                    // No client had learned of it.
                     self.known_sessions.remove(session);
                 }
             }
@@ -173,7 +179,7 @@ impl Model {
         Ok(())
     }
 
-    /// The next change, with the state before it kept if that may be needed.
+    /// Takes the next zxid, and keeps the state before it if the write may fail.
     fn next_zxid(&mut self) -> Zxid {
         if self.is_armed {
             self.before.push(Before {
@@ -206,19 +212,21 @@ impl Model {
             OpCode::DELETE_CONTAINER => {
                 let path = logged.path.clone().unwrap_or_default();
                 let change = self.tree.sweep(&path, zxid);
-                let change = change.ok_or_else(|| format!("{path} is swept, and should not be"))?;
+                let change = change.ok_or_else(|| {
+                    format!("{path} is deleted by the sweeper, which should keep it")
+                })?;
                 self.fire(zxid, &change);
                 Ok(())
             }
-            // What was to be swept was not fit for it any more.
+            // The znode could no longer be swept.
             OpCode::ERROR if logged.session.is_none() => Ok(()),
-            _ => Err(format!("{logged:?} was asked for by nobody")),
+            _ => Err(format!("no request explains the log record {logged:?}")),
         }
     }
 
     fn begin_session(&mut self, session: SessionId, zxid: Zxid, now: Now) -> Checked {
         let Some((id, timeout_ms)) = self.creating.take() else {
-            return Err(format!("the session {session} was asked for by nobody"));
+            return Err(format!("no client opened the session {session}"));
         };
         if !self.known_sessions.insert(session) {
             return Err(format!("the session id {session} is given twice"));
@@ -234,7 +242,7 @@ impl Model {
 
     fn expire(&mut self, session: SessionId, zxid: Zxid, now: Now) -> Checked {
         let Some(state) = self.sessions.get(&session) else {
-            return Err(format!("the session {session} ends, and is none"));
+            return Err(format!("the session {session} ends, and does not exist"));
         };
         let due_ms = state.last_heard_ms + state.timeout_ms.unsigned_abs() as u64;
         if now.ms < due_ms {
@@ -255,13 +263,13 @@ impl Model {
         }
     }
 
-    /// Sessions that should be over by now are.
+    /// Checks that no session outlived its timeout.
     fn check_expiry(&self, now: Now) -> Checked {
         for (session, state) in &self.sessions {
             let latest_ms =
                 state.last_heard_ms + state.timeout_ms.unsigned_abs() as u64 + 2 * self.tick_ms;
             if now.ms > latest_ms {
-                return Err(format!("the session {session} lives on after its time"));
+                return Err(format!("the session {session} outlives its timeout"));
             }
         }
         Ok(())
@@ -273,7 +281,7 @@ impl Model {
         }
     }
 
-    /// The server gets a frame.
+    /// The server receives a frame.
     pub(crate) fn request(
         &mut self,
         id: ConnectionId,
@@ -316,7 +324,7 @@ impl Model {
         Ok(())
     }
 
-    /// The frame was handled.
+    /// The server has handled the frame.
     pub(crate) fn handled(&mut self) -> Checked {
         match self.unlogged.take() {
             Some(zxid) => Err(format!("{zxid} was not logged")),
@@ -354,7 +362,7 @@ impl Model {
         (state.timeout_ms, state.last_heard_ms) = (timeout_ms, now.ms);
         let displaced = state.connection.replace(id);
         if let Some(displaced) = displaced.and_then(|id| self.connections.get_mut(&id)) {
-            // What waited there is lost.
+            // Its waiting messages are lost.
             displaced.is_open = false;
             displaced.expected.clear();
         }
@@ -427,7 +435,7 @@ impl Model {
         }
     }
 
-    /// Watches are registered again, and what was missed is told first.
+    /// Sets watches again, after the events of the missed changes.
     fn set_watches(&mut self, id: ConnectionId, lists: &SetWatches) {
         let connection = self.connections.entry(id).or_default();
         for (event_type, path) in connection.set_watches(lists, &self.tree) {
@@ -468,7 +476,7 @@ impl Model {
         self.tree.check_fences()
     }
 
-    /// All, or none.
+    /// All operations of a multi, or none.
     fn multi(
         &mut self,
         session: SessionId,
@@ -499,7 +507,7 @@ impl Model {
         results
     }
 
-    /// Tells a change to all who watch for it.
+    /// Sends the events of a change to all connections that watch for it.
     fn fire(&mut self, zxid: Zxid, change: &Change) {
         for connection in self.connections.values_mut() {
             for (event_type, path) in connection.hears_of(change) {
@@ -509,12 +517,12 @@ impl Model {
         }
     }
 
-    /// A message that the server sent: the one that was to come.
+    /// The server sent a message: it must be the expected one.
     pub(crate) fn received(&mut self, id: ConnectionId, message: &Message) -> Checked {
         let connection = self.connections.get_mut(&id);
         let expected = connection.and_then(|connection| connection.expected.pop_front());
         let Some(expected) = expected else {
-            return Err(format!("a message that nothing explains: {message:?}"));
+            return Err(format!("an unexpected message: {message:?}"));
         };
         if expected.message != *message {
             let expected = expected.message;
@@ -524,12 +532,12 @@ impl Model {
         Ok(())
     }
 
-    /// What else the connection is to be sent.
+    /// The messages that the connection should still receive.
     pub(crate) fn next_expected(&self, id: ConnectionId) -> Option<&Expected> {
         self.connections.get(&id).and_then(|connection| connection.expected.front())
     }
 
-    /// The operation to which the next reply is the answer.
+    /// The operation of the next reply.
     pub(crate) fn next_op(&self, id: ConnectionId, xid: Xid) -> Option<OpCode> {
         let expected = &self.connections.get(&id)?.expected;
         expected.iter().find_map(|expected| match &expected.message {
@@ -538,14 +546,14 @@ impl Model {
         })
     }
 
-    /// Whether the connection has not been given its session.
+    /// Whether the connection is still opening its session.
     pub(crate) fn is_shaking(&self, id: ConnectionId) -> bool {
         let front = self.next_expected(id);
         front.is_some_and(|front| matches!(front.message, Message::Connected { .. }))
     }
 }
 
-/// The answer to an operation that stands alone.
+/// The response to a single operation.
 fn response(op: &MultiOp, result: MultiResult) -> Response {
     match (op, result) {
         (

@@ -1,7 +1,7 @@
-//! Connections in process that are cut, and whose frames are late or never arrive, in both directions.
+//! Connections in process that are cut, and whose frames are delayed or lost, in both directions.
 //!
-//! What arrives, and what the server sends, passes the oracle. The order of frames of one direction is
-//! kept, as TCP keeps it.
+//! Each frame that arrives and each one that the server sends passes the oracle. The frames of one
+//! direction keep their order, as over TCP.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use zoolet_protocol::{Dial, Dialing, Disconnected, Transport};
 use super::model::ConnectionId;
 use super::oracle::Oracle;
 
-/// All connections to a server that comes and goes.
+/// All connections to a server that stops and starts.
 #[derive(Clone)]
 pub(crate) struct Network(Arc<NetworkState>);
 
@@ -29,7 +29,7 @@ struct NetworkState {
 
 #[derive(Default)]
 struct Inner {
-    /// Nothing while there is no server.
+    /// `None` while no server runs.
     server: Option<Arc<dyn Dial>>,
     last_connection: ConnectionId,
     links: Vec<Weak<Link>>,
@@ -44,23 +44,23 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// How things stand between one client and the server.
+/// The faults between one client and the server.
 #[derive(Debug)]
 struct Weather {
     rng: Rng,
-    /// Frames are late by up to as many milliseconds.
+    /// Frames are delayed by up to this many milliseconds.
     delay_ms_max: u64,
-    /// Nothing arrives before.
+    /// No frame arrives before this time.
     held_until: Option<Instant>,
-    /// No connection is made before.
+    /// No connection succeeds before this time.
     refused_until: Option<Instant>,
-    /// After how many more requests the connection is lost, with their answers.
+    /// After how many more requests the connection is lost, with their replies.
     cut_after: Option<u64>,
 }
 
-/// A client's way to the server.
+/// The link of one client to the server.
 #[derive(Clone)]
-pub(crate) struct Way {
+pub(crate) struct Link {
     network: Network,
     weather: Arc<Mutex<Weather>>,
 }
@@ -70,8 +70,8 @@ impl Network {
         Self(Arc::new(NetworkState { oracle, inner: Mutex::default() }))
     }
 
-    /// The way of one more client, in fair weather.
-    pub(crate) fn way(&self, seed: u64) -> Way {
+    /// Creates the link of one more client, without faults.
+    pub(crate) fn link(&self, seed: u64) -> Link {
         let weather = Weather {
             rng: Rng::with_seed(seed),
             delay_ms_max: 0,
@@ -79,10 +79,10 @@ impl Network {
             refused_until: None,
             cut_after: None,
         };
-        Way { network: self.clone(), weather: Arc::new(Mutex::new(weather)) }
+        Link { network: self.clone(), weather: Arc::new(Mutex::new(weather)) }
     }
 
-    /// Clients may connect to a server, or to none.
+    /// Lets clients connect to a server, or to none.
     pub(crate) fn serve(&self, server: Option<Arc<dyn Dial>>) {
         lock(&self.0.inner).server = server;
     }
@@ -91,7 +91,7 @@ impl Network {
         lock(&self.0.inner).links.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The server is gone, and with it all connections and what was under way.
+    /// The server is gone, and with it all connections and all frames in flight.
     pub(crate) fn lose_server(&self) {
         self.serve(None);
         for link in self.links() {
@@ -100,14 +100,14 @@ impl Network {
         }
     }
 
-    /// Everything that the server has sent is looked at.
+    /// Passes everything that the server has sent to the oracle.
     pub(crate) fn drain(&self) {
         for link in self.links() {
             link.wake();
         }
     }
 
-    /// Lets one frame that is under way arrive at once: what another thread might do just now.
+    /// Delivers one frame in flight at once, as another thread might do at this moment.
     pub(crate) fn let_one_arrive(&self) {
         for link in self.links() {
             if link.deliver_first() {
@@ -117,7 +117,7 @@ impl Network {
     }
 }
 
-impl Way {
+impl Link {
     fn weather(&self) -> MutexGuard<'_, Weather> {
         lock(&self.weather)
     }
@@ -138,18 +138,18 @@ impl Way {
         self.weather().cut_after = Some(requests);
     }
 
-    /// Cuts the connection. If the server does not notice for a time, what is under way still arrives
+    /// Cuts the connection. Until the server notices, frames in flight still arrive there.
     /// there.
     pub(crate) fn cut(&self, noticed_after: Duration) {
         for link in self.network.links() {
-            if Arc::ptr_eq(&link.way.weather, &self.weather) {
+            if Arc::ptr_eq(&link.link.weather, &self.weather) {
                 link.lose_client_side();
                 link.lose_server_side_after(noticed_after);
             }
         }
     }
 
-    /// From now on all is well.
+    /// Ends all faults of this link.
     pub(crate) fn clear(&self) {
         let mut weather = self.weather();
         weather.delay_ms_max = 0;
@@ -166,7 +166,7 @@ impl Way {
         if self.weather().refused_until.is_some_and(|until| now() < until) {
             return Err(refused());
         }
-        // In process a dial is done at once.
+        // In process a dial completes at once.
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(inner) = server.dial().as_mut().poll(&mut context) else {
             return Err(refused());
@@ -179,7 +179,7 @@ impl Way {
         let link = Arc::new(Link {
             id,
             is_single_node,
-            way: self.clone(),
+            link: self.clone(),
             state: Mutex::new(LinkState { inner: Some(inner), ..LinkState::default() }),
             changed: Notify::new(),
             is_busy: AtomicBool::new(false),
@@ -193,19 +193,19 @@ impl Way {
     }
 }
 
-impl Dial for Way {
+impl Dial for Link {
     fn dial(&self) -> Dialing {
-        let way = self.clone();
+        let link = self.clone();
         Box::pin(async move {
             let late_ms = {
-                let mut weather = way.weather();
+                let mut weather = link.weather();
                 let delay_ms_max = weather.delay_ms_max;
                 weather.rng.u64(..=delay_ms_max)
             };
             if late_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(late_ms)).await;
             }
-            way.connect()
+            link.connect()
         })
     }
 
@@ -218,16 +218,16 @@ impl Dial for Way {
 struct Link {
     id: ConnectionId,
     is_single_node: bool,
-    way: Way,
+    link: Link,
     state: Mutex<LinkState>,
     changed: Notify,
-    /// Whether the server is handling a frame of it.
+    /// Whether the server is handling one of its frames.
     is_busy: AtomicBool,
 }
 
 #[derive(Default)]
 struct LinkState {
-    /// The server's side, until it notices that the connection is gone.
+    /// The server's side, until it notices that the connection is closed.
     inner: Option<Arc<dyn Transport>>,
     is_client_gone: bool,
     is_server_done: bool,
@@ -238,34 +238,34 @@ struct LinkState {
 
 impl Link {
     fn oracle(&self) -> &Arc<Oracle> {
-        &self.way.network.0.oracle
+        &self.link.network.0.oracle
     }
 
     fn state(&self) -> MutexGuard<'_, LinkState> {
         lock(&self.state)
     }
 
-    /// When a frame that sets out now arrives, behind those that are under way.
+    /// When a frame that is sent now arrives: behind those in flight.
     fn arrival(&self, under_way: &VecDeque<(Instant, Bytes)>) -> Instant {
         let now = now();
-        let mut weather = self.way.weather();
+        let mut weather = self.link.weather();
         let delay_ms_max = weather.delay_ms_max;
         let late = Duration::from_millis(weather.rng.u64(..=delay_ms_max));
         under_way.back().map_or(now + late, |(last, _)| *last.max(&(now + late)))
     }
 
     fn is_held(&self) -> bool {
-        self.way.weather().held_until.is_some_and(|until| until > now())
+        self.link.weather().held_until.is_some_and(|until| until > now())
     }
 
-    /// When the first frame of a queue arrives: not before it is held no more.
+    /// When the first frame of a queue arrives: not before the link stops holding frames.
     fn due(&self, under_way: &VecDeque<(Instant, Bytes)>) -> Option<Instant> {
         let (due, _) = under_way.front()?;
-        let held_until = self.way.weather().held_until;
+        let held_until = self.link.weather().held_until;
         Some(held_until.map_or(*due, |until| until.max(*due)))
     }
 
-    /// Hands a frame to the server.
+    /// Passes a frame to the server.
     fn deliver(&self, frame: Bytes) {
         let Some(inner) = self.state().inner.clone() else { return };
         self.is_busy.store(true, Ordering::Relaxed);
@@ -276,7 +276,7 @@ impl Link {
         self.oracle().handled(self.id, was_taken, was_open);
     }
 
-    /// Hands the first frame under way to the server, if there is one.
+    /// Passes the first frame in flight to the server, if there is one.
     fn deliver_first(&self) -> bool {
         if self.is_busy.load(Ordering::Relaxed) {
             return false;
@@ -288,7 +288,7 @@ impl Link {
         true
     }
 
-    /// Hands over what has arrived, and tells when more will.
+    /// Delivers the frames that are due, and returns when the next one is.
     fn carry_on(&self) -> Option<Instant> {
         loop {
             let mut state = self.state();
@@ -319,7 +319,7 @@ impl Link {
         }
     }
 
-    /// The client is told that the connection is gone.
+    /// Closes the connection at the client.
     fn lose_client_side(&self) {
         let mut state = self.state();
         state.is_client_gone = true;
@@ -328,7 +328,7 @@ impl Link {
         self.wake();
     }
 
-    /// The server notices that the connection is gone.
+    /// Closes the connection at the server.
     fn lose_server_side(&self) {
         let mut state = self.state();
         state.to_server.clear();
@@ -351,9 +351,9 @@ impl Link {
         });
     }
 
-    /// Whether the connection is to be lost now that a request was sent.
+    /// Counts a sent request, and returns whether the connection is lost now.
     fn is_cut_now(&self) -> bool {
-        let mut weather = self.way.weather();
+        let mut weather = self.link.weather();
         match &mut weather.cut_after {
             Some(0) => {
                 weather.cut_after = None;
@@ -374,7 +374,7 @@ impl Link {
             return Err(Disconnected);
         }
         let arrival = self.arrival(&state.to_server);
-        // A frame that was late is handled without the client's lock, and may wake the client.
+        // The server handles a delayed frame without the client's lock, and may wake the client.
         let is_busy = self.is_busy.load(Ordering::Relaxed);
         if state.to_server.is_empty() && arrival <= now() && !self.is_held() && !is_busy {
             drop(state);
@@ -385,19 +385,19 @@ impl Link {
             self.changed.notify_one();
         }
         if is_cut {
-            // It has arrived or will, and the answer does not.
+            // The request has arrived or will arrive, and its reply will not.
             self.state().is_client_gone = true;
         }
         Ok(())
     }
 
-    /// Takes what the server has sent. Whoever waits is woken when there is more.
+    /// Takes what the server has sent, and wakes the receiver when there is more.
     fn drain(&self, context: &mut Context<'_>) {
         loop {
             let Some(inner) = self.state().inner.clone() else { return };
             match inner.poll_receive(context) {
                 Poll::Pending => {
-                    // While a request is handled its answer is still to come.
+                    // The reply to the request being handled is still to come.
                     if !self.is_busy.load(Ordering::Relaxed) {
                         self.oracle().drained(self.id);
                     }
@@ -441,7 +441,7 @@ impl Link {
     }
 }
 
-/// Carries late frames until the server's side is gone.
+/// Delivers delayed frames until the server's side is closed.
 async fn carry(link: Arc<Link>) {
     while link.state().inner.is_some() {
         let next = link.carry_on();
@@ -459,7 +459,7 @@ async fn carry(link: Arc<Link>) {
     }
 }
 
-/// What the client has of a connection.
+/// The client's side of a connection.
 struct ClientSide(Arc<Link>);
 
 impl Transport for ClientSide {
@@ -487,7 +487,7 @@ impl Transport for ClientSide {
 impl Drop for ClientSide {
     fn drop(&mut self) {
         self.0.state().is_client_gone = true;
-        // What is under way arrives before the end of the connection does.
+        // Frames in flight arrive before the end of the connection.
         let last = self.0.state().to_server.back().map(|(last, _)| *last);
         match last {
             Some(last) => {

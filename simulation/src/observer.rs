@@ -1,5 +1,5 @@
-//! A client of bare requests, with no trouble on its way: it prepares the run and looks at everything
-//! after each start of the server and at the end. The model judges each answer.
+//! A client of bare requests over a link without faults: it prepares the run, and reads everything
+//! after each start of the server and at the end. The model checks each reply.
 
 use bytes::{Bytes, BytesMut};
 use zoolet_protocol::{
@@ -7,7 +7,7 @@ use zoolet_protocol::{
     MultiReadOp, Read, Request, SetData, Transport, Write, Xid, decode_incoming, encode_request,
 };
 
-use super::network::Way;
+use super::network::Link;
 use super::oracle::Oracle;
 use super::tree::raw;
 
@@ -17,9 +17,9 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// A connection with a new session.
-    pub(crate) async fn connect(way: &Way) -> Option<Self> {
-        let transport = way.dial().await.ok()?;
+    /// Connects and opens a session.
+    pub(crate) async fn connect(link: &Link) -> Option<Self> {
+        let transport = link.dial().await.ok()?;
         let observer = Self { transport, last_xid: 0 };
         let mut frame = BytesMut::new();
         ConnectRequest::new(i32::MAX).encode(&mut frame);
@@ -60,14 +60,14 @@ impl Observer {
     }
 
     /// Reads everything.
-    pub(crate) async fn look_around(&mut self, oracle: &Oracle) -> Option<()> {
+    pub(crate) async fn read_all(&mut self, oracle: &Oracle) -> Option<()> {
         let paths: Vec<String> = oracle.look(|model| model.tree.paths().cloned().collect());
         let both = |path| [MultiReadOp::GetData(raw(path)), MultiReadOp::GetChildren(raw(path))];
         let ops = paths.iter().flat_map(|path| both(path)).collect();
         self.call(Request::Read(Read::MultiRead(ops))).await
     }
 
-    /// Ends the session.
+    /// Closes the session.
     pub(crate) async fn close(mut self) -> Option<()> {
         self.call(Request::Write(Write::CloseSession)).await
     }

@@ -1,5 +1,5 @@
-//! What a run may do. What is switched off changes nothing about the rest, so that a failing run can be
-//! made smaller.
+//! The options of a run. Switching a part off does not change the rest of a run, so that a failing
+//! run can be shrunk.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::str::FromStr;
 
 use zoolet_planted_bugs::PlantedBug;
 
-/// A kind of thing that goes wrong, or that clients do.
+/// A kind of fault, or of what clients do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The server loses power between two writes, or is killed or stopped.
+    /// The server loses power between two writes, or its process is killed or stopped.
     Crashes,
-    /// It loses power while it writes.
+    /// The server loses power while it writes.
     TornWrites,
     /// A sync fails.
     FailedSyncs,
@@ -20,9 +20,9 @@ pub enum Part {
     Cuts,
     /// Frames are late.
     Delays,
-    /// Nothing arrives for a while, perhaps until the session is over.
+    /// No frame arrives for a while, perhaps until the session has expired.
     Silence,
-    /// No connection can be made for a while.
+    /// No connection succeeds for a while.
     Refusals,
     /// The wall clock of the server jumps.
     ClockJumps,
@@ -111,11 +111,11 @@ impl FromStr for Part {
     fn from_str(text: &str) -> Result<Self, String> {
         let names = Self::ALL.map(Self::name).join(", ");
         let part = Self::ALL.into_iter().find(|part| part.name() == text);
-        part.ok_or_else(|| format!("{text} is none of: {names}"))
+        part.ok_or_else(|| format!("{text} is not one of: {names}"))
     }
 }
 
-/// A bug that is planted, by its name.
+/// The name of a planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bug(pub PlantedBug);
 
@@ -130,26 +130,26 @@ impl FromStr for Bug {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let bug = PlantedBug::ALL.map(Self).into_iter().find(|bug| bug.to_string() == text);
-        bug.ok_or_else(|| format!("{text} is none of: {:?}", PlantedBug::ALL))
+        bug.ok_or_else(|| format!("{text} is not one of: {:?}", PlantedBug::ALL))
     }
 }
 
-/// What one run does.
+/// The options of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Three servers instead of one, and no disk.
+    /// Three servers instead of one, without a disk.
     pub is_ensemble: bool,
     /// The parts that are switched off.
     pub without: BTreeSet<Part>,
-    /// How many clients there are.
+    /// The number of clients.
     pub clients: usize,
-    /// How many things each client does.
+    /// The number of actions of each client.
     pub operations: usize,
-    /// How long things go wrong, in seconds of the run's clock.
+    /// The duration of the faults, in seconds of the run's clock.
     pub seconds: u64,
-    /// The bug that is planted for the run.
+    /// The bug that is planted in the run.
     pub bug: Option<Bug>,
-    /// Keeps the end of the trace.
+    /// Whether the run keeps its last messages.
     pub keeps_trace: bool,
 }
 
@@ -168,7 +168,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// An ensemble of servers. Clients do more in less time, so that more of them wait for each other.
+    /// A run on an ensemble. Clients do more in less time, so that more of them wait for each
+    /// other.
     #[must_use]
     pub fn ensemble() -> Self {
         Self { is_ensemble: true, operations: 16, seconds: 8, ..Self::default() }
@@ -177,7 +178,7 @@ impl Options {
     /// Runs that can find a bug.
     #[must_use]
     pub fn with_bug(bug: Bug) -> Self {
-        // What lags is enough to find these, and less else happens meanwhile.
+        // Lagging members are enough to find these, and fewer other faults make it more likely.
         let lag = [
             Part::Silence,
             Part::Refusals,
@@ -202,7 +203,7 @@ impl Options {
 }
 
 impl fmt::Display for Options {
-    /// As the command line has them.
+    /// The options as command-line arguments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = if self.is_ensemble { Self::ensemble() } else { Self::default() };
         if self.is_ensemble {

@@ -1,4 +1,4 @@
-//! Whoever sees all that goes over the wire and into the log, and compares it with the model.
+//! Sees everything that goes over the wire and into the log, and compares it with the model.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -15,19 +15,19 @@ use zoolet_protocol::{
 use super::log_tap::Logged;
 use super::model::{ConnectionId, Message, Model, Now};
 
-/// How many lines of the trace are kept.
+/// How many trace lines are kept.
 const TRACE_LINES_MAX: usize = 60;
 
-/// What judges a run.
+/// Checks a run.
 #[derive(Debug)]
 pub(crate) struct Oracle {
     inner: Mutex<Inner>,
-    /// A violation was found: the run is over.
+    /// Notified when a violation was found, which ends the run.
     pub(crate) stop: Notify,
     start: Instant,
     timeouts_ms: std::ops::RangeInclusive<i32>,
     keeps_trace: bool,
-    /// Whether the model says what the server should send. It knows of one server only.
+    /// Whether the model computes what the server should send. It models a single server only.
     has_model: bool,
 }
 
@@ -39,26 +39,26 @@ struct Inner {
     trace: VecDeque<String>,
     messages: u64,
     counts: Counts,
-    /// Whether the disk refused something since the server was started.
+    /// Whether the disk has failed an operation since the server started.
     has_disk_failed: bool,
     server_start: Instant,
     /// The wall time at the start of the server.
     wall_start_ms: i64,
 }
 
-/// How often what happened.
+/// How often each kind of event happened.
 pub type Counts = BTreeMap<&'static str, u64>;
 
-/// What is known of a run at its end.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
     /// A hash of all messages on the wire and of their times: equal runs have equal hashes.
     pub hash: u64,
-    /// What was wrong, if anything was.
+    /// The first violation.
     pub violation: Option<String>,
     /// How many messages were compared with the model.
     pub messages: u64,
-    /// How often each kind of thing happened.
+    /// How often each kind of event happened.
     pub counts: Counts,
     /// The last messages, one a line, where [`Options::keeps_trace`](crate::Options::keeps_trace) is set.
     pub trace: Vec<String>,
@@ -88,7 +88,7 @@ impl Oracle {
         Self { inner, stop, start: now, timeouts_ms, keeps_trace, has_model: true }
     }
 
-    /// What judges clients by what they say alone.
+    /// The checks of what clients observe.
     pub(crate) fn without_model(keeps_trace: bool) -> Self {
         Self { has_model: false, ..Self::new(1, 0..=0, keeps_trace) }
     }
@@ -111,12 +111,12 @@ impl Oracle {
         self.now(&self.lock()).ms
     }
 
-    /// Looks at the model.
+    /// Reads the model.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Model) -> T) -> T {
         look(&self.lock().model)
     }
 
-    /// Does something with the model, and notes what is wrong.
+    /// Changes the model, and records a violation.
     fn check(&self, inner: &mut Inner, check: impl FnOnce(&mut Model, Now) -> Result<(), String>) {
         if !self.has_model {
             return;
@@ -136,7 +136,7 @@ impl Oracle {
         }
     }
 
-    /// Something is wrong.
+    /// Records a violation.
     pub(crate) fn violation(&self, violation: impl Into<String>) {
         self.note(&mut self.lock(), violation.into());
     }
@@ -151,12 +151,13 @@ impl Oracle {
         }
     }
 
-    /// Something of the run that is worth a line.
+    /// Adds a line to the trace.
     pub(crate) fn remark(&self, line: impl FnOnce() -> String) {
         self.tell(&mut self.lock(), line);
     }
 
-    /// Something happened that is to happen in some runs, or they prove nothing.
+    /// Counts an event that must happen in some runs, since the simulation proves nothing without
+    /// it.
     pub(crate) fn count(&self, what: &'static str) {
         *self.lock().counts.entry(what).or_default() += 1;
     }
@@ -177,7 +178,7 @@ impl Oracle {
         inner.model.close(id);
     }
 
-    /// A frame is about to be handled by the server.
+    /// The server is about to handle a frame.
     pub(crate) fn request(&self, id: ConnectionId, frame: &Bytes) {
         let mut inner = self.lock();
         self.add(&mut inner, 0, id, frame);
@@ -194,7 +195,7 @@ impl Oracle {
         self.check(&mut inner, |model, now| model.request(id, frame, &self.timeouts_ms, now));
     }
 
-    /// The frame was handled, or refused.
+    /// The server has handled or refused the frame.
     pub(crate) fn handled(&self, id: ConnectionId, was_taken: bool, was_open: bool) {
         let mut inner = self.lock();
         if inner.has_disk_failed || !self.has_model {
@@ -221,14 +222,14 @@ impl Oracle {
         self.check(&mut inner, |model, _| model.received(id, &message?));
     }
 
-    /// There is nothing more from the server.
+    /// The server has sent everything that it had.
     pub(crate) fn drained(&self, id: ConnectionId) {
         let mut inner = self.lock();
         if inner.has_disk_failed {
             return;
         }
         if let Some(missing) = inner.model.next_expected(id).cloned() {
-            self.note(&mut inner, format!("{id} was not sent {missing:?}"));
+            self.note(&mut inner, format!("{id} did not receive {missing:?}"));
         }
     }
 
@@ -251,13 +252,13 @@ impl Oracle {
     pub(crate) fn crashed(&self) {
         let mut inner = self.lock();
         self.tell(&mut inner, || "the server is gone".to_owned());
-        // What is written while it ends concerns nobody.
+        // What a stopping server writes matters to no client.
         inner.has_disk_failed = true;
-        *inner.counts.entry("server lost").or_default() += 1;
+        *inner.counts.entry("servers lost").or_default() += 1;
         inner.model.crash();
     }
 
-    /// A server is about to be started.
+    /// A server is about to start.
     pub(crate) fn starts(&self, wall_start_ms: i64) {
         let mut inner = self.lock();
         self.tell(&mut inner, || "the server is started".to_owned());
@@ -273,7 +274,7 @@ impl Oracle {
             let Model { expired, survived, undone, .. } = inner.model;
             inner.counts.insert("sessions expired", expired);
             inner.counts.insert("unanswered writes survived", survived);
-            inner.counts.insert("unanswered writes undone", undone);
+            inner.counts.insert("unanswered writes lost", undone);
         }
         Verdict {
             hash: inner.hash.finish(),
@@ -285,9 +286,9 @@ impl Oracle {
     }
 }
 
-/// A frame as a message.
+/// Decodes a frame.
 fn read(model: &Model, id: ConnectionId, frame: &Bytes) -> Result<Message, String> {
-    let unreadable = |error| format!("{id} was sent what cannot be read: {error}");
+    let unreadable = |error| format!("{id} received a frame that cannot be decoded: {error}");
     if model.is_shaking(id) {
         let ConnectResponse { session, timeout_ms, .. } = decode_all(frame).map_err(unreadable)?;
         return Ok(Message::Connected { session, timeout_ms });
@@ -296,7 +297,7 @@ fn read(model: &Model, id: ConnectionId, frame: &Bytes) -> Result<Message, Strin
         Incoming::Event { zxid, event } => Ok(Message::Event(zxid, event)),
         Incoming::Reply { header, body } => {
             let op = model.next_op(id, header.xid);
-            let op = op.ok_or_else(|| format!("{id} was sent {header:?}, which it did not ask"))?;
+            let op = op.ok_or_else(|| format!("{id} received {header:?} without a request"))?;
             let response = Response::decode_error(op, &body).map_err(unreadable)?;
             Ok(Message::Reply(op, header, response))
         }

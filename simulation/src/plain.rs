@@ -16,7 +16,7 @@ use super::worker::Worker;
 pub(crate) const REGISTERS: [&str; 3] = ["/data/0", "/data/1", "/data/2"];
 
 impl Worker {
-    /// Does one thing that no recipe does.
+    /// One action without a recipe.
     pub(crate) async fn plain(&mut self) {
         match self.rng.u8(..18) {
             0..=2 => self.read_register().await,
@@ -37,7 +37,7 @@ impl Worker {
         REGISTERS[self.rng.usize(..REGISTERS.len())]
     }
 
-    /// A path that may be there or not.
+    /// A path that may exist.
     fn path(&mut self) -> String {
         match self.rng.u8(..3) {
             0 => format!("/tree/{}/{}", self.rng.u8(..3), self.rng.u8(..2)),
@@ -63,7 +63,7 @@ impl Worker {
         let (path, value) = (self.register(), self.value());
         let mut set = self.client.set(path, value.clone());
         if self.rng.u8(..3) == 0 {
-            // Perhaps somebody is quicker.
+            // Another client may be faster.
             let Some((_, stat)) = self.take(self.client.get(path).await) else { return };
             set = set.version(stat.version);
         }
@@ -109,7 +109,7 @@ impl Worker {
         let delete = self.client.delete(&path);
         let delete = if self.rng.bool() { delete.version(self.rng.i32(0..3)) } else { delete };
         match self.rng.u8(..4) {
-            // Dropped before it is answered.
+            // The watcher is dropped before the reply.
             0 => drop(delete.send()),
             1 => delete.guaranteed(),
             _ => drop(self.take(delete.await)),
@@ -119,7 +119,7 @@ impl Worker {
     async fn set(&mut self) {
         self.common.note(self.name, "set");
         let (path, value) = (self.path(), self.value());
-        // Given up after a while, whatever becomes of it.
+        // The call is dropped after a while, whatever its result.
         let set = tokio::time::timeout(Duration::from_millis(40), self.client.set(&path, value));
         if let Ok(answer) = set.await {
             self.take(answer);
@@ -144,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// Some operations at once, of which one may be refused.
+    /// A multi of some operations, of which one may be refused.
     async fn multi(&mut self) {
         self.common.note(self.name, "multi");
         let count = self.rng.usize(1..5);

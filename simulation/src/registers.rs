@@ -1,19 +1,19 @@
 //! Znodes that are only read and written: their histories must be linearizable.
 //!
-//! The version of a znode gives its writes a total order, and tells of each read which write it saw. So
-//! there is nothing to search for, as the checkers of general histories do: it is enough that this order
-//! does not contradict the order in which calls were over before others began.
+//! The version of a znode orders its writes, and shows for each read which write it saw. So no
+//! search is needed, as in checkers of general histories: the versions must not contradict the
+//! order in which calls ended before others began.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// One call that was answered.
+/// One call that received a reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) is_write: bool,
     pub(crate) version: i32,
     pub(crate) value: Vec<u8>,
-    /// Places in the order of all beginnings and ends.
+    /// The positions in the order of all beginnings and ends.
     pub(crate) began: u64,
     pub(crate) ended: u64,
 }
@@ -29,7 +29,7 @@ struct Histories {
 }
 
 impl Registers {
-    /// The next place in the order of beginnings and ends.
+    /// The next position in the order of beginnings and ends.
     pub(crate) fn place(&self) -> u64 {
         let mut histories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         histories.last_place += 1;
@@ -41,7 +41,7 @@ impl Registers {
         histories.calls.entry(path.to_owned()).or_default().push(call);
     }
 
-    /// Whether all histories are linearizable.
+    /// Checks that all histories are linearizable.
     pub(crate) fn check(&self) -> Result<(), String> {
         let histories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         histories.calls.iter().try_for_each(|(path, calls)| {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_goes_back_is_found() {
+    fn a_read_of_an_older_version_is_found() {
         let write = |version, began, ended| call(true, version, began, ended);
         let read = |version, began, ended| call(false, version, began, ended);
         assert!(check(&[write(1, 1, 4), write(2, 2, 3), read(2, 5, 6)]).is_ok());

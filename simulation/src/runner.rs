@@ -1,4 +1,4 @@
-//! Many seeds on several threads; and of a seed that fails, the least that still does.
+//! Runs many seeds on several threads, and shrinks a run that fails.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -8,31 +8,31 @@ use super::options::{Options, Part};
 use super::oracle::{Counts, Verdict};
 use super::world::run;
 
-/// What came of many seeds.
+/// The result of many seeds.
 #[derive(Debug)]
 pub struct Swept {
     /// How many seeds were run.
     pub seeds: u64,
     /// How many messages were compared with the model.
     pub messages: u64,
-    /// How often each kind of thing happened, over all runs.
+    /// How often each kind of event happened, over all runs.
     pub counts: Counts,
     /// The failure of the lowest seed that failed.
     pub failure: Option<Failure>,
 }
 
-/// A seed that failed, and how.
+/// A seed that failed.
 #[derive(Debug)]
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// What the run was allowed to do.
+    /// The options of the run.
     pub options: Options,
-    /// How the run ended.
+    /// The result of the run.
     pub verdict: Verdict,
 }
 
-/// Runs seeds in their order, each on one of as many threads, until one fails.
+/// Runs the seeds in order on several threads, until one fails.
 pub fn sweep(
     seeds: Range<u64>,
     jobs: usize,
@@ -56,7 +56,7 @@ pub fn sweep(
             }
             progress(count.fetch_add(1, Ordering::Relaxed) + 1);
             if verdict.violation.is_some() {
-                // Those before it are being run; none after it is begun.
+                // Smaller seeds are already running; greater ones do not start.
                 next.store(seeds.end, Ordering::SeqCst);
                 let failure = Failure { seed, options: options.clone(), verdict };
                 failures.lock().expect("nobody panics here").push(failure);
@@ -78,7 +78,7 @@ pub fn sweep(
 }
 
 impl Failure {
-    /// Tries smaller runs of the seed, and keeps to what still fails.
+    /// Tries smaller runs of the seed, and keeps those that still fail.
     #[must_use]
     pub fn shrink(mut self) -> Self {
         loop {
@@ -93,7 +93,7 @@ impl Failure {
         }
     }
 
-    /// The options of runs that are smaller by one step.
+    /// The options of all runs that are smaller by one step.
     fn smaller(&self) -> Vec<Options> {
         let options = &self.options;
         let mut smaller = Vec::new();
@@ -116,14 +116,14 @@ impl Failure {
         smaller
     }
 
-    /// What runs the seed again.
+    /// The command that runs the seed again.
     #[must_use]
     pub fn command(&self) -> String {
         let Self { seed, options, .. } = self;
         format!("cargo run --release -p zoolet-simulation -- --seed {seed}{options} --trace")
     }
 
-    /// What is wrong, for whoever is to mend it.
+    /// The violation, the hash of the trace and the command.
     #[must_use]
     pub fn report(&self) -> String {
         let Self { seed, verdict, .. } = self;

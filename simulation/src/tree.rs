@@ -1,4 +1,4 @@
-//! The tree of the model: a map of paths, and nothing clever.
+//! The tree of the model: a map of paths.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use zoolet_protocol::{
     Names, RawPath, Response, SessionId, Stat, Zxid,
 };
 
-/// Where writes go that only the holder of a lock may do: their data are fencing tokens.
+/// The parent of the znodes that only the holder of a lock may write. Their data is a fencing
+/// token.
 pub(crate) const FENCES: &str = "/fence";
 
 /// One change of one znode.
@@ -17,7 +18,7 @@ pub(crate) const FENCES: &str = "/fence";
 pub(crate) struct Change {
     pub(crate) event_type: EventType,
     pub(crate) path: String,
-    /// The parent, if its children changed.
+    /// The parent, if the list of its children changed.
     pub(crate) parent: Option<String>,
 }
 
@@ -25,17 +26,17 @@ pub(crate) struct Change {
 struct Znode {
     data: Option<Bytes>,
     stat: Stat,
-    /// How often a child was created: the next number.
+    /// How many children were created: the next sequence number.
     created: i32,
-    /// Which a Stat does not show.
+    /// Fields that a Stat does not show.
     is_container: bool,
 }
 
-/// The znodes by their paths. The root and what is built in are not looked at.
+/// The znodes by their paths, without checks of the root and the built-in ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tree {
     znodes: BTreeMap<String, Arc<Znode>>,
-    /// The token of a write that came with an older one than the write before it.
+    /// The first write with an older token than the write before it.
     stale: Option<String>,
 }
 
@@ -69,7 +70,7 @@ impl Tree {
     pub(crate) fn look_up(&self, lookup: &Lookup) -> Result<Response, ErrorCode> {
         let path = lookup.path().text().unwrap_or_default();
         if path == "/" {
-            // It is not looked at, but by who asks whether there are ancestors.
+            // Requests for ancestors use it, and no others.
             return Err(ErrorCode::UNIMPLEMENTED);
         }
         let znode = self.znodes.get(path).ok_or(ErrorCode::NO_NODE)?;
@@ -106,22 +107,22 @@ impl Tree {
         paths.iter().map(|path| self.remove(path, zxid)).collect()
     }
 
-    /// Deletes a container, if it had children and has none.
+    /// Deletes a container that had children and has none.
     pub(crate) fn sweep(&mut self, path: &str, zxid: Zxid) -> Option<Change> {
         let znode = self.znodes.get(path)?;
         let is_due = znode.is_container && znode.stat.num_children == 0 && znode.created > 0;
         is_due.then(|| self.remove(path, zxid))
     }
 
-    /// Whether a write came with an older fencing token than the one before it.
+    /// Checks that no write had an older fencing token than the one before it.
     pub(crate) fn check_fences(&self) -> Result<(), String> {
         match &self.stale {
-            Some(stale) => Err(format!("a late write was let through: {stale}")),
+            Some(stale) => Err(format!("a write with an old token was accepted: {stale}")),
             None => Ok(()),
         }
     }
 
-    /// Does something that may stand alone or in a multi.
+    /// Carries out an operation, alone or in a multi.
     pub(crate) fn carry_out(
         &mut self,
         op: &MultiOp,
@@ -245,7 +246,7 @@ fn length(data: &Option<Bytes>) -> i32 {
     data.as_ref().map_or(0, |data| i32::try_from(data.len()).unwrap_or(i32::MAX))
 }
 
-/// The fencing token that a write came with; none before the first.
+/// The fencing token in the data of a znode; none before the first write.
 pub(crate) fn token(data: &Option<Bytes>) -> i64 {
     let text = data.as_ref().and_then(|data| std::str::from_utf8(data).ok());
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -258,7 +259,7 @@ pub(crate) fn parent(path: &str) -> &str {
     }
 }
 
-/// A path as requests carry it.
+/// A path as requests contain it.
 pub(crate) fn raw(path: &str) -> RawPath {
     path.into()
 }

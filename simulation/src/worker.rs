@@ -1,4 +1,4 @@
-//! One client of the run: what it does, drawn from a seed.
+//! One client of a run: its actions are drawn from a seed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use zoolet_recipes::{InterProcessMultiLock, InterProcessMutex, InterProcessReadW
 use super::counter::Counter;
 use super::ensemble::Ensemble;
 use super::exclusion::Exclusion;
-use super::network::Way;
+use super::network::Link;
 use super::options::{Options, Part};
 use super::oracle::Oracle;
 use super::registers::Registers;
@@ -24,22 +24,22 @@ use super::registers::Registers;
 pub(crate) struct Common {
     pub(crate) oracle: Arc<Oracle>,
     pub(crate) options: Options,
-    /// The servers, if they are several.
+    /// The servers of an ensemble.
     pub(crate) ensemble: Option<Ensemble>,
-    /// What is done more often than the rest in this run, so that clients get in each other's way.
+    /// The part that happens more often in this run, so that clients compete for the same locks.
     pub(crate) focus: Option<Part>,
     pub(crate) registers: Registers,
     pub(crate) exclusion: Exclusion,
     pub(crate) counter: Counter,
-    /// Nothing goes wrong any more.
-    pub(crate) is_calm: AtomicBool,
-    /// The clients that are done.
+    /// Whether the faults have ended.
+    pub(crate) are_faults_over: AtomicBool,
+    /// The number of clients that have finished.
     pub(crate) done: AtomicUsize,
-    /// What each client does at the moment.
+    /// The present action of each client.
     pub(crate) doing: Mutex<BTreeMap<usize, &'static str>>,
 }
 
-/// The locks of one client. A second object for the same line would not know of the first.
+/// The locks of one client. A second object for the same line would not share its state.
 pub(crate) struct Locks {
     pub(crate) mutexes: [InterProcessMutex; 2],
     pub(crate) read_write: InterProcessReadWriteLock,
@@ -49,19 +49,19 @@ pub(crate) struct Locks {
 pub(crate) const MUTEXES: [&str; 2] = ["/locks/a", "/locks/b"];
 pub(crate) const READ_WRITE: &str = "/locks/read-write";
 
-/// A client and what it has.
+/// A client with its locks and watches.
 pub(crate) struct Worker {
     pub(crate) name: usize,
     pub(crate) rng: Rng,
     pub(crate) common: Arc<Common>,
-    pub(crate) way: Way,
+    pub(crate) link: Link,
     pub(crate) client: Client,
     pub(crate) locks: Locks,
-    /// Watches of registers, which all change at the end.
+    /// Watches of registers. Each register changes once more at the end.
     pub(crate) register_watchers: Vec<Watcher>,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) persistent: Vec<PersistentWatcher>,
-    /// How many values it has written.
+    /// The number of values that it has written.
     pub(crate) values: u32,
 }
 
@@ -80,17 +80,17 @@ impl Common {
             registers: Registers::default(),
             exclusion: Exclusion::default(),
             counter: Counter::default(),
-            is_calm: AtomicBool::new(false),
+            are_faults_over: AtomicBool::new(false),
             done: AtomicUsize::new(0),
             doing: Mutex::new(BTreeMap::new()),
         }
     }
 
-    pub(crate) fn is_calm(&self) -> bool {
-        self.is_calm.load(Ordering::Relaxed)
+    pub(crate) fn are_faults_over(&self) -> bool {
+        self.are_faults_over.load(Ordering::Relaxed)
     }
 
-    /// Notes what is wrong, if something is.
+    /// Records a violation, if there is one.
     pub(crate) fn check(&self, checked: Result<(), String>) {
         if let Err(violation) = checked {
             self.oracle.violation(violation);
@@ -104,7 +104,7 @@ impl Common {
 }
 
 /// Connects, however long that takes.
-async fn connect(rng: &mut Rng, way: &Way) -> (Client, Locks) {
+async fn connect(rng: &mut Rng, link: &Link) -> (Client, Locks) {
     let session_timeout = Duration::from_millis(rng.u64(1_500..6_000));
     let connection_timeout = Duration::from_millis(rng.u64(500..4_000));
     let retry = match rng.u8(..3) {
@@ -117,9 +117,9 @@ async fn connect(rng: &mut Rng, way: &Way) -> (Client, Locks) {
             .session_timeout(session_timeout)
             .connection_timeout(connection_timeout)
             .retry_policy(retry.clone())
-            // The clocks of the machine have no part in a run.
+            // The clocks of the machine must not influence a run.
             .suspended_time(|| Duration::ZERO);
-        if let Ok(client) = builder.connect(way.clone()).await {
+        if let Ok(client) = builder.connect(link.clone()).await {
             let locks = Locks {
                 mutexes: MUTEXES.map(|path| InterProcessMutex::new(&client, path).expect("a path")),
                 read_write: InterProcessReadWriteLock::new(&client, READ_WRITE).expect("a path"),
@@ -131,15 +131,15 @@ async fn connect(rng: &mut Rng, way: &Way) -> (Client, Locks) {
 }
 
 impl Worker {
-    pub(crate) async fn connect(name: usize, seed: u64, way: &Way, common: Arc<Common>) -> Self {
+    pub(crate) async fn connect(name: usize, seed: u64, link: &Link, common: Arc<Common>) -> Self {
         let mut rng = Rng::with_seed(seed);
         common.note(name, "connect");
-        let (client, locks) = connect(&mut rng, way).await;
+        let (client, locks) = connect(&mut rng, link).await;
         Self {
             name,
             rng,
             common,
-            way: way.clone(),
+            link: link.clone(),
             client,
             locks,
             register_watchers: Vec::new(),
@@ -149,19 +149,19 @@ impl Worker {
         }
     }
 
-    /// Does what it is to do, and comes back with what it still has.
+    /// Performs all actions of the client, and returns it with its watches.
     pub(crate) async fn work(mut self) -> Self {
         let pace_ms = self.common.options.seconds * 2_000
             / u64::try_from(self.common.options.operations.max(1)).unwrap_or(u64::MAX);
         for _ in 0..self.common.options.operations {
-            // When all is well it hurries.
-            let pause_ms = if self.common.is_calm() { 20 } else { pace_ms };
+            // Without faults it hurries.
+            let pause_ms = if self.common.are_faults_over() { 20 } else { pace_ms };
             let pause_ms = self.rng.u64(..=pause_ms);
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
             self.do_something().await;
             self.look_at_watches();
         }
-        // With this it is connected, and sees all that was.
+        // With the reply it is connected, and up to date.
         self.common.note(self.name, "sync");
         while self.client.sync("/data").await.is_err() {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -187,7 +187,8 @@ impl Worker {
         let drawn = kinds[self.rng.usize(..kinds.len())];
         let is_focus = self.rng.u8(..10) < 7;
         let kind = self.common.focus.filter(|_| is_focus).unwrap_or(drawn);
-        // What is done is drawn anyway, so that what is switched off changes nothing else.
+        // The action is drawn in any case, so that a part that is switched off changes nothing
+        // else.
         let rng = self.rng.fork();
         if !self.common.options.has(kind) {
             return;
@@ -205,28 +206,28 @@ impl Worker {
             Part::MultiLocks => self.multi_lock().await,
             Part::Latches => self.latch().await,
             Part::Counters => self.count().await,
-            _ => self.begin_anew().await,
+            _ => self.replace_client().await,
         }
         self.rng = kept;
     }
 
-    /// Ends the session, and begins another. Nothing is held at this moment.
-    async fn begin_anew(&mut self) {
+    /// Closes the session, and opens another. The client holds no lock here.
+    async fn replace_client(&mut self) {
         self.common.note(self.name, "close and connect");
         self.register_watchers.clear();
         self.watchers.clear();
         self.persistent.clear();
-        let (client, locks) = connect(&mut self.rng, &self.way).await;
+        let (client, locks) = connect(&mut self.rng, &self.link).await;
         self.locks = locks;
         let before = std::mem::replace(&mut self.client, client);
-        self.common.oracle.count("clients closed and connected anew");
+        self.common.oracle.count("clients closed and replaced");
         if self.rng.bool() {
-            // Without a connection it ends when the server finds out.
+            // Without a connection the session ends when it expires.
             let _ = before.close().await;
         }
     }
 
-    /// Takes what the watches have heard.
+    /// Takes the events of all watches.
     pub(crate) fn look_at_watches(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         for watchers in [&mut self.watchers, &mut self.register_watchers] {
@@ -245,7 +246,7 @@ impl Worker {
         for watcher in &mut self.persistent {
             while let Poll::Ready(Ok(_)) = std::pin::pin!(watcher.next()).poll(&mut context) {}
         }
-        // Some are forgotten before they have heard anything.
+        // Drops some watchers before they fire.
         if self.watchers.len() > 6 {
             drop(self.watchers.remove(self.rng.usize(..6)));
         }
@@ -254,7 +255,7 @@ impl Worker {
         }
     }
 
-    /// An answer that tells of no fault.
+    /// Returns the value of a reply, and reports an unexpected error.
     pub(crate) fn take<T>(&self, answer: Result<T, Error>) -> Option<T> {
         if let Err(error) = &answer {
             self.common.oracle.count(kind_of(error));
@@ -274,7 +275,7 @@ impl Worker {
         }
     }
 
-    /// A value that nobody else writes.
+    /// A value that no other client writes.
     pub(crate) fn value(&mut self) -> String {
         self.values += 1;
         format!("{}-{}", self.name, self.values)
@@ -284,7 +285,7 @@ impl Worker {
 fn kind_of(error: &Error) -> &'static str {
     match error {
         Error::Refused { .. } => "requests refused",
-        Error::ConnectionLoss { .. } => "answers lost",
+        Error::ConnectionLoss { .. } => "replies lost",
         Error::NotSent { .. } => "requests not sent",
         _ => "requests in a lost session",
     }

@@ -1,5 +1,5 @@
-//! One run: a server that crashes, a network that fails and clients that work, and then calm, in which
-//! all must come to its end.
+//! One run: a server that crashes, a network that fails and clients that work; then no faults,
+//! until all clients have finished.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -16,7 +16,7 @@ use super::clients::{self, Clients};
 use super::counter;
 use super::ensemble_world::EnsembleWorld;
 use super::log_tap::LogTap;
-use super::network::{Network, Way};
+use super::network::{Link, Network};
 use super::observer::Observer;
 use super::options::{Options, Part};
 use super::oracle::{Oracle, Verdict};
@@ -32,15 +32,15 @@ struct World {
     tap: LogTap,
     config: Config,
     server: Option<Server>,
-    /// The way of who looks around.
-    way: Way,
+    /// The link of the observer.
+    link: Link,
     wall_start_ms: i64,
 }
 
 /// Runs a seed. The same seed and options give the same run, message by message.
 #[must_use]
 pub fn run(seed: u64, options: &Options) -> Verdict {
-    // The clients' jitter and the ids of their znodes.
+    // The clients' jitter and the ids in their znode names use this generator.
     fastrand::seed(seed);
     plant(options.bug.map(|bug| bug.0));
     PANIC.take();
@@ -56,7 +56,7 @@ pub fn run(seed: u64, options: &Options) -> Verdict {
 }
 
 thread_local! {
-    /// What panicked in this thread, also within a task that nobody waits for.
+    /// The first panic in this thread, also in a task that no other waits for.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -91,7 +91,7 @@ fn play(seed: u64, options: &Options) -> Verdict {
     })
 }
 
-/// Lets a run come to its end, or to the first violation.
+/// Runs until the end, or until the first violation.
 async fn judge(oracle: &Oracle, run: impl Future<Output = ()>) -> Verdict {
     let ended = tokio::select! {
         biased;
@@ -100,7 +100,7 @@ async fn judge(oracle: &Oracle, run: impl Future<Output = ()>) -> Verdict {
         () = run => true,
     };
     if !ended {
-        oracle.violation("the run has no end");
+        oracle.violation("the run does not end");
     }
     oracle.verdict()
 }
@@ -128,10 +128,10 @@ impl World {
         let kinds = [Part::Mutexes, Part::ReadWriteLocks, Part::Semaphores, Part::MultiLocks];
         let focus = rng.choice(kinds).filter(|_| rng.bool());
         let common = Common::new(oracle, focus, options, None);
-        let way = network.way(0);
+        let link = network.link(0);
         let common = Arc::new(common);
         let wall_start_ms = WALL_START_MS;
-        Self { rng, common, network, tap, config, server: None, way, wall_start_ms }
+        Self { rng, common, network, tap, config, server: None, link, wall_start_ms }
     }
 
     fn violation(&self, violation: impl Into<String>) {
@@ -140,14 +140,14 @@ impl World {
 
     async fn play(&mut self, seed: u64) {
         self.start().await;
-        clients::prepare(&self.common, &self.way).await;
+        clients::prepare(&self.common, &self.link).await;
         let clients = Clients::begin(&self.common, &self.network, seed, &mut self.rng);
-        self.trouble_the_server().await;
-        clients.calm_down();
+        self.disturb_server().await;
+        clients.end_faults();
         self.end(clients).await;
     }
 
-    /// Starts the server on what is on the disk, and looks at everything before anyone else does.
+    /// Starts the server from the disk, and reads everything before any client does.
     async fn start(&mut self) {
         let oracle = &self.common.oracle;
         let start_ms = self.wall_start_ms + i64::try_from(oracle.now_ms()).unwrap_or(0);
@@ -160,14 +160,14 @@ impl World {
         self.network.serve(Some(Arc::new(server.dialer())));
         self.server = Some(server);
         self.check_server();
-        if self.look_around().await.is_none() {
+        if self.read_all().await.is_none() {
             self.violation("the server does not answer");
         }
     }
 
-    async fn look_around(&self) -> Option<()> {
-        let mut observer = Observer::connect(&self.way).await?;
-        observer.look_around(&self.common.oracle).await?;
+    async fn read_all(&self) -> Option<()> {
+        let mut observer = Observer::connect(&self.link).await?;
+        observer.read_all(&self.common.oracle).await?;
         observer.close().await
     }
 
@@ -178,7 +178,7 @@ impl World {
         }
     }
 
-    /// Lets the server end, with what was under way.
+    /// Stops the server, with everything in flight.
     fn lose_server(&mut self) {
         self.check_server();
         self.common.oracle.crashed();
@@ -186,8 +186,8 @@ impl World {
         self.server = None;
     }
 
-    /// Crashes and restarts, until there was enough of it.
-    async fn trouble_the_server(&mut self) {
+    /// Crashes and restarts the server until the time of the faults is over.
+    async fn disturb_server(&mut self) {
         let end_ms = self.common.oracle.now_ms() + 1_000 * self.common.options.seconds;
         while self.common.oracle.now_ms() < end_ms {
             let mut rng = self.rng.fork();
@@ -196,7 +196,7 @@ impl World {
             if !self.common.options.has(part) {
                 continue;
             }
-            self.common.oracle.remark(|| format!("trouble: {part}"));
+            self.common.oracle.remark(|| format!("fault: {part}"));
             let disk = self.tap.disk.clone();
             match part {
                 Part::TornWrites => {
@@ -244,8 +244,8 @@ impl World {
         }
         let (fails_at_start, steps) = (rng.u8(..4) == 0, rng.u64(..200));
         if fails_at_start && self.common.options.has(Part::TornWrites) {
-            // Before anyone is served, and perhaps while the files are mended.
-            self.common.oracle.count("power lost at the start");
+            // Before the server serves clients, and perhaps while it repairs the files.
+            self.common.oracle.count("power losses at the start");
             disk.lose_power_after(disk.steps() + steps);
             let started = Server::builder().config(self.config.clone()).start().await;
             disk.lose_power_after(disk.steps());
@@ -255,18 +255,18 @@ impl World {
         self.start().await;
     }
 
-    /// All come to their end, and nothing is left of them.
+    /// Waits until all clients have finished, and checks that nothing is left.
     async fn end(&self, clients: Clients) {
         let Some(mut clients) = clients.join().await else { return };
         self.common.check(self.common.registers.check());
         let number = self.common.oracle.look(|model| model.tree.data(counter::PATH));
         self.common.check(self.common.counter.check(number));
-        clients::fire_all_watches(&self.common, &self.way, &mut clients).await;
+        clients::fire_all_watches(&self.common, &self.link, &mut clients).await;
         self.look_for_remains(&clients).await;
         self.close(clients).await;
     }
 
-    /// Nobody holds anything, and so there is nothing.
+    /// Checks that no ephemeral znode of a lock and no watch is left.
     async fn look_for_remains(&self, clients: &[Worker]) {
         tokio::time::sleep(clients::BACKGROUND_LIMIT).await;
         self.network.drain();
@@ -274,7 +274,7 @@ impl World {
         let orphans: Vec<_> =
             ephemerals.iter().filter(|path| path.starts_with("/locks/")).collect();
         if !orphans.is_empty() {
-            self.violation(format!("left of the locks: {orphans:?}"));
+            self.violation(format!("left behind by the locks: {orphans:?}"));
         }
         let watchers: usize = clients.iter().map(|worker| worker.client.watcher_count()).sum();
         let watches = self.server.as_ref().map_or(0, |server| server.totals().watches);
@@ -283,7 +283,8 @@ impl World {
         }
     }
 
-    /// The clients end, and with them their sessions; those that they had lost are over by then.
+    /// Closes all clients and with them their sessions; sessions that were lost have expired by
+    /// then.
     async fn close(&self, clients: Vec<Worker>) {
         for worker in clients {
             if let Err(error) = worker.client.close().await {
@@ -291,7 +292,7 @@ impl World {
             }
         }
         tokio::time::sleep(Duration::from_secs(20)).await;
-        if self.look_around().await.is_none() {
+        if self.read_all().await.is_none() {
             self.violation("the server does not answer");
         }
         self.check_server();

@@ -1,8 +1,8 @@
-//! The simulation finds each planted bug, and makes a run that fails smaller.
+//! Tests that the simulation finds each planted bug, and shrinks a run that fails.
 //!
-//! Production code contains no bug on purpose: each is a patch in `planted-bugs/patches`. This test
-//! copies the workspace to `target/tmp`, applies all patches there, builds the simulation once, and
-//! runs it with one bug at a time. A patch that does not apply fails the test.
+//! Each bug is a patch in `planted-bugs/patches`. The test copies the workspace to `target/tmp`,
+//! applies all patches there, builds the simulation once, and runs it with one bug at a time. A
+//! patch that does not apply fails the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ const PATCHED: [&str; 4] = ["server/core", "server", "client", "recipes"];
 /// What the copy leaves out: build output and version control.
 const NOT_COPIED: [&str; 2] = ["target", ".git"];
 
-/// Among how many seeds a bug must be found.
+/// The number of seeds among which each bug must be found.
 const BUG_SEEDS: &str = "0..2000";
 
-/// How many seeds must pass when no bug is chosen.
+/// The number of seeds that must pass without a bug.
 const CLEAN_SEEDS: &str = "0..40";
 
 #[test]
@@ -43,7 +43,7 @@ fn the_patched_copy_without_a_bug_chosen_is_correct() {
 }
 
 #[test]
-fn a_failing_run_is_made_smaller_and_its_command_repeats_it() {
+fn a_failing_run_is_shrunk_and_its_command_repeats_it() {
     let output = simulate(&["--bug", "EventLostOnReconnect", "--seeds", BUG_SEEDS]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let reports: Vec<_> = text.lines().filter(|line| line.starts_with("seed ")).collect();
@@ -61,7 +61,7 @@ fn a_failing_run_is_made_smaller_and_its_command_repeats_it() {
     assert_eq!(seed(whole), seed(least));
 }
 
-/// The hash of the last run that a text reports.
+/// The hash in the last report of a text.
 fn last_hash(text: &str) -> Option<&str> {
     let line = text.lines().rfind(|line| line.starts_with("its trace has the hash "))?;
     line.split([' ', ';']).nth(5)
@@ -80,7 +80,7 @@ fn build_patched_copy() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("it is there");
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("planted-bugs");
     let copy = scratch.join("workspace");
-    // The times of unchanged files stay what they were, so that a second build is quick.
+    // Unchanged files keep their times, so that a second build is fast.
     let patched = scratch.join("patched");
     let _ = fs::remove_dir_all(&patched);
     copy_tree(&source, &patched);
@@ -138,7 +138,7 @@ fn apply_patches(workspace: &Path) {
             .args(["apply", "--whitespace=nowarn", "-C1"])
             .arg(&patch)
             .current_dir(workspace)
-            // The copy lies within a repository, to whose root the paths must not be relative.
+            // The copy is inside a repository; the paths of the patches are relative to the copy.
             .env("GIT_CEILING_DIRECTORIES", workspace.parent().expect("it has a parent"))
             .env_remove("GIT_DIR")
             .env_remove("GIT_WORK_TREE")
@@ -149,7 +149,7 @@ fn apply_patches(workspace: &Path) {
     }
 }
 
-/// Makes `to` equal to `from`, and leaves files alone that are equal already.
+/// Makes `to` equal to `from`, without touching files that are already equal.
 fn synchronize(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the target directory can be written to");
     let names = |directory: &Path| -> Vec<_> {
@@ -158,7 +158,7 @@ fn synchronize(from: &Path, to: &Path) {
     };
     for name in names(to).iter().filter(|name| !from.join(name).exists()) {
         let stale = to.join(name);
-        // The lock file of the copy is cargo's.
+        // cargo writes the lock file of the copy.
         let _ = if stale.is_dir() { fs::remove_dir_all(&stale) } else { fs::remove_file(&stale) };
     }
     for name in names(from) {

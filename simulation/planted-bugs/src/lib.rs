@@ -1,9 +1,8 @@
-//! Bugs that the simulation must find: a simulation that finds nothing proves nothing until it has
-//! found these.
+//! Bugs that the simulation must find, which proves that it can find bugs.
 //!
 //! Production code contains none of them. Each is a patch in the folder `patches`, which the test
 //! `planted_bugs` of the simulation applies to a copy of the workspace. In the copy [`plant`]
-//! chooses the bug of a thread at run time; without patches nothing asks for it.
+//! chooses the bug of a thread at run time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,15 +31,16 @@ pub enum PlantedBug {
     LogSyncedLate,
     /// After a restart sequence numbers are used again.
     NumberReused,
-    /// After a reconnect a client takes the deletion of the znode ahead for its turn, without a
+    /// After a reconnect a client treats the deletion of the znode ahead as its turn, without a
     /// list.
     LockWithoutLook,
     /// The handshake does not report the zxid of an event, so the client accepts a server that is
     /// behind it.
     EventNotReported,
-    /// A client acquires a lock by an event without a zxid that no reply confirms.
+    /// A client acquires a lock by an event without a zxid, without a reply that confirms it.
     EventNotConfirmed,
-    /// Any reply proves that the session lives, also from a server that is cut off from its leader.
+    /// Any reply proves that the session is alive, also that of a server that is cut off from its
+    /// leader.
     PingsProve,
 }
 

@@ -1,4 +1,4 @@
-//! What the leader does: it commits writes, tells followers how far it is, and ends sessions.
+//! The leader: it commits writes, informs the followers, and ends sessions.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::step::{Answer, Step, accepted, handshake};
 use crate::tree::{FENCES, token};
 
 impl State {
-    /// The followers that the leader reaches tell it which sessions they have heard of.
+    /// The followers that the leader can reach report the sessions that they have heard from.
     pub(super) fn answer_pings(&mut self) {
         for member in 0..MEMBERS {
             if self.members[member].is_asked && self.hears_leader(member) {
@@ -37,7 +37,7 @@ impl State {
         }
     }
 
-    /// The leader deletes containers without children, now and then.
+    /// Deletes empty containers at intervals.
     pub(super) fn sweep(&mut self) {
         if self.now < self.next_sweep || !self.has_quorum() {
             return;
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// Whoever holds a lock writes its token: no smaller one may follow.
+    /// The holder of a lock writes its token: no smaller one may follow.
     fn judge(&self, op: &TxnOp) {
         match op {
             TxnOp::Multi(ops) => ops.iter().for_each(|op| self.judge(op)),
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// Hands to the leader what is for it, of all members that reach it.
+    /// Passes the requests for the leader to it, from all members that reach it.
     pub(super) fn forward_all(&mut self) {
         let ids: Vec<_> = self.connections.keys().copied().collect();
         for id in ids {
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// Hands the first request that is for the leader to it, if that can take one.
+    /// Passes the first request for the leader to it, if the leader can take one.
     fn forward_next(&mut self, id: ConnectionId) -> Option<()> {
         let connection = self.connections.get(&id)?;
         let member = connection.member;
@@ -137,7 +137,7 @@ impl State {
         let requester = self.requester(id, header.xid)?;
         let session = requester.session;
         if !self.tracker.is_owner(session, id) {
-            // The client has moved to another connection: this one is closed without an answer.
+            // The client has moved to another connection: this one is closed without a reply.
             self.close(id);
             return None;
         }
@@ -172,8 +172,8 @@ impl State {
         Some(())
     }
 
-    /// Answers the handshake of a session that was there before, as the leader knows it. A leader that
-    /// is cut off and replaced goes by its own old state.
+    /// Answers the handshake of an existing session as the leader knows it. A leader that is cut
+    /// off and replaced uses its own old state.
     fn resume(&mut self, id: ConnectionId, request: &ConnectRequest) -> Option<()> {
         let (session, member) = (request.session, self.connections.get(&id)?.member);
         let knows_leader = self.reaches_leader(member);
@@ -198,7 +198,7 @@ impl State {
         Some(())
     }
 
-    /// A member closes the connection that it had of a session.
+    /// A member closes its connection of a session.
     pub(super) fn displace(&mut self, member: usize, session: SessionId) {
         let is_its = |id: &_| {
             let connection = &self.connections[id];

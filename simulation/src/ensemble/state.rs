@@ -13,33 +13,33 @@ use zoolet_protocol::{
     Disconnected, ErrorCode, Lookup, Read, Response, SessionId, Xid, Zxid, encode_event,
 };
 
+use super::faults::{Cut, Lag};
 use super::step::{Answer, Connection, Step, handshake, step};
 use super::tracker::Tracker;
-use super::trouble::{Cut, Lag};
 use crate::oracle::Oracle;
 use crate::tree::raw;
 
 pub(crate) const MEMBERS: usize = 3;
 
-/// Any time will do, as long as it is not that of the built-in znodes.
+/// Any time other than that of the built-in znodes.
 const WALL_START_MS: i64 = 1_700_000_000_000;
 
 /// The settings of an ensemble.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
     pub(crate) tick: Duration,
-    /// For how many ticks a member that hears nothing believes in its leader.
+    /// After how many ticks without a message a member gives its leader up.
     pub(crate) sync_limit: u32,
     /// Which members send the zxid with an event, as ZooKeeper does since 3.9.
     pub(crate) tell_zxids: [bool; MEMBERS],
 }
 
-/// What a member is, as it believes.
+/// The role of a member, as it believes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Leading,
     Following,
-    /// It has no leader, and serves nobody.
+    /// It has no leader, and serves no client.
     Looking,
 }
 
@@ -48,12 +48,12 @@ pub(super) enum Role {
 pub(super) struct Member {
     pub(super) core: Core,
     pub(super) role: Role,
-    /// How many of the committed transactions it has applied.
+    /// The number of committed transactions that it has applied.
     pub(super) applied: usize,
     pub(super) lag: Lag,
-    /// The sessions that it has heard of since it last told the leader.
+    /// The sessions that it has heard from since its last report to the leader.
     pub(super) touched: Vec<SessionId>,
-    /// The leader has asked which sessions it has heard of.
+    /// The leader has asked for a report of the sessions.
     pub(super) is_asked: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct State {
     pub(super) start: Instant,
     pub(super) now: Instant,
     pub(super) log: Vec<Committed>,
-    /// What all of it makes: what the leader decides by, and the judges.
+    /// The state after all committed transactions, for the leader's decisions and for the checks.
     head: Core,
     pub(super) members: [Member; MEMBERS],
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
@@ -86,7 +86,7 @@ pub(crate) struct State {
     pub(super) cut: Option<Cut>,
     pub(super) election: Option<Instant>,
     pub(super) next_half_tick: Instant,
-    /// The leader looks for empty containers then.
+    /// When the leader next looks for empty containers.
     pub(super) next_sweep: Instant,
     pub(super) wakers: Vec<Waker>,
 }
@@ -129,7 +129,7 @@ impl State {
         WALL_START_MS + i64::try_from(passed).unwrap_or(i64::MAX)
     }
 
-    /// What all that was committed makes.
+    /// The state after all committed transactions.
     pub(super) fn head(&self) -> &Core {
         &self.head
     }
@@ -144,7 +144,7 @@ impl State {
         self.log.push(Committed { txn, at: self.now, origin });
     }
 
-    /// A client connects to one of the members, if that serves.
+    /// Connects a client to a member that serves clients.
     pub(super) fn open(&mut self) -> Option<ConnectionId> {
         let member = self.rng.usize(..MEMBERS);
         if self.members[member].role == Role::Looking {
@@ -156,7 +156,7 @@ impl State {
         Some(id)
     }
 
-    /// A connection is gone.
+    /// A connection is closed.
     pub(super) fn forget(&mut self, id: ConnectionId) {
         self.close(id);
         self.connections.remove(&id);
@@ -199,7 +199,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether a member takes a request: no client that has seen more than the member.
+    /// Whether a member accepts a request: the client must not have seen more than the member.
     fn is_welcome(&self, member: usize, step: &Step) -> bool {
         let (Step::Begin(request) | Step::Resume(request)) = step else { return true };
         let is_behind = request.last_zxid_seen > self.members[member].core.last_zxid();
@@ -209,7 +209,8 @@ impl State {
         !is_behind
     }
 
-    /// A member has heard of a session. The leader learns it from the member's next answer to a ping.
+    /// A member has heard from a session. The leader learns it with the member's next reply to a
+    /// ping.
     fn touch(&mut self, member: usize, session: SessionId) {
         if self.leader == Some(member) {
             self.tracker.touch(session, self.now);
@@ -218,9 +219,9 @@ impl State {
         }
     }
 
-    /// Lets happen what is due.
+    /// Runs every step that is due.
     pub(super) fn advance(&mut self) {
-        self.advance_trouble();
+        self.advance_faults();
         while self.next_half_tick <= self.now {
             self.next_half_tick += self.terms.tick / 2;
             self.members.iter_mut().for_each(|member| member.is_asked = true);
@@ -237,14 +238,14 @@ impl State {
         self.answer_everyone();
     }
 
-    /// When the next thing happens by itself.
+    /// The time of the next step.
     pub(super) fn next_deadline(&self) -> Instant {
         let due = (0..MEMBERS).filter_map(|member| self.due(member));
-        let next = due.chain(self.trouble_deadlines()).min();
+        let next = due.chain(self.fault_deadlines()).min();
         next.map_or(self.next_half_tick, |next| next.min(self.next_half_tick))
     }
 
-    /// A member applies the next transaction: its clients hear of it before anything is answered.
+    /// A member applies the next transaction, and sends its events before any reply.
     pub(super) fn apply_next(&mut self, member: usize) {
         let index = self.members[member].applied;
         let Some(Committed { txn, origin, .. }) = self.log.get(index) else { return };
@@ -293,7 +294,7 @@ impl State {
         }
     }
 
-    /// The data and the version of a znode after all that was committed.
+    /// The data and version of a znode after all committed transactions.
     pub(crate) fn committed(&self, path: &str) -> Option<(Option<Bytes>, i32)> {
         let nobody = Requester::new(SessionId::NONE, ConnectionId(0), Xid(0));
         match self.head.read(&Read::Lookup(Lookup::GetData(raw(path))), &nobody) {

@@ -1,4 +1,4 @@
-//! What a connection waits for. A member handles the requests of a connection in their order: what stands
+//! What a connection waits for. A member handles the requests of a connection in order: a request
 //! behind a write waits until the member has applied the write.
 
 use std::collections::VecDeque;
@@ -14,26 +14,26 @@ use zoolet_protocol::{
 
 use super::state::State;
 
-/// A request on its way.
+/// The next step of a request.
 #[derive(Debug)]
 pub(super) enum Step {
     /// The member answers it from its own state.
     Local(RequestHeader, Request),
-    /// The leader is to commit it.
+    /// The leader commits it.
     Write(RequestHeader, Write),
-    /// The leader is to tell how far it is.
+    /// The leader tells the last committed zxid.
     Sync(RequestHeader, Read),
-    /// The leader is to create a session.
+    /// The leader creates a session.
     Begin(ConnectRequest),
-    /// The leader is to tell whether the session lives.
+    /// The leader tells whether the session is alive.
     Resume(ConnectRequest),
-    /// It is answered when the member has applied the transaction at this place.
+    /// The member answers when it has applied the transaction at this index.
     Committed(usize, Answer),
-    /// It is answered when the member has applied so many transactions.
+    /// The member answers when it has applied this many transactions.
     Reached(usize, RequestHeader, Read),
 }
 
-/// How a committed request is answered.
+/// The reply to a committed request.
 #[derive(Debug)]
 pub(super) enum Answer {
     Reply(Xid),
@@ -65,13 +65,13 @@ impl Connection {
 }
 
 impl Step {
-    /// What the leader has to do with.
+    /// What the leader decides with.
     pub(super) fn is_for_leader(&self) -> bool {
         matches!(self, Self::Write(..) | Self::Sync(..) | Self::Begin(_) | Self::Resume(_))
     }
 }
 
-/// The step of a request; none if it cannot be read.
+/// The step of a request; none if it cannot be decoded.
 pub(super) fn step(frame: &Bytes, is_first: bool) -> Option<Step> {
     if is_first {
         let request: ConnectRequest = decode_all(frame).ok()?;
@@ -108,7 +108,7 @@ pub(super) fn handshake(response: &ConnectResponse) -> Bytes {
 }
 
 impl State {
-    /// Answers what waits for nothing more.
+    /// Answers every request that waits for nothing more.
     pub(super) fn answer_all(&mut self, id: ConnectionId) {
         while let Some((header, request)) = self.next_due(id) {
             self.answer(id, &header, request);
@@ -197,7 +197,7 @@ impl State {
         }
     }
 
-    /// The member closes a connection, and does nothing more of what it waits for.
+    /// The member closes a connection, and drops its waiting requests.
     pub(super) fn close(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.is_closed = true;

@@ -1,5 +1,4 @@
-//! What the leader knows of the life of sessions: when each was last heard of, and over which connection
-//! it is.
+//! What the leader knows about sessions: when it last heard from each, and over which connection.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,9 +19,10 @@ pub(super) struct Tracker {
 struct Tracked {
     timeout: Duration,
     expires: Instant,
-    /// The connection that took the session up last. Requests of another are of a client that moved.
+    /// The connection that attached to the session last. Requests over another are those of a
+    /// client that moved.
     owner: Option<ConnectionId>,
-    /// It has expired. Nothing brings it back, even before its end is committed.
+    /// It has expired. Nothing revives it, even before its end is committed.
     is_closing: bool,
 }
 
@@ -31,7 +31,7 @@ impl Tracker {
         Self { start, tick, sessions: BTreeMap::new() }
     }
 
-    /// The first tick boundary after a time, as in ZooKeeper's `ExpiryQueue`.
+    /// The first tick after a time, as in ZooKeeper's `ExpiryQueue`.
     fn boundary(&self, time: Instant) -> Instant {
         let ticks = (time - self.start).as_millis() / self.tick.as_millis() + 1;
         self.start + self.tick * u32::try_from(ticks).unwrap_or(u32::MAX)
@@ -58,20 +58,20 @@ impl Tracker {
         self.sessions.get(&session).is_some_and(|tracked| !tracked.is_closing)
     }
 
-    /// Whether a connection is the one over which the session is.
+    /// Whether the session belongs to a connection.
     pub(super) fn is_owner(&self, session: SessionId, connection: ConnectionId) -> bool {
         let owner = self.sessions.get(&session).and_then(|tracked| tracked.owner);
         owner.is_none_or(|owner| owner == connection)
     }
 
-    /// A connection takes the session up.
+    /// A connection attaches to the session.
     pub(super) fn own(&mut self, session: SessionId, connection: ConnectionId) {
         if let Some(tracked) = self.sessions.get_mut(&session) {
             tracked.owner = Some(connection);
         }
     }
 
-    /// The leader has heard of the session.
+    /// The leader has heard from the session.
     pub(super) fn touch(&mut self, session: SessionId, now: Instant) {
         let Some(timeout) = self.sessions.get(&session).map(|tracked| tracked.timeout) else {
             return;
@@ -82,7 +82,7 @@ impl Tracker {
         }
     }
 
-    /// The sessions whose time is over, and whose end is not committed.
+    /// The overdue sessions whose end is not committed.
     pub(super) fn expired(&mut self, now: Instant) -> Vec<SessionId> {
         for tracked in self.sessions.values_mut() {
             tracked.is_closing |= tracked.expires <= now;

@@ -1,4 +1,5 @@
-//! How a member lags, how it is cut off from the others, and how those elect a new leader.
+//! The faults of an ensemble: how a member lags, how it is cut off from the others, and how those
+//! elect a new leader.
 
 use std::time::Duration;
 
@@ -9,26 +10,26 @@ use zoolet_protocol::SessionId;
 use super::state::{MEMBERS, Role, State};
 use super::tracker::Tracker;
 
-/// How far a follower is behind.
+/// How a follower lags.
 #[derive(Debug, Default)]
 pub(super) struct Lag {
-    /// It applies each transaction so much later than the leader.
+    /// It applies each transaction this much later than the leader.
     delay: Duration,
-    /// It applies nothing before, but answers the leader's pings.
+    /// It applies nothing before this time, but answers the leader's pings.
     applies_from: Option<Instant>,
-    /// It hears nothing of the leader before. What it sends arrives there.
+    /// It receives nothing from the leader before this time. What it sends arrives.
     held_until: Option<Instant>,
 }
 
-/// One member does not reach the others, nor they it.
+/// A cut between one member and the others, in both directions.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) member: usize,
     was_leader: bool,
     ends: Instant,
-    /// The member gives up: it closes the connections of its clients.
+    /// When the member notices: it closes the connections of its clients.
     member_notices: Instant,
-    /// The others give up, if the member was their leader, and elect another.
+    /// When the others notice. If the member was their leader, they elect another.
     others_notice: Instant,
     have_others_noticed: bool,
 }
@@ -42,12 +43,12 @@ impl State {
         self.members[member].lag.held_until.is_some_and(|until| until > self.now)
     }
 
-    /// Whether it takes itself for the leader: also one that was cut off and has not noticed.
+    /// Whether a member believes that it leads, also when it is cut off and has not noticed.
     pub(super) fn believes_to_lead(&self, member: usize) -> bool {
         self.members[member].role == Role::Leading
     }
 
-    /// Whether what a member sends arrives at the leader.
+    /// Whether messages of a member arrive at the leader.
     pub(super) fn reaches_leader(&self, member: usize) -> bool {
         self.leader.is_some_and(|leader| {
             let is_follower = self.members[member].role == Role::Following;
@@ -56,12 +57,12 @@ impl State {
         })
     }
 
-    /// Whether what the leader sends arrives at a member.
+    /// Whether messages of the leader arrive at a member.
     pub(super) fn hears_leader(&self, member: usize) -> bool {
         self.reaches_leader(member) && (self.leader == Some(member) || !self.is_held(member))
     }
 
-    /// Whether a follower answers the leader, so that it can commit.
+    /// Whether a follower answers the leader, so that the leader can commit.
     pub(super) fn has_quorum(&self) -> bool {
         let followers = (0..MEMBERS).filter(|member| self.leader != Some(*member));
         followers.into_iter().any(|member| self.hears_leader(member))
@@ -77,32 +78,32 @@ impl State {
         [applies_from, held_until].into_iter().flatten().chain([next.at + delay]).max()
     }
 
-    /// When things change between the members.
-    pub(super) fn trouble_deadlines(&self) -> impl Iterator<Item = Instant> {
+    /// When the state between the members changes next.
+    pub(super) fn fault_deadlines(&self) -> impl Iterator<Item = Instant> {
         let cut = self.cut.iter().flat_map(|cut| [cut.ends, cut.member_notices, cut.others_notice]);
         let held = self.members.iter().filter_map(|member| member.lag.held_until);
         cut.chain(held).chain(self.election).filter(|time| *time > self.now)
     }
 
-    /// A follower applies what is committed so much later.
+    /// Lets a follower apply each transaction this much later.
     pub(crate) fn delay(&mut self, member: usize, delay: Duration) {
         self.members[member].lag.delay = delay;
     }
 
-    /// A follower applies nothing for a while.
+    /// Lets a follower apply nothing for a while.
     pub(crate) fn hold_applying(&mut self, member: usize, time: Duration) {
         self.members[member].lag.applies_from = Some(self.now + time);
     }
 
-    /// A follower hears nothing of its leader for a while.
+    /// Lets a follower receive nothing from its leader for a while.
     pub(crate) fn hold_link(&mut self, member: usize, time: Duration) {
-        // Longer, and it would give up.
+        // After a longer time it would give the leader up.
         let most = self.terms.tick * self.terms.sync_limit.saturating_sub(1);
         self.members[member].lag.held_until = Some(self.now + time.min(most));
     }
 
-    /// The leader, or one of the followers, is cut off from the others for a while. If that is told to
-    /// nobody, they notice when they have heard nothing for `sync_limit` ticks.
+    /// Cuts the leader, or one of the followers, off for a while. Unless the cut is noticed at
+    /// once, each side notices after `sync_limit` ticks without a message.
     pub(crate) fn cut_off(&mut self, who: CutOff, notice: Notice, time: Duration) {
         let Some(leader) = self.leader.filter(|_| self.cut.is_none()) else { return };
         let member = match who {
@@ -117,10 +118,10 @@ impl State {
             }
         };
         let was_leader = member == leader;
-        // The last ping was at the last half of a tick.
+        // The last ping was sent at the last half of a tick.
         let patience = self.terms.tick * self.terms.sync_limit;
         let follower_notices = self.next_half_tick - self.terms.tick / 2 + patience;
-        // The leader looks at every tick whether a quorum has answered in so many.
+        // The leader checks at each tick whether a quorum has answered within `sync_limit` ticks.
         let leader_notices = follower_notices + self.terms.tick;
         let (member_notices, others_notice) = match (notice, was_leader) {
             (Notice::AtOnce, _) => (self.now, self.now),
@@ -137,21 +138,21 @@ impl State {
         self.cut = Some(cut);
     }
 
-    /// Whether all members serve, and are one.
+    /// Whether all members serve clients and follow one leader.
     pub(crate) fn is_well(&self) -> bool {
         self.cut.is_none() && self.leader.is_some()
     }
 
-    /// From now on all is well.
-    pub(crate) fn calm_down(&mut self) {
+    /// Ends all faults.
+    pub(crate) fn end_faults(&mut self) {
         self.members.iter_mut().for_each(|member| member.lag = Lag::default());
         if let Some(cut) = &mut self.cut {
             cut.ends = cut.ends.min(self.now);
         }
     }
 
-    /// Goes on with a cut and with the election that follows from it.
-    pub(super) fn advance_trouble(&mut self) {
+    /// Continues with a cut, and with the election that follows from it.
+    pub(super) fn advance_faults(&mut self) {
         self.notice_cut();
         if self.election.is_some_and(|election| election <= self.now) {
             self.elect();
@@ -175,7 +176,7 @@ impl State {
         }
     }
 
-    /// A member has no leader any more, and serves nobody.
+    /// A member has lost its leader, and serves no client.
     fn give_up(&mut self, member: usize) {
         self.oracle.remark(|| format!("member {member} looks for a leader"));
         self.members[member].role = Role::Looking;
@@ -188,7 +189,7 @@ impl State {
         ids.into_iter().for_each(|id| self.close(id));
     }
 
-    /// The members that are not cut off elect a leader, which takes all sessions for alive.
+    /// The members that are not cut off elect a leader, which regards all sessions as alive.
     fn elect(&mut self) {
         let cut = self.cut.as_ref().map(|cut| cut.member);
         let electors: Vec<_> = (0..MEMBERS).filter(|member| Some(*member) != cut).collect();
@@ -204,7 +205,7 @@ impl State {
         }
     }
 
-    /// A member follows, once it has applied all that was committed.
+    /// A member follows, once it has applied all committed transactions.
     fn join(&mut self, member: usize) {
         while self.members[member].applied < self.log.len() {
             self.apply_next(member);
@@ -216,7 +217,7 @@ impl State {
         let Some(cut) = self.cut.as_mut().filter(|cut| cut.ends <= self.now) else { return };
         let member = cut.member;
         match self.members[member].role {
-            // It led, gave up, and the others hear of that.
+            // It led and gave up, and the others notice.
             Role::Looking if cut.was_leader && !cut.have_others_noticed => {
                 cut.others_notice = self.now;
                 self.notice_cut();
@@ -225,7 +226,7 @@ impl State {
                 self.join(member);
                 self.cut = None;
             }
-            // It has not noticed that another leads.
+            // It has not noticed that another member leads.
             Role::Leading if self.leader != Some(member) => {}
             Role::Looking => {}
             Role::Leading | Role::Following => self.cut = None,
@@ -233,7 +234,7 @@ impl State {
     }
 }
 
-/// Who is cut off.
+/// The member that is cut off.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CutOff {
     Leader,
@@ -243,10 +244,10 @@ pub(crate) enum CutOff {
     ServerOf(SessionId),
 }
 
-/// Who notices a cut before `sync_limit` ticks are over.
+/// Which side notices a cut before `sync_limit` ticks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Notice {
-    /// All, as when a process dies.
+    /// Both sides, as when a process ends.
     AtOnce,
     /// The others, as when only the connections to the leader are reset.
     OthersAtOnce,
