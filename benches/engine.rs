@@ -57,7 +57,7 @@ fn watches(criterion: &mut Criterion) {
         let clients: Vec<_> =
             (0..watchers).map(|_| runtime.block_on(Frames::connect(server.dialer()))).collect();
         group.throughput(Throughput::Elements(watchers as u64));
-        group.bench_function(BenchmarkId::new("armed, and told", watchers), |b| {
+        group.bench_function(BenchmarkId::new("set, and fired", watchers), |b| {
             b.iter(|| {
                 for client in &clients {
                     client.call(&watch);

@@ -23,7 +23,7 @@ use zoolet::recipes::{
     InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
 };
 use zoolet_benches::contest::{Contest, Make, PATH, Setting};
-use zoolet_benches::{Way, connect, floors, runtime, server, sizes};
+use zoolet_benches::{TransportKind, connect, floors, runtime, server, sizes};
 
 /// The most connections over TCP, of two descriptors each.
 const CONNECTIONS_MAX: usize = 1_001;
@@ -50,10 +50,10 @@ fn uncontended(criterion: &mut Criterion) {
     ];
     let mut group = criterion.benchmark_group("handoff: acquire and release");
     for (kind, number, make) in KINDS {
-        for way in Way::BOTH {
+        for transport in TransportKind::BOTH {
             let runtime = runtime();
             let server = runtime.block_on(server());
-            let client = runtime.block_on(connect(&server, way));
+            let client = runtime.block_on(connect(&server, transport));
             let lock = make(&client, number);
             // The directories stay between two acquisitions.
             let stays = ["/stays", "/locks/stays", "/leases/stays"];
@@ -62,7 +62,7 @@ fn uncontended(criterion: &mut Criterion) {
                 let create = async { client.create(&path).parents(Parents::Persistent).await };
                 runtime.block_on(create).expect("it is new");
             }
-            group.bench_function(BenchmarkId::new(kind, way.name()), |b| {
+            group.bench_function(BenchmarkId::new(kind, transport.name()), |b| {
                 b.iter_custom(|count| {
                     runtime.block_on(async {
                         let start = Instant::now();
@@ -98,13 +98,15 @@ fn hand_over(criterion: &mut Criterion) {
     ];
     // A thousand waiters over TCP need more descriptors than the usual limit.
     let _ = zoolet_server::raise_descriptor_limit();
-    for way in Way::BOTH {
-        let mut group = criterion.benchmark_group(format!("handoff: to the next, {}", way.name()));
+    for transport in TransportKind::BOTH {
+        let mut group =
+            criterion.benchmark_group(format!("handoff: to the next, {}", transport.name()));
         group.sample_size(10).sampling_mode(SamplingMode::Flat);
         for (kind, make, is_in_order) in KINDS {
             for waiters in sizes(&[2, 10, 100, 1_000, 10_000], 10) {
-                let clients_max = if way == Way::Tcp { CONNECTIONS_MAX } else { usize::MAX };
-                let setting = Setting { way, waiters, clients_max, make, is_in_order };
+                let clients_max =
+                    if transport == TransportKind::Tcp { CONNECTIONS_MAX } else { usize::MAX };
+                let setting = Setting { transport, waiters, clients_max, make, is_in_order };
                 let mut contest = None;
                 group.bench_function(BenchmarkId::new(kind, waiters), |b| {
                     let contest = contest.get_or_insert_with(|| Contest::new(setting));

@@ -18,7 +18,7 @@ use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion
 use zoolet::client::Client;
 use zoolet::recipes::{HerdLock, InterProcessLock, InterProcessMutex};
 use zoolet_benches::contest::{Contest, Make, PATH, Setting, Turn};
-use zoolet_benches::{Way, floors, sizes};
+use zoolet_benches::{TransportKind, floors, sizes};
 
 fn one_znode(client: &Client, _: usize) -> Arc<dyn InterProcessLock> {
     Arc::new(HerdLock::watching_one_znode(client, PATH).expect("a path"))
@@ -51,12 +51,12 @@ fn turns_max(waiters: usize) -> u64 {
 }
 
 fn herd(criterion: &mut Criterion) {
-    for way in Way::BOTH {
-        let mut group = criterion.benchmark_group(format!("herd: {}", way.name()));
+    for transport in TransportKind::BOTH {
+        let mut group = criterion.benchmark_group(format!("herd: {}", transport.name()));
         group.sample_size(10).sampling_mode(SamplingMode::Flat);
         for (kind, clients_max, make) in KINDS {
             for waiters in sizes(&[10, 100, 1_000], 10) {
-                let setting = Setting { way, waiters, clients_max, make, is_in_order: false };
+                let setting = Setting { transport, waiters, clients_max, make, is_in_order: false };
                 let mut contest = None;
                 for (what, part) in PARTS {
                     let id = BenchmarkId::new(format!("{kind}: {what}"), waiters);

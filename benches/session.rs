@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use zoolet::client::Client;
 use zoolet_benches::requests::DATA;
-use zoolet_benches::{Way, connect, floors, runtime, server};
+use zoolet_benches::{TransportKind, connect, floors, runtime, server};
 
 /// The operation of the requests.
 #[derive(Debug, Clone, Copy)]
@@ -73,12 +73,12 @@ impl Request {
 }
 
 fn latency(criterion: &mut Criterion) {
-    for way in Way::BOTH {
+    for transport in TransportKind::BOTH {
         let runtime = runtime();
         let server = runtime.block_on(server());
-        let client = runtime.block_on(connect(&server, way));
+        let client = runtime.block_on(connect(&server, transport));
         runtime.block_on(async { client.create(PATH).data(DATA).await }).expect("it is new");
-        let mut group = criterion.benchmark_group(format!("session: {}", way.name()));
+        let mut group = criterion.benchmark_group(format!("session: {}", transport.name()));
         group.throughput(Throughput::Elements(1));
         for request in [Request::Get, Request::Set, Request::CreateAndDelete] {
             for depth in [1, 64] {

@@ -10,7 +10,7 @@ use zoolet::client::Client;
 use zoolet::recipes::{InterProcessLock, LockGuard};
 use zoolet::server::Server;
 
-use crate::{Way, connect, runtime, server};
+use crate::{TransportKind, connect, runtime, server};
 
 /// The path of the lock.
 pub const PATH: &str = "/locks/a";
@@ -25,7 +25,7 @@ pub type Make = fn(&Client, usize) -> Arc<dyn InterProcessLock>;
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
     /// How the clients reach the server.
-    pub way: Way,
+    pub transport: TransportKind,
     /// How many members wait beside the holder.
     pub waiters: usize,
     /// The most clients. More members share them.
@@ -105,11 +105,11 @@ struct Line {
 
 impl Line {
     async fn new(setting: Setting) -> Self {
-        let Setting { way, waiters, clients_max, make, is_in_order } = setting;
+        let Setting { transport, waiters, clients_max, make, is_in_order } = setting;
         let server = server().await;
         let mut clients = Vec::new();
         while clients.len() < clients_max.min(waiters + 1) {
-            clients.push(connect(&server, way).await);
+            clients.push(connect(&server, transport).await);
         }
         let (held, mut holders) = mpsc::unbounded_channel();
         let mut members = Vec::new();
@@ -178,7 +178,7 @@ impl Line {
         }
         let all = start.elapsed();
         if let Some(client) = self.shared.get(member % self.shared.len().max(1)) {
-            // The requests of the client may still be under way to the server.
+            // The requests of the client may still be in flight to the server.
             client.sync("/").await.expect("the server is there");
         }
         Turn { next, all }

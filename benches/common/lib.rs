@@ -44,15 +44,15 @@ pub fn runtime() -> Runtime {
 
 /// How clients reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum TransportKind {
     /// Through the dialer of a server in this process.
     InProcess,
     /// Over loopback TCP.
     Tcp,
 }
 
-impl Way {
-    /// Both ways.
+impl TransportKind {
+    /// Both kinds.
     pub const BOTH: [Self; 2] = [Self::InProcess, Self::Tcp];
 
     /// The name in the results.
@@ -81,10 +81,10 @@ pub async fn server() -> Server {
 /// # Panics
 ///
 /// When the server is gone.
-pub async fn connect(server: &Server, way: Way) -> Client {
-    let connected = match way {
-        Way::InProcess => Client::connect(server.dialer()).await,
-        Way::Tcp => {
+pub async fn connect(server: &Server, transport: TransportKind) -> Client {
+    let connected = match transport {
+        TransportKind::InProcess => Client::connect(server.dialer()).await,
+        TransportKind::Tcp => {
             let address = server.local_addr().expect("it listens").to_string();
             Client::connect(address.as_str()).await
         }

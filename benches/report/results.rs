@@ -102,14 +102,14 @@ mod tests {
     use super::one;
 
     #[test]
-    fn the_median_is_told_for_each_element() {
+    fn the_median_is_divided_by_the_number_of_elements() {
         let about = json!({
-            "group_id": "core: watches", "function_id": "armed", "value_str": "100",
+            "group_id": "core: watches", "function_id": "set", "value_str": "100",
             "throughput": {"Elements": 100}
         });
         let estimates = json!({"median": {"point_estimate": 1500.0}});
         let measured = one("core", &about, &estimates).unwrap();
-        assert_eq!((measured.row.as_str(), measured.nanoseconds), ("armed", 15.0));
+        assert_eq!((measured.row.as_str(), measured.nanoseconds), ("set", 15.0));
         assert_eq!(measured.column.as_deref(), Some("100"));
         assert_eq!(one("codec", &about, &estimates), None);
     }
