@@ -108,7 +108,7 @@ fn writes(criterion: &mut Criterion) {
 fn watches(criterion: &mut Criterion) {
     let watch = Watch::Lookup(Lookup::GetData("/dir".into()));
     let set = set_data("/dir");
-    let arm = |core: &mut Core, watchers: usize| {
+    let set_watches = |core: &mut Core, watchers: usize| {
         for connection in 0..watchers as u64 {
             core.watch(&watch, &requester(connection));
         }

@@ -171,7 +171,11 @@ async fn a_change_that_lost_the_race_is_made_under_the_mutex() {
     assert!(mutex.participants().await.unwrap().is_empty(), "it is released");
     client.delete(LOCK).await.unwrap();
     number.increment().await.unwrap();
-    assert_eq!(client.exists(LOCK).await.unwrap(), None, "a change that wins the race takes no mutex");
+    assert_eq!(
+        client.exists(LOCK).await.unwrap(),
+        None,
+        "a change that wins the race takes no mutex"
+    );
     assert_eq!(server.totals().watches, 0);
 }
 

@@ -298,7 +298,8 @@ async fn logs_from_a_later_transaction_need_a_snapshot_or_trust_empty() {
     assert!(error.to_string().contains("snapshot.trust.empty=true"), "{error}");
     let mut config = config(&disk);
     config.storage.as_mut().unwrap().trust_empty_snapshot = true;
-    let server = Server::builder().config(config).start().await.expect("the configuration allows it");
+    let server =
+        Server::builder().config(config).start().await.expect("the configuration allows it");
     assert_eq!(names(&server).await.len(), 7);
 }
 

@@ -80,7 +80,11 @@ async fn closing_a_leading_latch_deletes_its_znode_without_setting_data() {
     let watcher = connect(&server).await.get(&path).and_watch().await.unwrap().watcher;
     b.close().await.unwrap();
     let event = watcher.await.unwrap();
-    assert_eq!(event.event_type, EventType::NODE_DELETED, "Curator's latch waits for this event only");
+    assert_eq!(
+        event.event_type,
+        EventType::NODE_DELETED,
+        "Curator's latch waits for this event only"
+    );
 }
 
 #[tokio::test(start_paused = true)]

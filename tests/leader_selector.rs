@@ -288,7 +288,12 @@ async fn a_selector_calls_its_function_again_after_a_panic() {
     tokio::time::sleep(SOON).await;
     assert!(!selector.has_leadership(), "it has given the leadership up");
     let mutex = InterProcessMutex::new(&other, PATH).unwrap();
-    drop(mutex.acquire_within(SOON).await.expect("another client may hold the mutex during the pause"));
+    drop(
+        mutex
+            .acquire_within(SOON)
+            .await
+            .expect("another client may hold the mutex during the pause"),
+    );
     tokio::time::sleep(5 * SECOND).await;
     assert_eq!(calls.load(Ordering::SeqCst), 3);
     assert!(selector.has_leadership());

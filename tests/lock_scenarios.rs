@@ -291,7 +291,10 @@ async fn read_write_random_readers_and_writers() {
                     guard.release().await.unwrap();
                 } else {
                     let guard = lock.read_lock().acquire().await.unwrap();
-                    assert!(inside.fetch_add(1, Ordering::SeqCst) >= 0, "a reader and a writer hold the lock");
+                    assert!(
+                        inside.fetch_add(1, Ordering::SeqCst) >= 0,
+                        "a reader and a writer hold the lock"
+                    );
                     tokio::time::sleep(Duration::from_millis(mixed % 5)).await;
                     inside.fetch_sub(1, Ordering::SeqCst);
                     guard.release().await.unwrap();

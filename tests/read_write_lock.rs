@@ -296,7 +296,10 @@ async fn writes_after_all(server: &Server, readers: impl IntoIterator<Item = Gua
         tokio::spawn(async move { last.write_lock().acquire().await.expect("its turn comes") });
     tokio::time::sleep(SOON).await;
     for reader in readers {
-        assert!(tokio::time::timeout(SOON, &mut writing).await.is_err(), "a reader still holds the lock");
+        assert!(
+            tokio::time::timeout(SOON, &mut writing).await.is_err(),
+            "a reader still holds the lock"
+        );
         reader.release().await.expect("it is held");
     }
     drop(writing.await.expect("it does not panic"));

@@ -11,11 +11,11 @@ import time
 
 
 class Wrong(Exception):
-    """The client did not say what it should have."""
+    """The client did not print what it should have."""
 
 
 class Shell:
-    """A running shell; what it prints is gathered line by line."""
+    """A running shell, whose output is collected line by line."""
 
     def __init__(self, command, environment=None):
         self.lines = []
@@ -56,7 +56,7 @@ class Shell:
         return "\n".join("    | " + line for line in self.lines[start:][-40:])
 
     def wait_for(self, pattern, start, timeout=15):
-        """Wait until what was printed from `start` on matches; gives back the match."""
+        """Wait until the output since `start` matches; return the match."""
         regex = re.compile(pattern, re.MULTILINE)
         deadline = time.monotonic() + timeout
         with self.changed:
@@ -70,7 +70,7 @@ class Shell:
                 self.changed.wait(left)
 
     def wait_count(self, line, count, start, timeout=15):
-        """Wait until a line was printed that often since `start`."""
+        """Wait until a line was printed this many times since `start`."""
         deadline = time.monotonic() + timeout
         with self.changed:
             while self.lines[start:].count(line) < count:
@@ -88,7 +88,7 @@ class Shell:
             raise Wrong("the shell did not end; it said last:\n%s" % self.tail(0))
 
     def kill(self):
-        # The shell may be a script with the client as its child.
+        # The shell may be a script whose child is the client.
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -97,7 +97,7 @@ class Shell:
 
 
 class Proxy:
-    """Passes connections on to the server, until told to cut them."""
+    """A proxy of the server that can cut its connections."""
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
@@ -136,7 +136,7 @@ class Proxy:
                 pass
 
     def cut(self):
-        """Cut all connections, and take no new ones until `mend`."""
+        """Cut all connections, and accept no new ones until `mend`."""
         with self.lock:
             self.open = False
             for sock in self.sockets:
@@ -152,7 +152,7 @@ class Proxy:
 
 
 def run_check(name, check, limit=120):
-    """Run `check(address, shells)`; print `ok` or what went wrong; exit 0 or 1."""
+    """Run `check(address, shells)`, print `ok` or the failure, and exit with 0 or 1."""
     if len(sys.argv) != 2 or not re.fullmatch(r"[^\s:]+:\d+", sys.argv[1]):
         sys.exit("usage: %s HOST:PORT" % name)
 

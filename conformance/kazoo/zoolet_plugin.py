@@ -1,4 +1,4 @@
-"""Run kazoo's own tests against one server of our choice.
+"""Run kazoo's own tests against a chosen server.
 
 kazoo's harness starts an ensemble of its own. This pytest plugin puts a
 cluster of one in its place: a process of `zoolet`, or Apache ZooKeeper from
@@ -23,7 +23,7 @@ import types
 HERE = os.path.dirname(os.path.abspath(__file__))
 START_APACHE = os.path.join(HERE, "..", "apache", "start-apache")
 START_TIMEOUT = 30
-# What kazoo's harness gives a server from 3.5 on; the digest is that of the
+# The settings that kazoo's harness gives a server since 3.5; the digest is that of the
 # password `test`, which TestReconfig uses.
 SUPER_DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 JAAS_DIGEST = """Server {
@@ -33,14 +33,14 @@ JAAS_DIGEST = """Server {
 };
 """
 PR_SET_PDEATHSIG = 1
-# Loaded here, since between fork and exec nothing may be loaded any more.
+# Loaded here, because no module may be loaded between fork and exec.
 LIBC = ctypes.CDLL(None)
 
 RUN = {}
 
 
 def reserve_port():
-    """A free port, with the socket that keeps it for our servers.
+    """A free port, with the socket that reserves it for our servers.
 
     Below the ephemeral range, so that no outgoing connection takes the port
     while a test has its server stopped. The socket stays bound and never
@@ -64,7 +64,7 @@ def die_with_parent():
 
 
 class Certificates:
-    """One self-signed pair for the server, one for the client, each the other's trust."""
+    """A self-signed certificate for the server and one for the client, which trust each other."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -104,7 +104,7 @@ class Certificates:
 
 
 class Server:
-    """What kazoo's tests ask of a ManagedZooKeeper."""
+    """The methods of a ManagedZooKeeper that kazoo's tests use."""
 
     host = "127.0.0.1"
 
@@ -128,8 +128,8 @@ class Server:
     @property
     def running(self):
         if self.process is not None and self.process.poll() is not None:
-            # No test asked for that. The harness starts another one, and the
-            # runner has to know.
+            # No test requested that. The harness starts another server, and the runner
+            # has to know.
             death = {"status": self.process.returncode, "log": "".join(self.get_logs(40))}
             death["before"] = os.environ.get("PYTEST_CURRENT_TEST", "")
             with open(RUN["deaths"], "a") as out:
@@ -200,8 +200,8 @@ class Server:
         self.prepare()
         with open(self.log, "ab") as log:
             start = log.tell()
-            # The kernel ties a child to the thread that made it, so only the
-            # main thread may ask for it to die with us.
+            # The kernel ties a child process to the thread that made it, so only the main
+            # thread may request that the child ends with us.
             in_main = threading.current_thread() is threading.main_thread()
             self.process = subprocess.Popen(
                 self.command(),
@@ -257,7 +257,7 @@ class Server:
 
 
 class Cluster:
-    """What kazoo's tests ask of a ZookeeperCluster, with one server in it."""
+    """The methods of a ZookeeperCluster that kazoo's tests use, for one server."""
 
     def __init__(self, configuration_entries=(), **_ignored):
         self.servers = [Server(configuration_entries)]
@@ -313,10 +313,10 @@ def pytest_configure(config):
 
     os.environ["ZOOKEEPER_VERSION"] = "3.8.0"
     os.environ["ZOOKEEPER_CLUSTER_SIZE"] = "1"
-    # With CI set, kazoo waits 15 s here and there for an ensemble to settle.
+    # With CI set, kazoo waits 15 s at several places for an ensemble to settle.
     os.environ.pop("CI", None)
-    # kazoo.testing imports these for certificates of its own cluster only; one
-    # of them is hard to build and the other has dropped what kazoo calls.
+    # kazoo.testing imports these only for certificates of its own cluster. One is hard to
+    # build, and the other has dropped what kazoo calls.
     for name in ("OpenSSL", "jks"):
         sys.modules.setdefault(name, types.ModuleType(name))
     from kazoo.testing import harness
@@ -325,8 +325,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    # What pytest calls a test depends on where it was started; this does not.
-    # It travels with the reports, from xdist's workers as well.
+    # pytest's name of a test depends on where it was started; this name does not. It is
+    # in the reports, also in those of xdist's workers.
     names = {item: "%s::%s" % (item.path.name, item.nodeid.split("::", 1)[1]) for item in items}
     for item, name in names.items():
         item.user_properties.append(("id", name))
@@ -340,7 +340,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_runtest_logreport(report):
     if not RUN["results"]:
         return
-    # A test is what its worst phase is; the reader puts the phases together.
+    # The worst phase of a test is its outcome; the reader combines the phases.
     if report.when == "call" or report.outcome != "passed":
         line = {
             "test": dict(report.user_properties).get("id", report.nodeid),

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_found_however_the_stream_is_cut() {
+    fn packets_are_decoded_however_the_stream_is_cut() {
         let commit = packet(COMMIT, None);
         let sent = [packet(SNAP, Some(b"12")), b"anything".to_vec(), SNAPSHOT_ENDS.to_vec()];
         let all = [&sent.concat()[..], &commit, &packet(2, Some(b"proposal"))].concat();

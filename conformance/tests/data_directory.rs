@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let trials = vec![
         harness::needs(&[Peer::Apache], "both-ways", || Ok(run(both_ways(10))?)),
-        Trial::test("killed-again-and-again", || Ok(run(killed(kill_rounds()?))?)),
+        Trial::test("killed-many-times", || Ok(run(killed(kill_rounds()?))?)),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }

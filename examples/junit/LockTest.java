@@ -10,7 +10,7 @@ import org.apache.curator.framework.state.ConnectionState;
 import org.junit.Rule;
 import org.junit.Test;
 
-/** What a lock must survive, tried on Curator's. */
+/** Tests that Curator's lock survives lost replies, cut connections and expired sessions. */
 public class LockTest {
     private static final String PATH = "/locks/stock";
 
@@ -18,7 +18,7 @@ public class LockTest {
     public Zoolet zoolet = new Zoolet();
 
     @Test
-    public void theNextOneHasTheLockWhenItsOwnerExpires() throws Exception {
+    public void theWaiterAcquiresTheLockWhenItsHolderExpires() throws Exception {
         CuratorFramework owner = zoolet.client();
         CuratorFramework heir = zoolet.client();
         CountDownLatch lost = new CountDownLatch(1);
@@ -30,11 +30,11 @@ public class LockTest {
         new InterProcessMutex(owner, PATH).acquire();
         zoolet.expire(owner);
         assertTrue(new InterProcessMutex(heir, PATH).acquire(10, TimeUnit.SECONDS));
-        assertTrue("the owner is told", lost.await(10, TimeUnit.SECONDS));
+        assertTrue("the holder learns of the expiry", lost.await(10, TimeUnit.SECONDS));
     }
 
     @Test
-    public void thirtySecondsOfSilenceTakeNoTime() throws Exception {
+    public void anExpiryAfterThirtySecondsTakesNoRealTime() throws Exception {
         CuratorFramework owner = zoolet.client();
         new InterProcessMutex(owner, PATH).acquire();
         long before = System.nanoTime();
@@ -58,7 +58,7 @@ public class LockTest {
     }
 
     @Test
-    public void nonsenseIsTold() {
+    public void anUnknownFaultIsAnError() {
         IllegalStateException error = assertThrows(IllegalStateException.class,
                 () -> zoolet.fault("{\"fault\": \"freze\"}"));
         assertTrue(error.getMessage(), error.getMessage().contains("unknown variant `freze`"));

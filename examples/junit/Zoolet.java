@@ -17,8 +17,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.junit.rules.ExternalResource;
 
 /**
- * A server of one's own for each test, with faults as methods. It is a process; the command is
- * {@code zoolet}, or what the variable ZOOLET names.
+ * A server for each test, with faults as methods. It is a separate process; the command is
+ * {@code zoolet}, or the value of the variable ZOOLET.
  */
 public class Zoolet extends ExternalResource {
     private final HttpClient http = HttpClient.newHttpClient();
@@ -46,7 +46,7 @@ public class Zoolet extends ExternalResource {
         process.destroy();
     }
 
-    /** A client that is connected. */
+    /** A connected client. */
     public CuratorFramework client() throws InterruptedException {
         CuratorFramework client = CuratorFrameworkFactory.builder().connectString(address)
                 .sessionTimeoutMs(30_000).retryPolicy(new ExponentialBackoffRetry(20, 10)).build();
@@ -56,27 +56,27 @@ public class Zoolet extends ExternalResource {
         return client;
     }
 
-    /** Ends a client's session now. */
+    /** Expires a client's session now. */
     public void expire(CuratorFramework client) throws Exception {
         ask("POST", "/expire", "{" + whom(client) + "}");
     }
 
-    /** Ends a client's connection now. */
+    /** Cuts a client's connection now. */
     public void cut(CuratorFramework client) throws Exception {
         ask("POST", "/cut", "{" + whom(client) + "}");
     }
 
-    /** Nothing comes from a client, and nothing goes to it, until the fault is lifted. */
+    /** Passes no message from or to a client until the fault is lifted. */
     public Fault freeze(CuratorFramework client) throws Exception {
         return new Fault(ask("POST", "/faults", "{\"fault\": \"freeze\", " + whom(client) + "}"));
     }
 
-    /** Sets any other fault; {@code GET /} of the control tells what there is. */
+    /** Sets any other fault; {@code GET /} of the test control lists them. */
     public Fault fault(String json) {
         return new Fault(ask("POST", "/faults", json));
     }
 
-    /** Moves the server's clock on: sessions of which nothing was heard for so long are over. */
+    /** Moves the server's clock forward: sessions that were silent for that long expire. */
     public void advance(long milliseconds) {
         ask("POST", "/time", "{\"advance_ms\": " + milliseconds + "}");
     }
@@ -94,7 +94,7 @@ public class Zoolet extends ExternalResource {
             path = "/faults/" + number("id", answer);
         }
 
-        /** How often it has hit. */
+        /** How often it took effect. */
         public long hits() {
             return number("hits", ask("GET", path, null));
         }

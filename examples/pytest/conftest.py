@@ -1,4 +1,4 @@
-"""A zoolet of one's own for each test, with faults as methods.
+"""A zoolet server for each test, with faults as methods.
 
 Needs `kazoo` and `pytest`, and the command `zoolet` (or the variable ZOOLET, which names it).
 """
@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 
 class Zoolet:
-    """A server in a process of its own. Its faults are those of `GET /` of its test control."""
+    """A server in a separate process. `GET /` of its test control lists the faults."""
 
     def __init__(self, *options):
         command = [os.environ.get("ZOOLET", "zoolet"), "serve", "--listen", "127.0.0.1:0"]
@@ -25,18 +25,18 @@ class Zoolet:
         self._clients = []
 
     def client(self, **options):
-        """A client that is connected."""
+        """A connected client."""
         client = KazooClient(hosts=self.address, **options)
         client.start()
         self._clients.append(client)
         return client
 
     def expire(self, client):
-        """Ends a client's session now."""
+        """Expires a client's session now."""
         return self._ask("POST", "/expire", _whom(client))
 
     def cut(self, client=None):
-        """Ends a client's connection now, or all connections."""
+        """Cuts a client's connection now, or all connections."""
         return self._ask("POST", "/cut", _whom(client))
 
     def fault(self, fault, client=None, **details):
@@ -44,7 +44,7 @@ class Zoolet:
         return Fault(self, self._ask("POST", "/faults", {"fault": fault, **_whom(client), **details}))
 
     def advance(self, seconds):
-        """Moves the server's clock on: sessions of which nothing was heard for so long are over."""
+        """Moves the server's clock forward: sessions that were silent for that long expire."""
         return self._ask("POST", "/time", {"advance_ms": int(seconds * 1000)})
 
     def restart(self, down_seconds=0):
@@ -83,11 +83,11 @@ class Fault:
         self._path = f"/faults/{shown['id']}"
 
     def hits(self):
-        """How often it has hit."""
+        """How often it took effect."""
         return self._zoolet._ask("GET", self._path)["hits"]
 
     def wait(self, hits=1):
-        """Waits until it has hit so often."""
+        """Waits until it took effect this many times."""
         return self._zoolet._ask("GET", f"{self._path}?hits={hits}")
 
     def lift(self):
@@ -106,7 +106,7 @@ def _whom(client):
 
 @pytest.fixture
 def zoolet():
-    """A server that is gone when the test is over."""
+    """A server that stops at the end of the test."""
     server = Zoolet()
     yield server
     server.close()

@@ -1,4 +1,4 @@
-"""What a lock must survive, tried on kazoo's."""
+"""Tests that kazoo's lock survives lost replies, cut connections and expired sessions."""
 
 import threading
 import time
@@ -9,17 +9,17 @@ from kazoo.exceptions import ConnectionLoss
 PATH = "/locks/stock"
 
 
-def test_the_next_one_has_the_lock_when_its_owner_expires(zoolet):
+def test_the_waiter_acquires_the_lock_when_its_holder_expires(zoolet):
     owner, heir = zoolet.client(), zoolet.client()
     lost = threading.Event()
     owner.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
     owner.Lock(PATH, "owner").acquire()
     zoolet.expire(owner)
     assert heir.Lock(PATH, "heir").acquire(timeout=10)
-    assert lost.wait(10), "the owner is told"
+    assert lost.wait(10), "the holder learns of the expiry"
 
 
-def test_thirty_seconds_of_silence_take_no_time(zoolet):
+def test_an_expiry_after_thirty_seconds_takes_no_real_time(zoolet):
     owner, heir = zoolet.client(timeout=30), zoolet.client(timeout=30)
     owner.Lock(PATH, "owner").acquire()
     before = time.monotonic()
@@ -41,24 +41,25 @@ def test_a_lost_reply_leaves_no_second_znode(zoolet):
     assert len(client.get_children(PATH)) == 1
 
 
-def test_a_frozen_owner_is_refused_by_its_token(zoolet):
+def test_a_frozen_holder_has_an_older_token(zoolet):
     owner, heir = zoolet.client(), zoolet.client()
 
     def acquire(client):
         lock = client.Lock(PATH, "me")
         assert lock.acquire(timeout=10)
-        # Greater than that of everyone before: the change that created the lock's znode.
+        # Greater than the tokens of all holders before: the zxid of the transaction that
+        # created the lock's znode.
         return lock, client.exists(f"{PATH}/{lock.node}").czxid
 
     lock, old_token = acquire(owner)
     with zoolet.fault("freeze", owner):
         zoolet.expire(owner)
         _, token = acquire(heir)
-        assert lock.is_acquired, "the owner does not know yet"
-        assert old_token < token, "whoever checks the token refuses the owner"
+        assert lock.is_acquired, "the holder does not know yet"
+        assert old_token < token, "a store that checks tokens refuses the old one"
 
 
-def test_one_error_is_not_the_end(zoolet):
+def test_a_client_survives_injected_errors(zoolet):
     client = zoolet.client()
     requests = {"next": 2, "operations": ["getData"]}
     with zoolet.fault("fail", error="ConnectionLoss", requests=requests) as fault:
@@ -71,7 +72,7 @@ def test_one_error_is_not_the_end(zoolet):
         assert fault.hits() == 2
 
 
-def test_nonsense_is_told(zoolet):
+def test_an_unknown_fault_is_an_error(zoolet):
     try:
         zoolet.fault("freze")
         raise AssertionError("there is no such fault")

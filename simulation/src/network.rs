@@ -32,7 +32,7 @@ struct Inner {
     /// `None` while no server runs.
     server: Option<Arc<dyn Dial>>,
     last_connection: ConnectionId,
-    links: Vec<Weak<Link>>,
+    connections: Vec<Weak<Connection>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,7 +46,7 @@ fn now() -> Instant {
 
 /// The faults between one client and the server.
 #[derive(Debug)]
-struct Weather {
+struct Faults {
     rng: Rng,
     /// Frames are delayed by up to this many milliseconds.
     delay_ms_max: u64,
@@ -62,7 +62,7 @@ struct Weather {
 #[derive(Clone)]
 pub(crate) struct Link {
     network: Network,
-    weather: Arc<Mutex<Weather>>,
+    faults: Arc<Mutex<Faults>>,
 }
 
 impl Network {
@@ -72,14 +72,14 @@ impl Network {
 
     /// Creates the link of one more client, without faults.
     pub(crate) fn link(&self, seed: u64) -> Link {
-        let weather = Weather {
+        let faults = Faults {
             rng: Rng::with_seed(seed),
             delay_ms_max: 0,
             held_until: None,
             refused_until: None,
             cut_after: None,
         };
-        Link { network: self.clone(), weather: Arc::new(Mutex::new(weather)) }
+        Link { network: self.clone(), faults: Arc::new(Mutex::new(faults)) }
     }
 
     /// Lets clients connect to a server, or to none.
@@ -87,30 +87,30 @@ impl Network {
         lock(&self.0.inner).server = server;
     }
 
-    fn links(&self) -> Vec<Arc<Link>> {
-        lock(&self.0.inner).links.iter().filter_map(Weak::upgrade).collect()
+    fn connections(&self) -> Vec<Arc<Connection>> {
+        lock(&self.0.inner).connections.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The server is gone, and with it all connections and all frames in flight.
     pub(crate) fn lose_server(&self) {
         self.serve(None);
-        for link in self.links() {
-            link.lose_server_side();
-            link.lose_client_side();
+        for connection in self.connections() {
+            connection.lose_server_side();
+            connection.lose_client_side();
         }
     }
 
     /// Passes everything that the server has sent to the oracle.
     pub(crate) fn drain(&self) {
-        for link in self.links() {
-            link.wake();
+        for connection in self.connections() {
+            connection.wake();
         }
     }
 
     /// Delivers one frame in flight at once, as another thread might do at this moment.
     pub(crate) fn let_one_arrive(&self) {
-        for link in self.links() {
-            if link.deliver_first() {
+        for connection in self.connections() {
+            if connection.deliver_first() {
                 return;
             }
         }
@@ -118,52 +118,52 @@ impl Network {
 }
 
 impl Link {
-    fn weather(&self) -> MutexGuard<'_, Weather> {
-        lock(&self.weather)
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        lock(&self.faults)
     }
 
     pub(crate) fn delay(&self, ms_max: u64) {
-        self.weather().delay_ms_max = ms_max;
+        self.faults().delay_ms_max = ms_max;
     }
 
     pub(crate) fn hold(&self, time: Duration) {
-        self.weather().held_until = Some(now() + time);
+        self.faults().held_until = Some(now() + time);
     }
 
     pub(crate) fn refuse(&self, time: Duration) {
-        self.weather().refused_until = Some(now() + time);
+        self.faults().refused_until = Some(now() + time);
     }
 
     pub(crate) fn cut_after(&self, requests: u64) {
-        self.weather().cut_after = Some(requests);
+        self.faults().cut_after = Some(requests);
     }
 
     /// Cuts the connection. Until the server notices, frames in flight still arrive there.
     /// there.
     pub(crate) fn cut(&self, noticed_after: Duration) {
-        for link in self.network.links() {
-            if Arc::ptr_eq(&link.link.weather, &self.weather) {
-                link.lose_client_side();
-                link.lose_server_side_after(noticed_after);
+        for connection in self.network.connections() {
+            if Arc::ptr_eq(&connection.link.faults, &self.faults) {
+                connection.lose_client_side();
+                connection.lose_server_side_after(noticed_after);
             }
         }
     }
 
     /// Ends all faults of this link.
     pub(crate) fn clear(&self) {
-        let mut weather = self.weather();
-        weather.delay_ms_max = 0;
-        (weather.held_until, weather.refused_until, weather.cut_after) = (None, None, None);
-        drop(weather);
-        for link in self.network.links() {
-            link.changed.notify_one();
+        let mut faults = self.faults();
+        faults.delay_ms_max = 0;
+        (faults.held_until, faults.refused_until, faults.cut_after) = (None, None, None);
+        drop(faults);
+        for connection in self.network.connections() {
+            connection.changed.notify_one();
         }
     }
 
     fn connect(&self) -> std::io::Result<Box<dyn Transport>> {
         let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let server = lock(&self.network.0.inner).server.clone().ok_or_else(refused)?;
-        if self.weather().refused_until.is_some_and(|until| now() < until) {
+        if self.faults().refused_until.is_some_and(|until| now() < until) {
             return Err(refused());
         }
         // In process a dial completes at once.
@@ -176,7 +176,7 @@ impl Link {
         let mut network = lock(&self.network.0.inner);
         network.last_connection += 1;
         let id = network.last_connection;
-        let link = Arc::new(Link {
+        let connection = Arc::new(Connection {
             id,
             is_single_node,
             link: self.clone(),
@@ -184,12 +184,12 @@ impl Link {
             changed: Notify::new(),
             is_busy: AtomicBool::new(false),
         });
-        network.links.retain(|link| link.strong_count() > 0);
-        network.links.push(Arc::downgrade(&link));
+        network.connections.retain(|connection| connection.strong_count() > 0);
+        network.connections.push(Arc::downgrade(&connection));
         drop(network);
-        link.oracle().opened(id);
-        tokio::spawn(carry(Arc::clone(&link)));
-        Ok(Box::new(ClientSide(link)))
+        connection.oracle().opened(id);
+        tokio::spawn(deliver_until_closed(Arc::clone(&connection)));
+        Ok(Box::new(ClientSide(connection)))
     }
 }
 
@@ -198,9 +198,9 @@ impl Dial for Link {
         let link = self.clone();
         Box::pin(async move {
             let late_ms = {
-                let mut weather = link.weather();
-                let delay_ms_max = weather.delay_ms_max;
-                weather.rng.u64(..=delay_ms_max)
+                let mut faults = link.faults();
+                let delay_ms_max = faults.delay_ms_max;
+                faults.rng.u64(..=delay_ms_max)
             };
             if late_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(late_ms)).await;
@@ -215,7 +215,7 @@ impl Dial for Link {
 }
 
 /// One connection.
-struct Link {
+struct Connection {
     id: ConnectionId,
     is_single_node: bool,
     link: Link,
@@ -236,7 +236,7 @@ struct LinkState {
     receiver: Option<Waker>,
 }
 
-impl Link {
+impl Connection {
     fn oracle(&self) -> &Arc<Oracle> {
         &self.link.network.0.oracle
     }
@@ -246,22 +246,22 @@ impl Link {
     }
 
     /// When a frame that is sent now arrives: behind those in flight.
-    fn arrival(&self, under_way: &VecDeque<(Instant, Bytes)>) -> Instant {
+    fn arrival(&self, in_flight: &VecDeque<(Instant, Bytes)>) -> Instant {
         let now = now();
-        let mut weather = self.link.weather();
-        let delay_ms_max = weather.delay_ms_max;
-        let late = Duration::from_millis(weather.rng.u64(..=delay_ms_max));
-        under_way.back().map_or(now + late, |(last, _)| *last.max(&(now + late)))
+        let mut faults = self.link.faults();
+        let delay_ms_max = faults.delay_ms_max;
+        let late = Duration::from_millis(faults.rng.u64(..=delay_ms_max));
+        in_flight.back().map_or(now + late, |(last, _)| *last.max(&(now + late)))
     }
 
     fn is_held(&self) -> bool {
-        self.link.weather().held_until.is_some_and(|until| until > now())
+        self.link.faults().held_until.is_some_and(|until| until > now())
     }
 
     /// When the first frame of a queue arrives: not before the link stops holding frames.
-    fn due(&self, under_way: &VecDeque<(Instant, Bytes)>) -> Option<Instant> {
-        let (due, _) = under_way.front()?;
-        let held_until = self.link.weather().held_until;
+    fn due(&self, in_flight: &VecDeque<(Instant, Bytes)>) -> Option<Instant> {
+        let (due, _) = in_flight.front()?;
+        let held_until = self.link.faults().held_until;
         Some(held_until.map_or(*due, |until| until.max(*due)))
     }
 
@@ -289,7 +289,7 @@ impl Link {
     }
 
     /// Delivers the frames that are due, and returns when the next one is.
-    fn carry_on(&self) -> Option<Instant> {
+    fn deliver_due(&self) -> Option<Instant> {
         loop {
             let mut state = self.state();
             let due = self.due(&state.to_server);
@@ -353,10 +353,10 @@ impl Link {
 
     /// Counts a sent request, and returns whether the connection is lost now.
     fn is_cut_now(&self) -> bool {
-        let mut weather = self.link.weather();
-        match &mut weather.cut_after {
+        let mut faults = self.link.faults();
+        match &mut faults.cut_after {
             Some(0) => {
-                weather.cut_after = None;
+                faults.cut_after = None;
                 true
             }
             Some(left) => {
@@ -442,9 +442,9 @@ impl Link {
 }
 
 /// Delivers delayed frames until the server's side is closed.
-async fn carry(link: Arc<Link>) {
-    while link.state().inner.is_some() {
-        let next = link.carry_on();
+async fn deliver_until_closed(connection: Arc<Connection>) {
+    while connection.state().inner.is_some() {
+        let next = connection.deliver_due();
         let late = async {
             match next {
                 Some(next) => tokio::time::sleep_until(next).await,
@@ -453,14 +453,14 @@ async fn carry(link: Arc<Link>) {
         };
         tokio::select! {
             biased;
-            () = link.changed.notified() => {}
+            () = connection.changed.notified() => {}
             () = late => {}
         }
     }
 }
 
 /// The client's side of a connection.
-struct ClientSide(Arc<Link>);
+struct ClientSide(Arc<Connection>);
 
 impl Transport for ClientSide {
     fn is_local(&self) -> bool {
@@ -491,11 +491,11 @@ impl Drop for ClientSide {
         let last = self.0.state().to_server.back().map(|(last, _)| *last);
         match last {
             Some(last) => {
-                let link = Arc::clone(&self.0);
+                let connection = Arc::clone(&self.0);
                 let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
                 runtime.spawn(async move {
                     tokio::time::sleep_until(last).await;
-                    link.lose_server_side();
+                    connection.lose_server_side();
                 });
             }
             None => self.0.lose_server_side(),

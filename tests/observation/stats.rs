@@ -177,7 +177,8 @@ fn blocking_wait_until_waits_on_a_thread() {
         client.create("/a", "").unwrap();
     });
     let asked = |stats: &zoolet::testing::Stats| stats.totals().requests.of(OpCode::CREATE2) == 1;
-    let stats = observer.blocking_wait_until(60 * second, asked).expect("the client sends the request");
+    let stats =
+        observer.blocking_wait_until(60 * second, asked).expect("the client sends the request");
     assert_eq!(stats.path("/a").requests.to_string(), "1 create2");
     connecting.join().unwrap();
 }

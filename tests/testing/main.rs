@@ -6,9 +6,9 @@ mod connections;
 mod freezes;
 mod lifecycle;
 mod messages;
+mod random_faults;
 mod recipes;
 mod scale;
-mod storm;
 mod time;
 
 use std::time::Duration;

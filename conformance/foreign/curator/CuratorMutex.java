@@ -12,7 +12,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.data.Stat;
 
-/** Many threads, several clients, one InterProcessMutex path; the lock guards a count kept in a znode. */
+/** Many threads of several clients contend for one InterProcessMutex, which protects a count in a znode. */
 public final class CuratorMutex {
     private static final int CLIENTS = 4;
 
@@ -69,14 +69,14 @@ public final class CuratorMutex {
                         if (inside.incrementAndGet() != 1) {
                             overlaps.incrementAndGet();
                         }
-                        // Entered twice by one thread: counts as one holder.
+                        // One thread acquires twice and counts as one holder.
                         mutex.acquire();
                         mutex.release();
                         most.accumulateAndGet(client.getChildren().forPath(lock).size(), Math::max);
                         Stat stat = new Stat();
                         byte[] data = client.getData().storingStatIn(stat).forPath(counter);
                         int value = Integer.parseInt(new String(data, StandardCharsets.UTF_8)) + 1;
-                        // Fails if anybody else wrote in between.
+                        // Fails if another client wrote in between.
                         client.setData()
                                 .withVersion(stat.getVersion())
                                 .forPath(counter, Integer.toString(value).getBytes(StandardCharsets.UTF_8));
@@ -111,7 +111,7 @@ public final class CuratorMutex {
         if (other.acquire(300, TimeUnit.MILLISECONDS)) {
             throw new IllegalStateException("a held lock was given");
         }
-        // The end of the holder's session frees the lock.
+        // The end of the holder's session releases the lock.
         long closed = System.nanoTime();
         clients.remove(0).close();
         if (!other.acquire(10, TimeUnit.SECONDS)) {

@@ -26,7 +26,7 @@ import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.retry.RetryNTimes;
 
-/** One process of Curator's in a fleet; src/fleet.rs says what a member does. */
+/** A fleet member that uses Curator; src/fleet.rs describes what a member does. */
 public final class FleetMember {
     private static final int SELDOM = 4;
     private static final int HURRY_MS_MAX = 20;
@@ -44,7 +44,7 @@ public final class FleetMember {
         void run() throws Exception;
     }
 
-    /** A mutex that shows its znode. */
+    /** A mutex that exposes the path of its znode. */
     private static final class Mutex extends InterProcessMutex {
         Mutex(String path) {
             super(client, path);
@@ -112,7 +112,7 @@ public final class FleetMember {
             try {
                 while (told.readLine() != null) {}
             } catch (IOException gone) {
-                // As good as the end.
+                // The same as the end of the input.
             }
             isStopped = true;
         });
@@ -230,7 +230,7 @@ public final class FleetMember {
         };
     }
 
-    /** One permit at a time: of several, two who hold some each wait for the rest of the other's. */
+    /** Acquires one permit at a time: with more, two members could each hold some and wait for the rest. */
     private static Round round(InterProcessSemaphoreV2 semaphore, String path) {
         return () -> {
             int time = timeToWait();
@@ -244,7 +244,7 @@ public final class FleetMember {
         };
     }
 
-    /** The one permit that is had comes first among those that are there: others are asked for after it. */
+    /** The held permit is the first of all: later ones are requested behind it. */
     private static Round round(InterProcessSemaphoreMutex mutex, String path) {
         return () -> {
             int time = timeToWait();

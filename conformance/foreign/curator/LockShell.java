@@ -16,7 +16,7 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 
-/** What src/lock_shell.rs does, by Curator: one thing a line, so that what each costs can be counted. */
+/** The same as src/lock_shell.rs, with Curator: one step for each line, so that its requests can be counted. */
 final class LockShell {
     private static final int PERMITS = 3;
 
@@ -99,7 +99,7 @@ final class LockShell {
         return maximum;
     }
 
-    /** Says when the mutex is held, and when it was released because somebody asked for that. */
+    /** Prints when the mutex is held, and when it was released after a revocation. */
     private Void holdUntilRevoked() throws Exception {
         InterProcessMutex revocable = new InterProcessMutex(client, path + "/mutex");
         CountDownLatch revoked = new CountDownLatch(1);
@@ -112,7 +112,7 @@ final class LockShell {
         return null;
     }
 
-    /** A thread that takes a lock when it gets it, and releases it at once. */
+    /** A thread that acquires a lock and releases it at once. */
     private void waitFor(InterProcessLock one) {
         start(() -> {
             one.acquire();

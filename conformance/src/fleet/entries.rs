@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusive_holds_one_after_another_are_counted() {
+    fn consecutive_exclusive_holds_are_counted() {
         let counts = check(entries(&["a 1 5 10 20", "b 1 6 20 30", "a 1 7 31 40"]), 1).unwrap();
         assert_eq!(counts, BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 1)]));
     }

@@ -14,7 +14,7 @@ fn barrier(scene: &Scene, client: &Client) -> Result<DistributedBarrier, LockErr
     DistributedBarrier::new(client, &scene.path("barrier"))
 }
 
-pub(crate) async fn all_wait_until_it_is_removed(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn removing_the_barrier_releases_all_waiters(scene: Arc<Scene>) -> Outcome {
     let gate = barrier(&scene, &scene.client().await?)?;
     gate.wait().await?; // there is none
     gate.set().await?;
@@ -35,7 +35,9 @@ pub(crate) async fn all_wait_until_it_is_removed(scene: Arc<Scene>) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn a_wait_outlives_its_connection_and_its_session(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_wait_continues_after_a_disconnect_and_after_expiry(
+    scene: Arc<Scene>,
+) -> Outcome {
     let gate = barrier(&scene, &scene.client().await?)?;
     let (client, way) = scene.client_behind_proxy().await?;
     gate.set().await?;
@@ -56,7 +58,7 @@ pub(crate) async fn a_wait_outlives_its_connection_and_its_session(scene: Arc<Sc
     Ok(())
 }
 
-pub(crate) async fn a_wait_that_is_given_up_leaves_nothing(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_wait_that_times_out_leaves_nothing(scene: Arc<Scene>) -> Outcome {
     let barrier = barrier(&scene, &scene.client().await?)?;
     barrier.set().await?;
     assert!(matches!(soon(barrier.wait_within(A_WHILE)).await?, Err(LockError::TimedOut(_))));

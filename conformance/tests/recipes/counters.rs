@@ -18,7 +18,7 @@ const ROUNDS: usize = 20;
 const CUTS: usize = 15;
 const BETWEEN_CUTS: Duration = Duration::from_millis(40);
 
-pub(crate) async fn each_number_is_reached_once(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn concurrent_increments_all_count(scene: Arc<Scene>) -> Outcome {
     let mut tasks = Vec::new();
     for _ in 0..CLIENTS {
         let client = scene.client().await?;
@@ -88,7 +88,7 @@ pub(crate) async fn no_change_is_made_twice_over_cut_connections(scene: Arc<Scen
     Ok(())
 }
 
-pub(crate) async fn all_copies_come_to_the_last_count(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn all_copies_receive_the_last_count(scene: Arc<Scene>) -> Outcome {
     let mut counts = Vec::new();
     for _ in 0..CLIENTS {
         let client = scene.client().await?;

@@ -18,7 +18,7 @@ const KILLS: usize = 2;
 /// How long the clients contend before and after that.
 const UNDISTURBED: Duration = Duration::from_secs(1);
 
-pub(crate) fn locks_outlive_it(server: &mut Server) -> Outcome {
+pub(crate) fn locks_survive_it(server: &mut Server) -> Outcome {
     let scene = Arc::new(server.scene("leader"));
     let Server::Ensemble(ensemble) = server else { unreachable!("only an ensemble has a leader") };
     let runtime =

@@ -73,7 +73,7 @@ pub(crate) async fn the_next_leads_when_the_znode_was_deleted(scene: Arc<Scene>)
     Ok(())
 }
 
-pub(crate) async fn a_cut_connection_does_not_cost_the_leadership(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_cut_connection_keeps_the_leadership(scene: Arc<Scene>) -> Outcome {
     let (a, way_of_a) = scene.client_behind_proxy().await?;
     let (b, way_of_b) = scene.client_behind_proxy().await?;
     let (first, second) = (latch(&scene, &a, 1).await?, latch(&scene, &b, 2).await?);

@@ -53,55 +53,55 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let scenarios = scenarios! {
         mutex:
-            one_client_holds_it_at_a_time_in_the_order_of_tokens
+            one_client_holds_the_mutex_at_a_time_and_tokens_grow
             the_holder_learns_that_its_session_has_expired
             a_waiter_enters_again_in_a_new_session
             the_holder_learns_that_its_znode_was_deleted
             a_waiter_enters_again_when_its_znode_was_deleted
-            a_cut_connection_does_not_cost_the_place
+            a_cut_connection_keeps_the_place
             changes_during_a_disconnect_are_noticed_afterwards
             a_lost_reply_leaves_one_znode
-            a_waiter_that_gives_up_does_not_let_others_in
-            a_waiter_that_gives_up_while_disconnected_leaves_nothing
-            a_deadline_ends_the_wait_with_and_without_a_connection
-            a_waiter_that_may_not_read_the_znode_ahead_acquires;
+            a_waiter_that_times_out_admits_nobody
+            a_waiter_that_times_out_while_disconnected_leaves_nothing
+            acquire_within_times_out_with_and_without_a_connection
+            a_waiter_behind_an_unreadable_znode_acquires_the_lock;
         read_write:
-            a_writer_is_alone
+            a_writer_holds_the_lock_alone
             a_reader_behind_a_waiting_writer_waits
-            a_downgraded_lock_keeps_writers_out
+            a_downgraded_lock_admits_no_writer
             readers_acquire_when_the_session_of_the_writer_has_ended
-            readers_acquire_when_the_writer_ahead_gives_up
+            readers_acquire_when_the_writer_ahead_times_out
             a_writer_does_not_wait_for_a_deleted_reader
-            a_cut_connection_does_not_cost_the_place;
+            a_cut_connection_keeps_the_place;
         semaphore:
-            no_more_permits_are_held_than_there_are
+            clients_never_hold_more_permits_than_the_maximum
             the_permits_of_an_ended_session_are_free
             a_deleted_permit_is_free
-            the_next_waiter_continues_when_the_one_in_front_gives_up
-            a_cut_connection_does_not_cost_the_place
+            the_next_waiter_acquires_when_the_one_in_front_times_out
+            a_cut_connection_keeps_the_place
             a_lost_reply_does_not_take_permits_twice;
         multi_lock:
             opposite_orders_do_not_deadlock
             all_locks_are_free_when_the_session_has_ended
-            a_deleted_znode_costs_all_places_but_not_exclusion
-            giving_up_leaves_all_lines
+            a_deleted_znode_makes_the_lock_enter_all_lines_again
+            a_timeout_leaves_all_lines
             a_lost_reply_leaves_one_znode_in_each_line;
         leaders:
             one_client_leads_after_another
             the_next_leads_when_the_session_has_ended
             the_next_leads_when_the_znode_was_deleted
-            a_cut_connection_does_not_cost_the_leadership
+            a_cut_connection_keeps_the_leadership
             the_selector_uses_the_line_of_the_mutex;
         counters:
-            each_number_is_reached_once
+            concurrent_increments_all_count
             no_change_is_made_twice_over_cut_connections
-            all_copies_come_to_the_last_count;
+            all_copies_receive_the_last_count;
         barriers:
-            all_wait_until_it_is_removed
-            a_wait_outlives_its_connection_and_its_session
-            a_wait_that_is_given_up_leaves_nothing;
+            removing_the_barrier_releases_all_waiters
+            a_wait_continues_after_a_disconnect_and_after_expiry
+            a_wait_that_times_out_leaves_nothing;
         shared_values:
-            a_shared_value_follows_over_cut_connections_and_sessions
+            a_shared_value_survives_disconnects_and_expiry
             an_unseen_value_is_not_overwritten;
         watches:
             dropping_a_one_shot_watch_keeps_a_persistent_one
@@ -118,7 +118,7 @@ fn main() -> ExitCode {
         }
     }
     let ensemble = &servers[2];
-    trials.push(ensemble.trial("leader_killed::locks_outlive_it", leader_killed::locks_outlive_it));
+    trials.push(ensemble.trial("leader_killed::locks_survive_it", leader_killed::locks_survive_it));
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Stop the servers before the process ends.
     drop(servers);

@@ -81,7 +81,7 @@ pub(crate) async fn all_locks_are_free_when_the_session_has_ended(scene: Arc<Sce
     Ok(())
 }
 
-pub(crate) async fn a_deleted_znode_costs_all_places_but_not_exclusion(
+pub(crate) async fn a_deleted_znode_makes_the_lock_enter_all_lines_again(
     scene: Arc<Scene>,
 ) -> Outcome {
     let (a, b) = (scene.client().await?, scene.client().await?);
@@ -104,7 +104,7 @@ pub(crate) async fn a_deleted_znode_costs_all_places_but_not_exclusion(
     Ok(())
 }
 
-pub(crate) async fn giving_up_leaves_all_lines(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_timeout_leaves_all_lines(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let held = all(&scene, &a)?.acquire().await?;
     let second = waiting(&scene, &b, 2).await?;

@@ -34,7 +34,7 @@ async fn waiting(
     Ok(task)
 }
 
-pub(crate) async fn one_client_holds_it_at_a_time_in_the_order_of_tokens(
+pub(crate) async fn one_client_holds_the_mutex_at_a_time_and_tokens_grow(
     scene: Arc<Scene>,
 ) -> Outcome {
     let inside = Arc::new(Inside::default());
@@ -126,7 +126,7 @@ pub(crate) async fn a_waiter_enters_again_when_its_znode_was_deleted(scene: Arc<
     Ok(())
 }
 
-pub(crate) async fn a_cut_connection_does_not_cost_the_place(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_cut_connection_keeps_the_place(scene: Arc<Scene>) -> Outcome {
     let (a, way_of_a) = scene.client_behind_proxy().await?;
     let (b, way_of_b) = scene.client_behind_proxy().await?;
     let c = scene.client().await?;
@@ -188,7 +188,7 @@ pub(crate) async fn a_lost_reply_leaves_one_znode(scene: Arc<Scene>) -> Outcome 
     Ok(())
 }
 
-pub(crate) async fn a_waiter_that_gives_up_does_not_let_others_in(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_waiter_that_times_out_admits_nobody(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let held = mutex(&scene, &a)?.acquire().await?;
     let second = waiting(&scene, &b, 2).await?;
@@ -202,7 +202,7 @@ pub(crate) async fn a_waiter_that_gives_up_does_not_let_others_in(scene: Arc<Sce
     Ok(())
 }
 
-pub(crate) async fn a_waiter_that_gives_up_while_disconnected_leaves_nothing(
+pub(crate) async fn a_waiter_that_times_out_while_disconnected_leaves_nothing(
     scene: Arc<Scene>,
 ) -> Outcome {
     let a = scene.client().await?;
@@ -219,7 +219,7 @@ pub(crate) async fn a_waiter_that_gives_up_while_disconnected_leaves_nothing(
     Ok(())
 }
 
-pub(crate) async fn a_deadline_ends_the_wait_with_and_without_a_connection(
+pub(crate) async fn acquire_within_times_out_with_and_without_a_connection(
     scene: Arc<Scene>,
 ) -> Outcome {
     let a = scene.client().await?;
@@ -238,7 +238,7 @@ pub(crate) async fn a_deadline_ends_the_wait_with_and_without_a_connection(
     scene.until("it can be had", free).await
 }
 
-pub(crate) async fn a_waiter_that_may_not_read_the_znode_ahead_acquires(
+pub(crate) async fn a_waiter_behind_an_unreadable_znode_acquires_the_lock(
     scene: Arc<Scene>,
 ) -> Outcome {
     let a = scene.client().await?;

@@ -36,7 +36,7 @@ async fn writing(scene: &Scene, client: &Client, count: usize) -> Result<Waiting
     Ok(task)
 }
 
-pub(crate) async fn a_writer_is_alone(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_writer_holds_the_lock_alone(scene: Arc<Scene>) -> Outcome {
     let inside = Arc::new(Inside::default());
     let mut tasks = Vec::new();
     for number in 0..CLIENTS {
@@ -75,7 +75,7 @@ pub(crate) async fn a_reader_behind_a_waiting_writer_waits(scene: Arc<Scene>) ->
     Ok(())
 }
 
-pub(crate) async fn a_downgraded_lock_keeps_writers_out(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_downgraded_lock_admits_no_writer(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let lock = lock(&scene, &a)?;
     let write = lock.write_lock().acquire().await?;
@@ -112,7 +112,7 @@ pub(crate) async fn readers_acquire_when_the_session_of_the_writer_has_ended(
     Ok(())
 }
 
-pub(crate) async fn readers_acquire_when_the_writer_ahead_gives_up(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn readers_acquire_when_the_writer_ahead_times_out(scene: Arc<Scene>) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
     let first = lock(&scene, &a)?.read_lock().acquire().await?;
     let writer = writing(&scene, &b, 2).await?;
@@ -138,7 +138,7 @@ pub(crate) async fn a_writer_does_not_wait_for_a_deleted_reader(scene: Arc<Scene
     Ok(())
 }
 
-pub(crate) async fn a_cut_connection_does_not_cost_the_place(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_cut_connection_keeps_the_place(scene: Arc<Scene>) -> Outcome {
     let (a, way_of_a) = scene.client_behind_proxy().await?;
     let (b, way_of_b) = scene.client_behind_proxy().await?;
     let (c, way_of_c) = scene.client_behind_proxy().await?;

@@ -41,7 +41,7 @@ async fn waiting(
     Ok(task)
 }
 
-pub(crate) async fn no_more_permits_are_held_than_there_are(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn clients_never_hold_more_permits_than_the_maximum(scene: Arc<Scene>) -> Outcome {
     let inside = Arc::new(Inside::default());
     let mut tasks = Vec::new();
     for number in 0..CLIENTS {
@@ -85,7 +85,7 @@ pub(crate) async fn a_deleted_permit_is_free(scene: Arc<Scene>) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn the_next_waiter_continues_when_the_one_in_front_gives_up(
+pub(crate) async fn the_next_waiter_acquires_when_the_one_in_front_times_out(
     scene: Arc<Scene>,
 ) -> Outcome {
     let (a, b, c) = (scene.client().await?, scene.client().await?, scene.client().await?);
@@ -99,7 +99,7 @@ pub(crate) async fn the_next_waiter_continues_when_the_one_in_front_gives_up(
     Ok(())
 }
 
-pub(crate) async fn a_cut_connection_does_not_cost_the_place(scene: Arc<Scene>) -> Outcome {
+pub(crate) async fn a_cut_connection_keeps_the_place(scene: Arc<Scene>) -> Outcome {
     let (a, way_of_a) = scene.client_behind_proxy().await?;
     let (b, way_of_b) = scene.client_behind_proxy().await?;
     let (c, way_of_c) = scene.client_behind_proxy().await?;

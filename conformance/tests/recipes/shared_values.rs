@@ -7,9 +7,7 @@ use zoolet_recipes::{SharedValue, ValueError};
 use crate::Outcome;
 use crate::scene::{Scene, soon};
 
-pub(crate) async fn a_shared_value_follows_over_cut_connections_and_sessions(
-    scene: Arc<Scene>,
-) -> Outcome {
+pub(crate) async fn a_shared_value_survives_disconnects_and_expiry(scene: Arc<Scene>) -> Outcome {
     let path = scene.path("value");
     let other = scene.client().await?;
     let (client, way) = scene.client_behind_proxy().await?;

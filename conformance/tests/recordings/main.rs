@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         let test = move || repeat(run, &mut servers.lock().unwrap_or_else(PoisonError::into_inner));
         trials.push(harness::needs(&[Peer::Apache], &format!("{name} (Apache)"), test));
     }
-    trials.push(Trial::test("a_script_tells_what_happened_before_it", || {
+    trials.push(Trial::test("a_script_marks_what_happened_before_it", || {
         told(
             runs::from_the_middle,
             &[
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
             ],
         )
     }));
-    trials.push(Trial::test("a_script_tells_of_faults", || {
+    trials.push(Trial::test("a_script_marks_faults", || {
         told(
             runs::with_faults,
             &[
