@@ -2,130 +2,30 @@
 //! set.
 //!
 //! This follows ZooKeeper's `PrepRequestProcessor.fixupACL`, `ZooKeeperServer.checkACL` and
-//! authentication providers. There is no provider for SASL and X.509 yet: like ZooKeeper with an
-//! unknown scheme, the server refuses lists with their schemes.
+//! authentication providers. Like ZooKeeper, it refuses lists with a scheme that has no provider, and
+//! an entry with such a scheme in a list that is already there matches nobody.
 
+mod authenticate;
 mod digest;
+mod identities;
 mod ip;
+mod sasl;
+mod x509;
 
 use std::cell::RefCell;
-use std::fmt;
-use std::hash::BuildHasher;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
-use zoolet_protocol::{Acl, ClientInfo, ErrorCode, Id, Permissions};
+use hashbrown::{HashMap, HashSet};
+use zoolet_protocol::{Acl, ErrorCode, Id, Permissions};
 
-use crate::limits::{
-    ACL_ENTRIES_MAX, IDENTITIES_BYTES_MAX, IDENTITIES_MAX, IDENTITY_BYTES_MAX, LOGGED_CHARS_MAX,
+pub use self::authenticate::{
+    AuthRefused, EnsembleName, authenticate, authenticate_certificate, authenticate_sasl,
+    check_ensemble_name,
 };
+pub use self::identities::Identities;
+use crate::limits::{ACL_ENTRIES_MAX, IDENTITY_BYTES_MAX};
 use crate::settings::Settings;
-
-/// The identities of a connection: its address, and those that it added with `auth`. None is ever
-/// removed.
-///
-/// Clones share one list. A request carries the list that the connection had when it arrived.
-///
-/// ```
-/// use zoolet_core::Identities;
-///
-/// let identities = Identities::of_address("127.0.0.1".parse().unwrap());
-/// assert_eq!(identities.iter().next().unwrap().to_string(), "ip:127.0.0.1");
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Identities(Arc<Known>);
-
-#[derive(Debug, Default)]
-struct Known {
-    ids: Box<[Id]>,
-    hasher: DefaultHashBuilder,
-    /// The sorted hashes of the identities. Empty for a few identities, which are compared one by
-    /// one.
-    hashes: Box<[u64]>,
-}
-
-impl PartialEq for Known {
-    fn eq(&self, other: &Self) -> bool {
-        self.ids == other.ids
-    }
-}
-
-impl Eq for Known {}
-
-/// Up to this number, comparing identities one by one is faster than hashing.
-const COMPARED_IDENTITIES_MAX: usize = 8;
-
-impl Identities {
-    fn of(ids: Box<[Id]>) -> Self {
-        let hasher = DefaultHashBuilder::default();
-        let mut hashes = Vec::new();
-        if ids.len() > COMPARED_IDENTITIES_MAX {
-            hashes.extend(ids.iter().map(|id| hasher.hash_one(id)));
-            hashes.sort_unstable();
-        }
-        Self(Arc::new(Known { ids, hasher, hashes: hashes.into() }))
-    }
-
-    /// The identity that a connection has by its remote address.
-    #[must_use]
-    pub fn of_address(address: IpAddr) -> Self {
-        Self::of([Id::new("ip", address.to_canonical().to_string())].into())
-    }
-
-    /// These identities and one more.
-    #[must_use]
-    pub fn and(&self, id: Id) -> Self {
-        if self.contain(&id) {
-            return self.clone();
-        }
-        Self::of(self.iter().cloned().chain([id]).collect())
-    }
-
-    /// The identities, in the order in which they were added.
-    pub fn iter(&self) -> impl Iterator<Item = &Id> {
-        self.0.ids.iter()
-    }
-
-    /// Whether `id` is one of them.
-    fn contain(&self, id: &Id) -> bool {
-        let Known { ids, hasher, hashes } = &*self.0;
-        let may = hashes.is_empty() || hashes.binary_search(&hasher.hash_one(id)).is_ok();
-        may && ids.contains(id)
-    }
-
-    /// The bytes of the texts of all identities.
-    fn text_bytes(&self) -> usize {
-        self.iter().map(|id| id.id.as_deref().unwrap_or_default().len()).sum()
-    }
-
-    /// Whether one of them is of `scheme`.
-    #[must_use]
-    pub fn have_scheme(&self, scheme: &str) -> bool {
-        self.iter().any(|id| id.scheme.as_deref() == Some(scheme))
-    }
-
-    /// Whether the connection is the superuser's, whom every list permits everything.
-    #[must_use]
-    pub fn are_super(&self) -> bool {
-        self.have_scheme("super")
-    }
-
-    /// The reply to `whoAmI`. Of a digest it shows the user without the hash.
-    #[must_use]
-    pub fn client_infos(&self) -> Vec<ClientInfo> {
-        let info = |id: &Id| {
-            let is_digest = id.scheme.as_deref() == Some("digest");
-            let user = match id.id.as_deref().and_then(|text| text.split_once(':')) {
-                Some((user, _)) if is_digest => Some(user.into()),
-                _ => id.id.clone(),
-            };
-            ClientInfo { scheme: id.scheme.clone(), user }
-        };
-        self.iter().map(info).collect()
-    }
-}
 
 /// An access control list. All znodes with the same list share one copy.
 ///
@@ -206,6 +106,7 @@ fn matches(id: &Id, identities: &Identities) -> bool {
             .iter()
             .filter(|identity| identity.scheme.as_deref() == Some("ip"))
             .any(|identity| ip::matches(range, identity.id.as_deref().unwrap_or_default())),
+        (Some("sasl"), Some(_)) => identities.match_sasl(id),
         _ => identities.contain(id),
     }
 }
@@ -294,8 +195,8 @@ fn detached(entry: &Acl) -> Acl {
 }
 
 /// The list that is stored when a client sets `acl` (`fixupACL`): without repeated entries, with
-/// `auth` replaced by the client's digest identities, and with every other entry checked by its
-/// scheme.
+/// `auth` replaced by the identities by which the client authenticated, and with every other entry
+/// checked by its scheme.
 pub(crate) fn fix_up(
     acl: Option<&[Acl]>,
     identities: &Identities,
@@ -326,7 +227,7 @@ pub(crate) fn fix_up(
             fixed.extend(
                 identities
                     .iter()
-                    .filter(|identity| identity.scheme.as_deref() == Some("digest"))
+                    .filter(|identity| is_authenticated(identity, settings))
                     .map(|id| Acl { permissions: entry.permissions, id: id.clone() }),
             );
             if fixed.len() == count {
@@ -344,6 +245,13 @@ pub(crate) fn fix_up(
     Ok(fixed.into())
 }
 
+/// Whether the client had to prove an identity, so that `auth` in a list stands for it.
+fn is_authenticated(identity: &Id, settings: &Settings) -> bool {
+    identity.scheme.as_deref().is_some_and(|scheme| {
+        matches!(scheme, "digest" | "x509" | "sasl") && settings.has_scheme(scheme)
+    })
+}
+
 /// Whether an identity may stand in a list. ZooKeeper's providers throw on a null id, and ZooKeeper
 /// then replies with `MarshallingError`.
 fn is_valid(scheme: &str, id: Option<&str>, settings: &Settings) -> Result<bool, ErrorCode> {
@@ -351,111 +259,19 @@ fn is_valid(scheme: &str, id: Option<&str>, settings: &Settings) -> Result<bool,
         "world" => |id| id == "anyone",
         "ip" => ip::is_valid,
         "digest" if settings.digest_scheme => digest::is_valid,
+        "x509" if settings.x509_scheme => x509::is_valid,
+        "sasl" if settings.sasl_scheme => sasl::is_valid,
         _ => return Ok(false),
     };
     let id = id.ok_or(ErrorCode::MARSHALLING_ERROR)?;
     Ok(id.len() <= IDENTITY_BYTES_MAX && is_valid(id))
 }
 
-/// Why the credentials of an `auth` packet were refused.
-///
-/// ```
-/// use zoolet_core::{Identities, Settings, authenticate};
-///
-/// let refused = authenticate("kerberos", b"", &Identities::default(), &Settings::default());
-/// assert_eq!(refused.unwrap_err().to_string(), "no provider for the scheme \"kerberos\"");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuthRefused(Refusal);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Refusal {
-    /// The scheme's name, cut to [`LOGGED_CHARS_MAX`] characters.
-    NoProvider(String),
-    TooMany,
-    /// The identity has this many bytes.
-    TooLong(usize),
-    TooLongTogether,
-}
-
-impl fmt::Display for AuthRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Refusal::NoProvider(scheme) => write!(f, "no provider for the scheme {scheme:?}"),
-            Refusal::TooMany => {
-                write!(
-                    f,
-                    "the connection has {IDENTITIES_MAX} identities, which is the limit: add fewer with auth"
-                )
-            }
-            Refusal::TooLong(bytes) => write!(
-                f,
-                "the identity has {bytes} bytes, the limit is {IDENTITY_BYTES_MAX}: use a shorter user name"
-            ),
-            Refusal::TooLongTogether => write!(
-                f,
-                "the identities of the connection have more than {IDENTITIES_BYTES_MAX} bytes together: \
-                 use fewer identities or shorter user names"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for AuthRefused {}
-
-/// The identities of a connection after an `auth` packet.
-///
-/// As in ZooKeeper, there is no list of users: any user with any password is accepted in the digest
-/// scheme. An access control list then permits only those who know the same user and password.
-///
-/// # Errors
-///
-/// [`AuthRefused`] if the scheme has no provider, or if a limit is exceeded: [`IDENTITIES_MAX`],
-/// [`IDENTITY_BYTES_MAX`] or [`IDENTITIES_BYTES_MAX`]. The server then closes the connection, as
-/// ZooKeeper does.
-///
-/// ```
-/// use zoolet_core::{Identities, Settings, authenticate};
-///
-/// let who = authenticate("digest", b"ann:secret", &Identities::default(), &Settings::default());
-/// assert_eq!(who.unwrap().client_infos()[0].user.as_deref(), Some("ann"));
-/// ```
-pub fn authenticate(
-    scheme: &str,
-    credentials: &[u8],
-    identities: &Identities,
-    settings: &Settings,
-) -> Result<Identities, AuthRefused> {
-    if identities.0.ids.len() >= IDENTITIES_MAX {
-        return Err(AuthRefused(Refusal::TooMany));
-    }
-    match scheme {
-        // The connection has this identity from the start.
-        "ip" => Ok(identities.clone()),
-        "digest" if settings.digest_scheme => {
-            let id = digest::identity(credentials, settings.digest_algorithm);
-            let is_super = settings.super_digest.as_deref() == Some(id.as_str());
-            if id.len() > IDENTITY_BYTES_MAX {
-                return Err(AuthRefused(Refusal::TooLong(id.len())));
-            }
-            let before =
-                if is_super { identities.and(Id::new("super", "")) } else { identities.clone() };
-            let all = before.and(Id::new("digest", id));
-            if all.text_bytes() > IDENTITIES_BYTES_MAX {
-                return Err(AuthRefused(Refusal::TooLongTogether));
-            }
-            Ok(all)
-        }
-        _ => {
-            let shown = scheme.chars().take(LOGGED_CHARS_MAX).collect();
-            Err(AuthRefused(Refusal::NoProvider(shown)))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::identities::COMPARED_IDENTITIES_MAX;
     use super::*;
+    use crate::limits::IDENTITIES_MAX;
 
     fn user(number: usize) -> Id {
         Id::new("digest", format!("user-{number}:hash"))
@@ -491,5 +307,65 @@ mod tests {
             assert_eq!(authorizer.permits(&own, Permissions::READ), Ok(()));
             assert_eq!(authorizer.permits(&own, Permissions::WRITE), Err(ErrorCode::NO_AUTH));
         }
+    }
+
+    fn entry(scheme: &'static str, id: &'static str) -> Acl {
+        Acl { permissions: Permissions::ALL, id: Id::new(scheme, id) }
+    }
+
+    #[test]
+    fn a_list_may_name_only_schemes_that_have_a_provider() {
+        let (none, all) = (
+            Settings { digest_scheme: false, ..Settings::default() },
+            Settings { x509_scheme: true, sasl_scheme: true, ..Settings::default() },
+        );
+        for (scheme, id) in [("digest", "a:b"), ("x509", "CN=a"), ("sasl", "a")] {
+            let list = [entry(scheme, id)];
+            let fix_up = |settings| fix_up(Some(&list), &Identities::default(), settings);
+            assert_eq!(fix_up(&none), Err(ErrorCode::INVALID_ACL), "{scheme}");
+            assert_eq!(fix_up(&all).as_deref(), Ok(&list[..]), "{scheme}");
+        }
+        for (scheme, id) in [("x509", "a"), ("sasl", "a@b@c"), ("ensemble", "a"), ("super", "")] {
+            let list = [entry(scheme, id)];
+            let fixed = fix_up(Some(&list), &Identities::default(), &all);
+            assert_eq!(fixed, Err(ErrorCode::INVALID_ACL), "{scheme}:{id}");
+        }
+    }
+
+    #[test]
+    fn auth_stands_for_what_the_client_has_proved() {
+        let settings = Settings {
+            x509_scheme: true,
+            x509_super_user: Some("CN=a".to_owned()),
+            sasl_scheme: true,
+            ..Settings::default()
+        };
+        let who = Identities::of_address([127, 0, 0, 1].into());
+        let who =
+            authenticate_certificate("CN=a", &who, &settings).expect("it is within the limits");
+        let who = authenticate_sasl("bob", &who, &settings).expect("it is within the limits");
+        let fixed = fix_up(Some(&[entry("auth", "")]), &who, &settings).expect("it has identities");
+        assert_eq!(*fixed, [entry("x509", "CN=a"), entry("sasl", "bob")]);
+        let fixed = fix_up(Some(&[entry("auth", "")]), &who, &Settings::default());
+        assert_eq!(fixed, Err(ErrorCode::INVALID_ACL), "without providers");
+    }
+
+    #[test]
+    fn an_entry_for_a_sasl_user_needs_the_provider() {
+        let list = |user| AclLists::default().intern(&[entry("sasl", user)].into());
+        let permits = |list: AclList, user, settings: &Settings| {
+            let who = authenticate_sasl(user, &Identities::default(), settings);
+            list.permits(Permissions::READ, &who.expect("it is within the limits"))
+        };
+        let with = Settings { sasl_scheme: true, ..Settings::default() };
+        assert!(permits(list("bob"), "bob", &with));
+        assert!(!permits(list("bob"), "ann", &with));
+        assert!(permits(list("bob"), "super", &with), "it matches each entry of the scheme");
+        assert!(!permits(list("bob"), "bob", &Settings::default()));
+        assert!(!permits(list("bob"), "super", &Settings::default()));
+        let any = Settings { any_sasl_user: Some("read".to_owned()), ..with };
+        assert!(permits(list("read"), "bob", &any) && permits(list("bob"), "bob", &any));
+        assert!(!permits(list("bob"), "ann", &any));
+        assert!(!list("read").permits(Permissions::READ, &Identities::default()));
     }
 }

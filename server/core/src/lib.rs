@@ -58,7 +58,10 @@ mod watches;
 
 pub mod limits;
 
-pub use self::acl::{AclList, AuthRefused, Identities, authenticate};
+pub use self::acl::{
+    AclList, AuthRefused, EnsembleName, Identities, authenticate, authenticate_certificate,
+    authenticate_sasl, check_ensemble_name,
+};
 pub use self::apply::{Audience, Effects, FiredEvent};
 pub use self::check::{Disagreement, Disagreements};
 pub use self::core::{Core, Frozen, Requester, Totals};

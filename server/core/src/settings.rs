@@ -1,5 +1,7 @@
 //! The settings of the state machine that an administrator may change.
 
+use std::collections::BTreeSet;
+
 /// The settings. The docs of each name ZooKeeper's property.
 ///
 /// ```
@@ -24,6 +26,27 @@ pub struct Settings {
     pub digest_algorithm: DigestAlgorithm,
     /// Whether the digest scheme is enabled: `DigestAuthenticationProvider.enabled`. On by default.
     pub digest_scheme: bool,
+    /// Whether the x509 scheme is there: `authProvider.x509` with `X509AuthenticationProvider`, as in
+    /// each ZooKeeper with a TLS port. Off by default.
+    pub x509_scheme: bool,
+    /// The subject of the superuser's certificate, as [`authenticate_certificate`] is given it:
+    /// `X509AuthenticationProvider.superUser`. None by default.
+    ///
+    /// [`authenticate_certificate`]: crate::authenticate_certificate
+    pub x509_super_user: Option<String>,
+    /// Whether access control lists may have entries of the sasl scheme: `authProvider.sasl` with
+    /// `SASLAuthenticationProvider`. Off by default. Clients can authenticate by SASL without it.
+    pub sasl_scheme: bool,
+    /// The SASL users that are superusers: `superUser` and `superUser.N`. None by default.
+    pub sasl_super_users: BTreeSet<String>,
+    /// Every SASL user matches the entry `sasl:X` of a list, if this is `X`: `letAnySaslUserDoX`.
+    /// None by default.
+    pub any_sasl_user: Option<String>,
+    /// Whether the ensemble scheme is there, by which a client names the ensemble that it means:
+    /// `authProvider.ensemble` with `EnsembleAuthenticationProvider`. Off by default.
+    pub ensemble_scheme: bool,
+    /// The names of this ensemble: `ensembleAuthName`. `None`, the default, for any name.
+    pub ensemble_names: Option<BTreeSet<String>>,
     /// Whether `reconfig` is refused with `Unimplemented` and not with `ReconfigDisabled`, as by a
     /// standalone ZooKeeper with `reconfigEnabled`. Off by default.
     pub reconfig_enabled: bool,
@@ -38,7 +61,36 @@ impl Default for Settings {
             super_digest: None,
             digest_algorithm: DigestAlgorithm::Sha1,
             digest_scheme: true,
+            x509_scheme: false,
+            x509_super_user: None,
+            sasl_scheme: false,
+            sasl_super_users: BTreeSet::new(),
+            any_sasl_user: None,
+            ensemble_scheme: false,
+            ensemble_names: None,
             reconfig_enabled: false,
+        }
+    }
+}
+
+impl Settings {
+    /// Whether clients can have identities of this scheme: whether `enforce.auth.schemes` may name it.
+    ///
+    /// ```
+    /// use zoolet_core::Settings;
+    ///
+    /// let settings = Settings { x509_scheme: true, ..Settings::default() };
+    /// assert!(settings.has_scheme("x509") && !settings.has_scheme("sasl"));
+    /// ```
+    #[must_use]
+    pub fn has_scheme(&self, scheme: &str) -> bool {
+        match scheme {
+            "ip" => true,
+            "digest" => self.digest_scheme,
+            "x509" => self.x509_scheme,
+            "sasl" => self.sasl_scheme,
+            // The name of an ensemble is no identity.
+            _ => false,
         }
     }
 }
