@@ -8,6 +8,7 @@ use zoolet_core::Settings;
 use zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT;
 
 use crate::engine::clock::WallTime;
+use crate::sasl::Sasl;
 use crate::storage::StorageConfig;
 
 /// The configuration of a server. The defaults are ZooKeeper's.
@@ -43,6 +44,9 @@ pub struct Config {
     pub four_letter_words: FourLetterWhitelist,
     /// `enforce.auth.enabled` and `enforce.auth.schemes`: off by default.
     pub enforce_auth: EnforceAuth,
+    /// How clients authenticate by SASL; not at all by default. ZooKeeper reads it from the section
+    /// `Server` of a JAAS file.
+    pub sasl: Option<Sasl>,
     /// `znode.container.checkIntervalMs`: how often the server looks for due containers and TTL
     /// znodes. One minute by default.
     pub container_check_interval: Duration,
@@ -74,6 +78,7 @@ impl Default for Config {
             tcp_keep_alive: false,
             four_letter_words: FourLetterWhitelist::default(),
             enforce_auth: EnforceAuth::Off,
+            sasl: None,
             container_check_interval: Duration::from_secs(60),
             container_max_per_minute: 10_000,
             container_max_never_used_ms: 300_000,
@@ -115,11 +120,7 @@ impl Config {
             if schemes.is_empty() {
                 return Err(ConfigError::NoAuthSchemes);
             }
-            let is_missing = |scheme: &&String| match scheme.as_str() {
-                "ip" => false,
-                "digest" => !self.settings.digest_scheme,
-                _ => true,
-            };
+            let is_missing = |scheme: &&String| !self.settings.has_scheme(scheme);
             if let Some(scheme) = schemes.iter().find(is_missing) {
                 return Err(ConfigError::UnknownAuthScheme(scheme.clone()));
             }
@@ -157,7 +158,10 @@ pub enum ConfigError {
     #[error("enforce.auth.enabled is set, but enforce.auth.schemes names no scheme")]
     NoAuthSchemes,
     /// Authentication is enforced by a scheme that the server does not have.
-    #[error("enforce.auth.schemes names {0:?}, which this server does not have")]
+    #[error(
+        "authentication by the scheme {0:?} is enforced, but the server has no provider for it; name \
+         one with authProvider.{0}, or another scheme in enforce.auth.schemes"
+    )]
     UnknownAuthScheme(String),
 }
 
@@ -176,6 +180,16 @@ pub enum EnforceAuth {
     Off,
     /// It must authenticate by one of these schemes.
     Schemes(Vec<String>),
+}
+
+impl EnforceAuth {
+    /// Whether authentication is enforced, and this scheme is one that satisfies it.
+    pub(crate) fn accepts(&self, scheme: &str) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Schemes(schemes) => schemes.iter().any(|accepted| accepted == scheme),
+        }
+    }
 }
 
 /// The enabled four-letter words: `4lw.commands.whitelist`. `srvr` is always enabled.

@@ -34,6 +34,7 @@ mod transport;
 pub mod admin;
 pub mod blocking;
 pub mod limits;
+pub mod sasl;
 pub mod storage;
 
 pub use zoolet_core::{DigestAlgorithm, Disagreements, Settings, Totals};

@@ -5,14 +5,16 @@
 //! order of the calls of [`Connection::receive`]. The reply is in the outbox when that returns,
 //! unless hooks hold the frame back. It leaves as soon as the zxid that it depends on is durable.
 
+mod authentication;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use zoolet_core::{Identities, Requester, authenticate};
+use zoolet_core::Requester;
 use zoolet_protocol::{
-    Auth, ConnectRequest, ConnectResponse, DecodeError, DecodeFault, ErrorCode, MultiOp, OpCode,
+    ConnectRequest, ConnectResponse, DecodeError, DecodeFault, ErrorCode, MultiOp, OpCode,
     Password, Read, ReplyHeader, Request, RequestHeader, Response, SessionRequest, Write, Xid,
     Zxid, decode_all, decode_request,
 };
@@ -23,7 +25,7 @@ use super::message::Message;
 use super::outbox::{Outbox, Outgoing};
 use super::registry::{Full, Liveness, Peer};
 use super::stats::{ConnectionStats, LastRequest};
-use crate::config::EnforceAuth;
+use crate::sasl::Exchange;
 
 /// The server's end of one client's connection.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub(crate) struct Connection {
     /// The session, after the handshake. Locked while a frame is handled, so that frames from
     /// several threads are handled one at a time.
     session: Mutex<Option<Arc<Liveness>>>,
+    /// The exchange of SASL tokens, if the client has begun one.
+    sasl: Mutex<Option<Box<dyn Exchange>>>,
 }
 
 /// Why the server ends a connection.
@@ -53,6 +57,8 @@ pub(crate) enum Hangup {
     UnknownOperation(OpCode),
     #[error("authentication failed: {0}")]
     AuthFailed(String),
+    #[error("the client means another ensemble; ensembleAuthName has the names of this one")]
+    OtherEnsemble,
     #[error("the client must authenticate first; enforce.auth.schemes says how")]
     AuthRequired,
     #[error("the session has ended")]
@@ -81,7 +87,7 @@ impl Connection {
             .admit(&peer, config.max_client_connections, config.max_connections)
             .inspect_err(|_| engine.stats.connections_rejected.add(1))?;
         engine.stats.connections_accepted.add(1);
-        let connection = Self { engine, peer, session: Mutex::new(None) };
+        let connection = Self { engine, peer, session: Mutex::new(None), sasl: Mutex::new(None) };
         // A shutdown that began before the connection was listed did not see it.
         if connection.engine.is_shut_down() {
             connection.peer.outbox.finish();
@@ -146,7 +152,10 @@ impl Connection {
         handled.map_err(|hangup| {
             tracing::debug!(peer = self.peer.address_text(), "connection closed: {hangup}");
             match hangup {
-                Hangup::Handshake(_) | Hangup::Header(_) | Hangup::Ahead { .. } => {
+                Hangup::Handshake(_)
+                | Hangup::Header(_)
+                | Hangup::Ahead { .. }
+                | Hangup::OtherEnsemble => {
                     self.peer.outbox.cut();
                 }
                 _ => self.peer.outbox.finish(),
@@ -284,52 +293,11 @@ impl Connection {
                 self.authenticate(requester, &auth)?;
                 Ok(Ok(Zxid::ZERO))
             }
-            // ZooKeeper reads the length of the token first.
-            SessionRequest::Sasl(None) => Err(Hangup::AuthFailed("a null token".to_owned())),
-            SessionRequest::Sasl(Some(_)) => {
-                // Without a SASL configuration ZooKeeper replies with a null token, which means
-                // success.
-                self.reply_at(Zxid::ZERO, requester.xid, ErrorCode::OK, Response::Token(None));
+            SessionRequest::Sasl(token) => {
+                self.authenticate_by_sasl(requester, token.as_deref())?;
                 Ok(Ok(Zxid::ZERO))
             }
         }
-    }
-
-    fn authenticate(&self, requester: &Requester, auth: &Auth) -> Result<(), Hangup> {
-        let scheme = auth.scheme.as_deref().unwrap_or_default();
-        let credentials = auth.auth.as_deref().unwrap_or_default();
-        let settings = &self.engine.config.settings;
-        match authenticate(scheme, credentials, &requester.identities, settings) {
-            Ok(identities) => {
-                self.peer.identify(identities);
-                self.reply_at(Zxid::ZERO, requester.xid, ErrorCode::OK, Response::Empty);
-                Ok(())
-            }
-            Err(refused) => {
-                self.engine.stats.auth_failed.add(1);
-                tracing::warn!(peer = self.peer.address_text(), "authentication failed: {refused}");
-                let code = ErrorCode::AUTH_FAILED;
-                self.reply_at(Zxid::ZERO, requester.xid, code, Response::Empty);
-                Err(Hangup::AuthFailed(refused.to_string()))
-            }
-        }
-    }
-
-    /// With enforced authentication the server refuses every request before it, pings included.
-    fn check_enforced_auth(
-        &self,
-        header: RequestHeader,
-        identities: &Identities,
-    ) -> Result<(), Hangup> {
-        let EnforceAuth::Schemes(schemes) = &self.engine.config.enforce_auth else {
-            return Ok(());
-        };
-        if schemes.iter().any(|scheme| identities.have_scheme(scheme)) {
-            return Ok(());
-        }
-        let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
-        self.reply_at(Zxid::ZERO, header.xid, code, Response::Empty);
-        Err(Hangup::AuthRequired)
     }
 
     /// Replies to an unknown operation, with which ZooKeeper ends the connection.

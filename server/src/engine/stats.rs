@@ -164,6 +164,10 @@ pub(crate) struct ServerStats {
     /// Connections without TLS, from other machines and from this one.
     pub(crate) plaintext_remote: Counter,
     pub(crate) plaintext_local: Counter,
+    pub(crate) ensemble_auth_succeeded: Counter,
+    pub(crate) ensemble_auth_failed: Counter,
+    /// The names of ensembles that were empty, or not compared for want of a name.
+    pub(crate) ensemble_auth_skipped: Counter,
     pub(crate) commits: Counter,
     pub(crate) stale_requests_dropped: Counter,
     pub(crate) watches_fired: [Counter; 4],

@@ -85,6 +85,9 @@ fn counters(lines: &mut Lines, engine: &Engine) {
     lines.put("bytes_received_count", stats.bytes_received.value());
     lines.put("sessionless_connections_expired", stats.sessionless_expired.value());
     lines.put("stale_sessions_expired", stats.sessions_expired.value());
+    lines.put("ensemble_auth_success", stats.ensemble_auth_succeeded.value());
+    lines.put("ensemble_auth_fail", stats.ensemble_auth_failed.value());
+    lines.put("ensemble_auth_skip", stats.ensemble_auth_skipped.value());
     lines.put("stale_requests_dropped", stats.stale_requests_dropped.value());
     lines.put("unsuccessful_handshake", stats.unsuccessful_handshakes.value());
     lines.put("tls_handshake_exceeded", stats.handshakes_exceeded.value());
