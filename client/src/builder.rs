@@ -14,6 +14,7 @@ use crate::driver::{self, Shared};
 use crate::error::Error;
 use crate::hosts::Hosts;
 use crate::retry::RetryPolicy;
+use crate::sasl::Mechanism;
 use crate::security::Security;
 use crate::session::{Options, Session};
 use crate::{Client, SessionOwner};
@@ -59,6 +60,7 @@ impl Builder {
             attempt: CONNECTION_TIMEOUT,
             proven_ahead: Duration::ZERO,
             suspension: SuspensionClock::default(),
+            sasl: None,
         };
         Self { options, retry: RetryPolicy::default(), credentials: Vec::new(), security: None }
     }
@@ -87,6 +89,14 @@ impl Builder {
     /// (`addAuthInfo`). The scheme `digest` takes `user:password`. May be called several times.
     pub fn auth(mut self, scheme: impl Into<ByteString>, credentials: impl Into<Bytes>) -> Self {
         self.credentials.push((scheme.into(), credentials.into()));
+        self
+    }
+
+    /// Authenticates by SASL at the beginning of every connection, before any request, as ZooKeeper's
+    /// Java client does with a JAAS file. If the server refuses, or does not know the mechanism, the
+    /// client fails with [`Error::AuthFailed`] and is closed.
+    pub fn sasl(mut self, mechanism: impl Mechanism + 'static) -> Self {
+        self.options.sasl = Some(Arc::new(mechanism));
         self
     }
 

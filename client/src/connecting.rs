@@ -33,6 +33,10 @@ pub enum ConnectError {
     /// When that is so for all servers, connecting fails at once.
     #[error("{0}")]
     Tls(String),
+    /// The server refused the credentials. [`Builder::connect`](crate::Builder::connect) reports it
+    /// as [`Error::AuthFailed`](crate::Error::AuthFailed).
+    #[error("the server refused the credentials")]
+    AuthFailed,
     /// Something else, in the words of the system or the server.
     #[error("{0}")]
     Other(String),
@@ -75,6 +79,13 @@ pub(crate) struct Failure {
     pub(crate) cause: ConnectError,
     /// Whether another attempt would fail in the same way.
     pub(crate) is_final: bool,
+}
+
+impl Failure {
+    /// The server refused the credentials; all servers of an ensemble would.
+    pub(crate) fn auth_failed() -> Self {
+        Self { cause: ConnectError::AuthFailed, is_final: true }
+    }
 }
 
 /// The attempts to connect that have failed since the last success.

@@ -170,6 +170,9 @@ impl Shared {
     fn end_if_gone(&self, inner: &mut Inner, result: Result<(), Gone>) {
         if let Err(gone) = result {
             match gone {
+                Gone::ConnectionFault(ConnectionFault::AuthFailed) => {
+                    self.failure.send_replace(Some(Failure::auth_failed()));
+                }
                 Gone::ConnectionFault(broken) => tracing::debug!("connection given up: {broken}"),
                 Gone::Closed => tracing::debug!("connection closed by the server"),
             }

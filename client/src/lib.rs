@@ -61,6 +61,7 @@ mod writes;
 
 pub mod blocking;
 pub mod recipe;
+pub mod sasl;
 
 use std::fmt;
 use std::sync::Arc;
@@ -161,6 +162,9 @@ impl Client {
             return Ok(());
         }
         let last = failures.borrow().as_ref().map(|failure| failure.cause.clone());
+        if last == Some(ConnectError::AuthFailed) {
+            return Err(Error::AuthFailed);
+        }
         Err(Error::Unreachable(last.unwrap_or_else(|| ConnectError::unanswered(within))))
     }
 

@@ -12,9 +12,11 @@
 //!   [`Outcome::ConnectionLoss`]. The session does not send it again: only the caller knows whether
 //!   that would be right.
 //! - An event is delivered before the reply to any later request.
+//! - Before anything else the client authenticates by SASL, if it is told to.
 //! - After a reconnect the server has the credentials and the watches before it gets a request.
 
 mod holding;
+mod sasl;
 mod unwatch;
 #[cfg(test)]
 mod watch_sweep;
@@ -30,10 +32,12 @@ use zoolet_protocol::{
     ReplyHeader, Request, SessionId, Write, Xid, Zxid, decode_all, decode_incoming, encode_request,
 };
 
+use self::sasl::Authenticating;
 use super::call::{Call, Outcome};
 use super::clock::{Instant, SuspensionClock};
 use super::proof::{self, ClaimId, Handshake, Servers, SessionProof};
 use super::rewatch;
+use super::sasl::Mechanism;
 use super::state::ConnectionState;
 use super::watches::{EventQueue, WatchKind, WatchModes, WatchUpdate, Watches};
 
@@ -52,6 +56,8 @@ pub(crate) struct Options {
     pub(crate) proven_ahead: Duration,
     /// Tells how long the machine was suspended.
     pub(crate) suspension: SuspensionClock,
+    /// How to authenticate by SASL at the beginning of each connection.
+    pub(crate) sasl: Option<Arc<dyn Mechanism>>,
 }
 
 /// A request before it is sent.
@@ -89,6 +95,8 @@ enum Phase {
     Disconnected,
     /// The handshake was sent.
     Handshaking,
+    /// There is a session, and SASL tokens are exchanged.
+    Authenticating,
     Connected,
     Closed,
 }
@@ -145,6 +153,8 @@ pub(crate) struct Session {
     rewatching: usize,
     next_xid: i32,
     credentials: Vec<Auth>,
+    /// The exchange of SASL tokens, while [`Phase::Authenticating`].
+    sasl: Option<Authenticating>,
     /// Requests that wait for a connection, each with its deadline.
     queued: VecDeque<(Submission, Instant)>,
     sent: VecDeque<Sent>,
@@ -196,6 +206,7 @@ impl Session {
             rewatching: 0,
             next_xid: 1,
             credentials: Vec::new(),
+            sasl: None,
             queued: VecDeque::new(),
             sent: VecDeque::new(),
             authenticating: VecDeque::new(),
@@ -272,12 +283,17 @@ impl Session {
         if watch.is_some() && call.op == OpCode::ADD_WATCH {
             self.persistent_in_flight += 1;
         }
-        let xid = Xid(self.next_xid);
-        // Xids are positive: the counter wraps to 1.
-        self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
+        let xid = self.take_xid();
         self.outgoing.push_back(encode_request(xid, &request));
         self.sent.push_back(Sent { xid, at: now, call, watch, is_covered, checks: Vec::new() });
         self.last_sent = now;
+    }
+
+    fn take_xid(&mut self) -> Xid {
+        let xid = Xid(self.next_xid);
+        // Xids are positive: the counter wraps to 1.
+        self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
+        xid
     }
 
     /// Adds credentials, now and after every reconnect.
@@ -357,6 +373,7 @@ impl Session {
         let was_connected = self.phase == Phase::Connected;
         self.phase = Phase::Disconnected;
         self.outgoing.clear();
+        self.sasl = None;
         self.pings.clear();
         self.proof.handle_disconnected();
         // The next connection registers only the watches that still have a watcher.
@@ -385,6 +402,10 @@ impl Session {
     ) -> Result<(), ConnectionFault> {
         match self.phase {
             Phase::Handshaking => self.handle_handshake(&decode_all(frame)?, now),
+            Phase::Authenticating => {
+                self.last_received = now;
+                self.handle_sasl(decode_incoming(frame)?, now)
+            }
             Phase::Connected => {
                 self.last_received = now;
                 self.handle_incoming(decode_incoming(frame)?, now)
@@ -402,7 +423,6 @@ impl Session {
             self.expire(now);
             return Err(ConnectionFault::Expired);
         }
-        let is_first = self.state.is_none();
         let handshake = match response.read_only {
             Some(true) => Handshake::ReadOnly,
             _ if response.session == self.id => Handshake::Resumed,
@@ -410,13 +430,20 @@ impl Session {
         };
         self.is_provisional = handshake == Handshake::ReadOnly
             && (self.is_provisional || response.session != self.id);
-        self.phase = Phase::Connected;
         self.connections += 1;
         self.id = response.session;
         self.password = response.password.clone();
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         self.last_received = now;
         self.proof.handle_handshake(handshake, self.servers, self.timeout, now);
+        self.begin_sasl(response.read_only == Some(true), now);
+        Ok(())
+    }
+
+    /// Sends what the server must have before requests, and the requests that have waited.
+    fn begin_requests(&mut self, is_read_only: bool, now: Instant) {
+        let is_first = self.state.is_none();
+        self.phase = Phase::Connected;
         for auth in self.credentials.clone() {
             self.send_auth(auth, None, now);
         }
@@ -428,12 +455,11 @@ impl Session {
         for (submission, _) in std::mem::take(&mut self.queued) {
             self.submit(submission, now);
         }
-        self.change(match response.read_only {
-            Some(true) => ConnectionState::ReadOnly,
-            _ if is_first => ConnectionState::Connected,
-            _ => ConnectionState::Reconnected,
+        self.change(match is_read_only {
+            true => ConnectionState::ReadOnly,
+            false if is_first => ConnectionState::Connected,
+            false => ConnectionState::Reconnected,
         });
-        Ok(())
     }
 
     fn handle_incoming(&mut self, incoming: Incoming, now: Instant) -> Result<(), ConnectionFault> {
@@ -554,10 +580,12 @@ impl Session {
                 }
                 Ok(())
             }
-            Phase::Handshaking if now >= self.last_sent + self.options.attempt => {
+            Phase::Handshaking | Phase::Authenticating
+                if now >= self.last_sent + self.options.attempt =>
+            {
                 Err(ConnectionFault::Silent)
             }
-            Phase::Disconnected | Phase::Handshaking => {
+            Phase::Disconnected | Phase::Handshaking | Phase::Authenticating => {
                 if self.lost_at().is_some_and(|lost_at| now >= lost_at) {
                     self.expire(now);
                     return Err(ConnectionFault::Expired);
@@ -591,7 +619,7 @@ impl Session {
                 check.chain([self.ping_at(), self.silent_at()]).min()
             }
             Phase::Disconnected => self.lost_at(),
-            Phase::Handshaking => {
+            Phase::Handshaking | Phase::Authenticating => {
                 let answer_due = self.last_sent + self.options.attempt;
                 Some(self.lost_at().map_or(answer_due, |lost_at| lost_at.min(answer_due)))
             }

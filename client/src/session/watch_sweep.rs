@@ -87,6 +87,7 @@ impl World {
             attempt: Duration::from_secs(15),
             proven_ahead: Duration::ZERO,
             suspension: SuspensionClock::default(),
+            sasl: None,
         };
         let now = now();
         let session = Session::new(options, now);

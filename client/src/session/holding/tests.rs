@@ -36,6 +36,7 @@ fn new_session(at: Instant, suspended: &Suspended) -> Session {
         connection_timeout: TIMEOUT,
         attempt: TIMEOUT / 3,
         proven_ahead: Duration::ZERO,
+        sasl: None,
         suspension: SuspensionClock::new(move || {
             Duration::from_secs(suspended.0.load(Ordering::SeqCst))
         }),
