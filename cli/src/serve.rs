@@ -62,7 +62,7 @@ impl Serve {
             }
             None => self.options,
         };
-        if let Some(remark) = options.remark() {
+        for remark in options.remarks() {
             tracing::warn!("{remark}");
         }
         let config = options.config()?;

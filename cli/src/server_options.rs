@@ -3,16 +3,16 @@
 //! The flags are the keys of `zoo.cfg` in kebab case. A [`ZooCfg`](crate::zoo_cfg::ZooCfg) fills
 //! the same struct from a file, and flags override it.
 
+pub(crate) mod access;
 pub(crate) mod storage;
 pub(crate) mod values;
 
 use std::time::Duration;
 
 use clap::Args;
-use zoolet_server::{
-    Config, ConfigError, DigestAlgorithm, EnforceAuth, FourLetterWhitelist, Settings,
-};
+use zoolet_server::{Config, ConfigError, FourLetterWhitelist, Settings};
 
+use self::access::{AccessOptions, SaslContradiction};
 use self::storage::StorageOptions;
 use self::values::HostPort;
 
@@ -75,35 +75,9 @@ pub(crate) struct ServerOptions {
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) enforce_quota: Option<bool>,
 
-    /// Let everyone do everything, whatever access control lists say [default: no]
-    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no, help_heading = ACCESS)]
-    #[arg(num_args = 0..=1, default_missing_value = "yes")]
-    pub(crate) skip_acl: Option<bool>,
-
-    /// Who may do everything: a user and the hash of user:password, as in ACLs
-    #[arg(long, value_name = "USER:HASH", value_parser = values::super_digest)]
-    #[arg(help_heading = ACCESS)]
-    pub(crate) super_digest: Option<String>,
-
-    /// The hash of the digest scheme: SHA1, SHA-256 or SHA3-256 [default: SHA1]
-    #[arg(long, value_name = "NAME", value_parser = values::digest_algorithm)]
-    #[arg(help_heading = ACCESS)]
-    pub(crate) digest_alg: Option<DigestAlgorithm>,
-
-    /// Whether clients can authenticate by the digest scheme at all [default: true]
-    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ACCESS)]
-    #[arg(num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) digest_authentication_provider_enabled: Option<bool>,
-
-    /// Cut off clients that ask for anything before they authenticate [default: false]
-    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ACCESS)]
-    #[arg(num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) enforce_auth_enabled: Option<bool>,
-
-    /// The schemes that --enforce-auth-enabled accepts: digest, ip, or both with a comma between
-    #[arg(long, value_name = "SCHEMES", value_parser = values::auth_schemes)]
-    #[arg(help_heading = ACCESS)]
-    pub(crate) enforce_auth_schemes: Option<String>,
+    /// The options of access control and authentication.
+    #[command(flatten)]
+    pub(crate) access: AccessOptions,
 
     /// Allow znodes with a time to live [default: true; false in ZooKeeper]
     #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ZNODES)]
@@ -139,10 +113,6 @@ pub(crate) struct ServerOptions {
     /// `readonlymode.enabled`, which on one node only allows the word `isro`.
     #[arg(skip)]
     pub(crate) readonly_mode: Option<bool>,
-
-    /// `sessionRequireClientSASLAuth`.
-    #[arg(skip)]
-    pub(crate) require_sasl: Option<bool>,
 }
 
 impl ServerOptions {
@@ -174,7 +144,8 @@ impl ServerOptions {
             max_session_timeout_ms: self.max_session_timeout.filter(|&ms| ms >= 0),
             listen_backlog: self.client_port_listen_backlog.filter(|&backlog| backlog > 0),
             four_letter_words: self.four_letter_whitelist(),
-            enforce_auth: self.enforce_auth()?,
+            enforce_auth: self.access.enforce_auth(),
+            sasl: self.access.sasl()?,
             storage: self.storage.config()?,
             ..Config::default()
         };
@@ -188,33 +159,23 @@ impl ServerOptions {
         let max_never_used = self.znode_container_max_never_used_interval_ms;
         put(&mut config.container_max_never_used_ms, max_never_used);
         self.put_settings(&mut config.settings);
+        self.access.put_settings(&mut config.settings)?;
         config.check()?;
-        match &config.settings.super_digest {
-            Some(digest) if !has_length_of(digest, config.settings.digest_algorithm) => {
-                Err(Contradiction::SuperDigestOfOtherAlgorithm)
-            }
-            _ => Ok(config),
-        }
+        Ok(config)
     }
 
-    /// A remark about options that are valid but have no effect.
-    pub(crate) fn remark(&self) -> Option<&'static str> {
-        let is_idle =
-            self.enforce_auth_schemes.is_some() && self.enforce_auth_enabled != Some(true);
-        if is_idle {
-            return Some("enforce.auth.schemes has no effect without enforce.auth.enabled=true");
+    /// Remarks about options that are valid, but have no effect or one that may surprise.
+    pub(crate) fn remarks(&self) -> Vec<&'static str> {
+        let mut remarks = self.access.remarks();
+        if self.storage.is_idle() {
+            remarks.push("what is set about files has no effect without dataDir: nothing is kept");
         }
-        let is_idle = self.storage.is_idle();
-        is_idle.then_some("what is set about files has no effect without dataDir: nothing is kept")
+        remarks
     }
 
     fn put_settings(&self, settings: &mut Settings) {
-        settings.super_digest.clone_from(&self.super_digest);
         put(&mut settings.ttl_znodes, self.extended_types_enabled);
         put(&mut settings.enforce_quota, self.enforce_quota);
-        put(&mut settings.skip_acl, self.skip_acl);
-        put(&mut settings.digest_algorithm, self.digest_alg);
-        put(&mut settings.digest_scheme, self.digest_authentication_provider_enabled);
         put(&mut settings.reconfig_enabled, self.reconfig_enabled);
     }
 
@@ -225,19 +186,6 @@ impl ServerOptions {
             Ok(whitelist) => whitelist,
             Err(infallible) => match infallible {},
         }
-    }
-
-    /// As `AuthenticationHelper` combines the three.
-    fn enforce_auth(&self) -> Result<EnforceAuth, Contradiction> {
-        if self.require_sasl == Some(true) {
-            return Err(Contradiction::SaslRequired);
-        }
-        if self.enforce_auth_enabled != Some(true) {
-            return Ok(EnforceAuth::Off);
-        }
-        let schemes = self.enforce_auth_schemes.as_deref().unwrap_or_default().split(',');
-        let schemes = schemes.map(str::trim).filter(|scheme| !scheme.is_empty());
-        Ok(EnforceAuth::Schemes(schemes.map(str::to_owned).collect()))
     }
 }
 
@@ -253,11 +201,8 @@ pub(crate) enum Contradiction {
          algorithm"
     )]
     SuperDigestOfOtherAlgorithm,
-    #[error(
-        "sessionRequireClientSASLAuth is set, but this server does not know SASL; remove it, or \
-         set enforce.auth.enabled=true and enforce.auth.schemes=digest"
-    )]
-    SaslRequired,
+    #[error(transparent)]
+    Sasl(#[from] SaslContradiction),
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
@@ -268,16 +213,9 @@ fn put<T>(slot: &mut T, option: Option<T>) {
     }
 }
 
-/// Whether the hash of a digest has 20 bytes, as SHA-1's, or the 32 of the others, in base64.
-fn has_length_of(digest: &str, algorithm: DigestAlgorithm) -> bool {
-    let length = if algorithm == DigestAlgorithm::Sha1 { 28 } else { 44 };
-    digest.split_once(':').is_some_and(|(_, hash)| hash.len() == length)
-}
-
 const LISTENING: &str = "Listening";
 const SESSIONS: &str = "Sessions";
 const LIMITS: &str = "Limits";
-const ACCESS: &str = "Access control";
 const ZNODES: &str = "Containers and TTL znodes";
 const OPERATIONS: &str = "Operations";
 

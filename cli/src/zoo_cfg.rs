@@ -76,9 +76,9 @@ enum ProblemKind {
     Syntax(#[from] BadEscape),
     #[error("{key} {expected}, not {value:?}")]
     Value { key: String, value: String, expected: BadValue },
-    /// Without the value, which may be a password.
+    /// Without the value, which may be a password, or does not matter.
     #[error("{key} {expected}")]
-    Secret { key: String, expected: BadValue },
+    Key { key: String, expected: BadValue },
     #[error("the part after \";\" must be PORT or HOST:PORT, for clients to connect to")]
     ServerClientPort,
     #[error(
@@ -177,7 +177,9 @@ impl<'a> Reader<'a> {
         if let Err(expected) = set(&mut self.options, value) {
             let (key, value) = (key.clone(), value.clone());
             let kind = match expected {
-                BadValue::NotASuperDigest => ProblemKind::Secret { key, expected },
+                BadValue::NotASuperDigest | BadValue::Kerberos => {
+                    ProblemKind::Key { key, expected }
+                }
                 _ => ProblemKind::Value { key, value, expected },
             };
             self.problem(*line, kind);

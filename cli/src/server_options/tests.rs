@@ -4,6 +4,7 @@ use clap::{Args, Command, FromArgMatches};
 
 use super::*;
 use zoolet_server::storage::{Compression, Durability, StorageConfig};
+use zoolet_server::{DigestAlgorithm, EnforceAuth};
 
 fn command() -> Command {
     ServerOptions::augment_args(Command::new("zoolet").no_binary_name(true))
@@ -79,9 +80,10 @@ fn flags_reach_the_configuration() {
             skip_acl: true,
             super_digest: Some(SHA256_DIGEST.to_owned()),
             digest_algorithm: DigestAlgorithm::Sha256,
-            digest_scheme: true,
             reconfig_enabled: true,
+            ..Settings::default()
         },
+        ..Config::default()
     };
     assert_eq!(format!("{config:?}"), format!("{expected:?}"));
 }
@@ -92,9 +94,12 @@ fn flags_override_a_file_and_leave_the_rest() {
         tick_time: Some(1),
         max_client_cnxns: Some(2),
         enforce_quota: Some(true),
-        skip_acl: Some(true),
+        access: AccessOptions {
+            skip_acl: Some(true),
+            session_require_client_sasl_auth: Some(false),
+            ..AccessOptions::default()
+        },
         readonly_mode: Some(true),
-        require_sasl: Some(false),
         ..ServerOptions::default()
     };
     let expected = ServerOptions { tick_time: Some(3), enforce_quota: Some(false), ..file.clone() };
@@ -111,8 +116,8 @@ fn a_truth_may_be_left_out_or_follow() {
     ] {
         assert_eq!(flags(args).enforce_quota, Some(chosen), "{args:?}");
     }
-    assert_eq!(flags(&["--skip-acl"]).skip_acl, Some(true));
-    assert_eq!(flags(&["--skip-acl=no"]).skip_acl, Some(false));
+    assert_eq!(flags(&["--skip-acl"]).access.skip_acl, Some(true));
+    assert_eq!(flags(&["--skip-acl=no"]).access.skip_acl, Some(false));
 }
 
 #[test]
@@ -162,8 +167,23 @@ fn where_to_listen() {
 fn contradictions() {
     let options = [
         (
-            ServerOptions { require_sasl: Some(true), ..ServerOptions::default() },
-            Contradiction::SaslRequired,
+            flags(&["--session-require-client-sasl-auth"]),
+            SaslContradiction::NoUsers("enforced authentication by the scheme sasl alone").into(),
+        ),
+        (
+            flags(&["--sasl-serverconfig=Here"]),
+            SaslContradiction::NoUsers("sasl.serverconfig").into(),
+        ),
+        (
+            ServerOptions {
+                access: AccessOptions {
+                    jaas_config: Some("/nonexistent".into()),
+                    fips_mode: Some(true),
+                    ..AccessOptions::default()
+                },
+                ..ServerOptions::default()
+            },
+            SaslContradiction::Fips.into(),
         ),
         (
             flags(&["--super-digest", SHA1_DIGEST, "--digest-alg", "SHA3-256"]),
@@ -186,13 +206,46 @@ fn contradictions() {
 }
 
 #[test]
-fn schemes_without_enforcement_are_remarked_on() {
+fn options_without_effect_are_remarked_on() {
     let schemes = "--enforce-auth-schemes=digest";
-    assert!(flags(&[schemes]).remark().is_some());
-    assert!(flags(&[schemes, "--enforce-auth-enabled=false"]).remark().is_some());
-    assert!(flags(&[schemes, "--enforce-auth-enabled"]).remark().is_none());
-    assert!(flags(&[]).remark().is_none());
+    assert_eq!(flags(&[schemes]).remarks().len(), 1);
+    assert_eq!(flags(&[schemes, "--enforce-auth-enabled=false"]).remarks().len(), 1);
+    assert!(flags(&[schemes, "--enforce-auth-enabled"]).remarks().is_empty());
+    assert!(flags(&[]).remarks().is_empty());
     assert_eq!(flags(&[schemes]).config().unwrap().enforce_auth, EnforceAuth::Off);
+    assert!(flags(&["--super-user=a"]).remarks()[0].contains("--jaas-config"));
+    assert!(flags(&["--ensemble-auth-name=a"]).remarks()[0].contains("authProvider.ensemble"));
+    let provider = "--auth-provider=ensemble";
+    assert!(flags(&["--ensemble-auth-name=a", provider]).remarks().is_empty());
+    let remarks = flags(&["--jaas-config=jaas.conf", "--auth-provider=sasl"]).remarks();
+    assert!(remarks.len() == 1 && remarks[0].contains("obsolete"), "{remarks:?}");
+    assert!(flags(&["--jaas-config=jaas.conf"]).remarks()[1].contains("authProvider.sasl"));
+}
+
+#[test]
+fn providers_reach_the_configuration() {
+    let config = flags(&[
+        "--auth-provider=x509",
+        "--auth-provider=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        "--auth-provider=ensemble",
+        "--x509-super-user=CN=a",
+        "--ensemble-auth-name=a, b",
+        "--let-any-sasl-user-do-x=c",
+    ])
+    .config()
+    .unwrap();
+    let expected = Settings {
+        x509_scheme: true,
+        x509_super_user: Some("CN=a".to_owned()),
+        sasl_scheme: true,
+        any_sasl_user: Some("c".to_owned()),
+        ensemble_scheme: true,
+        ensemble_names: Some(["a".to_owned(), "b".to_owned()].into()),
+        ..Settings::default()
+    };
+    assert_eq!(config.settings, expected);
+    let unknown = command().try_get_matches_from(["--auth-provider=kerberos"]).unwrap_err();
+    assert!(unknown.to_string().contains("SASLAuthenticationProvider"), "{unknown}");
 }
 
 #[test]
@@ -239,8 +292,8 @@ fn what_is_to_survive_needs_a_place() {
     assert_eq!(flags(&["--durability=synced"]).config().unwrap_err(), Contradiction::NoDataDir);
     let nothing = flags(&["--durability=memory", "--data-dir=/data"]).config().unwrap();
     assert!(nothing.storage.is_none());
-    assert!(flags(&["--snap-count=7"]).remark().unwrap().contains("dataDir"));
-    assert_eq!(flags(&["--snap-count=7", "--data-dir=/data"]).remark(), None);
+    assert!(flags(&["--snap-count=7"]).remarks()[0].contains("dataDir"));
+    assert!(flags(&["--snap-count=7", "--data-dir=/data"]).remarks().is_empty());
     let kept = flags(&["--data-dir=/data", "--autopurge-purge-interval=0"]).config().unwrap();
     assert_eq!(kept.storage.unwrap().snap_retain_count, None, "purging was turned off");
 }

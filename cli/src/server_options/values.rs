@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use zoolet_server::DigestAlgorithm;
 
+use super::access::AuthProvider;
+
 /// What a value must be, for the message about a bad one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadValue {
@@ -38,6 +40,16 @@ pub(crate) enum BadValue {
     NotATime,
     #[error("must be more than no time")]
     NoTime,
+    #[error(
+        "must be the class of a provider that zoolet has, {}; it cannot load classes of Java",
+        AuthProvider::class_names()
+    )]
+    NotAnAuthProvider,
+    #[error(
+        "is about Kerberos, which zoolet does not have; remove it, and let clients authenticate by \
+         certificates or by SASL DIGEST-MD5"
+    )]
+    Kerberos,
     #[error("must be gz, snappy or nothing")]
     NotACompression,
     #[error("must not be empty")]
@@ -206,6 +218,10 @@ pub(crate) fn auth_schemes(text: &str) -> Result<String, BadValue> {
         return Err(BadValue::Empty);
     }
     Ok(text.to_owned())
+}
+
+pub(crate) fn some_text(text: &str) -> Result<String, BadValue> {
+    if text.is_empty() { Err(BadValue::Empty) } else { Ok(text.to_owned()) }
 }
 
 pub(crate) fn host(text: &str) -> Result<String, BadValue> {

@@ -42,7 +42,10 @@ impl fmt::Display for Reason {
             }
             Self::Ensemble => "zoolet is a single node, not an ensemble",
             Self::Tls => "this version does not speak TLS",
-            Self::Schemes => "this version authenticates clients by digest and ip only",
+            Self::Schemes => {
+                "ZooKeeper does not read this any more; sessionRequireClientSASLAuth=true makes \
+                 clients authenticate by SASL"
+            }
             Self::Audit => "this version writes no audit log",
             Self::AdminServer => "this version has no HTTP admin server",
             Self::Metrics => "this version exports no metrics but by the four-letter word mntr",
@@ -82,22 +85,17 @@ const KEYS: [(Reason, &str); 13] = [
          leaderServes leaderConnectDelayDuringRetryMs leader. learner. follower. fastleader.
          forward_learner_requests_to_commit_processor_disabled commitProcessor. commitLogCount
          snapshotSizeFactor forceSnapshotSync tcpKeepAlive enableEagerACLCheck
-         maxConcurrentSnapSyncs maxConcurrentDiffSyncs maxTimeToWaitForEpoch ensembleAuthName
+         maxConcurrentSnapSyncs maxConcurrentDiffSyncs maxTimeToWaitForEpoch
          sslQuorum sslQuorumReloadCertFiles portUnification ssl.quorum. group. weight. version",
     ),
     (
         Reason::Tls,
         "secureClientPort secureClientPortAddress ssl. client.portUnification client.certReload
-         fips-mode X509AuthenticationProvider.superUser outstandingHandshake.limit
+         outstandingHandshake.limit
          netty.server.outstandingHandshake.limit
          netty.server.earlyDropSecureConnectionHandshakes",
     ),
-    (
-        Reason::Schemes,
-        "authProvider. sasl. kerberos. superUser superUser. SASLAuthenticationProvider.
-         allowSaslFailedClients letAnySaslUserDoX security.auth_to_local server.principal
-         server.realm requireKerberosConfig kinit IPAuthenticationProvider.usexforwardedfor",
-    ),
+    (Reason::Schemes, "requireClientAuthScheme jaasLoginRenew kinit"),
     (Reason::Audit, "audit."),
     (Reason::AdminServer, "admin."),
     (Reason::Metrics, "metricsProvider."),
@@ -134,6 +132,6 @@ const KEYS: [(Reason, &str); 13] = [
         Reason::Client,
         "client.secure clientCnxnSocket disableAutoWatchReset request.timeout
          hostProvider.dnsSrvRefreshIntervalSeconds shuffleDnsResponse sasl.client sasl.client.
-         sasl.clientconfig",
+         sasl.clientconfig server.principal server.realm",
     ),
 ];

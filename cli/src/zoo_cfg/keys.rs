@@ -33,11 +33,20 @@ fn all() -> impl Iterator<Item = &'static Key> {
 
 /// The setter of a key without the prefix `zookeeper.`.
 pub(super) fn setter(key: &str) -> Option<Setter> {
-    all().find(|(name, _)| *name == key).map(|(_, set)| *set)
+    let is_of = |family: &str| key.strip_prefix(family).is_some_and(|rest| rest.starts_with('.'));
+    let named = all().find(|(name, _)| *name == key);
+    named.or_else(|| access::FAMILIES.iter().find(|(name, _)| is_of(name))).map(|(_, set)| *set)
 }
 
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     all().map(|(name, _)| *name)
+}
+
+/// The names of the keys of the other topics, for the test that has them all.
+#[cfg(test)]
+pub(super) fn of_other_topics() -> impl Iterator<Item = &'static str> {
+    let is_access = |name: &&str| access::KEYS.iter().any(|(of_access, _)| of_access == name);
+    names().filter(move |name| !is_access(name))
 }
 
 fn put<T>(slot: &mut Option<T>, value: Result<T, BadValue>) -> Result<(), BadValue> {

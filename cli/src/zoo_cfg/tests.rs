@@ -7,6 +7,7 @@ use zoolet_server::DigestAlgorithm;
 use zoolet_server::storage::Compression;
 
 use super::*;
+use crate::server_options::access::{AccessOptions, AuthProvider};
 use crate::server_options::storage::{self, Purge, StorageOptions};
 
 fn read(text: &str) -> Result<ZooCfg, String> {
@@ -93,22 +94,6 @@ fn every_key_has_its_effect() {
         ("jute.maxbuffer=0xfffff", ServerOptions { jute_maxbuffer: Some(0xf_ffff), ..set() }),
         ("jute.maxbuffer=4194304", ServerOptions { jute_maxbuffer: Some(4 << 20), ..set() }),
         ("enforceQuota=TRUE", ServerOptions { enforce_quota: Some(true), ..set() }),
-        ("skipACL=yes", ServerOptions { skip_acl: Some(true), ..set() }),
-        ("skipACL=no", ServerOptions { skip_acl: Some(false), ..set() }),
-        (
-            "DigestAuthenticationProvider.digestAlg=SHA3-256",
-            ServerOptions { digest_alg: Some(DigestAlgorithm::Sha3_256), ..set() },
-        ),
-        (
-            "DigestAuthenticationProvider.enabled=false",
-            ServerOptions { digest_authentication_provider_enabled: Some(false), ..set() },
-        ),
-        ("enforce.auth.enabled=true", ServerOptions { enforce_auth_enabled: Some(true), ..set() }),
-        (
-            "enforce.auth.schemes=digest, ip",
-            ServerOptions { enforce_auth_schemes: Some("digest, ip".to_owned()), ..set() },
-        ),
-        ("sessionRequireClientSASLAuth=true", ServerOptions { require_sasl: Some(true), ..set() }),
         (
             "extendedTypesEnabled=false",
             ServerOptions { extended_types_enabled: Some(false), ..set() },
@@ -135,19 +120,19 @@ fn every_key_has_its_effect() {
         ("readonlymode.enabled=true", ServerOptions { readonly_mode: Some(true), ..set() }),
         ("reconfigEnabled=true", ServerOptions { reconfig_enabled: Some(true), ..set() }),
     ];
-    let mut keys = vec!["DigestAuthenticationProvider.superDigest"];
+    let mut keys = Vec::new();
     for (line, expected) in cases {
         assert_eq!(options(line), expected, "{line}");
         assert_eq!(options(&format!("zookeeper.{line}")), expected, "zookeeper.{line}");
         keys.push(line.split('=').next().unwrap());
     }
-    for name in keys::names() {
+    for name in keys::of_other_topics() {
         assert!(keys.contains(&name), "{name} has no case here");
     }
 
     let line = format!("zookeeper.DigestAuthenticationProvider.superDigest={DIGEST}");
-    let expected = ServerOptions { super_digest: Some(DIGEST.to_owned()), ..set() };
-    assert_eq!(options(&line), expected);
+    let access = AccessOptions { super_digest: Some(DIGEST.to_owned()), ..no_access() };
+    assert_eq!(options(&line), ServerOptions { access, ..set() });
 }
 
 #[test]
@@ -251,9 +236,8 @@ fn keys_without_effect_are_named_with_the_reason() {
         ("group.1", "single node"),
         ("secureClientPort", "TLS"),
         ("ssl.keyStore.location", "TLS"),
-        ("authProvider.1", "digest and ip only"),
-        ("zookeeper.server.principal", "digest and ip only"),
-        ("superUser", "digest and ip only"),
+        ("requireClientAuthScheme", "sessionRequireClientSASLAuth"),
+        ("zookeeper.server.principal", "clients"),
         ("audit.enable", "audit log"),
         ("admin.serverPort", "HTTP admin server"),
         ("metricsProvider.className", "mntr"),
@@ -299,12 +283,22 @@ fn every_key_has_a_flag() {
 
     let command = ServerOptions::augment_args(clap::Command::new("zoolet"));
     let flags: Vec<_> = command.get_arguments().filter_map(|flag| flag.get_long()).collect();
-    let in_files_only = ["sessionRequireClientSASLAuth", "readonlymode.enabled", "forceSync"];
+    let in_files_only = [
+        "readonlymode.enabled",
+        "forceSync",
+        "java.security.auth.login.config",
+        "SASLAuthenticationProvider.superPassword",
+        "fips-mode",
+        "security.auth_to_local",
+        "requireKerberosConfig",
+    ];
     for key in keys::names().filter(|key| !in_files_only.contains(key)) {
-        let short = key.replace("ACL", "Acl");
+        let short = key.replace("ACL", "Acl").replace("SASL", "Sasl");
+        let short = short.replace("X509AuthenticationProvider.", "x509.");
+        let short = short.strip_prefix("zoolet.").unwrap_or(&short);
         let short = match short.strip_prefix("DigestAuthenticationProvider.") {
             Some(short) if short != "enabled" => short,
-            _ => &short,
+            _ => short,
         };
         let mut flag = String::new();
         for (i, c) in short.char_indices() {
@@ -405,4 +399,89 @@ fn an_ensemble_is_refused() {
     let error = read("tickTime=1\nserver.1=a:1:2\nserver.2=b:1:2\nserver.10=c:1:2").unwrap_err();
     assert!(error.contains("zoo.cfg:4: 3 servers make an ensemble"), "{error}");
     assert!(error.contains("run Apache ZooKeeper"), "{error}");
+}
+
+#[test]
+fn the_keys_of_access_control() {
+    let cases = [
+        ("skipACL=yes", AccessOptions { skip_acl: Some(true), ..no_access() }),
+        ("skipACL=no", AccessOptions { skip_acl: Some(false), ..no_access() }),
+        (
+            "DigestAuthenticationProvider.digestAlg=SHA3-256",
+            AccessOptions { digest_alg: Some(DigestAlgorithm::Sha3_256), ..no_access() },
+        ),
+        (
+            "DigestAuthenticationProvider.enabled=false",
+            AccessOptions { digest_authentication_provider_enabled: Some(false), ..no_access() },
+        ),
+        (
+            "enforce.auth.enabled=true",
+            AccessOptions { enforce_auth_enabled: Some(true), ..no_access() },
+        ),
+        (
+            "enforce.auth.schemes=digest, ip",
+            AccessOptions { enforce_auth_schemes: Some("digest, ip".to_owned()), ..no_access() },
+        ),
+        (
+            "sessionRequireClientSASLAuth=true",
+            AccessOptions { session_require_client_sasl_auth: Some(true), ..no_access() },
+        ),
+        (
+            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
+             authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+            AccessOptions {
+                auth_providers: vec![AuthProvider::Sasl, AuthProvider::X509],
+                ..no_access()
+            },
+        ),
+        (
+            "X509AuthenticationProvider.superUser=CN=a,O=b",
+            AccessOptions { x509_super_user: Some("CN=a,O=b".to_owned()), ..no_access() },
+        ),
+        (
+            "superUser=a\nsuperUser.1=b",
+            AccessOptions { super_users: vec!["a".to_owned(), "b".to_owned()], ..no_access() },
+        ),
+        (
+            "java.security.auth.login.config=file:/etc/jaas.conf",
+            AccessOptions { jaas_config: Some("/etc/jaas.conf".into()), ..no_access() },
+        ),
+        (
+            "zoolet.jaas.config=jaas.conf\nsasl.serverconfig=Here",
+            AccessOptions {
+                jaas_config: Some("jaas.conf".into()),
+                sasl_serverconfig: Some("Here".to_owned()),
+                ..no_access()
+            },
+        ),
+        (
+            "SASLAuthenticationProvider.superPassword=secret",
+            AccessOptions { sasl_super_password: Some("secret".into()), ..no_access() },
+        ),
+    ];
+    for (text, access) in cases {
+        assert_eq!(options(text), ServerOptions { access, ..ServerOptions::default() }, "{text}");
+    }
+}
+
+fn no_access() -> AccessOptions {
+    AccessOptions::default()
+}
+
+#[test]
+fn what_zoolet_cannot_do_about_access_control_refuses_to_start() {
+    for (line, expected) in [
+        ("authProvider.1=com.example.Mine", "org.apache.zookeeper.server.auth.{DigestAuth"),
+        (
+            "authProvider.1=org.apache.zookeeper.server.auth.KeyAuthenticationProvider",
+            "cannot load classes of Java",
+        ),
+        ("kerberos.removeHostFromPrincipal=true", "about Kerberos, which zoolet does not have"),
+        ("security.auth_to_local=RULE:[1:$1]", "about Kerberos, which zoolet does not have"),
+        ("requireKerberosConfig=true", "about Kerberos, which zoolet does not have"),
+    ] {
+        let error = read(line).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+    read("requireKerberosConfig=false").unwrap();
 }

@@ -126,7 +126,8 @@ async fn a_file_that_cannot_be_used_is_refused() {
             "minSessionTimeout=9000\nmaxSessionTimeout=8000\n",
             "minSessionTimeout (9000 ms) is above maxSessionTimeout (8000 ms)",
         ),
-        ("sasl.cfg", "sessionRequireClientSASLAuth=true\n", "does not know SASL"),
+        ("sasl.cfg", "sessionRequireClientSASLAuth=true\n", "name a JAAS file with --jaas-config"),
+        ("jaas.cfg", "zoolet.jaas.config=/nonexistent/jaas.conf\n", "cannot read the JAAS file"),
         (
             "digest.cfg",
             "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n\
