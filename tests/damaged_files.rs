@@ -116,7 +116,7 @@ async fn mntr_counts_the_log_tails_that_were_cut_off() {
         stream.write_all(b"mntr").await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.contains(&format!("zk_log_tails_cut\t{cut}\n")), "{answer}");
+        assert!(answer.contains(&format!("zk_zoolet_log_tails_cut\t{cut}\n")), "{answer}");
         server.shutdown().await;
     }
 }

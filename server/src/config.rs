@@ -7,7 +7,9 @@ use std::time::Duration;
 use zoolet_core::Settings;
 use zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT;
 
+use crate::engine::audit::AuditLog;
 use crate::engine::clock::WallTime;
+use crate::engine::metrics::MetricsProvider;
 use crate::sasl::Sasl;
 use crate::storage::StorageConfig;
 
@@ -58,6 +60,10 @@ pub struct Config {
     pub container_max_never_used_ms: i64,
     /// The data directory; `None`, the default, to keep the data in memory only.
     pub storage: Option<StorageConfig>,
+    /// `audit.enable`: where the audit log goes; `None`, the default, for nowhere.
+    pub audit: Option<AuditLog>,
+    /// `metricsProvider.className`: in which form the metrics are shown.
+    pub metrics_provider: MetricsProvider,
     /// The clock of the times in a Stat.
     pub wall_time: WallTime,
     /// The settings of the state machine.
@@ -83,6 +89,8 @@ impl Default for Config {
             container_max_per_minute: 10_000,
             container_max_never_used_ms: 300_000,
             storage: None,
+            audit: None,
+            metrics_provider: MetricsProvider::Default,
             wall_time: WallTime::Machine,
             settings: Settings::default(),
         }

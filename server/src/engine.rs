@@ -8,16 +8,19 @@
 //! - `outbox` is the queue of the `message`s for one client.
 //! - `registry` knows the open connections and the live sessions.
 //! - `journal` appends each transaction to the log before it is applied.
-//! - `ticker` is the only task that acts by the clock; `clock` is the only file that reads one.
-//! - `stats` counts.
+//! - `ticker` is the only task that acts by the clock; `clock` is the server's clock.
+//! - `audit` writes down who has changed what.
+//! - `stats` counts; `metrics` is what administrators see of it.
 //! - [`hooks`] are called where frames and messages pass; `hooked` is what the engine lets them do.
 
+pub(crate) mod audit;
 pub(crate) mod clock;
 pub(crate) mod connection;
 pub mod hooks;
 pub(crate) mod journal;
 pub(crate) mod lock;
 pub(crate) mod message;
+pub(crate) mod metrics;
 pub(crate) mod outbox;
 pub(crate) mod registry;
 pub(crate) mod stats;

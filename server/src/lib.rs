@@ -10,6 +10,7 @@
 //! - `engine` holds the lock around [`zoolet_core::Core`], the connections with their outboxes, and
 //!   the sessions.
 //! - `reports` are what the server tells about itself, as values.
+//! - `measure` has counters and summaries, and `clock` reads the clock.
 //! - [`storage`] reads and writes ZooKeeper's log and snapshot files.
 //!
 //! Nothing here is for tests but [`hooks`], which are unset unless a builder sets them; the package
@@ -24,8 +25,10 @@
 //!   `storage/durable`).
 //! - **Everything has a limit** ([`limits`]).
 
+mod clock;
 mod config;
 mod engine;
+mod measure;
 mod reports;
 mod server;
 mod transport;
@@ -40,8 +43,10 @@ pub mod storage;
 pub use zoolet_core::{DigestAlgorithm, Disagreements, Settings, Totals};
 
 pub use self::config::{Config, ConfigError, EnforceAuth, FourLetterWhitelist};
+pub use self::engine::audit::{AuditError, AuditLog};
 pub use self::engine::clock::WallTime;
 pub use self::engine::hooks;
+pub use self::engine::metrics::{Dialect, Metrics, MetricsProvider, ProcessMetrics};
 pub use self::server::{Builder, Server, StartError};
 pub use self::transport::descriptors::raise_descriptor_limit;
 pub use self::transport::in_process::Dialer;

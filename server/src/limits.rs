@@ -108,6 +108,21 @@ pub const LOG_BATCH_BYTES_MAX: usize = 4 << 20;
 /// delay its syncs would take disk time from the log.
 pub const MARK_SYNC_DELAY: Duration = Duration::from_millis(100);
 
+/// A sync of the log that takes longer is logged: ZooKeeper's `fsync.warningthresholdms`.
+pub const FSYNC_WARNING_MS: u64 = 1_000;
+
+/// The bytes of the lines waiting to be written to the audit log above which the server reads no
+/// further request from a socket, so that a slow disk slows clients down and no line is lost.
+pub const AUDIT_QUEUE_BYTES_PAUSE: usize = 16 << 20;
+
+/// The bytes above which a line is lost, and counted. Only clients in the same process reach it:
+/// nothing slows them down.
+pub const AUDIT_QUEUE_BYTES_MAX: usize = 4 * AUDIT_QUEUE_BYTES_PAUSE;
+
+/// The namespaces that have counters of their own. Clients create them, and each takes some
+/// kilobytes; a monitoring system takes no more of them well.
+pub const NAMESPACES_MAX: usize = 256;
+
 /// The bytes of records waiting to be written to a log above which the server reads no further
 /// request from a socket, so that a slow disk slows clients down.
 pub const LOG_QUEUE_BYTES_MAX: usize = 64 << 20;

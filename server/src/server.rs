@@ -9,10 +9,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use zoolet_core::{Core, Disagreements, Totals};
 
+use crate::clock::machine_ms;
 use crate::config::{Config, ConfigError};
+use crate::engine::audit::{Audit, AuditError, Outcome};
 use crate::engine::hooks::Hooks;
 use crate::engine::journal::Journal;
 use crate::engine::lock::Engine;
+use crate::engine::metrics::Metrics;
 use crate::engine::ticker;
 use crate::limits::SHUTDOWN_TIMEOUT;
 use crate::storage::durable::Durable;
@@ -75,6 +78,12 @@ impl Server {
         self.engine.inspect(Core::totals)
     }
 
+    /// Its metrics.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics::new(Arc::downgrade(&self.engine))
+    }
+
     /// Compares what the state machine keeps twice: its indexes and totals with its znodes and
     /// watches ([`Core::check`]). It reads everything under the shared lock, so it is for tests. No
     /// read may be under way meanwhile.
@@ -98,13 +107,20 @@ impl Server {
             tracing::warn!("{} connections did not end in time", self.tasks.len());
         }
         let engine = Arc::clone(&self.engine);
-        let _ = tokio::task::spawn_blocking(move || engine.close_journal()).await;
+        let close = move || {
+            engine.close_journal();
+            engine.close_audit();
+        };
+        let _ = tokio::task::spawn_blocking(close).await;
     }
 
     /// Refuses new connections, and ends the open ones.
     fn stop_serving(&self) {
         if let Some(hooks) = &self.engine.hooks {
             hooks.stopping();
+        }
+        if let Some(audit) = &self.engine.audit {
+            audit.server_stops(self.engine.clock.wall_ms());
         }
         self.engine.shut_down();
         self.cancelled.cancel();
@@ -128,6 +144,7 @@ impl Drop for Server {
         self.stop_serving();
         // Another server can use the files when this returns.
         self.engine.close_journal();
+        self.engine.close_audit();
     }
 }
 
@@ -192,9 +209,15 @@ impl Builder {
         self.config.listen = self.listen.or(self.config.listen);
         self.config.storage = self.storage.or(self.config.storage);
         self.config.check()?;
-        let ports = Ports::open(&self.config)?;
-        let (journal, core) = open_journal(&self.config).await?;
-        let engine = Arc::new(Engine::new(self.config, self.hooks, journal, core));
+        let audit = self.config.audit.as_ref().map(Audit::start).transpose()?;
+        let opened = open(&self.config).await;
+        if let Some(audit) = &audit {
+            let outcome = if opened.is_ok() { Outcome::Success } else { Outcome::Failure };
+            audit.server_started(outcome, machine_ms());
+        }
+        let (ports, journal, core) = opened?;
+        let engine = Engine::new(self.config, self.hooks, journal, core).audited(audit);
+        let engine = Arc::new(engine);
         if let Some(hooks) = &engine.hooks {
             let server: Weak<Engine> = Arc::downgrade(&engine);
             hooks.started(server);
@@ -208,6 +231,13 @@ impl Builder {
         ports.serve(&engine, &tasks, &cancelled);
         Ok(Server { engine, local_addr, secure_addr, tasks, cancelled })
     }
+}
+
+/// Opens the ports and the data directory.
+async fn open(config: &Config) -> Result<(Ports, Journal, Core), StartError> {
+    let ports = Ports::open(config)?;
+    let (journal, core) = open_journal(config).await?;
+    Ok((ports, journal, core))
 }
 
 /// Recovers the state from the data directory. A thread of its own waits for the disk, unless the
@@ -262,6 +292,9 @@ pub enum StartError {
     /// The data directory cannot be read or written.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// The audit log cannot be written.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The address is not available.
     #[error("cannot listen on {address}: {source}")]
     Listen {

@@ -10,6 +10,7 @@
 //! - `recovery` recovers the state from the files; `log_tail` distinguishes the rest of a crash
 //!   from damage.
 //! - `committer` writes and syncs transactions; `durable` is the last zxid that survives a crash.
+//! - `stats` is what the storage counts.
 //! - [`Inspection`] and [`compact`] are for administrators.
 
 mod compression;
@@ -35,6 +36,7 @@ pub(crate) mod durable;
 pub(crate) mod mark;
 pub(crate) mod recovery;
 pub(crate) mod snapshot_file;
+pub(crate) mod stats;
 
 pub use self::compression::{Compression, UnknownCompression};
 pub use self::config::{Durability, StorageConfig, UnknownDurability};

@@ -73,6 +73,8 @@ fn flags_reach_the_configuration() {
         container_max_per_minute: 18,
         container_max_never_used_ms: 19,
         storage: None,
+        audit: None,
+        metrics_provider: zoolet_server::MetricsProvider::Default,
         wall_time: Config::default().wall_time,
         settings: Settings {
             ttl_znodes: false,

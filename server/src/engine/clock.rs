@@ -1,14 +1,16 @@
-//! The only file that reads a clock.
+//! The server's clock.
 //!
 //! Durations come from tokio's clock, which a test may pause. The wall time comes from the machine,
 //! or, in tests, from tokio's clock as well.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::hooks::{ClockOffset, Hooks};
+use crate::clock::machine_ms;
+pub(crate) use crate::clock::now;
 
 /// Where the times in a Stat come from.
 ///
@@ -43,20 +45,6 @@ pub(crate) struct Clock {
     start: Instant,
     wall: WallTime,
     hooks: Option<Arc<dyn Hooks>>,
-}
-
-/// The current moment.
-#[expect(clippy::disallowed_methods, reason = "this is where time enters")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
-
-/// Milliseconds since 1970, by the machine's clock.
-#[expect(clippy::disallowed_methods, reason = "this is where time enters")]
-fn machine_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 impl Clock {

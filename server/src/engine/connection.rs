@@ -19,12 +19,13 @@ use zoolet_protocol::{
     Zxid, decode_all, decode_request,
 };
 
+use super::audit::Asked;
 use super::hooks::Closed;
 use super::lock::{Engine, SessionEnded};
 use super::message::Message;
 use super::outbox::{Outbox, Outgoing};
 use super::registry::{Full, Liveness, Peer};
-use super::stats::{ConnectionStats, LastRequest};
+use super::stats::{ConnectionStats, LastNamespace, LastRequest};
 use crate::sasl::Exchange;
 
 /// The server's end of one client's connection.
@@ -32,11 +33,19 @@ use crate::sasl::Exchange;
 pub(crate) struct Connection {
     engine: Arc<Engine>,
     pub(crate) peer: Arc<Peer>,
-    /// The session, after the handshake. Locked while a frame is handled, so that frames from
-    /// several threads are handled one at a time.
-    session: Mutex<Option<Arc<Liveness>>>,
+    /// Locked while a frame is handled, so that frames from several threads are handled one at a
+    /// time.
+    attached: Mutex<Attached>,
     /// The exchange of SASL tokens, if the client has begun one.
     sasl: Mutex<Option<Box<dyn Exchange>>>,
+}
+
+/// What a connection is attached to.
+#[derive(Debug, Default)]
+struct Attached {
+    /// The session, after the handshake.
+    session: Option<Arc<Liveness>>,
+    namespace: LastNamespace,
 }
 
 /// Why the server ends a connection.
@@ -86,8 +95,8 @@ impl Connection {
             .registry
             .admit(&peer, config.max_client_connections, config.max_connections)
             .inspect_err(|_| engine.stats.connections_rejected.add(1))?;
-        engine.stats.connections_accepted.add(1);
-        let connection = Self { engine, peer, session: Mutex::new(None), sasl: Mutex::new(None) };
+        let (attached, sasl) = (Mutex::default(), Mutex::new(None));
+        let connection = Self { engine, peer, attached, sasl };
         // A shutdown that began before the connection was listed did not see it.
         if connection.engine.is_shut_down() {
             connection.peer.outbox.finish();
@@ -97,13 +106,13 @@ impl Connection {
 
     /// Whether the handshake is done.
     pub(crate) fn is_established(&self) -> bool {
-        self.session.lock().is_some()
+        self.attached.lock().session.is_some()
     }
 
     /// Extends the session as a request does. The server reads no requests of a client for which
     /// too much waits, so the client extends its session by reading.
     pub(crate) fn extend_session(&self) {
-        if let Some(liveness) = &*self.session.lock() {
+        if let Some(liveness) = &self.attached.lock().session {
             liveness.touch(self.engine.clock.now_ms());
         }
     }
@@ -112,13 +121,13 @@ impl Connection {
     pub(crate) fn is_due(&self) -> bool {
         let tick_ms = u64::from(self.engine.config.tick_time_ms);
         let now_ms = self.engine.clock.now_ms();
-        self.session.lock().as_ref().is_some_and(|live| live.expires_ms(tick_ms) <= now_ms)
+        self.attached.lock().session.as_ref().is_some_and(|live| live.expires_ms(tick_ms) <= now_ms)
     }
 
     /// Expires the session if its timeout has passed. The caller has read all that the client has
     /// sent.
     pub(crate) fn expire_if_due(&self) {
-        let liveness = self.session.lock().clone();
+        let liveness = self.attached.lock().session.clone();
         if let Some(liveness) = liveness
             && !self.engine.is_frozen()
         {
@@ -144,9 +153,10 @@ impl Connection {
             return Err(Closed);
         }
         self.peer.stats.frame_received(frame.len());
-        let mut session = self.session.lock();
-        let handled = match &*session {
-            Some(liveness) => self.handle_request(liveness, &frame, treatment),
+        let mut attached = self.attached.lock();
+        let Attached { session, namespace } = &mut *attached;
+        let handled = match session {
+            Some(liveness) => self.handle_request(liveness, namespace, &frame, treatment),
             None => self.handle_handshake(&frame).map(|liveness| *session = liveness),
         };
         handled.map_err(|hangup| {
@@ -168,6 +178,9 @@ impl Connection {
     /// handshake.
     fn handle_handshake(&self, frame: &Bytes) -> Result<Option<Arc<Liveness>>, Hangup> {
         let request: ConnectRequest = decode_all(frame).map_err(Hangup::Handshake)?;
+        self.engine.stats.connection_requests.add(1);
+        // Handshakes are not throttled by tokens.
+        self.engine.stats.connection_token_deficit.record(0);
         let reached = self.engine.last_zxid();
         if request.last_zxid_seen > reached {
             let seen = request.last_zxid_seen;
@@ -189,7 +202,8 @@ impl Connection {
         if request.session.is_none() {
             let header = RequestHeader { xid: Xid(0), op: OpCode::CREATE_SESSION };
             let received_ms = self.engine.clock.now_ms();
-            self.engine.stats.count(header.op);
+            self.peer.stats.request_began(received_ms);
+            self.engine.stats.operations.count(header.op);
             let liveness = self.engine.create_session(&self.peer, timeout_ms, welcome);
             self.count_reply(header, self.engine.last_zxid(), received_ms);
             return Ok(Some(liveness));
@@ -213,12 +227,14 @@ impl Connection {
     fn handle_request(
         &self,
         liveness: &Arc<Liveness>,
+        namespace: &mut LastNamespace,
         frame: &Bytes,
         treatment: Treatment,
     ) -> Result<(), Hangup> {
         let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
         let received_ms = self.engine.clock.now_ms();
-        self.engine.stats.count(header.op);
+        self.peer.stats.request_began(received_ms);
+        self.engine.stats.operations.count(header.op);
         let is_auth = matches!(header.op, OpCode::AUTH | OpCode::SASL);
         let identities = self.peer.identities();
         if !is_auth {
@@ -233,7 +249,7 @@ impl Connection {
         };
         let outcome = match (treatment, request) {
             (Treatment::Refuse(code), Ok(request)) => self.refuse(&requester, &request, code),
-            (Treatment::CarryOut, Ok(request)) => self.carry_out(&requester, request)?,
+            (Treatment::CarryOut, Ok(request)) => self.carry_out(&requester, request, namespace)?,
             // ZooKeeper reads these before its queue of requests, and closes the connection.
             (_, Err(error)) if is_auth => return Err(Hangup::Unreadable(error)),
             (_, Err(error)) => self.refuse_unreadable(&requester, header, error),
@@ -253,6 +269,7 @@ impl Connection {
         &self,
         requester: &Requester,
         request: Request,
+        namespace: &mut LastNamespace,
     ) -> Result<Result<Zxid, SessionEnded>, Hangup> {
         let engine = &self.engine;
         if let Request::Write(Write::Multi(_)) | Request::Read(Read::MultiRead(_)) = &request
@@ -262,13 +279,13 @@ impl Connection {
             return Ok(Ok(self.reply(requester.xid, ErrorCode::MARSHALLING_ERROR, body)));
         }
         Ok(match request {
-            Request::Read(read) => engine.read(&self.peer, requester, &read),
-            Request::Watch(watch) => engine.watch(&self.peer, requester, &watch),
+            Request::Read(read) => engine.read(&self.peer, requester, &read, namespace),
+            Request::Watch(watch) => engine.watch(&self.peer, requester, &watch, namespace),
             // Since 3.9.3 a check is valid in a multi only.
             Request::Write(Write::Op(MultiOp::Check(_))) => {
                 return Err(self.unknown(requester.xid, OpCode::CHECK));
             }
-            Request::Write(write) => engine.write(&self.peer, requester, &write),
+            Request::Write(write) => engine.write(&self.peer, requester, &write, namespace),
             Request::Session(session) => self.carry_out_session(requester, session)?,
             Request::Unknown { op, .. } => return Err(self.unknown(requester.xid, op)),
         })
@@ -313,8 +330,8 @@ impl Connection {
         request: &Request,
         code: ErrorCode,
     ) -> Result<Zxid, SessionEnded> {
-        if matches!(request, Request::Write(_)) {
-            return self.engine.refuse(&self.peer, requester, code);
+        if let Request::Write(write) = request {
+            return self.engine.refuse(&self.peer, requester, Asked::Write(write), code);
         }
         Ok(self.reply(requester.xid, code, Response::Empty))
     }
@@ -334,7 +351,8 @@ impl Connection {
         );
         let code = ErrorCode::MARSHALLING_ERROR;
         if header.op == OpCode::MULTI {
-            return self.engine.refuse(&self.peer, requester, code);
+            let asked = Asked::Refused(header.op);
+            return self.engine.refuse(&self.peer, requester, asked, code);
         }
         let response = match error.fault {
             DecodeFault::WriteInMultiRead => Response::Multi(Vec::new()),
@@ -422,8 +440,8 @@ mod tests {
         first
             .handle(handshake(SessionId::NONE), Treatment::CarryOut)
             .expect("a session is to be had");
-        let held_up = first.session.lock();
-        let session = held_up.as_ref().expect("there is one").session;
+        let held_up = first.attached.lock();
+        let session = held_up.session.as_ref().expect("there is one").session;
         let (znodes, frames) =
             (engine.inspect(|core| core.totals().znodes), first.peer.stats.received.value());
         let created = thread::scope(|scope| {

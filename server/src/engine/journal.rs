@@ -2,15 +2,19 @@
 //! durable later.
 
 use std::io;
+use std::sync::Arc;
 
+use tokio::time::Instant;
 use zoolet_core::{Core, Frozen, Settings, Txn};
 use zoolet_protocol::Zxid;
 
-use crate::storage::committer::{Commits, Committer};
+use crate::clock::{ms_since, now};
+use crate::storage::committer::{Commits, Committer, Origin, Since};
 use crate::storage::directory::Directory;
 use crate::storage::durable::Durable;
 use crate::storage::mark::MarkFile;
 use crate::storage::recovery::{self, Recovered};
+use crate::storage::stats::StorageStats;
 use crate::storage::{Durability, StorageConfig, StorageError, snapshot_file};
 
 /// Appends transactions to the log and takes snapshots; in memory only it does neither.
@@ -21,6 +25,7 @@ pub(crate) struct Journal {
     last: Zxid,
     /// The number of logs that ended with an incomplete record when this was opened.
     tails_cut: u64,
+    stats: Option<Arc<StorageStats>>,
     /// `None` in memory only, or once it is closed.
     log: Option<Log>,
 }
@@ -42,7 +47,8 @@ struct Log {
 impl Journal {
     /// A journal without a log.
     pub(crate) fn in_memory() -> Self {
-        Self { durable: Durable::always(), last: Zxid::ZERO, tails_cut: 0, log: None }
+        let durable = Durable::always();
+        Self { durable, last: Zxid::ZERO, tails_cut: 0, stats: None, log: None }
     }
 
     /// Recovers the state from the data directory, and opens its log.
@@ -62,9 +68,12 @@ impl Journal {
         settings: &Settings,
         start: impl FnOnce(Committer) -> io::Result<Commits>,
     ) -> Result<(Self, Core), StorageError> {
+        let (stats, begin) = (Arc::new(StorageStats::default()), now());
         let directory = Directory::of(config);
         let locks = directory.lock()?;
         let recovered = recovery::recover(&directory, settings, config.trust_empty_snapshot)?;
+        recovered.times.record(recovered.replayed, &stats);
+        stats.init_time.record(ms_since(begin));
         let last = recovered.core.last_zxid();
         let durable = Durable::from(last);
         let mended = recovered.mend(&directory)?;
@@ -78,7 +87,9 @@ impl Journal {
         let mut txns = replayed;
         if needs_snapshot {
             let compression = config.snapshot_compression;
+            let begin = now();
             snapshot_file::save(&directory, &core.freeze(), compression, is_synced)?;
+            stats.snapshot_time.record(ms_since(begin));
             txns = 0;
         }
         let totals = core.totals();
@@ -88,7 +99,8 @@ impl Journal {
             totals.sessions,
             snapshot.map_or_else(|| "of nothing".to_owned(), |zxid| format!("at {zxid}")),
         );
-        let committer = Committer::new(directory, config, locks, mark, durable.clone());
+        let committer =
+            Committer::new(directory, config, locks, mark, durable.clone(), Arc::clone(&stats));
         let commits = start(committer).map_err(|source| StorageError::Io {
             what: "start the thread that writes to",
             path: config.data_dir.clone(),
@@ -103,23 +115,29 @@ impl Journal {
             bytes: 0,
             bytes_of_log: 0,
         };
-        Ok((Self { durable, last, tails_cut: torn.len() as u64, log: Some(log) }, core))
+        let (tails_cut, stats) = (torn.len() as u64, Some(stats));
+        Ok((Self { durable, last, tails_cut, stats, log: Some(log) }, core))
     }
 
     pub(crate) fn tails_cut(&self) -> u64 {
         self.tails_cut
     }
 
+    /// What is counted of the log; `None` in memory only.
+    pub(crate) fn stats(&self) -> Option<Arc<StorageStats>> {
+        self.stats.clone()
+    }
+
     pub(crate) fn durable(&self) -> Durable {
         self.durable.clone()
     }
 
-    /// Appends a transaction, before it is applied.
-    pub(crate) fn append(&mut self, txn: &Txn) {
+    /// Appends a transaction, before it is applied. The request for it came at `moment`.
+    pub(crate) fn append(&mut self, txn: &Txn, origin: Origin, moment: Instant) {
         assert!(txn.zxid > self.last, "{} is appended after {}", txn.zxid, self.last);
         self.last = txn.zxid;
         if let Some(log) = &mut self.log {
-            let bytes = log.commits.append(txn) as u64;
+            let bytes = log.commits.append(txn, Since { moment, origin }) as u64;
             log.txns += 1;
             log.bytes += bytes;
             log.bytes_of_log += bytes;

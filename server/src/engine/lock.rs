@@ -13,12 +13,13 @@ use std::task::Waker;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use zoolet_core::{Audience, Core, Effects, FiredEvent, Requester, Txn};
+use zoolet_core::{Audience, Core, Effects, FiredEvent, Requester, Txn, TxnOp};
 use zoolet_protocol::{
     ErrorCode, Read, ReplyHeader, Response, SessionId, Watch, WatchedEvent, Write, Xid, Zxid,
     encode_event,
 };
 
+use super::audit::{Asked, Audit};
 use super::clock::Clock;
 use super::hooks::{Hooks, ServerTxn};
 use super::journal::Journal;
@@ -27,9 +28,10 @@ use super::outbox::Outgoing;
 use super::registry::{Liveness, Peer, Registry};
 use super::session_ids::first_session;
 use super::state::{LockHeld, State};
-use super::stats::ServerStats;
+use super::stats::{LastNamespace, ServerStats};
 use crate::config::Config;
 use crate::limits::{FORGET_WATCHES_PER_TURN, REPORTS_AT_ONCE};
+use crate::storage::committer::Origin;
 use crate::storage::durable::Durable;
 
 /// One server's state, shared by all its connections.
@@ -40,6 +42,7 @@ pub(crate) struct Engine {
     pub(crate) registry: Registry,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) hooks: Option<Arc<dyn Hooks>>,
+    pub(crate) audit: Option<Audit>,
     /// When the ticker last looked for due containers and TTL znodes, in milliseconds of the
     /// server's clock. Locked during a tick, so that only one runs at a time.
     pub(crate) last_sweep_ms: Mutex<u64>,
@@ -104,7 +107,7 @@ impl Engine {
         for (session, timeout_ms) in sessions {
             registry.insert_session(Arc::new(Liveness::new(session, timeout_ms, clock.now_ms())));
         }
-        let stats = Arc::<ServerStats>::default();
+        let stats = Arc::new(ServerStats::new(journal.stats()));
         stats.log_tails_cut.add(journal.tails_cut());
         Self {
             durable: journal.durable(),
@@ -112,6 +115,7 @@ impl Engine {
             registry,
             stats,
             hooks,
+            audit: None,
             last_sweep_ms: Mutex::default(),
             expensive_turns: Semaphore::new((workers() / 2).max(1)),
             reports: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
@@ -123,6 +127,11 @@ impl Engine {
             clock,
             config,
         }
+    }
+
+    /// The engine with an audit log.
+    pub(crate) fn audited(self, audit: Option<Audit>) -> Self {
+        Self { audit, ..self }
     }
 
     /// Cuts all connections and serves no new ones.
@@ -137,6 +146,13 @@ impl Engine {
     pub(crate) fn close_journal(&self) {
         let log = self.state.write().journal.close();
         drop(log);
+    }
+
+    /// Writes the lines of the audit log.
+    pub(crate) fn close_audit(&self) {
+        if let Some(audit) = &self.audit {
+            audit.close();
+        }
     }
 
     /// Serves no new connections; open ones end when their messages have left.
@@ -174,9 +190,17 @@ impl Engine {
         self.durable.clone()
     }
 
-    /// Whether so much waits for the disk that no further request should be read.
+    /// Whether so much waits for a disk that no further request should be read.
     pub(crate) fn is_behind(&self) -> bool {
-        self.durable.is_behind()
+        self.durable.is_behind() || self.audit.as_ref().is_some_and(Audit::is_behind)
+    }
+
+    /// Waits until it is no longer behind.
+    pub(crate) async fn caught_up(&self) {
+        self.durable.caught_up().await;
+        if let Some(audit) = &self.audit {
+            audit.caught_up().await;
+        }
     }
 
     /// The session timeout nearest to the one that a client requests.
@@ -204,7 +228,6 @@ impl Engine {
         let mut wakers = Wakers::default();
         let state = self.state.read();
         let zxid = state.core.last_zxid();
-        peer.stats.message_sent();
         wakers.add(peer.push(state.lock_held(), outgoing(zxid)));
         zxid
     }
@@ -215,6 +238,7 @@ impl Engine {
         peer: &Peer,
         requester: &Requester,
         read: &Read,
+        namespace: &mut LastNamespace,
     ) -> Result<Zxid, SessionEnded> {
         let mut wakers = Wakers::default();
         let mut state = self.state.read();
@@ -235,6 +259,15 @@ impl Engine {
             },
             _ => state.core.read(read, requester),
         };
+        match (read, &reply) {
+            (Read::Lookup(lookup), Ok(response)) => {
+                self.stats.namespaces.looked_up(namespace, lookup, response);
+            }
+            (Read::MultiRead(ops), Ok(response)) => {
+                self.stats.namespaces.read_multi(namespace, ops, response);
+            }
+            _ => {}
+        }
         let zxid = state.core.last_zxid();
         wakers.add(push_reply(state.lock_held(), peer, requester.xid, zxid, reply));
         Ok(zxid)
@@ -246,12 +279,16 @@ impl Engine {
         peer: &Peer,
         requester: &Requester,
         watch: &Watch,
+        namespace: &mut LastNamespace,
     ) -> Result<Zxid, SessionEnded> {
         let mut wakers = Wakers::default();
         let mut state = self.state.write();
         check_session(&state.core, requester)?;
         let zxid = state.core.last_zxid();
         let watched = state.core.watch(watch, requester);
+        if let (Watch::Lookup(lookup), Ok(response)) = (watch, &watched.reply) {
+            self.stats.namespaces.looked_up(namespace, lookup, response);
+        }
         for event in &watched.events {
             wakers.add(push_event(state.lock_held(), peer, zxid, event));
         }
@@ -265,9 +302,17 @@ impl Engine {
         peer: &Peer,
         requester: &Requester,
         write: &Write,
+        namespace: &mut LastNamespace,
     ) -> Result<Zxid, SessionEnded> {
         let time_ms = self.clock.wall_ms();
-        self.change(peer, requester, |core| core.prepare(write, requester, time_ms))
+        let (zxid, txn) = self.change(peer, requester, Asked::Write(write), |core| {
+            core.prepare(write, requester, time_ms)
+        })?;
+        self.stats.namespaces.wrote(namespace, &txn);
+        if self.config.settings.enforce_quota {
+            self.stats.namespaces.refused(write, &txn);
+        }
+        Ok(zxid)
     }
 
     /// Refuses a write with an error code. It takes a zxid like any other write.
@@ -275,18 +320,21 @@ impl Engine {
         &self,
         peer: &Peer,
         requester: &Requester,
+        asked: Asked<'_>,
         code: ErrorCode,
     ) -> Result<Zxid, SessionEnded> {
         let time_ms = self.clock.wall_ms();
-        self.change(peer, requester, |core| core.refuse(requester, code, time_ms))
+        let refuse = |core: &Core| core.refuse(requester, code, time_ms);
+        self.change(peer, requester, asked, refuse).map(|(zxid, _)| zxid)
     }
 
     fn change(
         &self,
         peer: &Peer,
         requester: &Requester,
+        asked: Asked<'_>,
         prepare: impl FnOnce(&Core) -> Txn,
-    ) -> Result<Zxid, SessionEnded> {
+    ) -> Result<(Zxid, Txn), SessionEnded> {
         let mut wakers = Wakers::default();
         let mut state = self.state.write();
         check_session(&state.core, requester)?;
@@ -296,25 +344,44 @@ impl Engine {
             return Err(SessionEnded);
         }
         let txn = prepare(&state.core);
-        let effects = self.commit(&mut state, &txn, &mut wakers);
+        let received_ms = peer.stats.request_received_ms();
+        let effects = self.commit(&mut state, &txn, (Origin::Client, received_ms), &mut wakers);
+        if let Some(audit) = &self.audit {
+            audit.decided(peer, requester, asked, &txn);
+        }
         peer.count_woken(wakers.0.len());
         wakers.add(push_reply(state.lock_held(), peer, requester.xid, effects.zxid, effects.reply));
         drop(state);
         if let Some(session) = effects.ended {
             self.remove_session(session);
         }
-        Ok(effects.zxid)
+        Ok((effects.zxid, txn))
     }
 
     /// Appends a transaction to the log, applies it, and pushes its events. The caller pushes the
-    /// reply, under the same lock.
-    pub(super) fn commit(&self, state: &mut State, txn: &Txn, wakers: &mut Wakers) -> Effects {
-        state.journal.append(txn);
+    /// reply, under the same lock. `received` tells who asked for it and when, in milliseconds of
+    /// the server's clock.
+    pub(super) fn commit(
+        &self,
+        state: &mut State,
+        txn: &Txn,
+        received: (Origin, u64),
+        wakers: &mut Wakers,
+    ) -> Effects {
+        let (origin, received_ms) = received;
+        state.journal.append(txn, origin, self.clock.at_ms(received_ms));
+        if let (Some(audit), TxnOp::CloseSession { .. }) = (&self.audit, &txn.op) {
+            let paths = state.core.ephemerals_after(txn.session, "", usize::MAX);
+            audit.session_ended(txn.session, paths.iter(), txn.time_ms);
+        }
         let effects = state.core.apply(txn);
         self.stats.commits.add(1);
         let mut audience = Audience::default();
         for fired in &effects.events {
             self.deliver(state.lock_held(), effects.zxid, fired, &mut audience, wakers);
+        }
+        if !wakers.0.is_empty() {
+            self.stats.clients_woken.add(wakers.0.len() as u64);
         }
         if state.journal.wants_snapshot() {
             state.journal.take_snapshot(state.core.freeze());
@@ -338,7 +405,6 @@ impl Engine {
             // A connection that is closing may still have watches.
             let Some(peer) = self.registry.peer(*receiver) else { continue };
             if is_public || audience.includes(fired, *receiver, || peer.identities()) {
-                peer.stats.message_sent();
                 let message = Message::Event(frame.clone());
                 wakers.add(peer.push(held, Outgoing { after: zxid, message }));
             }
@@ -348,7 +414,7 @@ impl Engine {
     fn count_watches(&self, fired: &FiredEvent) {
         let index = usize::try_from(fired.event.event_type.0 - 1).ok();
         if let Some(counter) = index.and_then(|index| self.stats.watches_fired.get(index)) {
-            counter.add(fired.receivers.len() as u64);
+            counter.record(fired.receivers.len() as u64);
         }
     }
 
@@ -370,7 +436,8 @@ impl Engine {
             let mut wakers = Wakers::default();
             let mut state = self.state.write();
             let txn = state.core.prepare_sweep(path, self.clock.wall_ms());
-            self.commit(&mut state, &txn, &mut wakers);
+            let received = (Origin::Server, self.clock.now_ms());
+            self.commit(&mut state, &txn, received, &mut wakers);
             self.tell_hooks(ServerTxn::Sweep, txn.zxid);
             drop(state);
             self.stats.containers_swept.add(1);
@@ -454,13 +521,11 @@ fn push_reply(
         Ok(response) => (ErrorCode::OK, response),
         Err(code) => (code, Response::Empty),
     };
-    peer.stats.message_sent();
     let message = Message::Reply(ReplyHeader { xid, zxid, err }, response);
     peer.push(held, Outgoing { after: zxid, message })
 }
 
 /// Pushes an event that a client missed while it was disconnected. It has no zxid of its own.
 fn push_event(held: LockHeld<'_>, peer: &Peer, after: Zxid, event: &WatchedEvent) -> Option<Waker> {
-    peer.stats.message_sent();
     peer.push(held, Outgoing { after, message: Message::Event(encode_event(Zxid::NONE, event)) })
 }

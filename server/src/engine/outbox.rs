@@ -112,7 +112,8 @@ impl Outbox {
         Self { connection, durable, hooks, is_open, inner }
     }
 
-    /// Adds a message. The caller wakes the returned waker once it holds no lock.
+    /// Adds a message. The caller wakes the returned waker once it holds no lock. `sent` counts the
+    /// message and the bytes of its frame before anyone can take it.
     ///
     /// At the limits, or with a message that is too long for a frame, the connection is cut
     /// instead, and [`Overflow`] says why.
@@ -120,6 +121,7 @@ impl Outbox {
         &self,
         _held: LockHeld<'_>,
         mut outgoing: Outgoing,
+        sent: impl FnOnce(&Message, usize),
     ) -> Result<Option<Waker>, Overflow> {
         outgoing.assert_covers_its_message();
         let mut inner = self.inner.lock();
@@ -150,6 +152,7 @@ impl Outbox {
                 }
             }
         }
+        sent(&outgoing.message, length);
         inner.bytes += length;
         inner.waiting.push_back(outgoing);
         match &inner.receiver {
@@ -370,7 +373,7 @@ mod tests {
 
     fn push_event(outbox: &Outbox) -> Result<Option<Waker>, Overflow> {
         let message = Message::Event(Bytes::from_static(b"event"));
-        outbox.push(LockHeld::NO_ENGINE, Outgoing { after: Zxid(1), message })
+        outbox.push(LockHeld::NO_ENGINE, Outgoing { after: Zxid(1), message }, |_, _| {})
     }
 
     #[test]

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use zoolet_core::{ConnectionId, Identities};
 use zoolet_protocol::SessionId;
 
+use super::message::Message;
 use super::outbox::{Outbox, Outgoing};
 use super::state::LockHeld;
 use super::stats::ConnectionStats;
@@ -75,9 +76,11 @@ impl Peer {
     /// Adds a message to the client's outbox. The caller wakes the returned waker when it has
     /// released the lock.
     pub(super) fn push(&self, held: LockHeld<'_>, outgoing: Outgoing) -> Option<Waker> {
-        match self.outbox.push(held, outgoing) {
+        let sent = |message: &Message, bytes| self.stats.message_sent(message, bytes);
+        match self.outbox.push(held, outgoing, sent) {
             Ok(receiver) => receiver,
             Err(overflow) => {
+                self.stats.server.outboxes_overflowed.add(1);
                 tracing::warn!(peer = self.address_text(), "connection cut: {overflow}");
                 overflow.receiver
             }
@@ -123,9 +126,13 @@ impl Liveness {
     /// When it expires: at the first tick after its timeout, as in ZooKeeper's `ExpiryQueue`. In
     /// milliseconds of the server's clock.
     pub(crate) fn expires_ms(&self, tick_ms: u64) -> u64 {
+        (self.timeout_at_ms() / tick_ms + 1).saturating_mul(tick_ms)
+    }
+
+    /// When its timeout passes, in milliseconds of the server's clock.
+    pub(crate) fn timeout_at_ms(&self) -> u64 {
         let timeout_ms = u64::try_from(self.timeout_ms()).unwrap_or(0);
-        let due_ms = self.last_heard_ms.load(Ordering::Relaxed).saturating_add(timeout_ms);
-        (due_ms / tick_ms + 1).saturating_mul(tick_ms)
+        self.last_heard_ms.load(Ordering::Relaxed).saturating_add(timeout_ms)
     }
 
     /// Makes `peer` its connection, and returns the previous one.

@@ -11,6 +11,7 @@ use super::lock::{Engine, Wakers};
 use super::message::Message;
 use super::outbox::Outgoing;
 use super::registry::{Liveness, Peer};
+use crate::storage::committer::Origin;
 
 impl Engine {
     /// Creates a session for `peer`, and pushes the handshake response, which leaves once the
@@ -27,7 +28,8 @@ impl Engine {
         liveness.attach(Arc::clone(peer));
         let mut state = self.state.write();
         let txn = state.core.prepare_create_session(session, timeout_ms, self.clock.wall_ms());
-        let effects = self.commit(&mut state, &txn, &mut wakers);
+        let received = (Origin::Client, peer.stats.request_received_ms());
+        let effects = self.commit(&mut state, &txn, received, &mut wakers);
         self.registry.insert_session(Arc::clone(&liveness));
         let outgoing = Outgoing { after: effects.zxid, message: response(session) };
         wakers.add(peer.push(state.lock_held(), outgoing));
@@ -96,7 +98,9 @@ impl Engine {
         self.stats.sessions_expired.add(1);
         let txn = state.core.prepare_expiry(liveness.session, self.clock.wall_ms());
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
-        self.commit(&mut state, &txn, &mut wakers);
+        let now_ms = self.clock.now_ms();
+        self.stats.expiry_lag.record(now_ms.saturating_sub(liveness.timeout_at_ms()));
+        self.commit(&mut state, &txn, (Origin::Server, now_ms), &mut wakers);
         self.tell_hooks(ServerTxn::Expiry(liveness.session), txn.zxid);
         drop(state);
         self.remove_session(liveness.session);

@@ -1,194 +1,110 @@
 //! The counters of the server and of each connection.
 //!
-//! Counters only grow until an administrator resets them. They are read one at a time, so a report
-//! may show a request that is counted in one counter and not yet in another.
+//! - `connection` is what is counted for one connection, `operations` for one operation.
+//! - `namespaces` is what is counted for one top-level znode.
+//!
+//! Numbers are read one at a time, so a report may show a request that is counted in one of them and
+//! not yet in another.
+
+mod connection;
+mod namespaces;
+mod operations;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use zoolet_protocol::{OpCode, SessionId, Xid, Zxid};
+use zoolet_protocol::Xid;
 
-/// A counter.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, count: u64) {
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Request latencies in milliseconds: minimum, maximum, count and sum.
-#[derive(Debug)]
-pub(crate) struct Latency {
-    count: Counter,
-    sum_ms: Counter,
-    min_ms: AtomicU64,
-    max_ms: AtomicU64,
-}
-
-impl Default for Latency {
-    fn default() -> Self {
-        Self {
-            count: Counter::default(),
-            sum_ms: Counter::default(),
-            min_ms: AtomicU64::new(u64::MAX),
-            max_ms: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Latency {
-    pub(crate) fn record(&self, ms: u64) {
-        self.count.add(1);
-        // Mostly nothing changes, and a load is cheaper than a write to a shared cache line.
-        if ms > 0 {
-            self.sum_ms.add(ms);
-        }
-        if ms < self.min_ms.load(Ordering::Relaxed) {
-            self.min_ms.fetch_min(ms, Ordering::Relaxed);
-        }
-        if ms > self.max_ms.load(Ordering::Relaxed) {
-            self.max_ms.fetch_max(ms, Ordering::Relaxed);
-        }
-    }
-
-    /// Minimum, average and maximum; all 0 if nothing was recorded.
-    pub(crate) fn summary_ms(&self) -> (u64, f64, u64) {
-        let count = self.count.value();
-        if count == 0 {
-            return (0, 0.0, 0);
-        }
-        let average = self.sum_ms.value() as f64 / count as f64;
-        (self.min_ms.load(Ordering::Relaxed), average, self.max_ms.load(Ordering::Relaxed))
-    }
-
-    /// The number of recorded latencies, and their sum.
-    pub(crate) fn count_and_sum_ms(&self) -> (u64, u64) {
-        (self.count.value(), self.sum_ms.value())
-    }
-
-    pub(crate) fn reset(&self) {
-        self.count.reset();
-        self.sum_ms.reset();
-        self.min_ms.store(u64::MAX, Ordering::Relaxed);
-        self.max_ms.store(0, Ordering::Relaxed);
-    }
-}
-
-/// The operations that have counters of their own, under the names of ZooKeeper's metrics.
-pub(crate) const COUNTED_OPERATIONS: [(&str, &[OpCode]); 23] = [
-    ("add_watch", &[OpCode::ADD_WATCH]),
-    ("check", &[OpCode::CHECK]),
-    ("check_watches", &[OpCode::CHECK_WATCHES]),
-    ("close_session", &[OpCode::CLOSE_SESSION]),
-    ("create", &[OpCode::CREATE, OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::CREATE_TTL]),
-    ("create_session", &[OpCode::CREATE_SESSION]),
-    ("delete", &[OpCode::DELETE, OpCode::DELETE_CONTAINER]),
-    ("exists", &[OpCode::EXISTS]),
-    ("get_acl", &[OpCode::GET_ACL]),
-    ("get_all_children_number", &[OpCode::GET_ALL_CHILDREN_NUMBER]),
-    ("get_children", &[OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2]),
-    ("get_data", &[OpCode::GET_DATA]),
-    ("get_ephemerals", &[OpCode::GET_EPHEMERALS]),
-    ("multi", &[OpCode::MULTI]),
-    ("multi_read", &[OpCode::MULTI_READ]),
-    ("ping", &[OpCode::PING]),
-    ("reconfig", &[OpCode::RECONFIG]),
-    ("remove_watches", &[OpCode::REMOVE_WATCHES]),
-    ("set_acl", &[OpCode::SET_ACL]),
-    ("set_data", &[OpCode::SET_DATA]),
-    ("set_watches", &[OpCode::SET_WATCHES, OpCode::SET_WATCHES2]),
-    ("sync", &[OpCode::SYNC]),
-    ("who_am_i", &[OpCode::WHO_AM_I]),
-];
-
-/// The index of each operation's counter, by the operation's code.
-const COUNTED_AT: [Option<u8>; 128] = {
-    let mut counted_at = [None; 128];
-    let mut index = 0;
-    while index < COUNTED_OPERATIONS.len() {
-        let ops = COUNTED_OPERATIONS[index].1;
-        let mut of = 0;
-        while of < ops.len() {
-            if ops[of].0 >= 0 {
-                counted_at[ops[of].0 as usize] = Some(index as u8);
-            }
-            of += 1;
-        }
-        index += 1;
-    }
-    counted_at
-};
-
-/// The index of an operation's counter. The operations that create and close a session have
-/// negative codes.
-fn counted_at(op: OpCode) -> Option<usize> {
-    match usize::try_from(op.0) {
-        Ok(code) => COUNTED_AT.get(code).copied().flatten().map(usize::from),
-        Err(_) => COUNTED_OPERATIONS.iter().position(|(_, ops)| ops.contains(&op)),
-    }
-}
+pub(crate) use self::connection::{ConnectionStats, LastRequest};
+pub(crate) use self::namespaces::{LastNamespace, NamespaceCounters, Namespaces};
+pub(crate) use self::operations::{Operations, four_letters};
+use crate::engine::message::Message;
+use crate::measure::{Counter, Summarised, Summary, Window};
+use crate::storage::stats::StorageStats;
 
 /// The counters of the server.
+///
+/// What follows ZooKeeper's `ServerMetrics` is named after it; `engine/metrics` has the table.
 #[derive(Debug, Default)]
 pub(crate) struct ServerStats {
     pub(crate) received: Counter,
     pub(crate) sent: Counter,
     pub(crate) bytes_received: Counter,
-    pub(crate) latency: Latency,
-    pub(crate) read_latency: Latency,
-    pub(crate) update_latency: Latency,
-    pub(crate) connections_accepted: Counter,
+    pub(crate) response_bytes: Counter,
+    pub(crate) watch_bytes: Counter,
+    pub(crate) response_sizes: Sizes,
+    pub(crate) operations: Operations,
+    pub(crate) namespaces: Namespaces,
+    /// From the arrival of a request that changes nothing until its reply is in the outbox, in
+    /// milliseconds.
+    pub(crate) read_latency: Summary,
+    /// The same for a request that changes something, so without the wait for the disk.
+    pub(crate) update_handled: Summary,
+    pub(crate) close_session_time: Summary,
+    /// The handshakes.
+    pub(crate) connection_requests: Counter,
+    pub(crate) connection_token_deficit: Summary,
     pub(crate) connections_rejected: Counter,
     pub(crate) connections_dropped: Counter,
     pub(crate) sessionless_expired: Counter,
     pub(crate) sessions_expired: Counter,
     pub(crate) sessions_revalidated: Counter,
     pub(crate) auth_failed: Counter,
-    /// TLS handshakes that failed, and connections that were closed because too many handshakes
-    /// were under way.
-    pub(crate) unsuccessful_handshakes: Counter,
-    pub(crate) handshakes_exceeded: Counter,
-    /// TLS handshakes that are under way.
-    pub(crate) outstanding_handshakes: AtomicUsize,
-    /// Connections without TLS, from other machines and from this one.
-    pub(crate) plaintext_remote: Counter,
-    pub(crate) plaintext_local: Counter,
     pub(crate) ensemble_auth_succeeded: Counter,
     pub(crate) ensemble_auth_failed: Counter,
     /// The names of ensembles that were empty, or not compared for want of a name.
     pub(crate) ensemble_auth_skipped: Counter,
+    /// Connections without TLS, from other machines and from this one.
+    pub(crate) plaintext_remote: Counter,
+    pub(crate) plaintext_local: Counter,
+    /// TLS handshakes that are under way.
+    pub(crate) outstanding_handshakes: AtomicUsize,
+    pub(crate) handshakes_exceeded: Counter,
+    pub(crate) unsuccessful_handshakes: Counter,
+    pub(crate) insecure_admin: Counter,
     pub(crate) commits: Counter,
+    pub(crate) stale_requests: Counter,
     pub(crate) stale_requests_dropped: Counter,
-    pub(crate) watches_fired: [Counter; 4],
+    pub(crate) stale_replies: Counter,
+    pub(crate) throttled_operations: Counter,
+    pub(crate) large_requests_rejected: Counter,
+    pub(crate) request_throttle_waits: Counter,
+    pub(crate) request_throttle_time: Summary,
+    /// How many watches an event fired: of a creation, a deletion, a change of data, a change of
+    /// the children.
+    pub(crate) watches_fired: [Summary; 4],
+    pub(crate) snapshots_rate_limited: Counter,
+    pub(crate) restore_time: Summary,
+    pub(crate) restore_errors: Counter,
+    pub(crate) restores_rate_limited: Counter,
     pub(crate) containers_swept: Counter,
     /// The logs with an incomplete end, left by a crash, that the start has cut.
     pub(crate) log_tails_cut: Counter,
-    operations: [Counter; COUNTED_OPERATIONS.len()],
+    /// How long after its timeout a session expired, in milliseconds.
+    pub(crate) expiry_lag: Summary,
+    /// The clients that a write has woken.
+    pub(crate) clients_woken: Counter,
+    /// The turns that ended at a limit, with requests left.
+    pub(crate) turns_cut: Counter,
+    /// The turns that took so long that the next one waits for others.
+    pub(crate) expensive_turns: Counter,
+    /// The connections that were cut because the client did not read.
+    pub(crate) outboxes_overflowed: Counter,
+    /// What the log counts; `None` in memory only.
+    pub(crate) storage: Option<Arc<StorageStats>>,
+    windows: Windows,
+}
+
+/// When the windows of the summaries were last moved.
+#[derive(Debug, Default)]
+struct Windows {
+    moved_ms: AtomicU64,
 }
 
 impl ServerStats {
-    /// Counts a request by its operation.
-    pub(crate) fn count(&self, op: OpCode) {
-        if let Some(index) = counted_at(op) {
-            self.operations[index].add(1);
-        }
-    }
-
-    /// The number of requests for each operation, under its metric's name.
-    pub(crate) fn operations(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let names = COUNTED_OPERATIONS.iter().map(|(name, _)| *name);
-        names.zip(self.operations.iter().map(Counter::value))
+    pub(crate) fn new(storage: Option<Arc<StorageStats>>) -> Self {
+        Self { storage, ..Self::default() }
     }
 
     /// Counts a connection without TLS.
@@ -199,196 +115,168 @@ impl ServerStats {
         }
     }
 
-    /// Resets what the word `srst` resets.
-    pub(crate) fn reset(&self) {
-        self.received.reset();
-        self.sent.reset();
-        self.latency.reset();
-    }
-}
-
-/// The counters of a connection.
-#[derive(Debug)]
-pub(crate) struct ConnectionStats {
-    /// When it was opened, in milliseconds since 1970.
-    pub(crate) established_ms: i64,
-    pub(crate) received: Counter,
-    pub(crate) sent: Counter,
-    pub(crate) latency: Latency,
-    session: AtomicI64,
-    timeout_ms: AtomicU64,
-    last: Last,
-    /// The server's counters, which count everything as well.
-    pub(crate) server: Arc<ServerStats>,
-}
-
-/// The last request of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LastRequest {
-    pub(crate) op: OpCode,
-    pub(crate) xid: Xid,
-    pub(crate) zxid: Zxid,
-    /// When the server replied, in milliseconds since its start.
-    pub(crate) replied_ms: u64,
-    pub(crate) latency_ms: u64,
-}
-
-/// A [`LastRequest`] that each request overwrites field by field, so a report may mix two requests.
-#[derive(Debug)]
-struct Last {
-    op: AtomicI32,
-    xid: AtomicI32,
-    zxid: AtomicI64,
-    replied_ms: AtomicU64,
-    latency_ms: AtomicU64,
-}
-
-impl Default for Last {
-    fn default() -> Self {
-        Self {
-            op: AtomicI32::new(OpCode::NOTIFICATION.0),
-            xid: AtomicI32::new(-1),
-            zxid: AtomicI64::new(-1),
-            replied_ms: AtomicU64::new(0),
-            latency_ms: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Last {
-    fn store(&self, last: &LastRequest) {
-        self.op.store(last.op.0, Ordering::Relaxed);
-        self.xid.store(last.xid.0, Ordering::Relaxed);
-        self.zxid.store(last.zxid.0, Ordering::Relaxed);
-        self.replied_ms.store(last.replied_ms, Ordering::Relaxed);
-        self.latency_ms.store(last.latency_ms, Ordering::Relaxed);
-    }
-
-    fn load(&self) -> LastRequest {
-        LastRequest {
-            op: OpCode(self.op.load(Ordering::Relaxed)),
-            xid: Xid(self.xid.load(Ordering::Relaxed)),
-            zxid: Zxid(self.zxid.load(Ordering::Relaxed)),
-            replied_ms: self.replied_ms.load(Ordering::Relaxed),
-            latency_ms: self.latency_ms.load(Ordering::Relaxed),
-        }
-    }
-}
-
-impl ConnectionStats {
-    pub(crate) fn new(server: Arc<ServerStats>, established_ms: i64) -> Self {
-        Self {
-            established_ms,
-            received: Counter::default(),
-            sent: Counter::default(),
-            latency: Latency::default(),
-            session: AtomicI64::new(0),
-            timeout_ms: AtomicU64::new(0),
-            last: Last::default(),
-            server,
-        }
-    }
-
-    /// Counts a frame that came in.
-    pub(crate) fn frame_received(&self, bytes: usize) {
-        self.received.add(1);
-        self.server.received.add(1);
-        self.server.bytes_received.add(4 + bytes as u64);
-    }
-
-    /// Counts a message that enters the outbox.
-    pub(crate) fn message_sent(&self) {
+    /// Counts a message that enters an outbox, with the bytes of its frame.
+    pub(crate) fn message_sent(&self, message: &Message, bytes: usize) {
         self.sent.add(1);
-        self.server.sent.add(1);
-    }
-
-    /// Counts a request that was carried out.
-    pub(crate) fn replied(&self, last: &LastRequest) {
-        self.latency.record(last.latency_ms);
-        self.server.latency.record(last.latency_ms);
-        if is_update(last.op) {
-            self.server.update_latency.record(last.latency_ms);
-        } else {
-            self.server.read_latency.record(last.latency_ms);
+        match message {
+            Message::Connected(_) => return,
+            // As in ZooKeeper, where these do not reach the end of the pipeline.
+            Message::Reply(header, _) if matches!(header.xid, Xid::PING | Xid::AUTH) => {}
+            Message::Reply(..) => self.response_bytes.add(bytes as u64),
+            Message::Event(_) => self.watch_bytes.add(bytes as u64),
         }
-        self.last.store(last);
+        self.response_sizes.record(bytes);
     }
 
-    pub(crate) fn established(&self, session: SessionId, timeout_ms: i32) {
-        self.session.store(session.0, Ordering::Relaxed);
-        self.timeout_ms.store(u64::try_from(timeout_ms).unwrap_or(0), Ordering::Relaxed);
+    /// How long requests take that change something, the wait for the disk included.
+    pub(crate) fn update_latency(&self, window: Window) -> Summarised {
+        match &self.storage {
+            Some(storage) => storage.update_latency.summarise(window),
+            None => self.update_handled.summarise(window),
+        }
     }
 
-    /// The session, [`SessionId::NONE`] before the handshake.
-    pub(crate) fn session(&self) -> SessionId {
-        SessionId(self.session.load(Ordering::Relaxed))
+    /// How long all requests take: minimum, average and maximum in milliseconds.
+    pub(crate) fn latency_ms(&self) -> (u64, f64, u64) {
+        let reads = self.read_latency.summarise(Window::All);
+        let all = reads.and(&self.update_latency(Window::All));
+        (all.min, all.average(), all.max)
     }
 
-    pub(crate) fn timeout_ms(&self) -> u64 {
-        self.timeout_ms.load(Ordering::Relaxed)
+    /// The requests that were carried out and whose replies wait for the disk.
+    pub(crate) fn outstanding_requests(&self) -> u64 {
+        self.storage.as_ref().map_or(0, |storage| storage.outstanding())
     }
 
-    /// When the server last replied, in milliseconds since its start.
-    pub(crate) fn last_replied_ms(&self) -> u64 {
-        self.last.replied_ms.load(Ordering::Relaxed)
+    /// Moves the windows of all summaries, once for each `interval_ms` that has passed.
+    pub(crate) fn move_windows(&self, now_ms: u64, interval_ms: u64) {
+        let moved_ms = self.windows.moved_ms.load(Ordering::Relaxed);
+        let moves = now_ms.saturating_sub(moved_ms) / interval_ms;
+        let next_ms = moved_ms + moves * interval_ms;
+        let exchanged = self.windows.moved_ms.compare_exchange(
+            moved_ms,
+            next_ms,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        // Another thread moves them otherwise.
+        if moves > 0 && exchanged.is_ok() {
+            // More moves than a window has moments change nothing.
+            for _ in 0..moves.min(6) {
+                self.summaries().for_each(Summary::rotate);
+                self.namespaces.each(Summary::rotate);
+            }
+        }
     }
 
-    pub(crate) fn last(&self) -> LastRequest {
-        self.last.load()
+    fn summaries(&self) -> impl Iterator<Item = &Summary> {
+        let own = [
+            &self.read_latency,
+            &self.update_handled,
+            &self.close_session_time,
+            &self.connection_token_deficit,
+            &self.request_throttle_time,
+            &self.restore_time,
+            &self.expiry_lag,
+        ];
+        let storage = self.storage.iter().flat_map(|storage| storage.summaries());
+        own.into_iter().chain(&self.watches_fired).chain(storage)
     }
 
-    /// Resets what the word `crst` resets.
+    /// Resets what the word `srst` resets without a metrics provider of its own: everything that
+    /// ZooKeeper's `ServerMetrics` counts.
     pub(crate) fn reset(&self) {
+        self.reset_requests();
+        self.summaries().for_each(Summary::reset);
+        self.namespaces.reset();
+        self.operations.reset();
+        self.counters().for_each(Counter::reset);
+    }
+
+    /// Resets what the word `srst` resets with a metrics provider whose counters only grow.
+    pub(crate) fn reset_requests(&self) {
         self.received.reset();
         self.sent.reset();
-        self.latency.reset();
+        self.response_sizes.reset();
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &Counter> {
+        [
+            &self.bytes_received,
+            &self.response_bytes,
+            &self.watch_bytes,
+            &self.connection_requests,
+            &self.connections_rejected,
+            &self.connections_dropped,
+            &self.sessionless_expired,
+            &self.sessions_expired,
+            &self.sessions_revalidated,
+            &self.ensemble_auth_succeeded,
+            &self.ensemble_auth_failed,
+            &self.ensemble_auth_skipped,
+            &self.handshakes_exceeded,
+            &self.unsuccessful_handshakes,
+            &self.insecure_admin,
+            &self.commits,
+            &self.stale_requests,
+            &self.stale_requests_dropped,
+            &self.stale_replies,
+            &self.throttled_operations,
+            &self.large_requests_rejected,
+            &self.request_throttle_waits,
+            &self.snapshots_rate_limited,
+            &self.restore_errors,
+            &self.restores_rate_limited,
+            &self.containers_swept,
+            &self.clients_woken,
+            &self.turns_cut,
+            &self.expensive_turns,
+            &self.outboxes_overflowed,
+        ]
+        .into_iter()
     }
 }
 
-fn is_update(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::SET_DATA
-            | OpCode::SET_ACL
-            | OpCode::MULTI
-            | OpCode::RECONFIG
-            | OpCode::CREATE_SESSION
-            | OpCode::CLOSE_SESSION
-    )
+/// The bytes of replies and events: of the last, the least and the greatest (`BufferStats`).
+#[derive(Debug)]
+pub(crate) struct Sizes {
+    last: AtomicU64,
+    min: AtomicU64,
+    max: AtomicU64,
 }
 
-/// The four letters by which the word `cons` shows an operation (`FinalRequestProcessor.lastOp`).
-pub(crate) fn four_letters(op: OpCode) -> &'static str {
-    match op {
-        OpCode::CREATE_SESSION => "SESS",
-        OpCode::PING => "PING",
-        OpCode::MULTI => "MULT",
-        OpCode::MULTI_READ => "MLTR",
-        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => "CREA",
-        OpCode::DELETE | OpCode::DELETE_CONTAINER => "DELE",
-        OpCode::SET_DATA => "SETD",
-        OpCode::RECONFIG => "RECO",
-        OpCode::SET_ACL => "SETA",
-        OpCode::CLOSE_SESSION => "CLOS",
-        OpCode::SYNC => "SYNC",
-        OpCode::CHECK => "CHEC",
-        OpCode::EXISTS => "EXIS",
-        OpCode::GET_DATA => "GETD",
-        OpCode::SET_WATCHES => "SETW",
-        OpCode::SET_WATCHES2 => "STW2",
-        OpCode::ADD_WATCH => "ADDW",
-        OpCode::GET_ACL => "GETA",
-        OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => "GETC",
-        OpCode::GET_ALL_CHILDREN_NUMBER => "GETACN",
-        OpCode::CHECK_WATCHES => "CHKW",
-        OpCode::REMOVE_WATCHES => "REMW",
-        OpCode::WHO_AM_I => "HOMI",
-        OpCode::GET_EPHEMERALS => "GETE",
-        _ => "NA",
+impl Default for Sizes {
+    fn default() -> Self {
+        let none = || AtomicU64::new(Self::NONE);
+        Self { last: none(), min: none(), max: AtomicU64::new(0) }
+    }
+}
+
+impl Sizes {
+    const NONE: u64 = u64::MAX;
+
+    fn record(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        self.last.store(bytes, Ordering::Relaxed);
+        if bytes < self.min.load(Ordering::Relaxed) {
+            self.min.fetch_min(bytes, Ordering::Relaxed);
+        }
+        if bytes > self.max.load(Ordering::Relaxed) {
+            self.max.fetch_max(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Last, minimum and maximum; -1 if there was none.
+    pub(crate) fn values(&self) -> [i64; 3] {
+        if self.last.load(Ordering::Relaxed) == Self::NONE {
+            return [-1; 3];
+        }
+        [&self.last, &self.min, &self.max].map(|size| size.load(Ordering::Relaxed) as i64)
+    }
+
+    fn reset(&self) {
+        self.last.store(Self::NONE, Ordering::Relaxed);
+        self.min.store(Self::NONE, Ordering::Relaxed);
+        self.max.store(0, Ordering::Relaxed);
     }
 }

@@ -74,6 +74,7 @@ pub(crate) fn tick_now(engine: &Engine) {
 
 fn carry_out(engine: &Engine, last_sweep_ms: &mut u64, silence: Silence) -> Instant {
     let now_ms = engine.clock.now_ms();
+    engine.stats.move_windows(now_ms, engine.config.metrics_provider.interval_ms());
     let tick_ms = u64::from(engine.config.tick_time_ms);
     expire(engine, now_ms, silence);
     let next_sweep_ms = sweep_if_due(engine, last_sweep_ms, now_ms);

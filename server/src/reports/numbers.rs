@@ -13,7 +13,7 @@ pub(crate) struct Numbers {
     pub(crate) received: u64,
     pub(crate) sent: u64,
     pub(crate) connections: usize,
-    pub(crate) outstanding: usize,
+    pub(crate) outstanding: u64,
     pub(crate) zxid: Zxid,
     pub(crate) znodes: usize,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Numbers {
 impl Numbers {
     pub(crate) fn of(engine: &Engine) -> Self {
         let stats = &engine.stats;
-        let (latency_min_ms, latency_average_ms, latency_max_ms) = stats.latency.summary_ms();
+        let (latency_min_ms, latency_average_ms, latency_max_ms) = stats.latency_ms();
         let (zxid, znodes) = engine.inspect(|core| (core.last_zxid(), core.totals().znodes));
         Self {
             latency_min_ms,
@@ -30,7 +30,7 @@ impl Numbers {
             received: stats.received.value(),
             sent: stats.sent.value(),
             connections: engine.registry.peer_count(),
-            outstanding: 0,
+            outstanding: stats.outstanding_requests(),
             zxid,
             znodes,
         }

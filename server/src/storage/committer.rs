@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 
 use bytes::BytesMut;
 use parking_lot::{Condvar, Mutex};
+use tokio::time::Instant;
 use zoolet_core::{Frozen, Txn};
 use zoolet_protocol::Zxid;
 
@@ -24,6 +25,8 @@ use super::error::StorageError;
 use super::log_writer::{LogWriter, encode_log_record};
 use super::mark::MarkFile;
 use super::snapshot_file;
+use super::stats::StorageStats;
+use crate::clock::{ms_since, now};
 use crate::limits::LOG_BATCH_BYTES_MAX;
 use crate::storage::durable::Durable;
 
@@ -31,11 +34,35 @@ use crate::storage::durable::Durable;
 #[derive(Debug)]
 enum Work {
     /// Write these records.
-    Batch { first: Zxid, last: Zxid, records: BytesMut },
+    Batch(Batch),
     /// End the current log.
     EndLog,
     /// Write a snapshot of the state after the records before it.
     Snapshot(Box<Frozen>),
+}
+
+/// Transactions that are written and synced together.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    first: Zxid,
+    last: Zxid,
+    records: BytesMut,
+    /// A moment for each transaction.
+    since: Vec<Since>,
+}
+
+/// When a transaction came, and from whom.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Since {
+    pub(crate) moment: Instant,
+    pub(crate) origin: Origin,
+}
+
+/// Who wants a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Client,
+    Server,
 }
 
 /// Carries the work out.
@@ -44,6 +71,7 @@ pub(crate) struct Committer {
     directory: Directory,
     writer: LogWriter,
     durable: Durable,
+    stats: Arc<StorageStats>,
     compression: Compression,
     retain: Option<usize>,
     is_synced: bool,
@@ -61,13 +89,20 @@ impl Committer {
         locks: Vec<Box<dyn DirectoryLock>>,
         mark: Option<MarkFile>,
         durable: Durable,
+        stats: Arc<StorageStats>,
     ) -> Self {
         let is_synced = mark.is_some();
         Self {
-            writer: LogWriter::new(directory.clone(), config.allocate_bytes, mark),
+            writer: LogWriter::new(
+                directory.clone(),
+                config.allocate_bytes,
+                mark,
+                Arc::clone(&stats),
+            ),
             in_background: !directory.disk.is_immediate(),
             directory,
             durable,
+            stats,
             compression: config.snapshot_compression,
             retain: config.snap_retain_count,
             is_synced,
@@ -79,7 +114,7 @@ impl Committer {
     /// A queue whose committer runs when the test calls it.
     #[cfg(test)]
     pub(crate) fn queue(&self) -> Arc<Queue> {
-        Arc::new(Queue::new(self.durable.clone()))
+        Arc::new(Queue::new(self.durable.clone(), Arc::clone(&self.stats)))
     }
 
     /// Carries out the queued work, as the thread would.
@@ -96,13 +131,7 @@ impl Committer {
             return;
         }
         let done = match work {
-            Work::Batch { first, last, records } => {
-                // Messages leave without waiting for the mark.
-                self.writer
-                    .write(first, &records)
-                    .map(|()| self.durable.reach(last))
-                    .and_then(|()| self.writer.mark(last))
-            }
+            Work::Batch(batch) => self.write(&batch),
             Work::EndLog => self.writer.end(),
             Work::Snapshot(frozen) => {
                 self.take_snapshot(*frozen);
@@ -114,6 +143,29 @@ impl Committer {
         }
     }
 
+    fn write(&mut self, batch: &Batch) -> Result<(), StorageError> {
+        let (stats, begin) = (Arc::clone(&self.stats), now());
+        for since in &batch.since {
+            stats.queue_time.record(ms_between(since.moment, begin));
+        }
+        self.writer.write(batch.first, &batch.records)?;
+        // Messages leave without waiting for the mark, or for the numbers.
+        self.durable.reach(batch.last);
+        let done = now();
+        stats.durable.add(batch.since.len() as u64);
+        stats.batch_size.record(batch.since.len() as u64);
+        stats.batch_bytes.record(batch.records.len() as u64);
+        stats.flush_time.record(ms_between(begin, done));
+        for since in &batch.since {
+            let ms = ms_between(since.moment, done);
+            stats.queue_and_flush_time.record(ms);
+            if since.origin == Origin::Client {
+                stats.update_latency.record(ms);
+            }
+        }
+        self.writer.mark(batch.last)
+    }
+
     /// Writes a snapshot, unless another is being written.
     fn take_snapshot(&mut self, frozen: Frozen) {
         if self.snapshot.as_ref().is_some_and(|running| !running.is_finished()) {
@@ -122,7 +174,10 @@ impl Committer {
         }
         let (directory, compression) = (self.directory.clone(), self.compression);
         let (is_synced, retain) = (self.is_synced, self.retain);
-        let save = move || save_and_purge(&directory, &frozen, compression, is_synced, retain);
+        let stats = Arc::clone(&self.stats);
+        let save = move || {
+            save_and_purge(&directory, &frozen, compression, is_synced, retain, &stats);
+        };
         if !self.in_background {
             return save();
         }
@@ -150,11 +205,15 @@ fn save_and_purge(
     compression: Compression,
     is_synced: bool,
     retain: Option<usize>,
+    stats: &StorageStats,
 ) {
+    let begin = now();
     if let Err(error) = snapshot_file::save(directory, frozen, compression, is_synced) {
+        stats.snapshot_errors.add(1);
         tracing::error!("no snapshot at {}: {error}", frozen.zxid);
         return;
     }
+    stats.snapshot_time.record(ms_since(begin));
     tracing::info!("snapshot of {} znodes at {}", frozen.counted(), frozen.zxid);
     if let Some(retain) = retain {
         match directory.purge(retain) {
@@ -163,6 +222,10 @@ fn save_and_purge(
             Err(error) => tracing::warn!("old files are left: {error}"),
         }
     }
+}
+
+fn ms_between(earlier: Instant, later: Instant) -> u64 {
+    u64::try_from(later.saturating_duration_since(earlier).as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Passes work to a [`Committer`]: by a call, or through the queue of its thread.
@@ -183,7 +246,7 @@ impl Commits {
             return Ok(Self::Immediate(Box::new(committer)));
         }
         let durable = committer.durable.clone();
-        let queue = Arc::new(Queue::new(durable));
+        let queue = Arc::new(Queue::new(durable, Arc::clone(&committer.stats)));
         let taken = Arc::clone(&queue);
         let thread = thread::Builder::new().name("zoolet-log".to_owned()).spawn(move || {
             let carried_out = panic::catch_unwind(AssertUnwindSafe(|| {
@@ -203,16 +266,19 @@ impl Commits {
     }
 
     /// Appends a transaction to the work, and returns the length of its record.
-    pub(crate) fn append(&mut self, txn: &Txn) -> usize {
+    pub(crate) fn append(&mut self, txn: &Txn, since: Since) -> usize {
         match self {
             Self::Immediate(committer) => {
                 let mut records = BytesMut::new();
                 encode_log_record(txn, &mut records);
                 let bytes = records.len();
-                committer.carry_out(Work::Batch { first: txn.zxid, last: txn.zxid, records });
+                committer.stats.appended.add(1);
+                let since = vec![since];
+                let batch = Batch { first: txn.zxid, last: txn.zxid, records, since };
+                committer.carry_out(Work::Batch(batch));
                 bytes
             }
-            Self::Queued(queue, _) => queue.append(txn),
+            Self::Queued(queue, _) => queue.append(txn, since),
         }
     }
 
@@ -257,6 +323,7 @@ pub(crate) struct Queue {
     /// Notified when work is added or the queue is closed.
     filled: Condvar,
     durable: Durable,
+    stats: Arc<StorageStats>,
 }
 
 #[derive(Debug, Default)]
@@ -266,30 +333,33 @@ struct Waiting {
 }
 
 impl Queue {
-    fn new(durable: Durable) -> Self {
-        Self { waiting: Mutex::default(), filled: Condvar::new(), durable }
+    fn new(durable: Durable, stats: Arc<StorageStats>) -> Self {
+        Self { waiting: Mutex::default(), filled: Condvar::new(), durable, stats }
     }
 
-    fn append(&self, txn: &Txn) -> usize {
+    fn append(&self, txn: &Txn, since: Since) -> usize {
+        self.stats.appended.add(1);
         let mut waiting = self.waiting.lock();
         let mut bytes = 0;
         // Records that exceed the last batch begin another.
         let mut rest = Some(BytesMut::new());
-        if let Some(Work::Batch { last, records, .. }) = waiting.work.back_mut() {
-            let before = records.len();
-            bytes = encode_to(records, txn);
-            if records.len() <= LOG_BATCH_BYTES_MAX {
-                *last = txn.zxid;
+        if let Some(Work::Batch(batch)) = waiting.work.back_mut() {
+            let before = batch.records.len();
+            bytes = encode_to(&mut batch.records, txn);
+            if batch.records.len() <= LOG_BATCH_BYTES_MAX {
+                batch.last = txn.zxid;
+                batch.since.push(since);
                 rest = None;
             } else {
-                rest = Some(records.split_off(before));
+                rest = Some(batch.records.split_off(before));
             }
         }
         if let Some(mut records) = rest {
             if records.is_empty() {
                 bytes = encode_to(&mut records, txn);
             }
-            waiting.work.push_back(Work::Batch { first: txn.zxid, last: txn.zxid, records });
+            let batch = Batch { first: txn.zxid, last: txn.zxid, records, since: vec![since] };
+            waiting.work.push_back(Work::Batch(batch));
         }
         self.durable.add_backlog(bytes);
         drop(waiting);
@@ -317,6 +387,7 @@ impl Queue {
             self.filled.wait(&mut waiting);
         }
         self.durable.clear_backlog();
+        self.stats.queue_size.record(self.stats.outstanding());
         Some(std::mem::take(&mut waiting.work))
     }
 }
@@ -336,17 +407,18 @@ mod tests {
 
     #[test]
     fn a_batch_is_no_longer_than_the_limit_that_recovery_assumes() {
-        let queue = Queue::new(Durable::from(Zxid::ZERO));
+        let queue = Queue::new(Durable::from(Zxid::ZERO), Arc::default());
+        let since = Since { moment: now(), origin: Origin::Client };
         let lengths = [1_000, LOG_BATCH_BYTES_MAX - 2_000, 5_000, 2 * LOG_BATCH_BYTES_MAX, 1, 1];
         for (zxid, length) in (1..).map(Zxid).zip(lengths) {
             let path = ZPath::parse("/a").expect("a path");
             let op = TxnOp::SetData { path, data: Some(vec![1; length].into()), version: 1 };
             let txn = Txn { session: SessionId(1), cxid: Xid(1), zxid, time_ms: 0, op };
-            queue.append(&txn);
+            queue.append(&txn, since);
         }
         let mut zxids = Vec::new();
         for work in queue.take().expect("it is not closed") {
-            let Work::Batch { first, last, records } = work else { panic!("{work:?}") };
+            let Work::Batch(Batch { first, last, records, .. }) = work else { panic!("{work:?}") };
             assert!(records.len() <= LOG_BATCH_BYTES_MAX || first == last, "{first} to {last}");
             zxids.push((first.0, last.0));
         }

@@ -1,6 +1,7 @@
 //! Writes transaction logs (`FileTxnLog`).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use zoolet_core::Txn;
@@ -11,7 +12,10 @@ use super::disk::DiskFile;
 use super::error::StorageError;
 use super::log_reader::{FRAME_BYTES, HEADER_BYTES, MAGIC, RECORD_END, VERSION};
 use super::mark::{Mark, MarkFile};
+use super::stats::StorageStats;
 use super::txn_record::encode_txn;
+use crate::clock::{ms_since, now};
+use crate::limits::FSYNC_WARNING_MS;
 
 /// A log is extended when it has fewer free bytes than these.
 const ROOM_BYTES_MIN: u64 = 4096;
@@ -59,6 +63,7 @@ pub(super) struct LogWriter {
     /// `None` if records are not synced.
     mark: Option<MarkFile>,
     open: Option<OpenLog>,
+    stats: Arc<StorageStats>,
 }
 
 #[derive(Debug)]
@@ -72,8 +77,13 @@ struct OpenLog {
 
 impl LogWriter {
     /// A writer, which syncs its records if it has a mark to update.
-    pub(super) fn new(directory: Directory, allocate_bytes: u64, mark: Option<MarkFile>) -> Self {
-        Self { directory, allocate_bytes, is_synced: mark.is_some(), mark, open: None }
+    pub(super) fn new(
+        directory: Directory,
+        allocate_bytes: u64,
+        mark: Option<MarkFile>,
+        stats: Arc<StorageStats>,
+    ) -> Self {
+        Self { directory, allocate_bytes, is_synced: mark.is_some(), mark, open: None, stats }
     }
 
     /// Writes records and syncs them. `first` is the zxid of the first record.
@@ -90,11 +100,24 @@ impl LogWriter {
         log.file.write_all(records).map_err(StorageError::io("write to", &log.path))?;
         log.written = end;
         if self.is_synced {
+            let begin = now();
             log.file.sync().map_err(StorageError::io("sync", &log.path))?;
+            self.synced_in(ms_since(begin));
         }
         // After an error the log is not written again, because its content is not known.
         self.open = Some(log);
         Ok(())
+    }
+
+    fn synced_in(&self, ms: u64) {
+        self.stats.fsync_time.record(ms);
+        if ms > FSYNC_WARNING_MS {
+            self.stats.slow_syncs.add(1);
+            tracing::warn!(
+                "the disk took {ms} ms to sync the log, and every write waits for it; give the log \
+                 a disk of its own (dataLogDir)"
+            );
+        }
     }
 
     fn begin(&self, first: Zxid) -> Result<OpenLog, StorageError> {

@@ -13,7 +13,9 @@ use super::log_scan::{self, LogState};
 use super::mark::{self, Mark};
 use super::snapshot_fault::{SnapshotFault, SnapshotUnusable};
 use super::snapshot_reader::SnapshotReader;
+use super::stats::StorageStats;
 use super::torn_tail::{self, TornLog};
+use crate::clock::{ms_since, now};
 
 /// The recovered state, and the repairs that the files need before anything is written to them.
 #[derive(Debug)]
@@ -25,6 +27,7 @@ pub(crate) struct Recovered {
     pub(crate) replayed: u64,
     /// Whether recovery has changed the state, so that a snapshot of it must be written.
     pub(crate) needs_snapshot: bool,
+    pub(crate) times: Times,
     /// The logs that end with incomplete records of a crash.
     pub(crate) torn: Vec<TornLog>,
     /// The logs of which not even the header was written.
@@ -39,6 +42,24 @@ pub(crate) struct Recovered {
     mark: Option<Mark>,
 }
 
+/// How long recovery took, in milliseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Times {
+    snapshot_ms: u64,
+    logs_ms: u64,
+}
+
+impl Times {
+    /// Records them as ZooKeeper does: nothing about logs that hold nothing new.
+    pub(crate) fn record(self, replayed: u64, stats: &StorageStats) {
+        stats.startup_snapshot_time.record(self.snapshot_ms);
+        if replayed > 0 {
+            stats.startup_txns.record(replayed);
+            stats.startup_txns_time.record(self.logs_ms);
+        }
+    }
+}
+
 /// Reads the files and changes nothing; see [`Recovered::mend`].
 pub(crate) fn recover(
     directory: &Directory,
@@ -48,7 +69,10 @@ pub(crate) fn recover(
     // Before the files, because a running server goes on writing both.
     let mark = mark::read(directory)?;
     let Files { logs, snapshots, unfinished, .. } = directory.files()?;
+    let begin = now();
     let mut recovered = newest_snapshot(&*directory.disk, &snapshots, settings)?;
+    recovered.times.snapshot_ms = ms_since(begin);
+    let begin = now();
     (recovered.unfinished, recovered.mark) = (unfinished, mark);
     let start = recovered.core.last_zxid();
     let needed = logs.iter().rposition(|log| log.goes_on_from(start)).unwrap_or(0);
@@ -63,6 +87,7 @@ pub(crate) fn recover(
         replay.log(log)?;
     }
     let mut recovered = replay.recovered;
+    recovered.times.logs_ms = ms_since(begin);
     recovered.check_mark(directory)?;
     let orphans = recovered.remove_orphans();
     if orphans > 0 {
@@ -249,6 +274,7 @@ impl Recovered {
             core,
             snapshot: None,
             replayed: 0,
+            times: Times::default(),
             needs_snapshot: false,
             torn: Vec::new(),
             empty: Vec::new(),

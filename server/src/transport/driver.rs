@@ -161,7 +161,7 @@ enum Progress {
 impl<S: Socket> Driver<S> {
     async fn run(mut self, cancelled: CancellationToken) -> io::Result<()> {
         let codec = FrameCodec::new(self.engine.config.frame_bytes_max);
-        let durable = self.engine.durable();
+        let engine = Arc::clone(&self.engine);
         let connection = Arc::clone(&self.connection);
         let outbox = &connection.peer.outbox;
         let idle = tokio::time::sleep(SESSIONLESS_TIMEOUT);
@@ -194,7 +194,7 @@ impl<S: Socket> Driver<S> {
                 woken = self.exchange(reads) => woken?,
                 // Other clients get their turn before more requests of this client are handled.
                 () = tokio::task::yield_now(), if has_more && !is_paused => continue,
-                () = durable.caught_up(), if is_behind => continue,
+                () = engine.caught_up(), if is_behind => continue,
                 () = outbox.thawed(), if is_held => continue,
                 () = &mut idle, if !is_held && !connection.is_established() => Woken::Idle,
             };
@@ -322,6 +322,8 @@ impl<S: Socket> Driver<S> {
         for _ in 0..REQUESTS_PER_TURN {
             self.is_expensive = took_ms >= EXPENSIVE_TURN_MS;
             if took_ms >= TURN_MS {
+                self.engine.stats.turns_cut.add(1);
+                self.engine.stats.expensive_turns.add(u64::from(self.is_expensive));
                 return true;
             }
             if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
@@ -356,6 +358,7 @@ impl<S: Socket> Driver<S> {
                 }
             }
         }
+        self.engine.stats.turns_cut.add(1);
         true
     }
 

@@ -21,6 +21,7 @@ use zoolet_core::ConnectionId;
 
 use super::socket::Socket;
 use crate::engine::lock::Engine;
+use crate::engine::metrics::MetricsProvider;
 use crate::engine::registry::Peer;
 use crate::limits::{REPORT_TIMEOUT, SESSIONLESS_TIMEOUT};
 use crate::reports::chunks::{self, Chunks};
@@ -136,7 +137,7 @@ fn report(word: Word, engine: &Engine, asker: ConnectionId, out: &mut Chunks) ->
         "dump" => report::dump(engine, out),
         "wchc" => report::watches_by_session(engine, out),
         "wchp" => report::watches_by_path(engine, out),
-        "mntr" => out.write_str(&monitor::text(engine)),
+        "mntr" => monitor::write(engine, out),
         other => unreachable!("{other} is not long"),
     }
 }
@@ -173,7 +174,10 @@ fn text(word: Word, engine: &Engine) -> String {
             "Connection stats reset.\n".to_owned()
         }
         "srst" => {
-            engine.stats.reset();
+            match engine.config.metrics_provider {
+                MetricsProvider::Default => engine.stats.reset(),
+                MetricsProvider::Prometheus(_) => engine.stats.reset_requests(),
+            }
             "Server stats reset.\n".to_owned()
         }
         other => unreachable!("{other} is on the whitelist and has no answer"),

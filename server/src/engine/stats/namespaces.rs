@@ -1,0 +1,220 @@
+//! What is counted for one namespace: a top-level znode with all below it (`PathUtils`).
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use zoolet_core::{Txn, TxnOp};
+use zoolet_protocol::{
+    ErrorCode, Lookup, MultiOp, MultiReadOp, MultiResult, Names, Response, Write,
+};
+
+use crate::limits::NAMESPACES_MAX;
+use crate::measure::{Counter, Summary};
+
+/// What ZooKeeper adds to the bytes of a read for the Stat (`DataTree.STAT_OVERHEAD_BYTES`).
+const STAT_BYTES: usize = 68;
+
+/// The counters of all namespaces, up to [`NAMESPACES_MAX`].
+#[derive(Debug, Default)]
+pub(crate) struct Namespaces {
+    counters: DashMap<Box<str>, Arc<NamespaceCounters>>,
+    /// The reads and writes in namespaces beyond the limit.
+    pub(crate) left_out: Counter,
+}
+
+/// The counters of one namespace.
+#[derive(Debug, Default)]
+pub(crate) struct NamespaceCounters {
+    /// The bytes of each read.
+    pub(crate) reads: Summary,
+    /// The bytes of each write.
+    pub(crate) writes: Summary,
+    pub(crate) quota_exceeded: Counter,
+}
+
+/// The namespace that a connection has used last: mostly it is the next one, too.
+#[derive(Debug, Default)]
+pub(crate) struct LastNamespace(Option<(Box<str>, Arc<NamespaceCounters>)>);
+
+/// The namespace of a path; `None` for the root.
+fn namespace(path: &str) -> Option<&str> {
+    let name = path.strip_prefix('/')?.split('/').next()?;
+    (!name.is_empty()).then_some(name)
+}
+
+impl Namespaces {
+    /// The counters of the namespace of a path; `None` for the root, and beyond the limit.
+    fn of(&self, path: &str) -> Option<Arc<NamespaceCounters>> {
+        let name = namespace(path)?;
+        if let Some(known) = self.counters.get(name) {
+            return Some(Arc::clone(&known));
+        }
+        if self.counters.len() >= NAMESPACES_MAX {
+            self.left_out.add(1);
+            return None;
+        }
+        Some(Arc::clone(&self.counters.entry(name.into()).or_default()))
+    }
+
+    /// Counts a lookup that was answered.
+    pub(crate) fn looked_up(&self, last: &mut LastNamespace, lookup: &Lookup, response: &Response) {
+        let bytes = match response {
+            Response::Data(data, _) => data.as_ref().map_or(0, bytes::Bytes::len),
+            Response::Names(names) | Response::NamesStat(names, _) => name_bytes(names),
+            _ => 0,
+        };
+        self.read(last, lookup.path().text().unwrap_or_default(), bytes);
+    }
+
+    /// Counts the lookups of a multiRead.
+    pub(crate) fn read_multi(
+        &self,
+        last: &mut LastNamespace,
+        ops: &[MultiReadOp],
+        reply: &Response,
+    ) {
+        let Response::Multi(results) = reply else { return };
+        for (op, result) in ops.iter().zip(results) {
+            let bytes = match result {
+                MultiResult::Data(data, _) => data.as_ref().map_or(0, bytes::Bytes::len),
+                MultiResult::Children(names) => name_bytes(names),
+                _ => continue,
+            };
+            self.read(last, op.path().text().unwrap_or_default(), bytes);
+        }
+    }
+
+    fn read(&self, last: &mut LastNamespace, path: &str, bytes: usize) {
+        if let Some(counters) = self.known(last, path) {
+            counters.reads.record((path.len() + bytes + STAT_BYTES) as u64);
+        }
+    }
+
+    /// The counters of the namespace of a path, which becomes the last one of the connection.
+    fn known<'a>(
+        &self,
+        last: &'a mut LastNamespace,
+        path: &str,
+    ) -> Option<&'a Arc<NamespaceCounters>> {
+        let name = namespace(path)?;
+        if last.0.as_ref().is_none_or(|(known, _)| **known != *name) {
+            last.0 = Some((name.into(), self.of(path)?));
+        }
+        last.0.as_ref().map(|(_, counters)| counters)
+    }
+
+    /// Counts what a transaction writes.
+    pub(crate) fn wrote(&self, last: &mut LastNamespace, txn: &Txn) {
+        match &txn.op {
+            TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => {}
+            TxnOp::Multi(ops) => ops.iter().for_each(|op| self.wrote_op(last, op)),
+            TxnOp::CloseSession { paths } => {
+                paths.iter().for_each(|path| self.write(last, path, 0));
+            }
+            op => self.wrote_op(last, op),
+        }
+    }
+
+    fn wrote_op(&self, last: &mut LastNamespace, op: &TxnOp) {
+        let length = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
+        match op {
+            TxnOp::Create(create) => self.write(last, &create.path, length(&create.data)),
+            TxnOp::SetData { path, data, .. } => self.write(last, path, length(data)),
+            TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => self.write(last, path, 0),
+            _ => {}
+        }
+    }
+
+    fn write(&self, last: &mut LastNamespace, path: &str, bytes: usize) {
+        if let Some(counters) = self.known(last, path) {
+            counters.writes.record((path.len() + bytes) as u64);
+        }
+    }
+
+    /// Counts a write that a quota refuses.
+    pub(crate) fn refused(&self, write: &Write, txn: &Txn) {
+        let is_exceeded = |op: &TxnOp| matches!(op, TxnOp::Error(ErrorCode::QUOTA_EXCEEDED));
+        let op = match (write, &txn.op) {
+            (Write::Op(op), txn) if is_exceeded(txn) => op,
+            (Write::Multi(ops), TxnOp::Multi(decided)) => {
+                let refused = ops.iter().zip(decided).find(|(_, txn)| is_exceeded(txn));
+                let Some((op, _)) = refused else { return };
+                op
+            }
+            _ => return,
+        };
+        if let Some(counters) = self.of(MultiOp::path(op).text().unwrap_or_default()) {
+            counters.quota_exceeded.add(1);
+        }
+    }
+
+    /// All namespaces, by name.
+    pub(crate) fn all(&self) -> Vec<(String, Arc<NamespaceCounters>)> {
+        let all = self.counters.iter();
+        let mut all: Vec<_> =
+            all.map(|entry| (entry.key().to_string(), Arc::clone(entry.value()))).collect();
+        all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        all
+    }
+
+    /// Calls `visit` with each summary.
+    pub(super) fn each(&self, visit: impl Fn(&Summary)) {
+        for entry in &self.counters {
+            visit(&entry.reads);
+            visit(&entry.writes);
+        }
+    }
+
+    pub(super) fn reset(&self) {
+        self.each(Summary::reset);
+        self.left_out.reset();
+        for entry in &self.counters {
+            entry.quota_exceeded.reset();
+        }
+    }
+}
+
+/// The bytes of all names of a list.
+fn name_bytes(names: &Names) -> usize {
+    use zoolet_protocol::Encode;
+
+    // The list and each name begin with a length of four bytes.
+    names.encoded_len() - 4 * (names.len() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_the_first_name_of_a_path() {
+        assert_eq!(namespace("/a/b/c"), Some("a"));
+        assert_eq!(namespace("/a"), Some("a"));
+        assert_eq!(namespace("/"), None);
+        assert_eq!(namespace(""), None);
+    }
+
+    #[test]
+    fn clients_cannot_make_the_server_count_any_number_of_namespaces() {
+        let namespaces = Namespaces::default();
+        for number in 0..NAMESPACES_MAX + 7 {
+            namespaces.write(&mut LastNamespace::default(), &format!("/job-{number}"), 1);
+        }
+        assert_eq!(namespaces.all().len(), NAMESPACES_MAX);
+        assert_eq!(namespaces.left_out.value(), 7);
+    }
+
+    #[test]
+    fn a_connection_changes_its_namespace() {
+        let (namespaces, mut last) = (Namespaces::default(), LastNamespace::default());
+        for path in ["/a", "/a/b", "/b", "/a", "/"] {
+            namespaces.read(&mut last, path, 10);
+        }
+        let all = namespaces.all();
+        let sums = all.iter().map(|(name, counters)| {
+            let reads = counters.reads.summarise(crate::measure::Window::All);
+            (name.as_str(), reads.count, reads.sum)
+        });
+        assert_eq!(sums.collect::<Vec<_>>(), [("a", 3, 3 * 78 + 2 + 4 + 2), ("b", 1, 78 + 2)]);
+    }
+}
