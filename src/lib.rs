@@ -41,6 +41,7 @@
 //! | `admin` | no | [`server::admin`] |
 //! | `client` | with `recipes` | [`client`] |
 //! | `recipes` | yes | [`recipes`] |
+//! | `tls` | no | [`server::tls`] and [`client::tls`] |
 //! | `testing` | no | [`testing`]: ask for it as a dev-dependency |
 //!
 //! Each module is a crate that can be had by itself: `zoolet-server`, `zoolet-client`, `zoolet-recipes`,
@@ -69,6 +70,8 @@ pub mod server {
 
     #[cfg(feature = "admin")]
     pub use zoolet_server::admin;
+    #[cfg(feature = "tls")]
+    pub use zoolet_server::{TlsConfig, tls};
 }
 
 #[cfg(feature = "client")]
@@ -79,10 +82,12 @@ pub mod client {
     //! [`PersistentWatcher`] are watches as values; [`Transaction`] is a `multi`. [`recipe`] has what one
     //! needs to write a recipe of one's own.
 
+    #[cfg(feature = "tls")]
+    pub use zoolet_client::tls;
     pub use zoolet_client::{
         Builder, Client, ConnectError, ConnectionState, Create, Created, Delete, Error, Event,
-        Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, Sent, SetAcl, SetData,
-        Transaction, Watched, Watcher, blocking, recipe,
+        FourLetterWord, Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, Sent, SetAcl,
+        SetData, Transaction, Watched, Watcher, blocking, recipe,
     };
 }
 

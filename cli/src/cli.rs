@@ -112,8 +112,12 @@ impl Cli {
 
     async fn connect(&self) -> Result<Client, u8> {
         let server = &self.server.server;
+        let builder = self.server.builder(self.connect_timeout).map_err(|error| {
+            complain(&error);
+            WRONG
+        })?;
         let client = tokio::select! {
-            client = self.server.builder(self.connect_timeout).connect(server.as_str()) => client,
+            client = builder.connect(server.as_str()) => client,
             _ = tokio::signal::ctrl_c() => return Err(INTERRUPTED),
         };
         match client {

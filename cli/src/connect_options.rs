@@ -1,10 +1,14 @@
 //! The options by which a command connects to a server.
 
+mod tls;
+
 use std::time::Duration;
 
 use clap::Args;
+use zoolet_client::tls::TlsError;
 use zoolet_client::{Builder, Client, Hosts};
 
+pub(crate) use self::tls::TlsOptions;
 use crate::server_options::values;
 
 /// The options of every command that is a client of a server.
@@ -18,14 +22,25 @@ pub(crate) struct ConnectOptions {
     /// For how long the server keeps the session, and what is held in it, without hearing of it
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::some_time)]
     session_timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
 }
 
 impl ConnectOptions {
     /// The builder of a client that waits this long for a connection.
-    pub(crate) fn builder(&self, connection_timeout: Duration) -> Builder {
-        Client::builder()
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`] if a file of the TLS options cannot be used.
+    pub(crate) fn builder(&self, connection_timeout: Duration) -> Result<Builder, TlsError> {
+        let builder = Client::builder()
             .session_timeout(self.session_timeout)
-            .connection_timeout(connection_timeout)
+            .connection_timeout(connection_timeout);
+        Ok(match self.tls.load()? {
+            Some(tls) => builder.tls(tls),
+            None => builder,
+        })
     }
 }
 

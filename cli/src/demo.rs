@@ -71,7 +71,7 @@ impl Demo {
     }
 
     fn sold(&self) -> Result<(), Failure> {
-        let endpoint = Endpoint::new(&self.server.clone().unwrap_or(Target::EMBEDDED), None)?;
+        let endpoint = Endpoint::new(&self.server.clone().unwrap_or(Target::EMBEDDED), None, None)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()

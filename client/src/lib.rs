@@ -91,6 +91,9 @@ pub use self::writes::{Delete, SetAcl, SetData};
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
 pub use zoolet_protocol::{ConnectTarget, CreateMode};
+#[cfg(feature = "tls")]
+#[doc(inline)]
+pub use zoolet_tls as tls;
 
 /// A ZooKeeper client: one session, and the requests that can be made in it.
 ///

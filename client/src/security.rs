@@ -1,5 +1,8 @@
 //! What lies between a socket and the bytes of the protocol: nothing, or what a [`Security`] adds.
 
+#[cfg(feature = "tls")]
+mod tls;
+
 use std::future::Future;
 use std::io;
 use std::pin::Pin;

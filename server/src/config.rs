@@ -12,6 +12,8 @@ use crate::engine::clock::WallTime;
 use crate::engine::metrics::MetricsProvider;
 use crate::sasl::Sasl;
 use crate::storage::StorageConfig;
+#[cfg(feature = "tls")]
+use crate::transport::tls::TlsConfig;
 
 /// The configuration of a server. The defaults are ZooKeeper's.
 ///
@@ -26,6 +28,9 @@ pub struct Config {
     /// The address to listen on; `None`, the default, for in-process clients only. Port 0 picks a
     /// free one.
     pub listen: Option<SocketAddr>,
+    /// TLS for clients; `None`, the default, for none.
+    #[cfg(feature = "tls")]
+    pub tls: Option<TlsConfig>,
     /// `tickTime`: the granularity of session expiry, in milliseconds. 3000 by default.
     pub tick_time_ms: u32,
     /// `minSessionTimeout` in milliseconds; two ticks by default.
@@ -74,6 +79,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             tick_time_ms: 3_000,
             min_session_timeout_ms: None,
             max_session_timeout_ms: None,

@@ -6,7 +6,7 @@
 //!
 //! The folders, from the wire inwards:
 //!
-//! - `transport` carries frames, over TCP or in the same process, and answers four-letter words.
+//! - `transport` carries frames, over TCP, TLS or in the same process, and answers four-letter words.
 //! - `engine` holds the lock around [`zoolet_core::Core`], the connections with their outboxes, and
 //!   the sessions.
 //! - `reports` are what the server tells about itself, as values.
@@ -50,3 +50,8 @@ pub use self::engine::metrics::{Dialect, Metrics, MetricsProvider, ProcessMetric
 pub use self::server::{Builder, Server, StartError};
 pub use self::transport::descriptors::raise_descriptor_limit;
 pub use self::transport::in_process::Dialer;
+#[cfg(feature = "tls")]
+pub use self::transport::tls::TlsConfig;
+#[cfg(feature = "tls")]
+#[doc(inline)]
+pub use zoolet_tls as tls;

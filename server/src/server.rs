@@ -22,6 +22,8 @@ use crate::storage::durable::Durable;
 use crate::storage::{StorageConfig, StorageError};
 use crate::transport::in_process::Dialer;
 use crate::transport::ports::Ports;
+#[cfg(feature = "tls")]
+use crate::transport::tls::TlsConfig;
 
 /// A running server. Dropping it stops it at once; [`Server::shutdown`] lets clients receive their
 /// messages first.
@@ -167,12 +169,14 @@ pub struct Builder {
     config: Config,
     /// Set by the methods of the same names; they take precedence over `config`.
     listen: Option<SocketAddr>,
+    #[cfg(feature = "tls")]
+    tls: Option<TlsConfig>,
     storage: Option<StorageConfig>,
     hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl Builder {
-    /// Sets the whole configuration. [`Builder::listen`] and [`Builder::data_dir`] take
+    /// Sets the whole configuration. [`Builder::listen`], `Builder::tls` and [`Builder::data_dir`] take
     /// precedence, whether called before or after.
     pub fn config(self, config: Config) -> Self {
         Self { config, ..self }
@@ -198,6 +202,14 @@ impl Builder {
         self
     }
 
+    /// Speaks TLS with clients: at the address that [`TlsConfig::listen`] names, and if
+    /// [`TlsConfig::port_unification`] says so, on the plaintext port too.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Starts the server, which is ready when this returns. It must be awaited within a tokio
     /// runtime, which then drives the server.
     ///
@@ -207,6 +219,12 @@ impl Builder {
     /// directory cannot be read.
     pub async fn start(mut self) -> Result<Server, StartError> {
         self.config.listen = self.listen.or(self.config.listen);
+        #[cfg(feature = "tls")]
+        {
+            self.config.tls = self.tls.or(self.config.tls);
+            // As `QuorumPeerConfig.configureSSLAuth`.
+            self.config.settings.x509_scheme |= self.config.tls.is_some();
+        }
         self.config.storage = self.storage.or(self.config.storage);
         self.config.check()?;
         let audit = self.config.audit.as_ref().map(Audit::start).transpose()?;

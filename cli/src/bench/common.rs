@@ -8,6 +8,7 @@ use clap::{Args, value_parser};
 use zoolet_client::Hosts;
 use zoolet_protocol::ZPath;
 
+use crate::connect_options::TlsOptions;
 use crate::logging::LogLevel;
 use crate::server_options::values;
 
@@ -28,6 +29,9 @@ pub(super) struct Common {
     #[arg(long = "pid", value_name = "PID", help_heading = SERVERS)]
     #[arg(value_parser = value_parser!(u32).range(1..))]
     pub(super) pids: Vec<u32>,
+
+    #[command(flatten)]
+    pub(super) tls: TlsOptions,
 
     /// The znode below which everything is done. It must not be there yet, and is deleted at the
     /// end [default: /zoolet-bench-SESSION]

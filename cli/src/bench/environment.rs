@@ -1,9 +1,11 @@
 //! Where and when a run was made, and with which versions.
 
 use std::fs;
+use std::sync::Arc;
 
 use serde::Serialize;
 use zoolet_client::FourLetterWord;
+use zoolet_client::tls::ClientTls;
 
 /// The machine of the clients.
 #[derive(Debug, Clone, Serialize)]
@@ -62,8 +64,13 @@ pub(crate) fn command_line() -> String {
 pub(crate) const ZOOLET: &str = concat!("zoolet ", env!("CARGO_PKG_VERSION"));
 
 /// The version in a server's answer to `srvr`; `None` if it does not answer.
-pub(crate) async fn version(address: &str) -> Option<String> {
-    let answer = FourLetterWord::new("srvr").ask(address).await.ok()?;
+pub(crate) async fn version(address: &str, tls: Option<Arc<ClientTls>>) -> Option<String> {
+    let srvr = FourLetterWord::new("srvr");
+    let srvr = match tls {
+        Some(tls) => srvr.tls(tls),
+        None => srvr,
+    };
+    let answer = srvr.ask(address).await.ok()?;
     let text = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     Some(short_version(text))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use zoolet_client::Error;
+use zoolet_client::tls::TlsError;
 use zoolet_protocol::ErrorCode;
 use zoolet_recipes::LockError;
 
@@ -13,6 +14,8 @@ use zoolet_recipes::LockError;
 pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error(
         "no server at {0} could be connected to{1}; is one running there? Without --server one is \
          started for the run"
@@ -43,7 +46,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Violated { .. } | Self::Oversold { .. } | Self::Report { .. } => 1,
-            Self::Usage(_) | Self::Exists(_) | Self::NoParent(_) => 2,
+            Self::Usage(_) | Self::Tls(_) | Self::Exists(_) | Self::NoParent(_) => 2,
             Self::NoServer(..) => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,
             Self::Refused(_) | Self::Silent { .. } => 70,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use zoolet_client::tls::ClientTls;
 use zoolet_client::{Client, Error, Hosts};
 use zoolet_protocol::{Dial, ErrorCode};
 
@@ -40,13 +41,19 @@ const CLEAN_UP_TRIES: u32 = 5;
 pub(crate) struct Endpoint {
     pub(crate) name: String,
     location: Location,
+    /// By TLS, if the server is elsewhere.
+    tls: Option<Arc<ClientTls>>,
     embedded: Option<Embedded>,
     process: Process,
 }
 
 impl Endpoint {
     /// Starts the server if it is embedded. Panics within async code.
-    pub(crate) fn new(target: &Target, pid: Option<u32>) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        target: &Target,
+        pid: Option<u32>,
+        tls: Option<Arc<ClientTls>>,
+    ) -> Result<Self, Failure> {
         let (embedded, process) = match (&target.location, pid) {
             (Location::Embedded, _) => (Some(Embedded::start(true)?), Process::Embedded),
             (Location::InProcess, _) => (Some(Embedded::start(false)?), Process::Unknown),
@@ -56,6 +63,7 @@ impl Endpoint {
         Ok(Self {
             name: target.name().to_owned(),
             location: target.location.clone(),
+            tls,
             embedded,
             process,
         })
@@ -72,7 +80,14 @@ impl Endpoint {
             )));
         }
         let pids = common.pids.iter().copied().map(Some).chain(std::iter::repeat(None));
-        targets.iter().zip(pids).map(|(target, pid)| Self::new(target, pid)).collect()
+        let tls = common.tls.load()?.map(Arc::new);
+        if tls.is_some() && !targets.iter().all(|it| matches!(it.location, Location::Hosts(_))) {
+            return Err(Failure::Usage(
+                "a server in this process does not speak TLS; name others with --server HOST:PORT"
+                    .to_owned(),
+            ));
+        }
+        targets.iter().zip(pids).map(|(target, pid)| Self::new(target, pid, tls.clone())).collect()
     }
 
     /// Resolves the address and the dialer.
@@ -88,7 +103,10 @@ impl Endpoint {
             Location::Embedded => embedded()?.address().ok_or_else(gone)?.to_string(),
             Location::Hosts(hosts) => hosts.clone(),
         };
-        let hosts: Hosts = text.parse()?;
+        let mut hosts: Hosts = text.parse()?;
+        if let Some(tls) = &self.tls {
+            hosts = hosts.tls(Arc::clone(tls));
+        }
         let chroot = hosts.chroot().to_owned();
         let address = hosts.addresses().first().cloned();
         Ok(Resolved { address, dialer: Arc::new(hosts), chroot })
@@ -143,7 +161,8 @@ impl BenchServer {
             .map_err(|error| no_server(error, &endpoint.name))?;
         let version = match (&address, &endpoint.location) {
             (Some(address), _) => {
-                tokio::time::timeout(CONNECT_WITHIN, environment::version(address)).await
+                let version = environment::version(address, endpoint.tls.clone());
+                tokio::time::timeout(CONNECT_WITHIN, version).await
             }
             (None, _) => Ok(Some(ZOOLET.to_owned())),
         };

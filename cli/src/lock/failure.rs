@@ -4,6 +4,7 @@ use std::io;
 
 use nix::sys::signal::Signal;
 use zoolet_client as client;
+use zoolet_client::tls::TlsError;
 use zoolet_protocol::ErrorCode;
 use zoolet_recipes::LockError;
 
@@ -27,6 +28,8 @@ pub(super) enum Failure {
          same kind of lock everywhere"
     )]
     Mixed { path: String, other: &'static str },
+    #[error(transparent)]
+    Tls(TlsError),
     #[error("the server refuses the lock: {0}")]
     Refused(LockError),
     #[error("{command}: there is no such command")]
@@ -64,7 +67,7 @@ impl Failure {
             Self::Refused(_) => 70,
             Self::System(_) => 71,
             Self::Lost { .. } => 75,
-            Self::Mixed { .. } => 78,
+            Self::Mixed { .. } | Self::Tls(_) => 78,
             Self::NotExecutable { .. } => 126,
             Self::NoCommand { .. } => 127,
             Self::Signal(signal) => signalled(*signal as i32),

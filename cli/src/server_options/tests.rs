@@ -59,6 +59,7 @@ fn flags_reach_the_configuration() {
     .unwrap();
     let expected = Config {
         listen: None,
+        tls: None,
         tick_time_ms: 11,
         min_session_timeout_ms: Some(12),
         max_session_timeout_ms: Some(13),

@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::tcp::{self, PlainPort, Port};
+#[cfg(feature = "tls")]
+use super::tls::{self, TlsPort};
 use crate::config::Config;
 use crate::engine::lock::Engine;
 use crate::server::StartError;
@@ -29,6 +31,9 @@ impl Ports {
             };
             address.map(listen).transpose()
         };
+        #[cfg(feature = "tls")]
+        let secure = config.tls.as_ref().and_then(|tls| tls.listen);
+        #[cfg(not(feature = "tls"))]
         let secure = None;
         Ok(Self { plain: listen(config.listen)?, secure: listen(secure)? })
     }
@@ -47,6 +52,17 @@ impl Ports {
         cancelled: &CancellationToken,
     ) {
         let accept = Accept { engine, tasks, cancelled };
+        #[cfg(feature = "tls")]
+        if let Some(config) = &engine.config.tls {
+            let port = TlsPort::new(config);
+            if config.certificate_reload {
+                tasks.spawn(tls::watch_files(Arc::clone(&config.stores), cancelled.clone()));
+            }
+            accept.at(self.secure, port.clone());
+            if config.port_unification {
+                return accept.at(self.plain, port.unified());
+            }
+        }
         accept.at(self.plain, PlainPort);
     }
 }

@@ -14,7 +14,7 @@ impl Connection {
     /// Adds the identity that the client has by the certificate of its TLS handshake. `subject` is
     /// the name of the certificate's subject by RFC 2253. The caller closes the connection after an
     /// error, as ZooKeeper does.
-    #[allow(dead_code, reason = "only TLS has certificates")]
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS has certificates"))]
     pub(crate) fn authenticate_certificate(&self, subject: &str) -> Result<(), Hangup> {
         let settings = &self.engine.config.settings;
         match authenticate_certificate(subject, &self.peer.identities(), settings) {

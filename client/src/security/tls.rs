@@ -1,0 +1,114 @@
+//! TLS between a client and its servers.
+
+mod failure;
+mod transport;
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use zoolet_protocol::{Dialing, Transport};
+use zoolet_tls::ClientTls;
+
+use self::transport::TlsTransport;
+use super::{Opening, Security, Stream};
+use crate::builder::Builder;
+use crate::four_letter::FourLetterWord;
+use crate::hosts::Hosts;
+
+impl Builder {
+    /// Connects by TLS to the servers of a connection string. Each server's certificate must have
+    /// the host that the connection string names, unless the [`ClientTls`] says otherwise. There is
+    /// no fall-back to plaintext. Its files are read again before a connection if they have changed.
+    ///
+    /// It has no effect on a dialer: [`Hosts::tls`].
+    ///
+    /// ```no_run
+    /// use zoolet_client::Client;
+    /// use zoolet_client::tls::{ClientTls, ClientTlsOptions, Store};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let options = ClientTlsOptions::new()
+    ///     .trust_store(Store::new("ca.pem"))
+    ///     .key_store(Store::new("client.pem"));
+    /// let builder = Client::builder().tls(ClientTls::load(options)?);
+    /// let client = builder.connect("zk1.example.org:2281,zk2.example.org:2281").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tls(mut self, tls: impl Into<Arc<ClientTls>>) -> Self {
+        self.security = Some(Arc::new(Tls(tls.into())));
+        self
+    }
+}
+
+impl Hosts {
+    /// These servers by TLS, as [`Builder::tls`].
+    #[must_use]
+    pub fn tls(mut self, tls: impl Into<Arc<ClientTls>>) -> Self {
+        self.security = Some(Arc::new(Tls(tls.into())));
+        self
+    }
+}
+
+impl FourLetterWord {
+    /// Sends it by TLS, as [`Builder::tls`].
+    pub fn tls(mut self, tls: impl Into<Arc<ClientTls>>) -> Self {
+        self.security = Some(Arc::new(Tls(tls.into())));
+        self
+    }
+}
+
+/// TLS as what secures a socket.
+#[derive(Clone)]
+struct Tls(Arc<ClientTls>);
+
+impl Tls {
+    async fn shake_hands(
+        self,
+        socket: TcpStream,
+        host: String,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        socket.set_nodelay(true)?;
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let name = self.0.server_name(&host).map_err(invalid)?;
+        let connector = TlsConnector::from(self.config().await);
+        connector.connect(name, socket).await.map_err(failure::of_handshake)
+    }
+
+    /// The configuration, from the files as they are now.
+    async fn config(&self) -> Arc<zoolet_tls::rustls::ClientConfig> {
+        let tls = Arc::clone(&self.0);
+        // A network file system may be slow.
+        match tokio::task::spawn_blocking(move || tls.reload_if_changed()).await {
+            Ok(Ok(false)) => {}
+            Ok(Ok(true)) => tracing::info!("the certificates were read again"),
+            Ok(Err(error)) => {
+                tracing::warn!("the new certificates cannot be used, the old ones stay: {error}");
+            }
+            Err(error) => tracing::warn!("the certificates were not read again: {error}"),
+        }
+        self.0.config()
+    }
+}
+
+impl Security for Tls {
+    fn transport(&self, socket: TcpStream, host: &str) -> Dialing {
+        let shaken = self.clone().shake_hands(socket, host.to_owned());
+        Box::pin(async move {
+            let (socket, session) = shaken.await?.into_inner();
+            let transport: Box<dyn Transport> = Box::new(TlsTransport::new(socket, session));
+            Ok(transport)
+        })
+    }
+
+    fn stream(&self, socket: TcpStream, host: &str) -> Opening {
+        let shaken = self.clone().shake_hands(socket, host.to_owned());
+        Box::pin(async move {
+            let stream: Box<dyn Stream> = Box::new(shaken.await?);
+            Ok(stream)
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! Ports that speak TLS.
+
+mod handshake;
+mod reload;
+mod socket;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+use zoolet_tls::ServerTls;
+
+use self::handshake::Acceptor;
+use super::driver::{self, TLS_HANDSHAKE};
+use super::socket::Socket;
+use super::tcp::Port;
+use crate::engine::connection::Connection;
+use crate::engine::lock::Engine;
+use crate::limits::SESSIONLESS_TIMEOUT;
+
+pub(crate) use self::reload::watch_files;
+
+/// TLS for clients: a port that speaks nothing else, the plaintext port that speaks it too, or both.
+///
+/// ```no_run
+/// use zoolet_server::tls::{ServerTls, ServerTlsOptions, Store};
+/// use zoolet_server::{Config, Server, TlsConfig};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = ServerTlsOptions::new(Store::new("server.pem")).trust_store(Store::new("ca.pem"));
+/// let tls = TlsConfig::new(ServerTls::load(options)?).listen(([0, 0, 0, 0], 2281).into());
+/// let server = Server::builder().tls(tls).start().await?;
+/// println!("listening on {}", server.secure_addr().unwrap());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct TlsConfig {
+    /// The keys, the certificates, and what clients have to show.
+    pub stores: Arc<ServerTls>,
+    /// `secureClientPort` and `secureClientPortAddress`: the address of the port that speaks only
+    /// TLS; `None`, the default, for no such port. Port 0 picks a free one.
+    pub listen: Option<SocketAddr>,
+    /// `client.portUnification`: whether the plaintext port speaks TLS too. Off by default.
+    pub port_unification: bool,
+    /// `client.certReload`: whether the files are looked at every few seconds, and read again when
+    /// they have changed. Connections keep what they began with. Off by default.
+    pub certificate_reload: bool,
+    /// `netty.server.outstandingHandshake.limit`: the limit of handshakes that are under way at the
+    /// same time; connections beyond it are closed. `None`, the default, for no limit but that of
+    /// connections.
+    pub outstanding_handshakes_max: Option<usize>,
+}
+
+impl TlsConfig {
+    /// TLS with these keys and certificates, on no port yet.
+    #[must_use]
+    pub fn new(stores: ServerTls) -> Self {
+        Self {
+            stores: Arc::new(stores),
+            listen: None,
+            port_unification: false,
+            certificate_reload: false,
+            outstanding_handshakes_max: None,
+        }
+    }
+
+    /// Listens on an address for clients that speak TLS.
+    #[must_use]
+    pub fn listen(self, address: SocketAddr) -> Self {
+        Self { listen: Some(address), ..self }
+    }
+
+    /// Lets the plaintext port speak TLS too.
+    #[must_use]
+    pub fn port_unification(self) -> Self {
+        Self { port_unification: true, ..self }
+    }
+
+    /// Reads the files again when they have changed.
+    #[must_use]
+    pub fn certificate_reload(self) -> Self {
+        Self { certificate_reload: true, ..self }
+    }
+}
+
+/// A port that speaks TLS.
+#[derive(Debug, Clone)]
+pub(crate) struct TlsPort {
+    acceptor: Arc<Acceptor>,
+    /// Whether it speaks plaintext too.
+    is_unified: bool,
+}
+
+impl TlsPort {
+    /// The port that speaks only TLS.
+    pub(crate) fn new(config: &TlsConfig) -> Self {
+        let (stores, max) = (Arc::clone(&config.stores), config.outstanding_handshakes_max);
+        Self { acceptor: Arc::new(Acceptor::new(stores, max)), is_unified: false }
+    }
+
+    /// The plaintext port that speaks TLS too. The limits hold for both ports together.
+    pub(crate) fn unified(&self) -> Self {
+        Self { acceptor: Arc::clone(&self.acceptor), is_unified: true }
+    }
+}
+
+impl Port for TlsPort {
+    async fn serve(
+        self,
+        mut stream: TcpStream,
+        connection: Arc<Connection>,
+        engine: Arc<Engine>,
+        cancelled: CancellationToken,
+    ) {
+        let peer = Arc::clone(&connection.peer);
+        let mut received = BytesMut::new();
+        if self.is_unified {
+            let first = begins_with_tls(&mut stream, &mut received);
+            let first = async { tokio::time::timeout(SESSIONLESS_TIMEOUT, first).await };
+            match cancelled.run_until_cancelled(first).await {
+                Some(Ok(Ok(true))) => {}
+                Some(Ok(Ok(false))) => {
+                    engine.stats.plaintext_connection(peer.address);
+                    return driver::converse(stream, received, connection, engine, cancelled).await;
+                }
+                Some(Err(_)) => return engine.stats.sessionless_expired.add(1),
+                Some(Ok(Err(_))) | None => return,
+            }
+        }
+        let accepted = async {
+            // A hook may have frozen the connection.
+            peer.outbox.thawed().await;
+            self.acceptor.accept(stream, received, &engine.stats).await
+        };
+        let Some(accepted) = cancelled.run_until_cancelled(accepted).await else { return };
+        let identified = accepted.and_then(|(socket, input)| {
+            let identified = self.acceptor.identify(&socket, &connection);
+            identified.map(|()| (socket, input))
+        });
+        match identified {
+            Ok((socket, input)) => {
+                driver::converse(socket, input, connection, engine, cancelled).await;
+            }
+            Err(failure) => {
+                self.acceptor.log(&failure, &peer.address_text(), engine.clock.now_ms());
+            }
+        }
+    }
+}
+
+/// Reads until it is known whether a client speaks TLS. As in
+/// `NettyServerCnxnFactory.DualModeSslHandler` that takes five bytes, and fewer if the first cannot
+/// begin a handshake: a four-letter word has four.
+async fn begins_with_tls(stream: &mut TcpStream, received: &mut BytesMut) -> io::Result<bool> {
+    while received.len() < 5 {
+        if received.first().is_some_and(|first| *first != TLS_HANDSHAKE[0]) {
+            return Ok(false);
+        }
+        if stream.read(received).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(received.starts_with(&TLS_HANDSHAKE))
+}
