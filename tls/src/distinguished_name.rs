@@ -39,15 +39,16 @@ pub fn distinguished_name(certificate: &[u8]) -> Result<String, TlsError> {
 
 fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Result<String, TlsError> {
     let value = attribute.attr_value();
-    match keyword(attribute.attr_type()) {
+    let number = number(attribute.attr_type())?;
+    match keyword(&number) {
         Some(keyword) if is_string(value.tag()) => Ok(format!("{keyword}={}", escaped(value))),
         Some(keyword) => Ok(format!("{keyword}=#{}", hex(value)?)),
-        None => Ok(format!("{}=#{}", attribute.attr_type(), hex(value)?)),
+        None => Ok(format!("{number}=#{}", hex(value)?)),
     }
 }
 
 /// The keywords of RFC 2253. Java knows more, and uses them in other forms of a name.
-fn keyword(attribute: &Oid<'_>) -> Option<&'static str> {
+fn keyword(number: &str) -> Option<&'static str> {
     let keywords = [
         ("2.5.4.3", "CN"),
         ("2.5.4.6", "C"),
@@ -59,8 +60,25 @@ fn keyword(attribute: &Oid<'_>) -> Option<&'static str> {
         ("0.9.2342.19200300.100.1.25", "DC"),
         ("0.9.2342.19200300.100.1.1", "UID"),
     ];
-    let number = attribute.to_id_string();
     keywords.into_iter().find(|(known, _)| *known == number).map(|(_, keyword)| keyword)
+}
+
+/// The numbers of an object identifier. `Oid` itself takes 2.999 for 3.16.55.
+fn number(oid: &Oid<'_>) -> Result<String, TlsError> {
+    let wrong = || TlsError::Certificate("an object identifier in its subject".to_owned());
+    let (mut arcs, mut arc) = (Vec::new(), 0_u128);
+    for byte in oid.as_bytes() {
+        // A number of 128 bits is a UUID. There are no longer ones.
+        arc = arc.checked_mul(1 << 7).ok_or_else(wrong)? | u128::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            arcs.push(std::mem::take(&mut arc));
+        }
+    }
+    // The first two numbers are one in DER.
+    let (first, others) = arcs.split_first().ok_or_else(wrong)?;
+    let root = (*first / 40).min(2);
+    let numbers = [root, *first - root * 40].into_iter().chain(others.iter().copied());
+    Ok(numbers.map(|number| number.to_string()).collect::<Vec<_>>().join("."))
 }
 
 /// The types of which Java writes the text. It writes the others in hexadecimal.

@@ -8,7 +8,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use x509_parser::asn1_rs::{Any, FromDer, OctetString, Sequence, Tag};
-use x509_parser::x509::AlgorithmIdentifier;
+use x509_parser::x509::{AlgorithmIdentifier, X509Version};
 use zeroize::Zeroizing;
 
 use crate::limits::{PBKDF2_ROUNDS_MAX, SCRYPT_BYTES_MAX};
@@ -26,6 +26,13 @@ impl KeyEntry {
         let first = self.chain.first().ok_or(FileProblem::NoCertificate(" for its private key"))?;
         let subject = certificate::subject(first);
         let parsed = certificate::parse(first).map_err(FileProblem::Damaged)?;
+        if parsed.version() != X509Version::V3 {
+            let reason =
+                "it has not version 3 of X.509; issue it anew, with a subject alternative name \
+                          (`openssl x509 -req` with -extfile)"
+                    .to_owned();
+            return Err(FileProblem::Certificate { subject, reason });
+        }
         let key = match self.key {
             PrivateKeyDer::Pkcs8(key) => {
                 let public_key = &parsed.public_key().subject_public_key.data;

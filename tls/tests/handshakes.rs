@@ -1,5 +1,7 @@
 //! Who shakes hands with whom: stores, client authentication, names, protocols, revocation.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod support;
 
 use std::net::{IpAddr, Ipv4Addr};

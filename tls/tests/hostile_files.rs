@@ -1,5 +1,7 @@
 //! Stores that were damaged in any way are errors, and take neither long nor much memory.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod support;
 
 use std::fs;

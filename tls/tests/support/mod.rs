@@ -1,6 +1,7 @@
 //! Authorities and certificates in a temporary directory, and handshakes in memory.
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
