@@ -22,6 +22,10 @@ pub enum Peer {
     JUnit,
     /// A headless browser.
     Chromium,
+    /// A Java development kit, with keytool.
+    Java,
+    /// OpenSSL's command.
+    OpenSsl,
 }
 
 /// The program of the browser.
@@ -60,7 +64,7 @@ impl Peer {
     /// [`Missing`] names what is missing.
     pub fn find(self) -> Result<(), Missing> {
         // Running a program for its version takes some time, and many tests ask.
-        static FOUND: [OnceLock<Result<(), Missing>>; 5] = [const { OnceLock::new() }; 5];
+        static FOUND: [OnceLock<Result<(), Missing>>; 7] = [const { OnceLock::new() }; 7];
         FOUND[self as usize].get_or_init(|| self.look_for()).clone()
     }
 
@@ -79,6 +83,11 @@ impl Peer {
                 needs_program("javac", "-version")
             }
             Self::Chromium => needs_program(CHROMIUM, "--version"),
+            Self::Java => {
+                needs_program("java", "-version")?;
+                needs_program("keytool", "-help")
+            }
+            Self::OpenSsl => needs_program("openssl", "version"),
             Self::JUnit => needs_file(Path::new("/usr/share/java/junit4.jar")),
         }
     }
