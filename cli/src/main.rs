@@ -1,6 +1,7 @@
 //! The `zoolet` command: a module for each sub-command, and the modules that they share.
 
 mod bench;
+mod certs;
 mod cli;
 mod connect_options;
 mod data;
@@ -58,6 +59,12 @@ enum Command {
     /// It may be that of an Apache ZooKeeper server: the files are the same.
     Data(data::Data),
 
+    /// Make certificates to try TLS with
+    ///
+    /// Makes an authority, a certificate for a server and one for a client, in PEM and for Java, and
+    /// tells how to use them. For a real service, have your own authority issue the certificates.
+    Certs(certs::Certs),
+
     /// Measure what servers and locks cost
     ///
     /// On a server of its own that is started for the time of the run, or on any others, side by
@@ -89,6 +96,7 @@ fn main() -> ExitCode {
         (Command::Lock(lock), _) => lock.run(),
         (Command::Cli(cli), _) => cli.run(),
         (Command::Data(data), _) => data.run(),
+        (Command::Certs(certs), _) => certs.run(),
         (Command::Bench(bench), _) => bench.run(),
         (Command::Demo(demo), _) => demo.run(),
         (Command::Serve(_), None) => unreachable!("a sub-command is required"),

@@ -146,7 +146,7 @@ async fn set_and_await(
         match line.split_once(' ') {
             Some(("set", number)) => count.set(number.parse()?).await?,
             Some(("await", number)) => {
-                let number = number.parse()?;
+                let number: i32 = number.parse()?;
                 let mut now = count.count()?;
                 while now != number {
                     now = count.changed(now).await?;
