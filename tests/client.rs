@@ -72,7 +72,7 @@ async fn every_create_mode_creates_its_kind_of_znode() {
     assert_eq!(&client.get("/a").await.unwrap().0[..], b"x");
     assert_eq!(client.ephemerals("/").await.unwrap().len(), 2);
     let error = client.create("/no/parent").await.unwrap_err();
-    assert_eq!(error.to_string(), "create2 /no/parent: NoNode");
+    assert_eq!(error.to_string(), "create2 /no/parent: NoNode: the parent /no does not exist");
     assert!(matches!(client.create("bad").await, Err(Error::Path(_))));
     let minute = Duration::from_secs(60);
     let with_both = CreateMode::PersistentSequentialWithTtl(minute);

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use zoolet_protocol::{ConnectTarget, Dial};
 
 use crate::clock::{SuspensionClock, now};
+use crate::connecting::{ConnectError, FailedAttempt};
 use crate::driver::{self, Shared};
 use crate::error::Error;
 use crate::hosts::Hosts;
@@ -49,6 +50,7 @@ pub struct Builder {
     credentials: Vec<(ByteString, Bytes)>,
     /// What secures the connections to the servers of a connection string.
     pub(crate) security: Option<Arc<dyn Security>>,
+    failed_attempt: Option<FailedAttempt>,
 }
 
 impl Builder {
@@ -62,7 +64,13 @@ impl Builder {
             suspension: SuspensionClock::default(),
             sasl: None,
         };
-        Self { options, retry: RetryPolicy::default(), credentials: Vec::new(), security: None }
+        Self {
+            options,
+            retry: RetryPolicy::default(),
+            credentials: Vec::new(),
+            security: None,
+            failed_attempt: None,
+        }
     }
 
     /// The session timeout to ask for; a minute by default, as in Curator. The server may grant
@@ -144,6 +152,28 @@ impl Builder {
         self
     }
 
+    /// Calls `tell` with the cause when an attempt to connect fails, until there is the first
+    /// connection: for programs that show a person why connecting takes long. Of attempts that fail
+    /// in quick succession it may be told the last only. It must not block.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zoolet_client::Error> {
+    /// use zoolet_client::Client;
+    ///
+    /// let builder = Client::builder().on_failed_attempt(|cause| eprintln!("not yet: {cause}"));
+    /// let client = builder.connect("localhost:2181").await?;
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_failed_attempt(
+        mut self,
+        tell: impl Fn(&ConnectError) + Send + Sync + 'static,
+    ) -> Self {
+        self.failed_attempt = Some(Arc::new(tell));
+        self
+    }
+
     /// Connects, and waits until there is a session. Must be called within a tokio runtime, which
     /// then drives the client.
     ///
@@ -176,7 +206,7 @@ impl Builder {
         shared.runtime.spawn(driver::drive(Arc::clone(&shared), dialer));
         let session = Arc::new(SessionOwner(shared));
         let client = Client { session, root, retry: self.retry };
-        client.first_connected(connection_timeout).await?;
+        client.first_connected(connection_timeout, self.failed_attempt).await?;
         for (scheme, credentials) in self.credentials {
             match client.authenticate(scheme, credentials).await {
                 // The client sends them again when it has reconnected.

@@ -1,7 +1,10 @@
 //! Why the driver could not connect to a server.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 /// Why the last attempt to connect to a server failed.
 ///
@@ -71,6 +74,24 @@ impl ConnectError {
     pub(crate) fn unanswered(time: Duration) -> Self {
         Self::TimedOut(format!("no server answered within {time:?}"))
     }
+}
+
+/// Is told the causes of failed attempts: [`Builder::on_failed_attempt`](crate::Builder).
+pub(crate) type FailedAttempt = Arc<dyn Fn(&ConnectError) + Send + Sync>;
+
+/// Reports failed attempts, for as long as it is polled.
+pub(crate) async fn report(
+    mut failures: watch::Receiver<Option<Failure>>,
+    failed_attempt: Option<FailedAttempt>,
+) {
+    // One that came before is reported too.
+    failures.mark_changed();
+    while let (Some(tell), Ok(())) = (&failed_attempt, failures.changed().await) {
+        if let Some(failure) = &*failures.borrow_and_update() {
+            tell(&failure.cause);
+        }
+    }
+    std::future::pending().await
 }
 
 /// A failed attempt to connect.

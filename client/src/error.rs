@@ -17,7 +17,7 @@ use zoolet_protocol::{DecodeError, ErrorCode, OpCode, PathError};
 ///
 /// let (op, path, code) = (OpCode::CREATE, "/a/b".to_owned(), ErrorCode::NO_NODE);
 /// let error = Error::Refused { op, path, code, index: None };
-/// assert_eq!(error.to_string(), "create /a/b: NoNode");
+/// assert_eq!(error.to_string(), "create /a/b: NoNode: the parent /a does not exist");
 /// assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
 /// assert!(error.has_no_effect());
 /// ```
@@ -25,7 +25,7 @@ use zoolet_protocol::{DecodeError, ErrorCode, OpCode, PathError};
 #[non_exhaustive]
 pub enum Error {
     /// The server refused the request, with the code of a `KeeperException`: nothing was changed.
-    #[error("{}: {code}", Subject(*op, path))]
+    #[error("{}: {code}{}", Subject(*op, path), MissingParent::of(*op, path, *code))]
     Refused {
         /// The operation that was refused.
         op: OpCode,
@@ -131,6 +131,26 @@ impl Error {
     /// or the server was too busy to carry it out (`THROTTLEDOP`).
     pub(crate) fn is_passing(&self) -> bool {
         self.is_retryable() || self.is(ErrorCode::THROTTLED_OP)
+    }
+}
+
+/// The parent whose absence made the server refuse a create. It may be the znode of the chroot, whose
+/// path is not known here.
+struct MissingParent<'a>(Option<&'a str>);
+
+impl<'a> MissingParent<'a> {
+    fn of(op: OpCode, path: &'a str, code: ErrorCode) -> Self {
+        let parent = path.rfind('/').filter(|&slash| slash > 0).map(|slash| &path[..slash]);
+        Self(parent.filter(|_| op.is_create() && code == ErrorCode::NO_NODE))
+    }
+}
+
+impl fmt::Display for MissingParent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(parent) => write!(f, ": the parent {parent} does not exist"),
+            None => Ok(()),
+        }
     }
 }
 

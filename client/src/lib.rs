@@ -73,7 +73,7 @@ use zoolet_protocol::{OpCode, Password, Response, SessionId, ZPath};
 pub use self::builder::Builder;
 use self::call::{Answer, Call, Outcome};
 pub use self::connecting::ConnectError;
-use self::connecting::Failure;
+use self::connecting::{FailedAttempt, Failure};
 pub use self::create::{Create, Created, Parents};
 use self::driver::Shared;
 pub use self::error::Error;
@@ -150,7 +150,11 @@ impl Client {
     }
 
     /// Waits for the first connection, for no longer than it can still come.
-    async fn first_connected(&self, within: Duration) -> Result<(), Error> {
+    async fn first_connected(
+        &self,
+        within: Duration,
+        failed_attempt: Option<FailedAttempt>,
+    ) -> Result<(), Error> {
         let (mut state, mut failures) = (self.state(), self.shared().failure.subscribe());
         let is_final = |failure: &Option<Failure>| failure.as_ref().is_some_and(|it| it.is_final);
         let is_connected = tokio::select! {
@@ -160,6 +164,7 @@ impl Client {
             }
             _ = failures.wait_for(is_final) => false,
             () = tokio::time::sleep(within) => false,
+            () = connecting::report(self.shared().failure.subscribe(), failed_attempt) => false,
         };
         if is_connected {
             return Ok(());
@@ -223,6 +228,24 @@ impl Client {
         ZPath::check(path)?;
         let root = if path == "/" { Arc::clone(&self.root) } else { self.server_path(path).into() };
         Ok(Self { root, ..self.clone() })
+    }
+
+    /// A client of the same session whose paths are those of the server: without the chroot of the
+    /// connection string and without a [namespace](Client::namespace). For what is outside of both,
+    /// as the quotas below `/zookeeper`.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zoolet_client::Error> {
+    /// # use zoolet_client::Client;
+    /// let client = Client::connect("localhost:2181/app").await?;
+    /// let quotas = client.without_namespace().children("/zookeeper/quota/app").await?;
+    /// # drop(quotas);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn without_namespace(&self) -> Self {
+        Self { root: "".into(), ..self.clone() }
     }
 
     /// A client of the same session with another retry policy.

@@ -122,8 +122,7 @@ impl Client {
 
     /// The ensemble's configuration as text (`/zookeeper/config`); empty on a single node.
     pub fn config(&self) -> Operation<(Bytes, Stat)> {
-        let root = Self { root: "".into(), ..self.clone() };
-        root.get("/zookeeper/config")
+        self.without_namespace().get("/zookeeper/config")
     }
 
     /// Several reads in one request (`multiRead`, ZooKeeper 3.6 and later). Each has its own

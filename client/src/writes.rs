@@ -5,7 +5,8 @@ use std::future::IntoFuture;
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    Acl, ErrorCode, Expect, MultiOp, MultiResult, ReplyHeader, Request, Response, Stat, Write, Zxid,
+    Acl, ErrorCode, Expect, MultiOp, MultiResult, Reconfig, ReplyHeader, Request, Response, Stat,
+    Write, Zxid,
 };
 
 use super::Client;
@@ -33,6 +34,15 @@ impl Client {
     /// Replaces a znode's access control list (`setACL`). Awaited, it returns the new Stat.
     pub fn set_acl(&self, path: &str, acl: Vec<Acl>) -> SetAcl {
         SetAcl { client: self.clone(), path: path.to_owned(), acl, version: Expect::Any }
+    }
+
+    /// Changes the members of an ensemble (`reconfig`, ZooKeeper 3.5 and later), and returns the new
+    /// configuration as text and its Stat. A server on its own refuses it, as does one without
+    /// `reconfigEnabled=true`.
+    pub fn reconfigure(&self, change: Reconfig) -> Operation<(Bytes, Stat)> {
+        let reading = reply_reader!(Response::Data(data, stat) => (data.unwrap_or_default(), stat));
+        let about = RequestSubject::Path(String::new());
+        self.prepared(about, reading, Ok(Request::Write(Write::Reconfig(change))))
     }
 
     /// Carries out several writes, all or none (`multi`). The paths are as the client names them,

@@ -134,6 +134,14 @@ codes! { OpCode {
     ERROR = -1, "error";
 } }
 
+impl OpCode {
+    /// Whether the operation creates a znode.
+    #[must_use]
+    pub fn is_create(self) -> bool {
+        [Self::CREATE, Self::CREATE2, Self::CREATE_CONTAINER, Self::CREATE_TTL].contains(&self)
+    }
+}
+
 /// The error of a request: `KeeperException.Code`.
 ///
 /// ```
