@@ -203,7 +203,11 @@ impl Core {
     /// count, the limit of the bytes and the bytes. -1 stands for a value that is not set.
     #[must_use]
     pub fn top_level_quotas(&self) -> Vec<(String, [i64; 4])> {
-        let values = |(name, limits, stats): (String, crate::quota::Track, crate::quota::Track)| {
+        let values = |(name, limits, stats): (
+            String,
+            crate::quota::StatsTrack,
+            crate::quota::StatsTrack,
+        )| {
             let limit = |hard: &str, soft: &str| match limits.value(hard) {
                 -1 => limits.value(soft),
                 hard => hard,

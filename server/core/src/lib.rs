@@ -66,6 +66,7 @@ pub use self::apply::{Audience, Effects, FiredEvent};
 pub use self::check::{Disagreement, Disagreements};
 pub use self::core::{Core, Frozen, Requester, Totals};
 pub use self::ephemeral_owner::{EphemeralOwner, EphemeralType, TTL_MS_MAX};
+pub use self::quota::StatsTrack;
 pub use self::restore::{Restore, RestoreError, Restored};
 pub use self::settings::{DigestAlgorithm, Settings};
 pub use self::tree::{FrozenTree, StatPersisted, Znode};

@@ -22,7 +22,7 @@ use crate::limits::{
     CLOSE_SESSION_BYTES_MAX, QUOTA_COUNTS_PER_MULTI, QUOTA_TEXT_BYTES_MAX, TXN_BYTES_ALWAYS,
     TXN_BYTES_MAX, TXN_BYTES_PER_BYTE,
 };
-use crate::quota::{Change, QuotaZnode, Track};
+use crate::quota::{Change, QuotaZnode, StatsTrack};
 use crate::tree::Znode;
 use crate::txn::{Txn, TxnOp};
 use crate::watches::ConnectionId;
@@ -227,7 +227,7 @@ impl Core {
             let is_too_long = data.is_some_and(|data| data.len() > QUOTA_TEXT_BYTES_MAX);
             // ZooKeeper accepts counters that it cannot parse, and fails when it next counts.
             let is_unreadable =
-                matches!(quota, QuotaZnode::Stats(_)) && Track::parse(data).is_none();
+                matches!(quota, QuotaZnode::Stats(_)) && StatsTrack::parse(data).is_none();
             if is_too_long || is_unreadable {
                 return Err(ErrorCode::BAD_ARGUMENTS);
             }

@@ -4,6 +4,7 @@
 mod check;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use bytes::Bytes;
 use zoolet_protocol::ErrorCode;
@@ -84,9 +85,9 @@ impl Quotas {
         let limits = tree.get(&format!("{QUOTA_ROOT}{quota}/{LIMITS}"));
         let stats = tree.get(&format!("{QUOTA_ROOT}{quota}/{STATS}"));
         let Some(limits) = limits else { return Ok(()) };
-        let limits = Track::parse(limits.data.as_ref()).ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let limits = StatsTrack::parse(limits.data.as_ref()).ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let Some(stats) = stats else { return Ok(()) };
-        let stats = Track::parse(stats.data.as_ref()).ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let stats = StatsTrack::parse(stats.data.as_ref()).ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let exceeds = |delta: i64, hard_limit: &str, counter: &str| {
             let hard_limit = limits.value(hard_limit);
             delta != 0 && hard_limit > -1 && stats.value(counter).saturating_add(delta) > hard_limit
@@ -143,18 +144,18 @@ impl Quotas {
     /// Counts the znodes at and below `path` again and sets the counters of its quota.
     pub(crate) fn recount(tree: &mut Tree, path: &str) {
         let below = tree.below(path);
-        let mut track = Track::default();
+        let mut track = StatsTrack::default();
         track.set("count", below.znodes as i64);
         track.set("bytes", below.data_bytes as i64);
         let stats = format!("{QUOTA_ROOT}{path}/{STATS}");
-        tree.update(&stats, |stats| stats.data = Some(track.to_bytes()));
+        tree.update(&stats, |stats| stats.data = Some(track.to_string().into()));
     }
 
     /// The quotas on znodes right below the root, for monitoring: name, limits, counters.
-    pub(crate) fn top_level(&self, tree: &Tree) -> Vec<(String, Track, Track)> {
+    pub(crate) fn top_level(&self, tree: &Tree) -> Vec<(String, StatsTrack, StatsTrack)> {
         let track = |quota: &str, name: &str| {
             let znode = tree.get(&format!("{QUOTA_ROOT}{quota}/{name}"))?;
-            Track::parse(znode.data.as_ref())
+            StatsTrack::parse(znode.data.as_ref())
         };
         self.paths
             .iter()
@@ -171,10 +172,10 @@ fn add(tree: &mut Tree, quota: &str, change: Change) {
     tree.update(&format!("{QUOTA_ROOT}{quota}/{STATS}"), |stats| {
         // This server refuses counters that it cannot parse. If the files of another server contain
         // some, counting starts again.
-        let mut track = Track::parse(stats.data.as_ref()).unwrap_or_default();
+        let mut track = StatsTrack::parse(stats.data.as_ref()).unwrap_or_default();
         track.add("count", change.count);
         track.add("bytes", change.bytes);
-        stats.data = Some(track.to_bytes());
+        stats.data = Some(track.to_string().into());
     });
 }
 
@@ -187,14 +188,32 @@ pub(crate) struct Change {
 
 /// The data of a znode with limits or counters: `count=N,bytes=M`, and after an additional `=` more
 /// values (`StatsTrack`).
+///
+/// ```
+/// use zoolet_core::StatsTrack;
+///
+/// let mut limits = StatsTrack::parse(Some(&"count=3,bytes=-1".into())).expect("it is valid");
+/// limits.set(StatsTrack::COUNT_HARD_LIMIT, 10);
+/// assert_eq!(limits.to_string(), "count=3,bytes=-1=;countHardLimit=10");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Track {
+pub struct StatsTrack {
     values: BTreeMap<String, i64>,
 }
 
-impl Track {
+impl StatsTrack {
+    /// The key of the number of znodes: counted, or the limit whose excess is logged.
+    pub const COUNT: &str = "count";
+    /// The key of the bytes of data: counted, or the limit whose excess is logged.
+    pub const BYTES: &str = "bytes";
+    /// The key of the number of znodes beyond which a server that enforces quotas refuses writes.
+    pub const COUNT_HARD_LIMIT: &str = "countHardLimit";
+    /// The key of the bytes of data beyond which a server that enforces quotas refuses writes.
+    pub const BYTE_HARD_LIMIT: &str = "byteHardLimit";
+
     /// Parses the data. `None` if ZooKeeper could not parse it.
-    pub(crate) fn parse(text: Option<&Bytes>) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: Option<&Bytes>) -> Option<Self> {
         let text = text.map_or("", |text| std::str::from_utf8(text).unwrap_or("not UTF-8"));
         let mut track = Self::default();
         let pairs = text.split([',', ';']).enumerate();
@@ -213,28 +232,34 @@ impl Track {
     }
 
     /// The value of a key; -1 if it is not set.
-    pub(crate) fn value(&self, key: &str) -> i64 {
+    #[must_use]
+    pub fn value(&self, key: &str) -> i64 {
         self.values.get(key).copied().unwrap_or(-1)
     }
 
-    fn set(&mut self, key: &str, value: i64) {
+    /// Sets the value of a key; -1 is none.
+    pub fn set(&mut self, key: &str, value: i64) {
         self.values.insert(key.to_owned(), value);
     }
 
     fn add(&mut self, key: &str, delta: i64) {
         self.set(key, self.value(key).wrapping_add(delta));
     }
+}
 
-    fn to_bytes(&self) -> Bytes {
-        let mut text = format!("count={},bytes={}", self.value("count"), self.value("bytes"));
-        let others =
-            self.values.iter().filter(|(key, _)| !["count", "bytes"].contains(&key.as_str()));
+impl fmt::Display for StatsTrack {
+    /// The data of the znode.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "count={},bytes={}", self.value(Self::COUNT), self.value(Self::BYTES))?;
+        let others = self
+            .values
+            .iter()
+            .filter(|(key, _)| ![Self::COUNT, Self::BYTES].contains(&key.as_str()));
         for (index, (key, value)) in others.enumerate() {
             // The additional `=` stops old parsers, which know only two values.
-            text.push_str(if index == 0 { "=;" } else { ";" });
-            text.push_str(&format!("{key}={value}"));
+            write!(f, "{}{key}={value}", if index == 0 { "=;" } else { ";" })?;
         }
-        text.into()
+        Ok(())
     }
 }
 
@@ -244,12 +269,13 @@ mod tests {
 
     #[test]
     fn quota_data_is_parsed_as_by_zookeeper() {
-        let parse = |text: &'static str| Track::parse(Some(&Bytes::from_static(text.as_bytes())));
+        let parse =
+            |text: &'static str| StatsTrack::parse(Some(&Bytes::from_static(text.as_bytes())));
         let track = parse("count=3,bytes=100=;byteHardLimit=7;countHardLimit=-1").unwrap();
         assert_eq!(track.value("bytes"), 100);
         assert_eq!(track.value("byteHardLimit"), 7);
         assert_eq!(track.value("other"), -1);
-        assert_eq!(parse("").unwrap(), Track::default());
+        assert_eq!(parse("").unwrap(), StatsTrack::default());
         assert_eq!(parse("count=,;bytes=2").unwrap().value("bytes"), 2);
         for bad in ["count", "count=x", "nonsense", ",count=1"] {
             assert_eq!(parse(bad), None, "{bad}");
@@ -258,11 +284,11 @@ mod tests {
 
     #[test]
     fn old_parsers_can_read_the_data() {
-        let mut track = Track::default();
+        let mut track = StatsTrack::default();
         track.set("count", 1);
         track.set("countHardLimit", 5);
         track.set("byteHardLimit", 9);
-        assert_eq!(track.to_bytes(), "count=1,bytes=-1=;byteHardLimit=9;countHardLimit=5");
+        assert_eq!(track.to_string(), "count=1,bytes=-1=;byteHardLimit=9;countHardLimit=5");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{LIMITS, QUOTA_ROOT, QuotaZnode, Quotas, STATS, Track};
+use super::{LIMITS, QUOTA_ROOT, QuotaZnode, Quotas, STATS, StatsTrack};
 use crate::check::Findings;
 use crate::tree::Tree;
 
@@ -18,7 +18,7 @@ impl Quotas {
         findings.compare_index("the quotas", &listed, &limits.collect::<BTreeSet<_>>());
         for quota in self.paths.iter().filter(|quota| counts_everything(tree, quota)) {
             let stats = tree.get(&format!("{QUOTA_ROOT}{quota}/{STATS}"));
-            let track = stats.and_then(|stats| Track::parse(stats.data.as_ref()));
+            let track = stats.and_then(|stats| StatsTrack::parse(stats.data.as_ref()));
             let value = |key| track.as_ref().map_or(-1, |track| track.value(key));
             let below = tree.below(quota);
             let what = || format!("the counted znodes of the quota on {quota}");
