@@ -72,14 +72,23 @@ impl ListenError {
 
 /// What to do about a data directory that the system refuses, on a line of its own.
 fn cure(error: &StartError) -> &'static str {
-    let StartError::Storage(StorageError::Io { source, .. }) = error else { return "" };
-    match source.kind() {
+    let StartError::Storage(StorageError::Io { what, source, .. }) = error else { return "" };
+    let is_refused = matches!(
+        source.kind(),
         ErrorKind::NotFound
-        | ErrorKind::NotADirectory
-        | ErrorKind::PermissionDenied
-        | ErrorKind::ReadOnlyFilesystem => {
+            | ErrorKind::NotADirectory
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+    );
+    // Other operations are about a file: another directory is no cure for what it lacks.
+    match *what {
+        "create" | "lock" | "list" if is_refused => {
             "\nThe data directory must be one that this user can create, read and write. Choose \
              another with --data-dir DIR (or dataDir in the configuration file)."
+        }
+        _ if source.kind() == ErrorKind::PermissionDenied => {
+            "\nThe user who runs the server must be able to read and write every file of the data \
+             directory."
         }
         _ => "",
     }
@@ -129,6 +138,22 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         (listener, address)
+    }
+
+    #[test]
+    fn another_directory_is_advised_only_where_the_directory_is_refused() {
+        let told = |what, path: &str, kind: ErrorKind| {
+            let (path, source) = (path.into(), io::Error::from(kind));
+            let error = StartError::Storage(StorageError::Io { what, path, source });
+            ListenError::Start(error).to_string()
+        };
+        let refused = told("create", "/data/version-2", ErrorKind::PermissionDenied);
+        assert!(refused.contains("--data-dir DIR"), "{refused}");
+        let missing = told("read", "/data/version-2/log.1", ErrorKind::NotFound);
+        assert_eq!(missing, "cannot read /data/version-2/log.1: entity not found");
+        let unreadable = told("read", "/data/version-2/log.1", ErrorKind::PermissionDenied);
+        assert!(unreadable.ends_with("every file of the data directory."), "{unreadable}");
+        assert!(!unreadable.contains("--data-dir"), "{unreadable}");
     }
 
     #[tokio::test]

@@ -69,6 +69,7 @@ fn routes(control: Control) -> Router {
         .route("/time", post(control::time))
         .route("/restart", post(control::restart))
         .fallback(control::unknown)
+        .method_not_allowed_fallback(control::unknown_method)
         .layer(middleware::from_fn(gather_body))
         .with_state(control)
 }

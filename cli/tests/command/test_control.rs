@@ -131,6 +131,9 @@ async fn nonsense_is_named_and_nothing_is_done() {
     assert_eq!((status, help["zoolet"].as_str()), (200, Some(env!("CARGO_PKG_VERSION"))));
     let cases = [
         ("GET /fault", Value::Null, 404, "GET / tells what there is"),
+        ("GET /faults/x", Value::Null, 400, "a fault is named by its id"),
+        ("DELETE /faults/x", Value::Null, 400, "a fault is named by its id"),
+        ("PUT /faults", Value::Null, 405, "PUT is not for /faults"),
         ("POST /faults", json!({ "fault": "freze" }), 422, "unknown variant `freze`"),
         ("POST /faults", json!({ "fault": "fail" }), 422, "needs \"error\""),
         ("POST /faults", json!({ "fault": "hold", "session": "0x1" }), 404, "no session 0x1"),

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,8 @@ pub(super) enum Refusal {
     Json(#[from] JsonRejection),
     #[error("{0}")]
     Query(#[from] QueryRejection),
+    #[error("{0}; a fault is named by its id, a number as GET /faults lists it")]
+    Path(#[from] PathRejection),
     #[error(transparent)]
     FaultRequest(#[from] BadRequest),
     #[error(transparent)]
@@ -59,6 +61,8 @@ pub(super) enum Refusal {
     NoFault(u64),
     #[error("nothing is at {0}; GET / tells what there is")]
     Nowhere(Uri),
+    #[error("{method} is not for {uri}; GET / tells what is")]
+    Method { method: Method, uri: Uri },
     #[error("the server is ending")]
     Ending,
 }
@@ -68,6 +72,7 @@ impl IntoResponse for Refusal {
         let status = match &self {
             Self::Json(rejection) => rejection.status(),
             Self::Query(rejection) => rejection.status(),
+            Self::Path(rejection) => rejection.status(),
             Self::NoHit { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::FaultRequest(_)
             | Self::Fault(FaultError::TooLong(_) | FaultError::Path { .. } | FaultError::NoError) => {
@@ -75,6 +80,7 @@ impl IntoResponse for Refusal {
             }
             Self::Fault(FaultError::Stopped) | Self::Ending => StatusCode::CONFLICT,
             Self::Fault(_) | Self::NoFault(_) | Self::Nowhere(_) => StatusCode::NOT_FOUND,
+            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
         };
         (status, Json(json!({ "error": self.to_string() }))).into_response()
     }
@@ -82,6 +88,7 @@ impl IntoResponse for Refusal {
 
 type Answer = Result<Json<Value>, Refusal>;
 type Given<T> = Result<Json<T>, JsonRejection>;
+type GivenId = Result<Path<u64>, PathRejection>;
 
 impl Control {
     pub(super) fn new(faults: Faults, restarts: mpsc::Sender<Restart>) -> Self {
@@ -125,6 +132,10 @@ pub(super) async fn help() -> Json<Value> {
 
 pub(super) async fn unknown(uri: Uri) -> Refusal {
     Refusal::Nowhere(uri)
+}
+
+pub(super) async fn unknown_method(method: Method, uri: Uri) -> Refusal {
+    Refusal::Method { method, uri }
 }
 
 pub(super) async fn connections(State(control): State<Control>) -> Answer {
@@ -180,9 +191,10 @@ impl Default for Wait {
 
 pub(super) async fn fault(
     State(control): State<Control>,
-    Path(id): Path<u64>,
+    id: GivenId,
     wait: Result<Query<Wait>, QueryRejection>,
 ) -> Answer {
+    let Path(id) = id?;
     let Query(Wait { hits, within_ms }) = wait?;
     let fault = control.set.lock().get(&id).map(|set| set.fault.clone());
     let fault = fault.ok_or(Refusal::NoFault(id))?;
@@ -192,7 +204,8 @@ pub(super) async fn fault(
     control.shown(id)
 }
 
-pub(super) async fn lift(State(control): State<Control>, Path(id): Path<u64>) -> Answer {
+pub(super) async fn lift(State(control): State<Control>, id: GivenId) -> Answer {
+    let Path(id) = id?;
     let set = control.set.lock().remove(&id).ok_or(Refusal::NoFault(id))?;
     set.fault.lift();
     Ok(Json(set.shown(id)))
