@@ -17,10 +17,11 @@ use self::failure::Failure;
 use self::held_lock::{HeldLock, LockKind};
 use self::job::{Ending, Job};
 use self::signals::Signals;
-use crate::complain;
 use crate::connect_options::ConnectOptions;
+use crate::connecting::Attempts;
 use crate::logging::{self, LogLevel};
 use crate::server_options::values;
+use crate::{complain, notice};
 
 /// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
@@ -101,9 +102,14 @@ impl Lock {
         // Before the lock is acquired, so that no signal ends this process without a release.
         let mut signals = Signals::new().map_err(Failure::System)?;
         let mut deadline = std::pin::pin!(self.deadline());
+        let attempts = Attempts::default();
+        let told = attempts.tell_meanwhile(&self.server.server, self.wait, notice);
         let client = tokio::select! {
-            client = self.connect() => client?,
-            () = &mut deadline => return Err(self.no_server(" in time".to_owned())),
+            client = self.connect(&attempts) => client?,
+            never = told => match never {},
+            () = &mut deadline => {
+                return Err(self.no_server(format!(" in time{}", attempts.last())));
+            }
             signal = signals.next() => return Err(Failure::Signal(signal)),
         };
         let is_patient = !self.nonblock && self.wait != Some(Duration::ZERO);
@@ -130,10 +136,11 @@ impl Lock {
         }
     }
 
-    async fn connect(&self) -> Result<Client, Failure> {
+    async fn connect(&self, attempts: &Attempts) -> Result<Client, Failure> {
         // A little later than the deadline, so that the deadline ends the wait.
         let limit = self.wait.unwrap_or_default() + Duration::from_secs(1);
         let builder = self.server.builder(limit.max(CONNECT_WITHIN)).map_err(Failure::Tls)?;
+        let builder = attempts.of(builder);
         let builder = builder.proven_ahead(self.kill_after.unwrap_or(KILL_AFTER));
         builder.connect(self.server.server.as_str()).await.map_err(|error| match error {
             Error::Unreachable(cause) => self.no_server(format!(" ({cause})")),

@@ -4,6 +4,7 @@ mod bench;
 mod certs;
 mod cli;
 mod connect_options;
+mod connecting;
 mod data;
 mod demo;
 #[cfg(unix)]
@@ -79,7 +80,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let matches = Zoolet::command().get_matches_from(with_command(std::env::args_os()));
+    let arguments = cli::Cli::plain_arguments(with_command(std::env::args_os()));
+    let matches = definition().get_matches_from(arguments);
     let Zoolet { command } = match Zoolet::from_arg_matches(&matches) {
         Ok(zoolet) => zoolet,
         Err(error) => error.exit(),
@@ -103,10 +105,26 @@ fn main() -> ExitCode {
     }
 }
 
+/// The definition of the command.
+fn definition() -> clap::Command {
+    // A negative number is told from an option, so that the message about it is that of the setting.
+    Zoolet::command().mut_subcommand("serve", |serve| {
+        serve.mut_args(|argument| match argument.get_action().takes_values() {
+            true => argument.allow_negative_numbers(true),
+            false => argument,
+        })
+    })
+}
+
 /// Prints an error to stderr.
 fn complain(error: &impl Display) {
     // A reader that closed stderr does not want the message.
     let _ = writeln!(io::stderr(), "error: {error}");
+}
+
+/// Tells on stderr what a person may want to know, though nothing has failed.
+fn notice(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// The arguments, with `serve` inserted where they name no command.
@@ -134,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_arguments_are_in_order() {
-        Zoolet::command().debug_assert();
+        definition().debug_assert();
     }
 
     #[test]

@@ -271,7 +271,7 @@ impl BenchServer {
         let mut tries = 0;
         loop {
             tries += 1;
-            match tree::delete_all(&self.observer, &self.base).await {
+            match tree::delete_all(&self.observer, &self.base, tree::TOGETHER).await {
                 Err(error) if error.is(ErrorCode::NOT_EMPTY) && tries < CLEAN_UP_TRIES => {}
                 Err(error) if error.is(ErrorCode::NO_NODE) => break,
                 result => break result?,

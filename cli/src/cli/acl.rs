@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use zoolet_protocol::{Acl, Id};
 
+use crate::server_options::values;
+
 /// An access control list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AclList(pub(crate) Vec<Acl>);
@@ -16,6 +18,16 @@ pub(crate) struct AclList(pub(crate) Vec<Acl>);
      PERMISSIONS are of c (create), d (delete), r (read), w (write) and a (admin)"
 )]
 pub(crate) struct BadAcl(String);
+
+impl AclList {
+    /// The users of the `digest` entries after which no hash stands, but a password perhaps.
+    pub(crate) fn without_hash(&self) -> impl Iterator<Item = &str> {
+        let digests = self.0.iter().filter(|acl| acl.id.scheme.as_deref() == Some("digest"));
+        let ids = digests.map(|acl| acl.id.id.as_deref().unwrap_or_default());
+        let without = ids.filter(|id| values::super_digest(id).is_err());
+        without.map(|id| id.split_once(':').map_or("", |(user, _)| user))
+    }
+}
 
 impl FromStr for AclList {
     type Err = BadAcl;
@@ -54,6 +66,15 @@ mod tests {
         }
         let both: AclList = "world:anyone:r,digest:a:b:w".parse().unwrap();
         assert_eq!(both.to_string(), "world:anyone:r\ndigest:a:b:w\n");
+    }
+
+    #[test]
+    fn a_password_in_place_of_a_hash_is_noticed() {
+        let list: AclList =
+            "digest:ann:secret:r,digest:bob:2jmj7l5rSw0yVb/vlWAYkK/YBwk=:r,digest:x:r,world:anyone:r"
+                .parse()
+                .unwrap();
+        assert_eq!(list.without_hash().collect::<Vec<_>>(), ["ann", ""]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Completion: of commands, of their options, and of the tree.
 
-use super::commands::{Command, znode};
+use super::arguments::znode;
+use super::commands::Command;
 use super::line::Typed;
 use super::tree::child;
 
@@ -12,7 +13,10 @@ pub(super) fn complete(line: &str, children: impl Fn(&str) -> Vec<String>) -> (u
         [] => commands(),
         [help] if help == "help" => commands(),
         [command, ..] if word.starts_with('-') => options(command),
-        _ => paths(&word, children),
+        [command, .., last] | [command @ last] => match values(command, last) {
+            Some(values) => values,
+            None => paths(&word, children),
+        },
     };
     found.retain(|candidate| candidate.starts_with(&word));
     found.sort_unstable();
@@ -33,6 +37,25 @@ fn options(command: &str) -> Vec<String> {
         .flat_map(|argument| [short(argument), long(argument)])
         .flatten()
         .collect()
+}
+
+/// The values that an argument can have, if there are only some: those of the option before, or else of the
+/// command's first argument.
+fn values(command: &str, before: &str) -> Option<Vec<String>> {
+    let all = Command::all();
+    let command = all.find_subcommand(command)?;
+    let is_meant = |argument: &&clap::Arg| match before.strip_prefix('-') {
+        Some(name) => {
+            let short = argument.get_short().is_some_and(|short| name == short.to_string());
+            short || argument.get_long().is_some_and(|long| name.strip_prefix('-') == Some(long))
+        }
+        None => before == command.get_name() && argument.get_index() == Some(1),
+    };
+    let argument = command.get_arguments().find(is_meant)?;
+    // A flag has values too, which nobody types.
+    let values = argument.get_num_args()?.takes_values().then(|| argument.get_possible_values())?;
+    let names: Vec<_> = values.iter().map(|value| value.get_name().to_owned()).collect();
+    (!names.is_empty()).then_some(names)
 }
 
 fn paths(word: &str, children: impl Fn(&str) -> Vec<String>) -> Vec<String> {
@@ -66,7 +89,9 @@ mod tests {
 
     #[test]
     fn the_first_word_is_a_command() {
-        assert_eq!(of("ge"), (0, vec!["get".to_owned(), "getAcl".to_owned()]));
+        assert_eq!(of("getA"), (0, vec!["getAcl".to_owned(), "getAllChildrenNumber".to_owned()]));
+        assert_eq!(found("setq"), ["setquota"]);
+        assert_eq!(found("mn"), ["mntr"]);
         assert_eq!(of("  wa"), (2, vec!["watch".to_owned()]));
         assert_eq!(found("help mul"), ["multi"]);
         assert!(found("").contains(&"locks".to_owned()));
@@ -79,6 +104,16 @@ mod tests {
         assert_eq!(found("ls /a -R"), ["-R"]);
         assert_eq!(found("set --v"), ["--version"]);
         assert_eq!(found("nothing --"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn values_are_those_of_the_argument() {
+        assert_eq!(found("addWatch -m P"), ["PERSISTENT", "PERSISTENT_RECURSIVE"]);
+        assert_eq!(found("addWatch --mode PERSISTENT_"), ["PERSISTENT_RECURSIVE"]);
+        assert_eq!(found("addWatch -m PERSISTENT /app"), ["/apps"]);
+        assert_eq!(found("printwatches o"), ["off", "on"]);
+        assert_eq!(found("ls -s /app"), ["/apps"]);
+        assert_eq!(found("setquota -n 5 /ap"), ["/api", "/apps"]);
     }
 
     #[test]

@@ -13,10 +13,11 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use zoolet_client::Client;
 
 use super::complete::complete;
-use super::input::{Input, Reader};
+use super::connection::CurrentClient;
+use super::history;
+use super::input::{Input, Lines, Reader};
 use super::output::Printer;
 
 /// How long Tab may take to ask the server.
@@ -25,14 +26,17 @@ const COMPLETE_WITHIN: Duration = Duration::from_secs(1);
 /// How many lines the history has.
 const HISTORY_LINES_MAX: usize = 10_000;
 
+/// The lines that a person types, and what prints without disturbing the line that is being typed, where
+/// that is possible.
+pub(super) async fn start(client: CurrentClient) -> (Lines, Option<Printer>) {
+    let runtime = Handle::current();
+    let (sender, printer) = oneshot::channel();
+    let lines = Lines::read_by(move |reader| run(reader, Tab { client, runtime }, sender));
+    (lines, printer.await.ok().flatten())
+}
+
 /// Reads lines until there are no more.
-pub(super) fn run(
-    reader: &Reader,
-    client: Client,
-    runtime: Handle,
-    prompt: &str,
-    printer: oneshot::Sender<Option<Printer>>,
-) {
+fn run(reader: &Reader, tab: Tab, printer: oneshot::Sender<Option<Printer>>) {
     let mut editor = match editor() {
         Ok(editor) => editor,
         Err(error) => {
@@ -40,7 +44,7 @@ pub(super) fn run(
             return;
         }
     };
-    editor.set_helper(Some(Tab { client, runtime }));
+    editor.set_helper(Some(tab));
     let external = editor.create_external_printer().ok();
     let _ = printer.send(external.map(|printer| Box::new(printer) as Printer));
     let history = history_file();
@@ -49,9 +53,9 @@ pub(super) fn run(
     {
         tracing::debug!("no history: {error}");
     }
-    reader.run(|about| match editor.readline(&format!("{prompt}{about}> ")) {
+    reader.run(|prompt| match editor.readline(prompt) {
         Ok(line) => {
-            if is_for_history(&line) {
+            if !line.trim().is_empty() && !history::is_secret(&line) {
                 remember(&mut editor, &line, history.as_ref());
             }
             Input::Line(line)
@@ -97,21 +101,17 @@ fn remember(editor: &mut Editor<Tab, FileHistory>, line: &str, file: Option<&Pat
     }
 }
 
-/// Whether a line contains no password.
-fn is_for_history(line: &str) -> bool {
-    !line.trim().is_empty() && !line.contains("addauth")
-}
-
 /// Completes the text before the cursor.
 struct Tab {
-    client: Client,
+    client: CurrentClient,
     runtime: Handle,
 }
 
 impl Tab {
     /// The children of a znode; none if the server does not answer soon.
     fn children(&self, path: &str) -> Vec<String> {
-        let names = self.client.children(path).into_future();
+        let Some(client) = self.client.get() else { return Vec::new() };
+        let names = client.children(path).into_future();
         // The timeout needs the clock of the runtime.
         let names = async { tokio::time::timeout(COMPLETE_WITHIN, names).await };
         match self.runtime.block_on(names) {

@@ -2,8 +2,12 @@
 
 use std::io;
 
+use serde_json::{Value, json};
 use zoolet_client::Error;
+use zoolet_client::tls::TlsError;
 use zoolet_protocol::{ErrorCode, OpCode};
+
+use super::four_letter::WordFailure;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -22,10 +26,37 @@ pub(super) enum Failure {
     Multi { index: usize, error: Error },
     #[error("the root is there to stay; name one of its children")]
     Root,
-    #[error("interrupted")]
-    Interrupted,
+    #[error(transparent)]
+    Word(#[from] WordFailure),
+    #[error(
+        "{}; --server, ZOOLET_SERVER or a first word HOST:PORT names another",
+        no_server(server, why)
+    )]
+    NoServer { server: String, why: String },
+    /// A file of the TLS options cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("Not connected; `connect` opens a session")]
+    NotConnected,
+    #[error("No such watcher for {path}; this shell has no {what} there")]
+    NoWatcher { path: String, what: &'static str },
+    #[error(
+        "{} may not be read, so what is below is left out; `addauth` says who you are",
+        some(paths)
+    )]
+    Unreadable { paths: Vec<String> },
+    #[error("the access control list of {} is as it was: {}", some(paths), plain(error))]
+    AclKept { paths: Vec<String>, error: Error },
+    #[error("quota for {0} does not exist.")]
+    NoQuota(String),
+    #[error("{0}")]
+    Quota(String),
     #[error("the input cannot be read: {0}")]
     Input(io::Error),
+    #[error("{file} cannot be read: {error}")]
+    File { file: String, error: io::Error },
+    #[error("interrupted")]
+    Interrupted,
     /// The reader of stdout is gone.
     #[error("the output cannot be written: {0}")]
     Output(#[from] io::Error),
@@ -35,6 +66,108 @@ impl Failure {
     /// Whether no later command can succeed either.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Self::Interrupted | Self::Input(_) | Self::Output(_))
+    }
+
+    /// Whether there was no server that answered.
+    pub(super) fn is_silence(&self) -> bool {
+        match self {
+            Self::NoServer { .. } => true,
+            Self::Word(failure) => {
+                matches!(failure, WordFailure::Unreachable { .. } | WordFailure::TimedOut { .. })
+            }
+            _ => false,
+        }
+    }
+
+    /// The failure as the value of `error`.
+    pub(super) fn to_json(&self) -> Value {
+        let mut json = json!({ "code": self.code(), "message": self.to_string() });
+        let (error, index) = match self {
+            Self::Client(error) => (error, error.operation_index()),
+            Self::Multi { index, error } => (error, Some(*index)),
+            Self::AclKept { paths, error } => {
+                json["paths"] = json!(paths);
+                (error, None)
+            }
+            Self::Unreadable { paths } => {
+                json["paths"] = json!(paths);
+                return json;
+            }
+            _ => return json,
+        };
+        if let Error::Refused { op, path, code, .. } = error {
+            json["number"] = code.0.into();
+            json["operation"] = op.to_string().into();
+            json["path"] = path.as_str().into();
+        }
+        if let Error::ConnectionLoss { op, path } | Error::NotSent { op, path } = error {
+            json["operation"] = op.to_string().into();
+            json["path"] = path.as_str().into();
+        }
+        if let Some(index) = index {
+            json["index"] = index.into();
+        }
+        json
+    }
+
+    /// The name of the failure: ZooKeeper's where it has one.
+    fn code(&self) -> String {
+        let name = match self {
+            Self::Client(error) | Self::Multi { error, .. } | Self::AclKept { error, .. } => {
+                return code(error);
+            }
+            Self::Usage(_) | Self::Quote | Self::Root | Self::Help(_) => "Usage",
+            Self::Word(failure) => match failure {
+                WordFailure::NotWhitelisted { .. } => "NotWhitelisted",
+                WordFailure::NotServing { .. } | WordFailure::NotOk { .. } => "NotServing",
+                WordFailure::NoAnswer { .. } => "NoAnswer",
+                WordFailure::TooLong { .. } => "TooLong",
+                WordFailure::Unreachable { .. } => "Unreachable",
+                WordFailure::TimedOut { .. } => "TimedOut",
+            },
+            Self::NoServer { .. } => "Unreachable",
+            Self::Tls(_) => "Tls",
+            Self::NotConnected => "NotConnected",
+            Self::NoWatcher { .. } => "NoWatcher",
+            Self::Unreadable { .. } => "NoAuth",
+            Self::NoQuota(_) => "NoQuota",
+            Self::Quota(_) => "BadQuota",
+            Self::Input(_) | Self::Output(_) | Self::File { .. } => "InputOutput",
+            Self::Interrupted => "Interrupted",
+        };
+        name.to_owned()
+    }
+}
+
+/// The name of an error of the client, as `KeeperException.Code` has it where there is such a code.
+fn code(error: &Error) -> String {
+    let name = match error {
+        Error::Refused { code, .. } => return code.to_string(),
+        Error::ConnectionLoss { .. } => "ConnectionLoss",
+        Error::NotSent { .. } => "NotSent",
+        Error::SessionExpired => "SessionExpired",
+        Error::Closed => "Closed",
+        Error::Path(_) => "BadPath",
+        Error::Hosts(_) => "BadServer",
+        Error::Unreachable(_) => "Unreachable",
+        Error::AuthFailed => "AuthFailed",
+        Error::Protocol(_) => "Protocol",
+        _ => "Other",
+    };
+    name.to_owned()
+}
+
+fn no_server(server: &str, why: &str) -> String {
+    format!("no server at {server} could be connected to{why}; is one running there?")
+}
+
+/// How many paths a message names.
+const PATHS_SHOWN_MAX: usize = 5;
+
+fn some(paths: &[String]) -> String {
+    match paths.len().checked_sub(PATHS_SHOWN_MAX) {
+        None | Some(0) => paths.join(", "),
+        Some(more) => format!("{} and {more} more", paths[..PATHS_SHOWN_MAX].join(", ")),
     }
 }
 
@@ -55,57 +188,88 @@ fn plain(error: &Error) -> String {
                         command is in a new one"
                 .to_owned()
         }
-        Error::Closed => "the connection is closed; start `zoolet cli` anew".to_owned(),
+        Error::Closed => "the connection is closed; `connect` opens another".to_owned(),
         Error::AuthFailed => "the server refuses these credentials, or does not know the scheme, \
-                              and has closed the connection; start `zoolet cli` anew"
+                              and has closed the connection; `connect` opens another"
             .to_owned(),
         other => other.to_string(),
     }
 }
 
+/// The words of `zkCli.sh`, where it has words of its own for the code, and the cure.
 fn refused(op: OpCode, path: &str, code: ErrorCode) -> String {
-    let is_create = [OpCode::CREATE, OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::CREATE_TTL]
-        .contains(&op);
     match code {
-        ErrorCode::NO_NODE if is_create => {
-            format!("{path}: the znode above is missing; `create -p` makes it too")
-        }
+        ErrorCode::NO_NODE if op.is_create() => match parent(path) {
+            "/" => format!(
+                "Node does not exist: {path}; neither does the znode of the chroot, below which all \
+                 paths are; create it from a shell without a chroot"
+            ),
+            parent => format!(
+                "Node does not exist: {path}; its parent {parent} is missing; `create -p` makes it too"
+            ),
+        },
         ErrorCode::NO_NODE => {
-            format!("there is no znode {path}; `ls` shows what there is, `create` makes one")
+            format!("Node does not exist: {path}; `ls` shows what there is, `create` makes one")
         }
-        ErrorCode::NODE_EXISTS => {
-            format!("{path} is there already; `set` replaces its data, `create -s` adds a number")
-        }
+        ErrorCode::NODE_EXISTS => format!(
+            "Node already exists: {path}; `set` replaces its data, `create -s` adds a number"
+        ),
         ErrorCode::NOT_EMPTY => {
-            format!("{path} has children; `deleteall {path}` deletes them too")
+            format!("Node not empty: {path}; `deleteall {path}` deletes its children too")
         }
         ErrorCode::BAD_VERSION => format!(
-            "{path} has another version, because somebody has changed it; `stat {path}` shows which"
+            "version No is not valid : {path}; somebody has changed it, and `stat {path}` shows its \
+             version"
         ),
         ErrorCode::NO_AUTH => format!(
-            "{path}: the access control list does not allow it; `getAcl {path}` shows it, \
-             `addauth` says who you are"
+            "Insufficient permission : {path}; `getAcl {path}` shows who may do what, `addauth` says \
+             who you are"
         ),
         ErrorCode::INVALID_ACL => format!(
-            "{path}: the server does not take this access control list; is the scheme one of its \
-             own, and for `auth` an identity added by `addauth`?"
+            "Acl is not valid : {path}; is the scheme one of the server's, and for `auth` an identity \
+             added by `addauth`?"
         ),
-        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => {
-            format!("{path}: the znode above is ephemeral, and such have no children")
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => format!(
+            "Ephemerals cannot have children: {path}; its parent {} is ephemeral",
+            parent(path)
+        ),
+        ErrorCode::QUOTA_EXCEEDED => {
+            format!("Quota has exceeded : {path}; `listquota` of a path above it shows the limits")
         }
-        ErrorCode::QUOTA_EXCEEDED => format!("{path}: a quota above it does not allow more"),
+        ErrorCode::NOT_READ_ONLY => {
+            format!("Not a read-only call: {path}; the server is cut off from its ensemble")
+        }
         ErrorCode::UNIMPLEMENTED => {
             format!("{op} {path}: the server does not know this, or has it switched off")
         }
         ErrorCode::BAD_ARGUMENTS if path == "/zookeeper" || path.starts_with("/zookeeper/") => {
             format!(
-                "{op} {path}: the server does not take these arguments; /zookeeper and its quotas \
-                 are the server's own"
+                "Arguments are not valid : {path}; /zookeeper and its quotas are the server's own"
             )
         }
         ErrorCode::BAD_ARGUMENTS => {
-            format!("{op} {path}: the server does not take these arguments")
+            format!("Arguments are not valid : {path}; the server does not take them for {op}")
         }
+        ErrorCode::RECONFIG_DISABLED => {
+            "Reconfig is disabled; the server allows it with reconfigEnabled=true".to_owned()
+        }
+        ErrorCode::RECONFIG_IN_PROGRESS => {
+            "Another reconfiguration is in progress; try again when it has ended".to_owned()
+        }
+        ErrorCode::NEW_CONFIG_NO_QUORUM => {
+            "No quorum of new config is connected and up-to-date with \
+            the leader of last committed config; try again when the new servers are connected and \
+            synced"
+                .to_owned()
+        }
+        code if path.is_empty() => format!("{op}: the server answers {code}"),
         code => format!("{op} {path}: the server answers {code}"),
+    }
+}
+
+fn parent(path: &str) -> &str {
+    match path.rfind('/') {
+        None | Some(0) => "/",
+        Some(slash) => &path[..slash],
     }
 }

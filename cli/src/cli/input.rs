@@ -3,11 +3,7 @@
 use std::io;
 use std::sync::mpsc as blocking;
 
-use tokio::sync::{mpsc, oneshot};
-use zoolet_client::Client;
-
-use super::editor;
-use super::output::Printer;
+use tokio::sync::mpsc;
 
 /// What was read.
 #[derive(Debug)]
@@ -19,24 +15,23 @@ pub(super) enum Input {
 
 /// Lines. Each is read when it is asked for, and not before.
 pub(super) struct Lines {
-    /// Asks for a line; the prompt shows the state of the connection.
-    wanted: blocking::Sender<&'static str>,
+    /// Asks for a line, with the prompt.
+    wanted: blocking::Sender<String>,
     came: mpsc::Receiver<Input>,
-    printer: Option<oneshot::Receiver<Option<Printer>>>,
     is_asked: bool,
 }
 
 /// What the reading thread works with.
 pub(super) struct Reader {
-    pub(super) wanted: blocking::Receiver<&'static str>,
-    pub(super) came: mpsc::Sender<Input>,
+    wanted: blocking::Receiver<String>,
+    came: mpsc::Sender<Input>,
 }
 
 impl Reader {
     /// Reads a line for each request, until the input ends or the requests do.
     pub(super) fn run(&self, mut read: impl FnMut(&str) -> Input) {
-        while let Ok(about) = self.wanted.recv() {
-            let input = read(about);
+        while let Ok(prompt) = self.wanted.recv() {
+            let input = read(&prompt);
             let is_last = !matches!(input, Input::Line(_));
             if self.came.blocking_send(input).is_err() || is_last {
                 return;
@@ -46,48 +41,32 @@ impl Reader {
 }
 
 impl Lines {
-    fn new() -> (Self, Reader) {
+    /// The lines that `read` reads, on a thread of its own. The thread may wait for a line for ever; it
+    /// ends with the process.
+    pub(super) fn read_by(read: impl FnOnce(&Reader) + Send + 'static) -> Self {
         let (wanted, asked) = blocking::channel();
         let (sender, came) = mpsc::channel(1);
-        let lines = Self { wanted, came, printer: None, is_asked: false };
-        (lines, Reader { wanted: asked, came: sender })
+        let reader = Reader { wanted: asked, came: sender };
+        std::thread::spawn(move || read(&reader));
+        Self { wanted, came, is_asked: false }
     }
 
     /// The lines of stdin, unedited.
     pub(super) fn piped() -> Self {
-        let (lines, reader) = Self::new();
-        // The thread may wait for a line for ever; it ends with the process.
-        std::thread::spawn(move || {
+        Self::read_by(|reader| {
             let mut stdin = io::stdin().lines();
             reader.run(|_| match stdin.next() {
                 Some(Ok(line)) => Input::Line(line),
                 Some(Err(error)) => Input::Failed(error),
                 None => Input::End,
             });
-        });
-        lines
-    }
-
-    /// Lines that a person types.
-    pub(super) fn edited(client: &Client, prompt: String) -> Self {
-        let (mut lines, reader) = Self::new();
-        let (sender, printer) = oneshot::channel();
-        lines.printer = Some(printer);
-        let client = client.clone();
-        let runtime = tokio::runtime::Handle::current();
-        std::thread::spawn(move || editor::run(&reader, client, runtime, &prompt, sender));
-        lines
-    }
-
-    /// Prints without disturbing the line that is being typed, where that is possible.
-    pub(super) async fn printer(&mut self) -> Option<Printer> {
-        self.printer.take()?.await.ok()?
+        })
     }
 
     /// The next line. Dropping the future loses no line.
-    pub(super) async fn next(&mut self, about: &'static str) -> Input {
+    pub(super) async fn next(&mut self, prompt: impl FnOnce() -> String) -> Input {
         if !self.is_asked {
-            if self.wanted.send(about).is_err() {
+            if self.wanted.send(prompt()).is_err() {
                 return Input::End;
             }
             self.is_asked = true;

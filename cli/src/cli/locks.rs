@@ -1,9 +1,11 @@
 //! `locks`: shows who holds a lock and who waits for it, by the znodes of the recipes.
 
+use serde_json::{Value, json};
 use zoolet_client::{Client, Error};
 use zoolet_protocol::{ErrorCode, SessionId, Stat};
 
-use super::output::{time, visible};
+use super::answer::{Answer, time};
+use super::output::visible;
 use super::tree::child;
 use crate::lock_names::{Marker, PERMITS, WAITING_FOR_PERMITS};
 
@@ -26,20 +28,38 @@ struct Group {
     rows: Vec<(&'static str, Contender)>,
 }
 
+impl Group {
+    fn json(&self) -> Value {
+        let row = |(state, contender): &(&str, Contender)| {
+            json!({
+                "state": state,
+                "ctime": time(contender.ctime),
+                "ctime_ms": contender.ctime,
+                "session": contender.session.to_string(),
+                "znode": contender.name,
+                "data": contender.data,
+            })
+        };
+        json!({ "recipe": self.recipe, "contenders": self.rows.iter().map(row).collect::<Vec<_>>() })
+    }
+}
+
 /// How many characters of a znode's data are shown.
 const DATA_CHARS_MAX: usize = 100;
 
 /// Reports who holds the lock of a path and who waits for it.
-pub(super) async fn report(client: &Client, path: &str) -> Result<String, Error> {
+pub(super) async fn report(client: &Client, path: &str) -> Result<Answer, Error> {
     let groups = groups(
         contenders(client, path).await?,
         contenders_or_none(client, &child(path, PERMITS)).await?,
         contenders_or_none(client, &child(path, WAITING_FOR_PERMITS)).await?,
     );
+    let recipes: Vec<Value> = groups.iter().map(Group::json).collect();
+    let answer = Answer::of("locks").at(path).with("recipes", recipes);
     if groups.is_empty() {
-        return Ok(format!("nobody holds {path} or waits for it\n"));
+        return Ok(answer.line(&format!("nobody holds {path} or waits for it")));
     }
-    Ok(groups.iter().map(|group| table(path, group)).collect())
+    Ok(groups.iter().fold(answer, |answer, group| answer.text(table(path, group).as_bytes())))
 }
 
 /// The contenders of a directory.

@@ -1,10 +1,13 @@
 //! `multi`: one transaction of several operations, each given as a word.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use serde_json::{Value, json};
 use zoolet_client::Client;
 use zoolet_protocol::{Check, Expect, MultiOp, MultiResult, SetData};
 
-use super::commands::{Create, Delete, Set, expected, known, wrong, znode};
+use super::answer::{Answer, stat_value};
+use super::arguments::{Create, Delete, Set, expected, znode};
+use super::commands::{known, wrong};
 use super::failure::Failure;
 use super::line;
 
@@ -31,22 +34,36 @@ struct Checked {
     path: String,
 }
 
-/// Runs the operations as one transaction, and returns the paths of the znodes that they created.
-pub(super) async fn run(client: &Client, operations: &[String]) -> Result<Vec<String>, Failure> {
+/// Runs the operations as one transaction. The text of the answer has the znodes that they created.
+pub(super) async fn run(client: &Client, operations: &[String]) -> Result<Answer, Failure> {
     let ops = operations.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
-    match client.multi(ops).await {
-        Ok(results) => Ok(results.into_iter().filter_map(created).collect()),
-        Err(error) => Err(match error.operation_index() {
-            Some(index) => Failure::Multi { index, error },
-            None => error.into(),
-        }),
-    }
+    let results = match client.multi(ops).await {
+        Ok(results) => results,
+        Err(error) => {
+            return Err(match error.operation_index() {
+                Some(index) => Failure::Multi { index, error },
+                None => error.into(),
+            });
+        }
+    };
+    let json: Vec<Value> = results.iter().map(result).collect();
+    let created = results.iter().filter_map(|result| match result {
+        MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path),
+        _ => None,
+    });
+    let answer = Answer::of("multi").with("results", json);
+    Ok(created.fold(answer, |answer, path| answer.line(&format!("Created {path}"))))
 }
 
-fn created(result: MultiResult) -> Option<String> {
+/// The result of one operation.
+fn result(result: &MultiResult) -> Value {
     match result {
-        MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path.to_string()),
-        _ => None,
+        MultiResult::Create(path) => json!({ "operation": "create", "path": &**path }),
+        MultiResult::Create2(path, stat) => {
+            json!({ "operation": "create", "path": &**path, "stat": stat_value(stat) })
+        }
+        MultiResult::SetData(stat) => json!({ "operation": "set", "stat": stat_value(stat) }),
+        other => json!({ "operation": other.op_code().to_string() }),
     }
 }
 

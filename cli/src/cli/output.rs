@@ -1,19 +1,28 @@
-//! Prints answers, events and failures.
+//! Prints answers, events and failures, as text or as JSON.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
-use jiff::Timestamp;
 use rustyline::ExternalPrinter;
+use serde_json::{Value, json};
 use zoolet_client::ConnectionState;
-use zoolet_protocol::Stat;
 
+use super::answer::Answer;
 use super::failure::Failure;
 
 /// Prints above the line that is being typed.
 pub(super) type Printer = Box<dyn ExternalPrinter + Send>;
 
+/// How answers, events and failures are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    /// One JSON value a line.
+    Json,
+}
+
 /// Where answers and events are printed.
 pub(super) struct Output {
+    form: Form,
     stdout: BufWriter<Stdout>,
     /// Whether the output is a terminal, which would obey control characters in data.
     is_terminal: bool,
@@ -21,9 +30,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(form: Form) -> Self {
         let stdout = io::stdout();
-        Self { is_terminal: stdout.is_terminal(), stdout: BufWriter::new(stdout), printer: None }
+        let is_terminal = stdout.is_terminal();
+        Self { form, is_terminal, stdout: BufWriter::new(stdout), printer: None }
     }
 
     /// Prints events through `printer`, so that the line that is being typed stays intact.
@@ -31,42 +41,49 @@ impl Output {
         self.printer = printer;
     }
 
-    /// A text, with its own line ends.
-    pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.stdout.write_all(text.as_bytes())
+    pub(super) fn is_json(&self) -> bool {
+        self.form == Form::Json
     }
 
-    /// A line.
-    pub(super) fn line(&mut self, line: &str) -> io::Result<()> {
-        if self.is_terminal {
-            return writeln!(self.stdout, "{}", visible(line));
+    /// The answer of a command.
+    pub(super) fn answer(&mut self, answer: Answer) -> io::Result<()> {
+        match self.form {
+            Form::Text => self.part(answer.as_text()),
+            Form::Json => {
+                let line = self.json(&answer.into_json());
+                writeln!(self.stdout, "{line}")
+            }
         }
-        writeln!(self.stdout, "{line}")
     }
 
-    /// Data: unchanged, unless the output is a terminal.
-    pub(super) fn data(&mut self, data: &[u8]) -> io::Result<()> {
+    /// A part of a text: unchanged, unless the output is a terminal.
+    pub(super) fn part(&mut self, text: &[u8]) -> io::Result<()> {
         if self.is_terminal {
-            let lines = String::from_utf8_lossy(data);
-            return lines.split('\n').try_for_each(|line| self.line(line));
+            return write!(self.stdout, "{}", visible_lines(&String::from_utf8_lossy(text)));
         }
-        self.stdout.write_all(data)?;
-        self.stdout.write_all(b"\n")
+        self.stdout.write_all(text)
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.stdout.flush()
     }
 
-    /// An event or a change of the connection.
-    pub(super) fn event(&mut self, event: &str) {
+    /// An event that a watch has told of.
+    pub(super) fn event(&mut self, event: Answer) {
+        let line = match self.form {
+            Form::Text => {
+                let text = String::from_utf8_lossy(event.as_text()).into_owned();
+                format!("event: {}", if self.is_terminal { visible_lines(&text) } else { text })
+            }
+            Form::Json => self.json(&event.into_json()) + "\n",
+        };
         if let Some(printer) = &mut self.printer {
             // Without a terminal nobody watches.
-            let _ = printer.print(format!("event: {event}\n"));
+            let _ = printer.print(line);
             return;
         }
         // The next command notices that the reader is gone.
-        let _ = writeln!(self.stdout, "event: {event}").and_then(|()| self.stdout.flush());
+        let _ = self.stdout.write_all(line.as_bytes()).and_then(|()| self.stdout.flush());
     }
 
     /// A change of the connection.
@@ -79,23 +96,76 @@ impl Output {
             Some(ConnectionState::Reconnected) => "connected again",
             _ => return,
         };
+        let text = if self.is_json() { json!({ "notice": text }).to_string() } else { text.into() };
         if let Some(printer) = &mut self.printer {
             let _ = printer.print(format!("{text}\n"));
         }
     }
 
+    /// Tells on stderr what a person may want to know, though nothing has failed.
+    pub(super) fn notice(&self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        let _ = match self.form {
+            Form::Text => writeln!(stderr, "{text}"),
+            Form::Json => writeln!(stderr, "{}", json!({ "notice": text })),
+        };
+    }
+
     /// A failure with the number of its line, or the help text that was asked for.
     pub(super) fn tell(&mut self, failure: &Failure, line: Option<usize>) {
         let _ = self.flush();
-        let mut stderr = io::stderr().lock();
         // A reader that closed one of the two does not want the message.
-        let _ = match (failure, line) {
-            (Failure::Help(text), _) => write!(io::stdout().lock(), "{text}"),
-            (Failure::Output(error), _) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            (failure, Some(line)) => writeln!(stderr, "error in line {line}: {failure}"),
-            (failure, None) => writeln!(stderr, "error: {failure}"),
+        let _ = match failure {
+            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Failure::Help(text) => self.help(text),
+            failure => self.failure(failure, line),
         };
     }
+
+    fn help(&mut self, text: &str) -> io::Result<()> {
+        match self.form {
+            Form::Text => write!(self.stdout, "{text}")?,
+            Form::Json => {
+                let help = Answer::of("help").with("text", text).into_json();
+                writeln!(self.stdout, "{help}")?;
+            }
+        }
+        self.flush()
+    }
+
+    fn failure(&self, failure: &Failure, line: Option<usize>) -> io::Result<()> {
+        let mut stderr = io::stderr().lock();
+        match (self.form, line) {
+            (Form::Text, None) => writeln!(stderr, "error: {failure}"),
+            (Form::Text, Some(line)) => writeln!(stderr, "error in line {line}: {failure}"),
+            (Form::Json, line) => {
+                let mut error = failure.to_json();
+                if let Some(line) = line {
+                    error["line"] = line.into();
+                }
+                writeln!(stderr, "{}", json!({ "error": error }))
+            }
+        }
+    }
+
+    /// A JSON value on one line.
+    fn json(&self, value: &Value) -> String {
+        let text = value.to_string();
+        if !self.is_terminal {
+            return text;
+        }
+        // JSON allows the upper control characters, which a terminal may obey.
+        let plain = |c: char| match c {
+            c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+            c => c.into(),
+        };
+        text.chars().map(plain).collect()
+    }
+}
+
+/// The text with its control characters made visible, line ends excepted.
+fn visible_lines(text: &str) -> String {
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
 /// The text with its control characters made visible.
@@ -106,47 +176,13 @@ pub(super) fn visible(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// A time in milliseconds since 1970, in UTC.
-pub(super) fn time(ms: i64) -> String {
-    match Timestamp::from_millisecond(ms) {
-        Ok(time) => time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
-        Err(_) => ms.to_string(),
-    }
-}
-
-/// A Stat, with the names of `zkCli.sh`.
-pub(super) fn stat(stat: &Stat) -> String {
-    format!(
-        "cZxid = {}\nctime = {}\nmZxid = {}\nmtime = {}\npZxid = {}\ncversion = {}\n\
-         dataVersion = {}\naclVersion = {}\nephemeralOwner = {}\ndataLength = {}\n\
-         numChildren = {}\n",
-        stat.czxid,
-        time(stat.ctime),
-        stat.mzxid,
-        time(stat.mtime),
-        stat.pzxid,
-        stat.cversion,
-        stat.version,
-        stat.aversion,
-        stat.ephemeral_owner,
-        stat.data_length,
-        stat.num_children,
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn times_are_in_utc() {
-        assert_eq!(time(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(time(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
-        assert_eq!(time(i64::MAX), i64::MAX.to_string());
-    }
-
-    #[test]
     fn what_moves_a_cursor_is_made_visible() {
         assert_eq!(visible("a\tb\u{1b}[2J\r\0ü"), "a\tb\\u{1b}[2J\\r\\u{0}ü");
+        assert_eq!(visible_lines("a\n\u{1b}\n"), "a\n\\u{1b}\n");
     }
 }

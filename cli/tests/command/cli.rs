@@ -1,73 +1,15 @@
 //! The command `zoolet cli`, with commands from its arguments and from a pipe.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::Command;
 use zoolet::client::Client;
 use zoolet::protocol::CreateMode;
 use zoolet::recipes::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2};
-use zoolet::server::Server;
 
-use crate::process::{Ended, command, within_limit};
-
-/// A server in this process, and a client of it.
-struct Stage {
-    server: Server,
-    client: Client,
-    address: String,
-}
-
-impl Stage {
-    async fn new() -> Self {
-        let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).start().await.unwrap();
-        let client = Client::connect(server.dialer()).await.unwrap();
-        let address = server.local_addr().unwrap().to_string();
-        Self { server, client, address }
-    }
-
-    /// Runs one command.
-    async fn run(&self, args: &[&str]) -> Ended {
-        run(&self.address, args, "").await
-    }
-
-    /// Runs the commands of a script.
-    async fn script(&self, text: &str) -> Ended {
-        run(&self.address, &[], text).await
-    }
-}
-
-fn cli(server: &str, args: &[&str]) -> Command {
-    let mut command = command(&[&["cli"], args].concat());
-    command.env("ZOOLET_SERVER", server).stdin(Stdio::piped());
-    command
-}
-
-async fn run(server: &str, args: &[&str], input: &str) -> Ended {
-    let mut child = cli(server, args).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let output = within_limit(async {
-        // Who ends before it has read everything has no use for it.
-        let _ = stdin.write_all(input.as_bytes()).await;
-        drop(stdin);
-        child.wait_with_output().await.unwrap()
-    })
-    .await;
-    Ended::new(output)
-}
-
-/// A text without the times and sessions in it, which are others each time.
-fn masked(text: &str) -> String {
-    let mask = |word: &str| match word {
-        time if time.len() == 24 && time.contains('T') && time.ends_with('Z') => "TIME".to_owned(),
-        session if session.starts_with("0x") && session.len() > 10 => "SESSION".to_owned(),
-        _ => word.to_owned(),
-    };
-    let line = |line: &str| line.split(' ').map(mask).collect::<Vec<_>>().join(" ");
-    text.lines().map(|text| line(text) + "\n").collect()
-}
+use crate::process::within_limit;
+use crate::stage::{Stage, cli, masked, run};
 
 /// As [`masked`], with one space wherever there are several.
 fn squeezed(text: &str) -> String {
@@ -127,6 +69,8 @@ async fn a_script_reads_and_writes() {
             "/b/n-0000000001",
             "Created /e",
             "[a, zookeeper]",
+            "Sync is OK",
+            "Auth scheme: User",
             "ip: 127.0.0.1",
         ]
     );
@@ -159,13 +103,13 @@ async fn what_fails_is_told_by_its_line_and_the_rest_goes_on() {
         )
         .await;
     let expected = "\
-error in line 1: /a/b: the znode above is missing; `create -p` makes it too
-error in line 3: /a is there already; `set` replaces its data, `create -s` adds a number
-error in line 5: /a has children; `deleteall /a` deletes them too
-error in line 6: /a has another version, because somebody has changed it; `stat /a` shows which
-error in line 7: there is no znode /nothing; `ls` shows what there is, `create` makes one
-error in line 8: there is no znode /nothing; `ls` shows what there is, `create` makes one
-error in line 10: /e/x: the znode above is ephemeral, and such have no children
+error in line 1: Node does not exist: /a/b; its parent /a is missing; `create -p` makes it too
+error in line 3: Node already exists: /a; `set` replaces its data, `create -s` adds a number
+error in line 5: Node not empty: /a; `deleteall /a` deletes its children too
+error in line 6: version No is not valid : /a; somebody has changed it, and `stat /a` shows its version
+error in line 7: Node does not exist: /nothing; `ls` shows what there is, `create` makes one
+error in line 8: Node does not exist: /nothing; `ls` shows what there is, `create` makes one
+error in line 10: Ephemerals cannot have children: /e/x; its parent /e is ephemeral
 error in line 11: the root is there to stay; name one of its children
 error in line 12: there is no command \"gte\"; did you mean get?
 error in line 13: unexpected argument '--recursiv' found
@@ -203,7 +147,7 @@ async fn one_command_is_run_and_its_failure_is_the_exit_status() {
     assert!(listed.stdout.starts_with("/\n/a b\n/zookeeper\n"), "{}", listed.stdout);
     let missing = stage.run(&["get", "/nothing"]).await;
     assert_eq!(missing.code, Some(1));
-    assert!(missing.stderr.starts_with("error: there is no znode /nothing; "));
+    assert!(missing.stderr.starts_with("error: Node does not exist: /nothing; "));
     let help = stage.run(&["help", "create"]).await;
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
     assert!(help.stdout.contains("--ephemeral"), "{}", help.stdout);
@@ -222,6 +166,10 @@ async fn wrong_words_and_a_missing_server_have_statuses_of_their_own() {
     let alone = run(&stage.address, &["--connect-timeout", "300ms", "ls", "/"], "").await;
     assert_eq!(alone.code, Some(69));
     assert!(alone.stderr.contains("is one running there?"), "{}", alone.stderr);
+    let alone = run(&stage.address, &["--connect-timeout", "1500ms", "ls", "/"], "").await;
+    let meanwhile = format!("no server at {0} yet ({0}: Connection refused", stage.address);
+    assert!(alone.stderr.starts_with(&meanwhile), "{}", alone.stderr);
+    assert_eq!(alone.stderr.lines().count(), 2, "{}", alone.stderr);
 }
 
 #[tokio::test]
@@ -239,8 +187,8 @@ async fn a_multi_is_done_whole_or_not_at_all() {
     assert_eq!(ended.stdout, "Created /a\nCreated /a/n-0000000000\nCreated /e\nx\n");
     assert_eq!(
         ended.stderr,
-        "error in line 3: nothing was done, because of operation 2 of the multi: /a has another \
-         version, because somebody has changed it; `stat /a` shows which\n\
+        "error in line 3: nothing was done, because of operation 2 of the multi: version No is not \
+         valid : /a; somebody has changed it, and `stat /a` shows its version\n\
          error in line 4: there is no operation \"get\"; did you mean set?\n"
     );
     assert_eq!(ended.code, Some(1));
@@ -275,7 +223,7 @@ async fn watches_tell_once_and_before_the_next_answer() {
     let expected = "Created /a\n\n[]\nevent: NodeDataChanged /a\nCreated /a/b\n\
                     event: NodeChildrenChanged /a\nCreated /nothing\nevent: NodeCreated /nothing\n";
     assert_eq!(ended.stdout, expected);
-    let stderr = "error in line 7: there is no znode /nothing; `ls` shows what there is, `create` \
+    let stderr = "error in line 7: Node does not exist: /nothing; `ls` shows what there is, `create` \
                   makes one\n";
     assert_eq!(ended.stderr, stderr);
 }
@@ -318,11 +266,10 @@ async fn access_is_shown_given_and_had() {
     assert_eq!(lines.len(), 5, "{}", ended.stdout);
     assert!(lines[1].starts_with("digest:ann:") && lines[1].ends_with("=:cdrwa"), "{}", lines[1]);
     assert_eq!(&lines[2..], ["Created /b", "world:anyone:r", "ip:10.0.0.1:rw"]);
-    let refused = "the access control list does not allow it; `getAcl";
-    assert!(ended.stderr.starts_with("error in line 7: /b: "), "{}", ended.stderr);
-    assert!(ended.stderr.contains(refused), "{}", ended.stderr);
+    let refused = |path: &str| format!("Insufficient permission : {path}; `getAcl {path}` shows");
+    assert!(ended.stderr.contains(&refused("/b")), "{}", ended.stderr);
     let other = stage.run(&["get", "/a"]).await;
-    assert!(other.stderr.contains(refused), "{}", other.stderr);
+    assert!(other.stderr.contains(&refused("/a")), "{}", other.stderr);
 }
 
 #[tokio::test]
@@ -386,7 +333,7 @@ leads TIME SESSION x-latch-0000000000
 
     let nobody = stage.script("create /a\nlocks /a\nlocks /nothing\n").await;
     assert_eq!(nobody.stdout, "Created /a\nnobody holds /a or waits for it\n");
-    assert!(nobody.stderr.contains("there is no znode /nothing"), "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("Node does not exist: /nothing"), "{}", nobody.stderr);
 }
 
 #[tokio::test]

@@ -115,6 +115,39 @@ async fn tab_completes_commands_and_znodes() {
 }
 
 #[tokio::test]
+async fn tab_completes_modes_and_the_session_that_there_is() {
+    let (_server, client, address) = stage().await;
+    let (_other, others, other) = stage().await;
+    client.create("/here").await.unwrap();
+    others.create("/there").await.unwrap();
+    let mut terminal = Terminal::start(&address, "cli-modes").await;
+    terminal.press("addWatch -m PERSISTENT_\t /he\t\r");
+    terminal.wait_for("PERSISTENT_RECURSIVE").await;
+    terminal.wait_for("/here").await;
+    terminal.wait_for("> ").await;
+    client.set("/here", "x").await.unwrap();
+    terminal.wait_for("event: NodeDataChanged /here").await;
+    terminal.press("printwatches o\t");
+    terminal.wait_for("printwatches o").await;
+    terminal.press("\u{3}");
+    terminal.wait_for("> ").await;
+    terminal.press("close\r");
+    terminal.wait_for("(not connected)> ").await;
+    terminal.press("ls /\r");
+    terminal.wait_for("Not connected; `connect` opens a session").await;
+    terminal.press(&format!("connect {other}\r"));
+    terminal.wait_for(&format!("{other}> ")).await;
+    terminal.press("get /th\t");
+    terminal.wait_for("/there").await;
+    terminal.press("\r");
+    terminal.press("history\r");
+    terminal.wait_for("connect").await;
+    terminal.wait_for("history").await;
+    terminal.press("quit\r");
+    assert_eq!(terminal.ends().await, Some(0));
+}
+
+#[tokio::test]
 async fn events_are_told_while_a_line_is_typed() {
     let (_server, client, address) = stage().await;
     client.create("/a").await.unwrap();
@@ -142,7 +175,7 @@ async fn lines_that_are_typed_ahead_or_pasted_are_done_one_after_the_other() {
     terminal.wait_for("> ").await;
     terminal.press("\u{1b}[200~create /c x\rget /nothing\rcreate /d\u{1b}[201~\r");
     terminal.wait_for("Created /c").await;
-    terminal.wait_for("there is no znode /nothing").await;
+    terminal.wait_for("Node does not exist: /nothing").await;
     terminal.wait_for("Created /d").await;
     assert_eq!(&client.get("/c").await.unwrap().0[..], b"x");
     terminal.press("quit\r");
@@ -158,11 +191,15 @@ async fn the_history_outlives_the_shell_and_has_no_secrets() {
     terminal.press("create /a\r");
     terminal.wait_for("Created /a").await;
     terminal.wait_for("> ").await;
-    terminal.press("addauth digest ann:secret\r");
-    terminal.wait_for("secret").await;
-    terminal.wait_for("> ").await;
+    for line in ["addauth digest ann:secret", "setAcl /a digest:ann:secret:r"] {
+        terminal.press(&format!("{line}\r"));
+        terminal.wait_for("secret").await;
+        terminal.wait_for("> ").await;
+    }
     terminal.press("\u{4}");
     assert_eq!(terminal.ends().await, Some(0));
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&file).unwrap());
+    assert_eq!(mode & 0o777, 0o600, "only its owner reads it");
     let history = std::fs::read_to_string(&file).unwrap();
     assert!(history.contains("create /a") && !history.contains("secret"), "{history}");
 
@@ -171,7 +208,7 @@ async fn the_history_outlives_the_shell_and_has_no_secrets() {
     terminal.press("\u{10}");
     terminal.wait_for("create /a").await;
     terminal.press("\r");
-    terminal.wait_for("/a is there already").await;
+    terminal.wait_for("Node already exists: /a").await;
     terminal.press("exit\r");
     assert_eq!(terminal.ends().await, Some(0));
 }

@@ -423,6 +423,19 @@ async fn a_signal_ends_the_waiting_and_nothing_stays_in_line() {
 }
 
 #[tokio::test]
+async fn a_server_that_refuses_is_told_while_it_is_tried_and_at_the_end() {
+    let refused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ended = ended(lock(&refused.to_string(), &["/a", "--wait", "1500ms", "true"])).await;
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    let meanwhile = format!("no server at {refused} yet ({refused}: Connection refused");
+    assert!(lines[0].starts_with(&meanwhile), "{ended:?}");
+    assert!(lines[0].ends_with("; trying again until 1.5s have passed"), "{ended:?}");
+    let last = format!("could be connected to in time ({refused}: Connection refused");
+    assert!(lines[1].contains(&last), "{ended:?}");
+}
+
+#[tokio::test]
 async fn wrong_arguments_are_told_with_what_was_meant() {
     let cases: [(&[&str], &str); 6] = [
         (&["/a", "--nonblok", "true"], "'--nonblock'"),

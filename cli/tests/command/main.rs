@@ -2,10 +2,14 @@
 
 mod bench;
 mod cli;
+mod cli_json;
 mod cli_terminal;
+mod cli_words;
+mod cli_zkcli;
 mod data;
 mod lock;
 mod process;
 mod serve;
+mod stage;
 mod test_control;
 mod zoo_cfg;

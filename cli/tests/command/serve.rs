@@ -154,12 +154,14 @@ async fn a_data_directory_that_cannot_be_created_is_told_with_the_cure() {
 
 #[tokio::test]
 async fn wrong_arguments_are_told_of() {
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["--lisen", "127.0.0.1:0"], "a similar argument exists: '--listen'"),
         (&["serve", "--tick-tme", "1"], "a similar argument exists: '--tick-time'"),
         (&["srve"], "a similar subcommand exists: 'serve'"),
         (&["--tick-time", "2s"], "must be a whole number from 1 to 2147483647"),
         (&["--tick-time", "0"], "must be a whole number from 1 to 2147483647"),
+        (&["--tick-time", "-5"], "must be a whole number from 1 to 2147483647"),
+        (&["--jute-maxbuffer", "-5"], "must be a whole number from"),
         (&["--listen", "2181"], "must be HOST:PORT"),
         (&["--listen", "::1:2181"], "must be HOST:PORT"),
         (&["--listen", "127.0.0.1:99999"], "a port up to 65535"),

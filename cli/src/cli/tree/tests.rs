@@ -146,9 +146,9 @@ async fn plant(client: &Client, children: usize) {
 #[tokio::test(start_paused = true)]
 async fn many_znodes_are_deleted_in_few_flights() {
     let (_server, client, counting) = stage().await;
-    plant(&client, 2 * TOGETHER_MAX).await;
+    plant(&client, 2 * TOGETHER).await;
     counting.take_flights();
-    delete_all(&client, "/tree").await.unwrap();
+    delete_all(&client, "/tree", TOGETHER).await.unwrap();
     let flights = counting.take_flights();
     assert_eq!(client.exists("/tree").await.unwrap(), None);
     // The root is looked at and tried, and deleted; its level takes two each, the others one each.
@@ -159,13 +159,13 @@ async fn many_znodes_are_deleted_in_few_flights() {
 #[tokio::test(start_paused = true)]
 async fn a_tree_is_deleted_whose_connection_is_lost_meanwhile() {
     let (_server, client, counting) = stage().await;
-    plant(&client, TOGETHER_MAX).await;
-    for deletes in [0, 1, 40, TOGETHER_MAX] {
+    plant(&client, TOGETHER).await;
+    for deletes in [0, 1, 40, TOGETHER] {
         counting.cut_after_deletes(deletes);
-        delete_all(&client, "/tree").await.unwrap();
+        delete_all(&client, "/tree", TOGETHER).await.unwrap();
         assert!(counting.has_interfered());
         assert_eq!(client.exists("/tree").await.unwrap(), None);
-        plant(&client, TOGETHER_MAX).await;
+        plant(&client, TOGETHER).await;
     }
 }
 
@@ -175,18 +175,18 @@ async fn what_is_created_below_meanwhile_stays() {
     plant(&client, 20).await;
     let other = Client::connect(server.dialer()).await.unwrap();
     counting.after_deletes(30, move |_| drop(other.create("/tree/0/new").send()));
-    let error = delete_all(&client, "/tree").await.unwrap_err();
+    let error = delete_all(&client, "/tree", TOGETHER).await.unwrap_err();
     assert!(error.is(ErrorCode::NOT_EMPTY), "{error}");
     let names = |path| client.children(path);
     let new: Vec<String> = names("/tree/0").await.unwrap().iter().map(str::to_owned).collect();
     assert_eq!(new, ["new"]);
-    delete_all(&client, "/tree").await.unwrap();
+    delete_all(&client, "/tree", TOGETHER).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_there_cannot_be_deleted() {
     let (_server, client, _) = stage().await;
-    let error = delete_all(&client, "/tree").await.unwrap_err();
+    let error = delete_all(&client, "/tree", TOGETHER).await.unwrap_err();
     assert!(error.is(ErrorCode::NO_NODE), "{error}");
 }
 
@@ -195,7 +195,7 @@ async fn what_is_below_stays_if_the_znode_itself_must_stay() {
     let (_server, client, _) = stage().await;
     client.create("/a").await.unwrap();
     client.create("/zzz").await.unwrap();
-    let error = delete_all(&client, "/").await.unwrap_err();
+    let error = delete_all(&client, "/", TOGETHER).await.unwrap_err();
     assert!(error.is(ErrorCode::BAD_ARGUMENTS), "{error}");
     assert!(client.exists("/a").await.unwrap().is_some());
     assert!(client.exists("/zzz").await.unwrap().is_some());
