@@ -30,6 +30,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Args;
+
 use self::commands::Command;
 use self::connection::Connection;
 use self::conversation::{INTERRUPTED, NO_SYSTEM, WRONG, code_of, converse, run_one, run_script};
@@ -40,7 +42,6 @@ use crate::complain;
 use crate::connect_options::ConnectOptions;
 use crate::logging::{self, LogLevel};
 use crate::server_options::values;
-use clap::Args;
 
 /// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
