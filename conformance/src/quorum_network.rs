@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -17,6 +18,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use crate::quorum_packets::QuorumPackets;
+
+/// How often a link tries to connect to a leader: for five seconds.
+const LEADER_TRIES: usize = 500;
+const LEADER_TRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The ports on which a member listens for other members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,7 +173,7 @@ async fn serve(
         // The connecting member gets no reply, as if its packets were lost.
         return until_whole(&mut modes).await;
     }
-    let Ok(server) = TcpStream::connect(server).await else { return };
+    let Ok(server) = connect(server, purpose).await else { return };
     // This fails if a socket is closed already, which shows below.
     let _ = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
@@ -195,6 +200,23 @@ async fn serve(
     }
     // The other sockets stay open until the link is healed.
     until_whole(&mut modes).await;
+}
+
+/// Connects to a member.
+///
+/// A new leader may not listen for followers yet. Without this network the follower's connection
+/// would be refused, and the follower would try again. Here it is accepted already; if it were closed
+/// now, the follower would look for another leader, and the new one would wait for it in vain for
+/// `initLimit`. So this network tries again in its place.
+async fn connect(member: SocketAddr, purpose: Purpose) -> io::Result<TcpStream> {
+    let tries = if matches!(purpose, Purpose::Quorum) { LEADER_TRIES } else { 1 };
+    for _ in 1..tries {
+        if let Ok(stream) = TcpStream::connect(member).await {
+            return Ok(stream);
+        }
+        tokio::time::sleep(LEADER_TRY_PAUSE).await;
+    }
+    TcpStream::connect(member).await
 }
 
 async fn until_cut(mut modes: watch::Receiver<LinkMode>) {
