@@ -100,7 +100,14 @@ impl Contest {
             let after = (self.mutex.total(), self.semaphore.total());
             Ok(after.0 > before.0 + CLIENTS && after.1 > before.1 + CLIENTS)
         };
-        scene.until("the clients continue", is_so).await
+        let Err(error) = scene.until("the clients continue", is_so).await else { return Ok(()) };
+        let ended = self.tasks.iter().filter(|task| task.is_finished()).count();
+        let mut lines = Vec::new();
+        for directory in ["mutex", "permits/locks", "permits/leases"] {
+            lines.push(scene.owners(&scene.path(directory)).await);
+        }
+        Err(format!("{error:?}: {ended} of {CLIENTS} tasks have ended, {before:?}, {lines:#?}")
+            .into())
     }
 
     async fn end(self) -> Outcome {

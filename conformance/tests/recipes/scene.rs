@@ -128,6 +128,23 @@ impl Scene {
         line(&client, directory).await
     }
 
+    /// The znodes of a line in their order, each with its session, and the sessions and states of
+    /// the clients: what a report about a scenario that hangs needs.
+    pub(crate) async fn owners(&self, directory: &str) -> Result<String, Failed> {
+        let own = Client::connect(self.servers[0].to_string().as_str()).await?;
+        let mut report = format!("{directory}:");
+        for name in line(&own, directory).await? {
+            let stat = own.exists(&format!("{directory}/{name}")).await?;
+            report += &format!(" {name} of {:?},", stat.map(|stat| stat.ephemeral_owner));
+        }
+        let clients =
+            self.clients.lock().expect("no thread panics while it holds this lock").clone();
+        for client in clients {
+            report += &format!(" {:?} {:?},", client.session_id(), *client.state().borrow());
+        }
+        Ok(report)
+    }
+
     /// Waits until a directory has this many children.
     pub(crate) async fn until_in_line(
         &self,
