@@ -1,7 +1,7 @@
 //! The handle of a running server, and its builder.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
@@ -18,6 +18,7 @@ use crate::engine::lock::Engine;
 use crate::engine::metrics::Metrics;
 use crate::engine::ticker;
 use crate::limits::SHUTDOWN_TIMEOUT;
+use crate::probe::Probe;
 use crate::storage::durable::Durable;
 use crate::storage::{StorageConfig, StorageError};
 use crate::transport::in_process::Dialer;
@@ -84,6 +85,17 @@ impl Server {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics::new(Arc::downgrade(&self.engine))
+    }
+
+    /// Tells whether it still carries out requests, for a watchdog.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        Probe::new(&self.engine)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// Compares what the state machine keeps twice: its indexes and totals with its znodes and
@@ -169,6 +181,7 @@ pub struct Builder {
     config: Config,
     /// Set by the methods of the same names; they take precedence over `config`.
     listen: Option<SocketAddr>,
+    listener: Option<Arc<TcpListener>>,
     #[cfg(feature = "tls")]
     tls: Option<TlsConfig>,
     storage: Option<StorageConfig>,
@@ -202,6 +215,13 @@ impl Builder {
         self
     }
 
+    /// Accepts clients from a socket that is bound already, as one that a service manager has passed.
+    /// It takes precedence over addresses.
+    pub fn listener(mut self, listener: impl Into<Arc<TcpListener>>) -> Self {
+        self.listener = Some(listener.into());
+        self
+    }
+
     /// Speaks TLS with clients: at the address that [`TlsConfig::listen`] names, and if
     /// [`TlsConfig::port_unification`] says so, on the plaintext port too.
     #[cfg(feature = "tls")]
@@ -228,7 +248,7 @@ impl Builder {
         self.config.storage = self.storage.or(self.config.storage);
         self.config.check()?;
         let audit = self.config.audit.as_ref().map(Audit::start).transpose()?;
-        let opened = open(&self.config).await;
+        let opened = open(&self.config, self.listener.as_deref()).await;
         if let Some(audit) = &audit {
             let outcome = if opened.is_ok() { Outcome::Success } else { Outcome::Failure };
             audit.server_started(outcome, machine_ms());
@@ -252,8 +272,11 @@ impl Builder {
 }
 
 /// Opens the ports and the data directory.
-async fn open(config: &Config) -> Result<(Ports, Journal, Core), StartError> {
-    let ports = Ports::open(config)?;
+async fn open(
+    config: &Config,
+    listener: Option<&TcpListener>,
+) -> Result<(Ports, Journal, Core), StartError> {
+    let ports = Ports::open(config, listener)?;
     let (journal, core) = open_journal(config).await?;
     Ok((ports, journal, core))
 }
@@ -321,6 +344,9 @@ pub enum StartError {
         /// The system's error.
         source: io::Error,
     },
+    /// The socket of [`Builder::listener`] cannot be used.
+    #[error("the socket that was passed cannot be used: {0}")]
+    Listener(io::Error),
     /// The thread of a [`blocking::Server`](crate::blocking::Server) cannot be started.
     #[error("the server's thread cannot be started: {0}")]
     Thread(io::Error),

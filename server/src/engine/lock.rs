@@ -13,7 +13,7 @@ use std::task::Waker;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use zoolet_core::{Audience, Core, Effects, FiredEvent, Requester, Txn, TxnOp};
+use zoolet_core::{Audience, Core, Effects, FiredEvent, Requester, Totals, Txn, TxnOp};
 use zoolet_protocol::{
     ErrorCode, Read, ReplyHeader, Response, SessionId, Watch, WatchedEvent, Write, Xid, Zxid,
     encode_event,
@@ -216,6 +216,11 @@ impl Engine {
     /// Calls `inspect` with the core under the shared lock.
     pub(crate) fn inspect<T>(&self, inspect: impl FnOnce(&Core) -> T) -> T {
         inspect(&self.state.read().core)
+    }
+
+    /// The totals, read under the exclusive lock: a write could be carried out in this moment.
+    pub(crate) fn totals_between_writes(&self) -> Totals {
+        self.state.write().core.totals()
     }
 
     pub(super) fn last_zxid(&self) -> Zxid {
@@ -464,6 +469,20 @@ impl Engine {
     /// Whether a hook lets the whole server stand still.
     pub(crate) fn is_frozen(&self) -> bool {
         self.hooks.as_ref().is_some_and(|hooks| hooks.is_server_frozen())
+    }
+
+    /// Waits until no hook lets the whole server stand still.
+    pub(crate) async fn thawed(&self) {
+        let Some(hooks) = &self.hooks else { return };
+        loop {
+            let changed = hooks.changed().notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if !hooks.is_server_frozen() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Whether a hook refuses the connection that has just come.

@@ -22,8 +22,12 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Listens at the addresses of a configuration.
-    pub(crate) fn open(config: &Config) -> Result<Self, StartError> {
+    /// Listens at the addresses of a configuration, or for plaintext connections at a socket that was
+    /// passed.
+    pub(crate) fn open(
+        config: &Config,
+        passed: Option<&std::net::TcpListener>,
+    ) -> Result<Self, StartError> {
         let listen = |address: Option<SocketAddr>| {
             let listen = |address| {
                 let error = |source| StartError::Listen { address, source };
@@ -35,7 +39,11 @@ impl Ports {
         let secure = config.tls.as_ref().and_then(|tls| tls.listen);
         #[cfg(not(feature = "tls"))]
         let secure = None;
-        Ok(Self { plain: listen(config.listen)?, secure: listen(secure)? })
+        let plain = match passed {
+            Some(passed) => Some(tcp::adopt(passed, config).map_err(StartError::Listener)?),
+            None => listen(config.listen)?,
+        };
+        Ok(Self { plain, secure: listen(secure)? })
     }
 
     /// The addresses of plaintext and of TLS connections.

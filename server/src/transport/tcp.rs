@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,6 +31,18 @@ pub(crate) fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpList
     socket.set_keepalive(config.tcp_keep_alive)?;
     socket.bind(address)?;
     socket.listen(config.listen_backlog.unwrap_or(DEFAULT_BACKLOG))
+}
+
+/// Accepts from a socket that was bound by someone else, who may use it again after a restart.
+pub(crate) fn adopt(listener: &std::net::TcpListener, config: &Config) -> io::Result<TcpListener> {
+    let socket = SockRef::from(listener);
+    socket.set_keepalive(config.tcp_keep_alive)?;
+    // If it listens already this sets the backlog only. A connected socket is refused here.
+    let backlog = config.listen_backlog.unwrap_or(DEFAULT_BACKLOG);
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    let listener = listener.try_clone()?;
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
 }
 
 /// Serves the connections that are accepted at one address.
