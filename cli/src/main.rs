@@ -1,22 +1,27 @@
 //! The `zoolet` command: a module for each sub-command, and the modules that they share.
 
 mod bench;
+mod called_as;
 mod certs;
 mod cli;
+mod completions;
 mod connect_options;
 mod connecting;
+#[cfg(unix)]
+mod container;
 mod data;
 mod demo;
+mod health;
 #[cfg(unix)]
 mod lock;
 mod lock_names;
 mod logging;
+mod man;
 mod serve;
 mod server_options;
 mod signals;
 mod zoo_cfg;
 
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -66,6 +71,11 @@ enum Command {
     /// tells how to use them. For a real service, have your own authority issue the certificates.
     Certs(certs::Certs),
 
+    /// Tell whether a server serves
+    ///
+    /// For the probes of service managers and for scripts: one line, and the exit status.
+    Health(health::HealthCommand),
+
     /// Measure what servers and locks cost
     ///
     /// On a server of its own that is started for the time of the run, or on any others, side by
@@ -77,10 +87,22 @@ enum Command {
     /// Many buyers share a stock that is a znode: without a lock more is sold than there is, with the
     /// wrong lock everything is slow, with the right one it is not.
     Demo(demo::Demo),
+
+    /// Start a server as ZooKeeper's official container image does
+    ///
+    /// The entry point of an image that takes its place: the same directories, variables and scripts.
+    #[cfg(unix)]
+    Container(container::Container),
+
+    /// Print the completions of a shell for this command
+    Completions(completions::Completions),
+
+    /// Print the manual page of this command, or write those of all its commands
+    Man(man::Man),
 }
 
 fn main() -> ExitCode {
-    let arguments = cli::Cli::plain_arguments(with_command(std::env::args_os()));
+    let arguments = cli::Cli::plain_arguments(called_as::arguments(std::env::args_os()));
     let matches = definition().get_matches_from(arguments);
     let Zoolet { command } = match Zoolet::from_arg_matches(&matches) {
         Ok(zoolet) => zoolet,
@@ -99,8 +121,13 @@ fn main() -> ExitCode {
         (Command::Cli(cli), _) => cli.run(),
         (Command::Data(data), _) => data.run(),
         (Command::Certs(certs), _) => certs.run(),
+        (Command::Health(health), _) => health.run(),
         (Command::Bench(bench), _) => bench.run(),
         (Command::Demo(demo), _) => demo.run(),
+        #[cfg(unix)]
+        (Command::Container(container), _) => container.run(),
+        (Command::Completions(completions), _) => completions.run(definition()),
+        (Command::Man(man), _) => man.run(definition()),
         (Command::Serve(_), None) => unreachable!("a sub-command is required"),
     }
 }
@@ -127,21 +154,6 @@ fn notice(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// The arguments, with `serve` inserted where they name no command.
-fn with_command(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut args: Vec<_> = args.collect();
-    let first = args.get(1).map(|first| first.to_string_lossy());
-    let is_for_serve = match first.as_deref() {
-        None => true,
-        Some("-h" | "--help" | "-V" | "--version") => false,
-        Some(first) => first.starts_with('-'),
-    };
-    if is_for_serve {
-        args.insert(1.min(args.len()), "serve".into());
-    }
-    args
-}
-
 const AFTER_HELP: &str = "\
 Without a command, zoolet serves: `zoolet --listen 127.0.0.1:2182` is the same as
 `zoolet serve --listen 127.0.0.1:2182`.";
@@ -153,21 +165,5 @@ mod tests {
     #[test]
     fn the_arguments_are_in_order() {
         definition().debug_assert();
-    }
-
-    #[test]
-    fn serve_is_the_default() {
-        let cases: [(&[&str], &[&str]); 7] = [
-            (&["zoolet"], &["zoolet", "serve"]),
-            (&["zoolet", "--listen", "a:1"], &["zoolet", "serve", "--listen", "a:1"]),
-            (&["zoolet", "-l", "a:1"], &["zoolet", "serve", "-l", "a:1"]),
-            (&["zoolet", "serve", "-h"], &["zoolet", "serve", "-h"]),
-            (&["zoolet", "help"], &["zoolet", "help"]),
-            (&["zoolet", "--help"], &["zoolet", "--help"]),
-            (&["zoolet", "-V"], &["zoolet", "-V"]),
-        ];
-        for (args, expected) in cases {
-            assert_eq!(with_command(args.iter().map(OsString::from)), expected, "{args:?}");
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! `zoolet serve`: runs a server until a signal ends it.
 
 mod listen;
+mod service_manager;
 mod test_control;
 
 use std::io::{self, Write};
@@ -17,7 +18,8 @@ use zoolet_server::storage::{Durability, StorageConfig, StorageError};
 use zoolet_server::{Config, Server};
 use zoolet_testkit::Faults;
 
-use self::listen::ListenError;
+use self::listen::{ListenError, Listening};
+use self::service_manager::{PassedError, ServiceManager};
 use crate::logging::{self, LogLevel};
 use crate::server_options::{Contradiction, ServerOptions};
 use crate::signals::Signals;
@@ -62,29 +64,56 @@ impl Serve {
             }
             None => self.options,
         };
-        for remark in options.remarks() {
-            tracing::warn!("{remark}");
-        }
-        let config = options.config()?;
-        let addresses = listen::resolve(&options.listen()?)?;
-        raise_descriptor_limit();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(ServeError::Runtime)?;
-        runtime.block_on(serve(config, &addresses, self.test_control))
+        run(&options, self.test_control)
     }
+}
+
+/// Runs a server with these options, and returns when a signal has ended it.
+///
+/// # Errors
+///
+/// [`ServeError`] if it cannot start or fails.
+pub(crate) fn run(
+    options: &ServerOptions,
+    test_control: Option<SocketAddr>,
+) -> Result<(), ServeError> {
+    for remark in options.remarks() {
+        tracing::warn!("{remark}");
+    }
+    let config = options.config()?;
+    let listening = match service_manager::passed_listener()? {
+        Some(listener) => {
+            tracing::info!(
+                "the service manager passed a socket: --listen and clientPort do not count"
+            );
+            Listening::Passed(Arc::new(listener))
+        }
+        None => Listening::Addresses(listen::resolve(&options.listen()?)?),
+    };
+    let manager = ServiceManager::from_env();
+    raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)?;
+    let served = runtime.block_on(serve(config, listening, test_control, &manager));
+    if let Err(error) = &served {
+        manager.failed(error);
+    }
+    served
 }
 
 async fn serve(
     config: Config,
-    addresses: &[SocketAddr],
+    listening: Listening,
     test_control: Option<SocketAddr>,
+    manager: &ServiceManager,
 ) -> Result<(), ServeError> {
     // Before the server announces itself, so that no signal is missed.
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     let faults = test_control.map(|_| Faults::default());
-    let mut server = listen::start(&config, addresses, faults.as_ref()).await?;
+    manager.starting();
+    let mut server = listen::start(&config, &listening, faults.as_ref()).await?;
     let (restart, mut restarts) = mpsc::channel(1);
     let control = match (test_control, &faults) {
         (Some(address), Some(faults)) => {
@@ -93,26 +122,32 @@ async fn serve(
         }
         _ => None,
     };
-    if let Some(address) = server.local_addr() {
-        announce(address, control, config.storage.as_ref());
-    }
+    let Some(address) = server.local_addr() else {
+        return Err(ServeError::Runtime(io::Error::other("the socket has no address")));
+    };
+    announce(address, control, config.storage.as_ref());
+    let mut reassurance = manager.ready(address, server.probe());
+    let listening = listening.again(address);
     let signal = loop {
         tokio::select! {
             signal = signals.next() => break signal,
             failure = server.failure() => return Err(ServeError::Storage(failure)),
             Some(restart) = restarts.recv() => {
-                let again: Vec<_> = server.local_addr().into_iter().collect();
+                drop(reassurance);
                 if let Some(signal) = stop_for(restart.down, server, &mut signals).await? {
                     tracing::info!("{signal} received during a restart");
                     return Ok(());
                 }
-                server = listen::start(&config, &again, faults.as_ref()).await?;
+                server = listen::start(&config, &listening, faults.as_ref()).await?;
+                reassurance = manager.ready(address, server.probe());
                 // The requester may be gone.
                 let _ = restart.done.send(());
             }
         }
     };
     tracing::info!("{signal} received, shutting down");
+    manager.stopping();
+    drop(reassurance);
     stop(server, &mut signals).await
 }
 
@@ -201,6 +236,8 @@ pub(crate) enum ServeError {
     #[error("{0}")]
     Arguments(#[from] clap::Error),
     #[error(transparent)]
+    Passed(#[from] PassedError),
+    #[error(transparent)]
     Listen(#[from] ListenError),
     #[error("cannot listen on {address} for the test control: {source}")]
     TestControl { address: SocketAddr, source: io::Error },
@@ -216,7 +253,7 @@ impl ServeError {
     /// ZooKeeper's exit statuses: 2 for bad arguments or configuration, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) => 2,
+            Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) | Self::Passed(_) => 2,
             Self::Listen(error) if error.is_about_the_name() => 2,
             Self::Listen(_)
             | Self::TestControl { .. }

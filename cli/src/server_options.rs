@@ -133,6 +133,12 @@ impl ServerOptions {
         }
     }
 
+    /// Whether nothing says on which port to listen.
+    #[cfg(unix)]
+    pub(crate) fn names_no_port(&self) -> bool {
+        self.listen.is_none() && self.client_port.is_none()
+    }
+
     /// The configuration of the server. Its address is not in it: see [`ServerOptions::listen`].
     ///
     /// # Errors

@@ -34,9 +34,28 @@ impl ZooCfg {
     ///
     /// [`ZooCfgError`] tells of every line that cannot be used.
     pub(crate) fn read(path: &Path) -> Result<Self, ZooCfgError> {
+        Self::default().read_over(path)
+    }
+
+    /// Reads a file, whose keys override what is set already.
+    ///
+    /// # Errors
+    ///
+    /// As [`ZooCfg::read`].
+    pub(crate) fn read_over(self, path: &Path) -> Result<Self, ZooCfgError> {
         let text = read_text(path)?;
+        self.parse_over(path, &text)
+    }
+
+    /// As [`ZooCfg::read_over`], for the text of a file that may not exist. Messages name `path`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ZooCfg::read`].
+    pub(crate) fn parse_over(self, path: &Path, text: &str) -> Result<Self, ZooCfgError> {
         let mut reader = Reader::new(path);
-        reader.read(&text);
+        (reader.options, reader.remarks) = (self.options, self.remarks);
+        reader.read(text);
         if let Some(dynamic) = reader.dynamic_config_file.take() {
             let text = read_text(&dynamic)?;
             reader.read_dynamic(&dynamic, &text);

@@ -1,14 +1,34 @@
-//! Resolves the host to listen on, and binds its first usable address.
+//! Resolves the host to listen on, and binds its first usable address, unless a socket was passed.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
 
 use zoolet_server::storage::StorageError;
 use zoolet_server::{Config, Server, StartError};
 use zoolet_testkit::{Faults, Observer, TestHooks};
 
 use crate::server_options::values::HostPort;
+
+/// What a server listens on.
+#[derive(Debug)]
+pub(super) enum Listening {
+    /// The first of these that can be bound; at least one.
+    Addresses(Vec<SocketAddr>),
+    /// A socket that the service manager has bound.
+    Passed(Arc<TcpListener>),
+}
+
+impl Listening {
+    /// The same for a server that is started again, after the first was bound to `address`.
+    pub(super) fn again(self, address: SocketAddr) -> Self {
+        match self {
+            Self::Addresses(_) => Self::Addresses(vec![address]),
+            passed @ Self::Passed(_) => passed,
+        }
+    }
+}
 
 /// The addresses of a host, at least one.
 ///
@@ -25,23 +45,33 @@ pub(super) fn resolve(name: &HostPort) -> Result<Vec<SocketAddr>, ListenError> {
     Ok(addresses)
 }
 
-/// Starts a server on the first address that can be bound.
+/// Starts a server on the socket that was passed, or on the first address that can be bound.
 ///
 /// # Errors
 ///
 /// [`ListenError`] if none can be bound.
 pub(super) async fn start(
     config: &Config,
-    addresses: &[SocketAddr],
+    listening: &Listening,
     faults: Option<&Faults>,
 ) -> Result<Server, ListenError> {
+    let builder = || {
+        let builder = Server::builder().config(config.clone());
+        match faults {
+            Some(faults) => builder.hooks(TestHooks::new(faults, &Observer::default())),
+            None => builder,
+        }
+    };
+    let addresses = match listening {
+        Listening::Addresses(addresses) => addresses,
+        Listening::Passed(listener) => {
+            let server = builder().listener(Arc::clone(listener)).start().await;
+            return server.map_err(ListenError::Start);
+        }
+    };
     let mut refusals = Vec::new();
     for &address in addresses {
-        let mut builder = Server::builder().config(config.clone()).listen(address);
-        if let Some(faults) = faults {
-            builder = builder.hooks(TestHooks::new(faults, &Observer::default()));
-        }
-        match builder.start().await {
+        match builder().listen(address).start().await {
             Ok(server) => return Ok(server),
             Err(StartError::Listen { address, source }) => {
                 refusals.push(Refusal { address, source });
@@ -160,7 +190,9 @@ mod tests {
     async fn the_first_address_that_can_be_had_is_taken() {
         let (_listener, taken) = taken();
         let free = ([127, 0, 0, 1], 0).into();
-        let server = start(&Config::default(), &[taken, free], None).await.unwrap();
+        let server = start(&Config::default(), &Listening::Addresses(vec![taken, free]), None)
+            .await
+            .unwrap();
         let address = server.local_addr().unwrap();
         assert_ne!(address, taken);
         server.shutdown().await;
@@ -171,7 +203,8 @@ mod tests {
         let (_listener, taken) = taken();
         // From the block of addresses for documentation.
         let elsewhere = ([192, 0, 2, 1], 0).into();
-        let started = start(&Config::default(), &[elsewhere, taken], None).await;
+        let started =
+            start(&Config::default(), &Listening::Addresses(vec![elsewhere, taken]), None).await;
         let error = started.unwrap_err().to_string();
         assert!(error.starts_with("cannot listen on 192.0.2.1:0: "), "{error}");
         assert!(error.contains(&format!(", nor on {taken}: ")), "{error}");

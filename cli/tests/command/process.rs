@@ -83,7 +83,8 @@ impl Running {
         Self::spawn(command_with_descriptors(limit, args)).await
     }
 
-    async fn spawn(mut command: Command) -> Self {
+    /// As [`Running::start`], for a command that a test has prepared further.
+    pub(crate) async fn spawn(mut command: Command) -> Self {
         let mut child = command.spawn().expect("the command can be started");
         let stdout = child.stdout.take().expect("it is piped");
         let mut stdout = BufReader::new(stdout).lines();

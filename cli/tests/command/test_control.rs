@@ -35,7 +35,7 @@ async fn send(control: SocketAddr, head: &str, body: &str) -> (u16, Value) {
     (status.expect("it is HTTP"), serde_json::from_str(body).unwrap_or(Value::Null))
 }
 
-async fn ask(control: SocketAddr, what: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn ask(control: SocketAddr, what: &str, body: Value) -> (u16, Value) {
     let head = format!(
         "{what} HTTP/1.1\r\nHost: localhost:{}\r\nContent-Type: application/json\r\n",
         control.port()

@@ -1,0 +1,84 @@
+//! `zoolet health`: what a probe or a script is told.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::process::{Running, command, ended, run};
+use crate::test_control::ask;
+
+#[tokio::test]
+async fn a_server_that_serves() {
+    let server = Running::start(&["serve", "--listen", "127.0.0.1:0"]).await;
+    let address = server.address.to_string();
+    let healthy = run(&["health", &address]).await;
+    assert_eq!((healthy.code, healthy.stderr.as_str()), (Some(0), ""), "{healthy:?}");
+    let expected = format!("{address} serves: mode standalone, version ");
+    assert!(healthy.stdout.starts_with(&expected), "{healthy:?}");
+    assert_eq!(healthy.stdout.lines().count(), 1, "{healthy:?}");
+
+    let mut by_variable = command(&["health", "--quiet"]);
+    by_variable.env("ZOOLET_SERVER", format!("{address}/app"));
+    let healthy = ended(by_variable).await;
+    assert_eq!((healthy.code, healthy.stdout.as_str()), (Some(0), ""), "{healthy:?}");
+}
+
+#[tokio::test]
+async fn each_failure_has_a_status_of_its_own() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let refused = free.local_addr().expect("it has one").to_string();
+    drop(free);
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let silent = (silent.local_addr().expect("it has one").to_string(), silent);
+    let cases: [(&[&str], i32, &str); 5] = [
+        (&[&refused], 3, "cannot be reached: "),
+        (&["no.such.host.invalid"], 3, "cannot be reached: "),
+        (&[&silent.0, "--timeout", "100ms"], 4, "does not answer within 100ms"),
+        (&["127.0.0.1:port"], 2, ""),
+        (&["--timeout", "never"], 2, ""),
+    ];
+    for (args, code, expected) in cases {
+        let args = [&["health"], args].concat();
+        let told = run(&args).await;
+        assert_eq!(told.code, Some(code), "{args:?}: {told:?}");
+        assert!(told.stdout.contains(expected), "{args:?}: {told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_does_not_answer() {
+    let args = ["serve", "--listen", "127.0.0.1:0", "--test-control", "127.0.0.1:0"];
+    let mut server = Running::start(&args).await;
+    let line = server.next_stdout_line().await.expect("the second line says where");
+    let control = line.strip_prefix("test control on http://").expect("it is a URL");
+    let control = control.parse().expect("it is an address");
+    assert_eq!(ask(control, "POST /faults", json!({ "fault": "freeze" })).await.0, 200);
+    let hung = run(&["health", &server.address.to_string(), "--timeout", "300ms"]).await;
+    assert_eq!(hung.code, Some(4), "{hung:?}");
+    let fault = json!({ "fault": "refuse" });
+    assert_eq!(ask(control, "DELETE /faults", serde_json::Value::Null).await.0, 200);
+    assert_eq!(ask(control, "POST /faults", fault).await.0, 200);
+    let refusing = run(&["health", &server.address.to_string()]).await;
+    assert_eq!(refusing.code, Some(1), "{refusing:?}");
+    assert!(refusing.stdout.contains("does not serve: "), "{refusing:?}");
+}
+
+#[tokio::test]
+async fn it_waits_for_a_server_that_starts_later() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = free.local_addr().expect("it has one").to_string();
+    drop(free);
+    let over = run(&["health", &address, "--wait", "200ms"]).await;
+    assert_eq!(over.code, Some(3), "{over:?}");
+    let both = format!("{address},{address}");
+    let waiting = tokio::spawn(ended(command(&["health", &both, "--wait", "60s"])));
+    // So that it is refused at least once.
+    let _ = tokio::time::timeout(Duration::from_millis(300), std::future::pending::<()>()).await;
+    assert!(!waiting.is_finished());
+    let server = Running::start(&["serve", "--listen", &address]).await;
+    let healthy = waiting.await.expect("it does not panic");
+    assert_eq!(healthy.code, Some(0), "{healthy:?}");
+    assert_eq!(healthy.stdout.lines().count(), 2, "{healthy:?}");
+    drop(server);
+}
