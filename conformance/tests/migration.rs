@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -239,8 +239,8 @@ impl Keeper {
             let mine = self.client.exists("/kept/mine").await?.ok_or("the ephemeral is gone")?;
             assert_eq!(mine.ephemeral_owner, self.client.session_id(), "on {server}");
             self.client.create("/kept/n-").mode(CreateMode::PersistentSequential).await?;
-            let data = self.client.get("/kept/znode").await?;
-            assert_eq!(data.data, Bytes::from("its data"));
+            let (data, _) = self.client.get("/kept/znode").await?;
+            assert_eq!(data, Bytes::from("its data"));
             Ok(())
         })
     }
@@ -256,14 +256,14 @@ impl Keeper {
             let mut found = BTreeMap::new();
             let mut unread = vec!["/".to_owned()];
             while let Some(path) = unread.pop() {
-                let znode = client.get(&path).await?;
-                for child in client.children(&path).await? {
+                let (data, stat) = client.get(&path).await?;
+                for child in client.children(&path).await?.iter() {
                     let parent = if path == "/" { "" } else { path.as_str() };
                     unread.push(format!("{parent}/{child}"));
                 }
                 // What an ensemble keeps about itself is new.
                 if !path.starts_with("/zookeeper") {
-                    found.insert(path, (znode.data, znode.stat.mzxid.0));
+                    found.insert(path, (data, stat.mzxid.0));
                 }
             }
             Ok(found)

@@ -2,17 +2,14 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use zoolet_client::Hosts;
+use zoolet_client::{ConnectError, FourLetterWord, Hosts};
 use zoolet_protocol::{ConnectRequest, ConnectResponse, Dial, Encode, SessionId, decode_all};
 
 /// The report of `srvr` has some hundred bytes.
-const REPORT_BYTES_MAX: u64 = 64 << 10;
+const REPORT_BYTES_MAX: usize = 64 << 10;
 
 /// A session that no server has: ids hold the time of their creation.
 const NO_SESSION: SessionId = SessionId(1);
@@ -34,10 +31,20 @@ pub(super) enum Unhealthy {
     NotServing(String),
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    #[error("does not answer within {0:?}")]
-    TimedOut(Duration),
-    #[error("is no ZooKeeper server: {0}")]
+    #[error("does not answer: {0}")]
+    TimedOut(String),
+    #[error("does not answer as a ZooKeeper server does: {0}")]
     Foreign(String),
+}
+
+impl From<ConnectError> for Unhealthy {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::TimedOut(text) => Self::TimedOut(text),
+            ConnectError::Tls(text) => Self::Foreign(text),
+            other => Self::Unreachable(other.to_string()),
+        }
+    }
 }
 
 /// Asks a server, given as `HOST:PORT`.
@@ -47,12 +54,13 @@ pub(super) enum Unhealthy {
 /// [`Unhealthy`] if it does not serve.
 pub(super) async fn ask(server: &str, timeout: Duration) -> Result<Health, Unhealthy> {
     let asked = tokio::time::timeout(timeout, ask_in_time(server)).await;
-    asked.unwrap_or(Err(Unhealthy::TimedOut(timeout)))
+    asked.unwrap_or_else(|_| Err(Unhealthy::TimedOut(format!("nothing came within {timeout:?}"))))
 }
 
 async fn ask_in_time(server: &str) -> Result<Health, Unhealthy> {
     // `ruok` would not do: ZooKeeper answers it with `imok` even if it does not serve.
-    let report = four_letter_word(server, "srvr").await.map_err(unreachable)?;
+    let word = FourLetterWord::new("srvr").bytes_max(REPORT_BYTES_MAX).timeout(Duration::MAX);
+    let report = word.ask(server).await?;
     if report.contains("Mode: ") {
         Ok(Health::of(&report))
     } else if report.contains("not in the whitelist") {
@@ -66,28 +74,13 @@ async fn ask_in_time(server: &str) -> Result<Health, Unhealthy> {
     }
 }
 
-async fn four_letter_word(server: &str, word: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect(server).await?;
-    stream.write_all(word.as_bytes()).await?;
-    let mut answer = Vec::new();
-    match stream.take(REPORT_BYTES_MAX).read_to_end(&mut answer).await {
-        // Some servers close so that what they did not read resets the connection.
-        Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
-        _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
-    }
-}
-
-fn unreachable(error: io::Error) -> Unhealthy {
-    Unhealthy::Unreachable(error.to_string())
-}
-
 /// Asks for a session that does not exist. A server that serves refuses it, which changes nothing in
 /// the server. Another closes the connection.
 async fn shake_hands(server: &str) -> Result<(), Unhealthy> {
     let hosts: Hosts = server
         .parse()
         .map_err(|error: zoolet_client::Error| Unhealthy::Unreachable(error.to_string()))?;
-    let transport = hosts.dial().await.map_err(unreachable)?;
+    let transport = hosts.dial().await.map_err(ConnectError::from)?;
     let request = ConnectRequest { session: NO_SESSION, ..ConnectRequest::new(0) };
     let mut frame = BytesMut::new();
     request.encode(&mut frame);
@@ -155,6 +148,7 @@ impl fmt::Display for Health {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -238,7 +232,7 @@ mod tests {
         let address = listener.local_addr().unwrap().to_string();
         let limit = Duration::from_millis(50);
         let error = ask(&address, limit).await.unwrap_err();
-        assert_eq!(error, Unhealthy::TimedOut(limit));
+        assert!(matches!(error, Unhealthy::TimedOut(_)), "{error}");
         drop(listener);
         let error = ask(&address, PATIENCE).await.unwrap_err();
         assert!(matches!(error, Unhealthy::Unreachable(_)), "{error}");

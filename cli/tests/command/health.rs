@@ -34,7 +34,7 @@ async fn each_failure_has_a_status_of_its_own() {
     let cases: [(&[&str], i32, &str); 5] = [
         (&[&refused], 3, "cannot be reached: "),
         (&["no.such.host.invalid"], 3, "cannot be reached: "),
-        (&[&silent.0, "--timeout", "100ms"], 4, "does not answer within 100ms"),
+        (&[&silent.0, "--timeout", "100ms"], 4, "does not answer: nothing came within 100ms"),
         (&["127.0.0.1:port"], 2, ""),
         (&["--timeout", "never"], 2, ""),
     ];
