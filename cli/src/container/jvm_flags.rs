@@ -77,7 +77,7 @@ mod tests {
         let options = zoo_cfg(&flags).unwrap().options;
         assert_eq!(options.four_letter_words.as_deref(), Some("ruok,mntr"));
         assert_eq!(options.jute_maxbuffer, Some(2_000_000));
-        assert_eq!(options.skip_acl, Some(false));
+        assert_eq!(options.access.skip_acl, Some(false));
     }
 
     #[test]
