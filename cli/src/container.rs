@@ -17,6 +17,7 @@ use self::image::Image;
 use crate::health;
 use crate::logging::{self, LogLevel};
 use crate::serve::{self, ServeError};
+use crate::server_options::Contradiction;
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
 
 /// The options. The help text of the command is on its variant in the list of commands.
@@ -112,8 +113,15 @@ fn start(image: &Image, file: &Path) -> Result<(), ContainerError> {
 
 fn status(image: &Image, file: &Path) -> Result<ExitCode, ContainerError> {
     let options = settings(image, file)?.zoo_cfg.options;
-    let listen = options.listen().map_err(ServeError::from)?;
-    Ok(if health::is_serving(&listen) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_serving = match options.listen().map_err(ServeError::from)? {
+        Some(listen) => health::is_serving(&listen),
+        // Only clients have the certificates with which it could be asked.
+        None => {
+            let secure = options.tls.listen().map_err(Contradiction::from);
+            secure.map_err(ServeError::from)?.is_some_and(|listen| health::is_accepting(&listen))
+        }
+    };
+    Ok(if is_serving { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The settings of a container.

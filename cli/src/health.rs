@@ -93,12 +93,7 @@ impl HealthCommand {
 /// status` does.
 #[cfg(unix)]
 pub(crate) fn is_serving(listen: &HostPort) -> bool {
-    let host = match listen.host.as_str() {
-        "0.0.0.0" | "::" => "127.0.0.1",
-        host => host,
-    };
-    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    let address = format!("{host}:{}", listen.port);
+    let address = reachable(listen);
     match run_async(probe::ask(&address, STATUS_TIMEOUT)) {
         Some(Ok(health)) => {
             println!("Mode: {}", health.mode());
@@ -110,6 +105,32 @@ pub(crate) fn is_serving(listen: &HostPort) -> bool {
         }
         None => false,
     }
+}
+
+/// Whether the server of this machine accepts connections that listens there. Prints why not.
+#[cfg(unix)]
+pub(crate) fn is_accepting(listen: &HostPort) -> bool {
+    let address = reachable(listen);
+    let connected = tokio::net::TcpStream::connect(&address);
+    let connected = run_async(async { tokio::time::timeout(STATUS_TIMEOUT, connected).await });
+    match connected {
+        Some(Ok(Ok(_))) => return true,
+        Some(Ok(Err(error))) => println!("{address} cannot be reached: {error}"),
+        Some(Err(_)) => println!("{address} does not answer"),
+        None => {}
+    }
+    false
+}
+
+/// `HOST:PORT` for a client on this machine: it cannot connect to the address of all interfaces.
+#[cfg(unix)]
+fn reachable(listen: &HostPort) -> String {
+    let host = match listen.host.as_str() {
+        "0.0.0.0" | "::" => "127.0.0.1",
+        host => host,
+    };
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    format!("{host}:{}", listen.port)
 }
 
 /// Runs a future to its end; `None`, and a message, if the system has no means to.

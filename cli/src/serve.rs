@@ -18,7 +18,7 @@ use zoolet_server::storage::{Durability, StorageConfig, StorageError};
 use zoolet_server::{Config, Server};
 use zoolet_testkit::Faults;
 
-use self::listen::{ListenError, Listening};
+use self::listen::{ListenError, Listening, Plain};
 use self::service_manager::{PassedError, ServiceManager};
 use crate::logging::{self, LogLevel};
 use crate::server_options::{Contradiction, ServerOptions};
@@ -81,15 +81,17 @@ pub(crate) fn run(
         tracing::warn!("{remark}");
     }
     let config = options.config()?;
-    let listening = match service_manager::passed_listener()? {
+    let plain = match service_manager::passed_listener()? {
         Some(listener) => {
             tracing::info!(
                 "the service manager passed a socket: --listen and clientPort do not count"
             );
-            Listening::Passed(Arc::new(listener))
+            Plain::Passed(Arc::new(listener))
         }
-        None => Listening::Addresses(listen::resolve(&options.listen()?)?),
+        None => Plain::Addresses(listen::resolve(options.listen()?.as_ref())?),
     };
+    let secure = options.tls.listen().map_err(Contradiction::from)?;
+    let listening = Listening { plain, secure: listen::resolve(secure.as_ref())? };
     let manager = ServiceManager::from_env();
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -122,12 +124,13 @@ async fn serve(
         }
         _ => None,
     };
-    let Some(address) = server.local_addr() else {
+    let address = server.local_addr().or(server.secure_addr());
+    let Some(address) = address else {
         return Err(ServeError::Runtime(io::Error::other("the socket has no address")));
     };
-    announce(address, control, config.storage.as_ref());
+    announce(&server, control, config.storage.as_ref());
     let mut reassurance = manager.ready(address, server.probe());
-    let listening = listening.again(address);
+    let listening = listening.again(&server);
     let signal = loop {
         tokio::select! {
             signal = signals.next() => break signal,
@@ -182,14 +185,7 @@ async fn stop(server: Server, signals: &mut Signals) -> Result<(), ServeError> {
 }
 
 /// Prints where the server listens. Programs wait for the first line; the others are for people.
-fn announce(address: SocketAddr, control: Option<SocketAddr>, storage: Option<&StorageConfig>) {
-    // Clients cannot connect to the address of all interfaces.
-    let host = match address.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-        host => host,
-    };
-    let reachable = SocketAddr::new(host, address.port());
+fn announce(server: &Server, control: Option<SocketAddr>, storage: Option<&StorageConfig>) {
     let version = env!("CARGO_PKG_VERSION");
     let data = match storage {
         None => "Data is in memory, and gone when it stops.".to_owned(),
@@ -203,18 +199,44 @@ fn announce(address: SocketAddr, control: Option<SocketAddr>, storage: Option<&S
     let control = control.map_or_else(String::new, |control| {
         format!("test control on http://{control}\nWho can open that page can break this server.\n")
     });
+    let (mut listening, mut connecting) = (String::new(), String::new());
+    if let Some(address) = server.local_addr() {
+        let reachable = reachable(address);
+        listening += &format!("listening on {address}\n");
+        connecting += &format!(
+            "Connect with any ZooKeeper client:\n\
+             \x20 zkCli.sh -server {reachable}\n\
+             \x20 KazooClient(hosts=\"{reachable}\")\n"
+        );
+    }
+    if let Some(address) = server.secure_addr() {
+        let port = address.port();
+        listening += &format!("listening on {address} for TLS\n");
+        connecting += &format!(
+            "Connect by TLS, with the names and files of your certificates:\n\
+             \x20 zoolet cli --server HOST:{port} --tls-ca CA.pem --tls-cert CLIENT.pem\n"
+        );
+    }
     let text = format!(
-        "listening on {address}\n{control}\
+        "{listening}{control}\
          zoolet {version}, a single ZooKeeper node. {data}\n\
-         Connect with any ZooKeeper client:\n\
-         \x20 zkCli.sh -server {reachable}\n\
-         \x20 KazooClient(hosts=\"{reachable}\")\n\
+         {connecting}\
          Stop with Ctrl-C or `kill {pid}`.\n",
         pid = std::process::id(),
     );
     // The server runs even if nobody reads this.
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Where clients on this machine connect: they cannot connect to the address of all interfaces.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let host = match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        host => host,
+    };
+    SocketAddr::new(host, address.port())
 }
 
 /// Raises the limit of open files, of which each client takes one, and logs it.

@@ -5,6 +5,7 @@
 
 pub(crate) mod access;
 pub(crate) mod storage;
+pub(crate) mod tls;
 pub(crate) mod values;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use zoolet_server::{Config, ConfigError, FourLetterWhitelist, Settings};
 
 use self::access::{AccessOptions, SaslContradiction};
 use self::storage::StorageOptions;
+use self::tls::{TlsContradiction, TlsOptions};
 use self::values::HostPort;
 
 /// A field is `None` unless a file or a flag sets it.
@@ -110,6 +112,10 @@ pub(crate) struct ServerOptions {
     #[command(flatten)]
     pub(crate) storage: StorageOptions,
 
+    /// The options of TLS for clients.
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
+
     /// `readonlymode.enabled`, which on one node only allows the word `isro`.
     #[arg(skip)]
     pub(crate) readonly_mode: Option<bool>,
@@ -121,25 +127,29 @@ impl ServerOptions {
     /// # Errors
     ///
     /// [`Contradiction`] if there is an address without a port.
-    pub(crate) fn listen(&self) -> Result<HostPort, Contradiction> {
+    pub(crate) fn listen(&self) -> Result<Option<HostPort>, Contradiction> {
         if let Some(listen) = &self.listen {
-            return Ok(listen.clone());
+            return Ok(Some(listen.clone()));
         }
-        match (&self.client_port_address, self.client_port) {
-            (Some(host), Some(port)) => Ok(HostPort { host: host.clone(), port }),
-            (None, Some(port)) => Ok(HostPort { host: "0.0.0.0".to_owned(), port }),
-            (None, None) => Ok(HostPort { host: "127.0.0.1".to_owned(), port: 2181 }),
-            (Some(_), None) => Err(Contradiction::NoClientPort),
-        }
+        let (host, port) = match (&self.client_port_address, self.client_port) {
+            (Some(_), None) => return Err(Contradiction::NoClientPort),
+            (Some(host), Some(port)) => (host.as_str(), port),
+            (None, Some(port)) => ("0.0.0.0", port),
+            // With secureClientPort alone, ZooKeeper opens no other port.
+            (None, None) if self.tls.secure_client_port.is_some() => return Ok(None),
+            (None, None) => ("127.0.0.1", 2181),
+        };
+        Ok(Some(HostPort { host: host.to_owned(), port }))
     }
 
     /// Whether nothing says on which port to listen.
     #[cfg(unix)]
     pub(crate) fn names_no_port(&self) -> bool {
-        self.listen.is_none() && self.client_port.is_none()
+        self.listen.is_none() && self.client_port.is_none() && self.tls.secure_client_port.is_none()
     }
 
-    /// The configuration of the server. Its address is not in it: see [`ServerOptions::listen`].
+    /// The configuration of the server. Its addresses are not in it: see [`ServerOptions::listen`] and
+    /// [`TlsOptions::listen`].
     ///
     /// # Errors
     ///
@@ -153,6 +163,7 @@ impl ServerOptions {
             enforce_auth: self.access.enforce_auth(),
             sasl: self.access.sasl()?,
             storage: self.storage.config()?,
+            tls: self.tls.config()?,
             ..Config::default()
         };
         put(&mut config.tick_time_ms, self.tick_time);
@@ -166,6 +177,8 @@ impl ServerOptions {
         put(&mut config.container_max_never_used_ms, max_never_used);
         self.put_settings(&mut config.settings);
         self.access.put_settings(&mut config.settings)?;
+        // As `QuorumPeerConfig.configureSSLAuth`.
+        config.settings.x509_scheme |= config.tls.is_some();
         config.check()?;
         Ok(config)
     }
@@ -175,6 +188,12 @@ impl ServerOptions {
         let mut remarks = self.access.remarks();
         if self.storage.is_idle() {
             remarks.push("what is set about files has no effect without dataDir: nothing is kept");
+        }
+        if self.tls.is_idle() {
+            remarks.push(
+                "what is set about TLS has no effect without secureClientPort or \
+                 client.portUnification=true: nothing speaks it",
+            );
         }
         remarks
     }
@@ -209,6 +228,8 @@ pub(crate) enum Contradiction {
     SuperDigestOfOtherAlgorithm,
     #[error(transparent)]
     Sasl(#[from] SaslContradiction),
+    #[error(transparent)]
+    Tls(#[from] TlsContradiction),
     #[error(transparent)]
     Config(#[from] ConfigError),
 }

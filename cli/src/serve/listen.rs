@@ -13,29 +13,39 @@ use crate::server_options::values::HostPort;
 
 /// What a server listens on.
 #[derive(Debug)]
-pub(super) enum Listening {
-    /// The first of these that can be bound; at least one.
+pub(super) struct Listening {
+    pub(super) plain: Plain,
+    /// For TLS: the first of these that can be bound, nothing if there are none.
+    pub(super) secure: Vec<SocketAddr>,
+}
+
+/// What a server listens on for plaintext connections.
+#[derive(Debug)]
+pub(super) enum Plain {
+    /// The first of these that can be bound, nothing if there are none.
     Addresses(Vec<SocketAddr>),
     /// A socket that the service manager has bound.
     Passed(Arc<TcpListener>),
 }
 
 impl Listening {
-    /// The same for a server that is started again, after the first was bound to `address`.
-    pub(super) fn again(self, address: SocketAddr) -> Self {
-        match self {
-            Self::Addresses(_) => Self::Addresses(vec![address]),
-            passed @ Self::Passed(_) => passed,
-        }
+    /// The same for a server that is started again, with the addresses that the first was bound to.
+    pub(super) fn again(self, first: &Server) -> Self {
+        let plain = match self.plain {
+            Plain::Addresses(_) => Plain::Addresses(first.local_addr().into_iter().collect()),
+            passed @ Plain::Passed(_) => passed,
+        };
+        Self { plain, secure: first.secure_addr().into_iter().collect() }
     }
 }
 
-/// The addresses of a host, at least one.
+/// The addresses of a host, at least one; none of no host.
 ///
 /// # Errors
 ///
 /// [`ListenError::Unresolved`] if it has none.
-pub(super) fn resolve(name: &HostPort) -> Result<Vec<SocketAddr>, ListenError> {
+pub(super) fn resolve(name: Option<&HostPort>) -> Result<Vec<SocketAddr>, ListenError> {
+    let Some(name) = name else { return Ok(Vec::new()) };
     let unresolved = |source| ListenError::Unresolved { host: name.host.clone(), source };
     let addresses = (name.host.as_str(), name.port).to_socket_addrs().map_err(unresolved)?;
     let addresses: Vec<_> = addresses.collect();
@@ -45,7 +55,7 @@ pub(super) fn resolve(name: &HostPort) -> Result<Vec<SocketAddr>, ListenError> {
     Ok(addresses)
 }
 
-/// Starts a server on the socket that was passed, or on the first address that can be bound.
+/// Starts a server on the socket that was passed, or on the first addresses that can be bound.
 ///
 /// # Errors
 ///
@@ -55,31 +65,39 @@ pub(super) async fn start(
     listening: &Listening,
     faults: Option<&Faults>,
 ) -> Result<Server, ListenError> {
-    let builder = || {
-        let builder = Server::builder().config(config.clone());
-        match faults {
-            Some(faults) => builder.hooks(TestHooks::new(faults, &Observer::default())),
-            None => builder,
-        }
+    let (mut plain, passed) = match &listening.plain {
+        Plain::Addresses(addresses) => (addresses.as_slice(), None),
+        Plain::Passed(listener) => (&[][..], Some(listener)),
     };
-    let addresses = match listening {
-        Listening::Addresses(addresses) => addresses,
-        Listening::Passed(listener) => {
-            let server = builder().listener(Arc::clone(listener)).start().await;
-            return server.map_err(ListenError::Start);
-        }
-    };
+    let mut secure = listening.secure.as_slice();
     let mut refusals = Vec::new();
-    for &address in addresses {
-        match builder().listen(address).start().await {
+    loop {
+        let mut config = config.clone();
+        config.listen = plain.first().copied();
+        if let Some(tls) = &mut config.tls {
+            tls.listen = secure.first().copied();
+        }
+        let mut builder = Server::builder().config(config);
+        if let Some(listener) = passed {
+            builder = builder.listener(Arc::clone(listener));
+        }
+        if let Some(faults) = faults {
+            builder = builder.hooks(TestHooks::new(faults, &Observer::default()));
+        }
+        match builder.start().await {
             Ok(server) => return Ok(server),
             Err(StartError::Listen { address, source }) => {
                 refusals.push(Refusal { address, source });
+                let refused =
+                    if plain.first() == Some(&address) { &mut plain } else { &mut secure };
+                *refused = refused.get(1..).unwrap_or_default();
+                if refused.is_empty() {
+                    return Err(ListenError::Refused(Refusals(refusals)));
+                }
             }
             Err(error) => return Err(ListenError::Start(error)),
         }
     }
-    Err(ListenError::Refused(Refusals(refusals)))
 }
 
 /// Why a server does not listen.
@@ -186,13 +204,15 @@ mod tests {
         assert!(!unreadable.contains("--data-dir"), "{unreadable}");
     }
 
+    fn plain(addresses: Vec<SocketAddr>) -> Listening {
+        Listening { plain: Plain::Addresses(addresses), secure: Vec::new() }
+    }
+
     #[tokio::test]
     async fn the_first_address_that_can_be_had_is_taken() {
         let (_listener, taken) = taken();
         let free = ([127, 0, 0, 1], 0).into();
-        let server = start(&Config::default(), &Listening::Addresses(vec![taken, free]), None)
-            .await
-            .unwrap();
+        let server = start(&Config::default(), &plain(vec![taken, free]), None).await.unwrap();
         let address = server.local_addr().unwrap();
         assert_ne!(address, taken);
         server.shutdown().await;
@@ -203,8 +223,7 @@ mod tests {
         let (_listener, taken) = taken();
         // From the block of addresses for documentation.
         let elsewhere = ([192, 0, 2, 1], 0).into();
-        let started =
-            start(&Config::default(), &Listening::Addresses(vec![elsewhere, taken]), None).await;
+        let started = start(&Config::default(), &plain(vec![elsewhere, taken]), None).await;
         let error = started.unwrap_err().to_string();
         assert!(error.starts_with("cannot listen on 192.0.2.1:0: "), "{error}");
         assert!(error.contains(&format!(", nor on {taken}: ")), "{error}");

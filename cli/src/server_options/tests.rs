@@ -139,6 +139,13 @@ fn defaults_can_be_asked_for_by_number() {
 }
 
 #[test]
+fn with_a_port_for_tls_alone_no_other_is_opened() {
+    assert_eq!(flags(&["--secure-client-port=2281"]).listen(), Ok(None));
+    let both = flags(&["--secure-client-port=2281", "--client-port=2181"]);
+    assert!(both.listen().unwrap().is_some());
+}
+
+#[test]
 fn where_to_listen() {
     let file = ServerOptions {
         client_port: Some(1),
@@ -160,8 +167,10 @@ fn where_to_listen() {
         (file, &["--listen", "b:6"], Ok("b 6")),
     ];
     for (file, args, expected) in cases {
-        let listen =
-            over(file, args).listen().map(|HostPort { host, port }| format!("{host} {port}"));
+        let listen = over(file, args).listen().map(|listen| {
+            let HostPort { host, port } = listen.unwrap();
+            format!("{host} {port}")
+        });
         assert_eq!(listen, expected.map(str::to_owned), "{args:?}");
     }
 }

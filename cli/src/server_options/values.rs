@@ -52,8 +52,20 @@ pub(crate) enum BadValue {
     Kerberos,
     #[error("must be gz, snappy or nothing")]
     NotACompression,
+    #[error("must be PEM, PKCS12 or JKS; BCFKS can be converted with keytool -importkeystore")]
+    NotAStoreType,
+    #[error("must be none, want or need")]
+    NotAClientAuth,
+    #[error("must name TLSv1.2, TLSv1.3 or both")]
+    NotProtocols,
+    #[error("names no cipher suite that zoolet supports; such are {}", cipher_suites())]
+    NotCipherSuites,
     #[error("must not be empty")]
     Empty,
+}
+
+fn cipher_suites() -> String {
+    zoolet_server::tls::cipher_suite_names().collect::<Vec<_>>().join(",")
 }
 
 /// A host, by name or address, and a port.

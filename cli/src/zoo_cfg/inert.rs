@@ -41,7 +41,10 @@ impl fmt::Display for Reason {
                 "zoolet syncs what has gathered, at once, and reads every format of file"
             }
             Self::Ensemble => "zoolet is a single node, not an ensemble",
-            Self::Tls => "this version does not speak TLS",
+            Self::Tls => {
+                "zoolet has one implementation of TLS, whose handshakes have ten seconds, and asks no \
+                 name server who a client is"
+            }
             Self::Schemes => {
                 "ZooKeeper does not read this any more; sessionRequireClientSASLAuth=true makes \
                  clients authenticate by SASL"
@@ -90,10 +93,8 @@ const KEYS: [(Reason, &str); 13] = [
     ),
     (
         Reason::Tls,
-        "secureClientPort secureClientPortAddress ssl. client.portUnification client.certReload
-         outstandingHandshake.limit
-         netty.server.outstandingHandshake.limit
-         netty.server.earlyDropSecureConnectionHandshakes",
+        "ssl. ssl.sslProvider ssl.handshakeDetectionTimeoutMillis ssl.allowReverseDnsLookup
+         outstandingHandshake.limit netty.server.earlyDropSecureConnectionHandshakes",
     ),
     (Reason::Schemes, "requireClientAuthScheme jaasLoginRenew kinit"),
     (Reason::Audit, "audit."),

@@ -5,6 +5,7 @@ mod connections;
 mod operations;
 mod sessions;
 mod storage;
+pub(super) mod tls;
 mod znodes;
 
 use crate::server_options::ServerOptions;
@@ -24,6 +25,7 @@ const TOPICS: &[&[Key]] = &[
     znodes::KEYS,
     access::KEYS,
     storage::KEYS,
+    tls::KEYS,
     operations::KEYS,
 ];
 
@@ -45,8 +47,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// The names of the keys of the other topics, for the test that has them all.
 #[cfg(test)]
 pub(super) fn of_other_topics() -> impl Iterator<Item = &'static str> {
-    let is_access = |name: &&str| access::KEYS.iter().any(|(of_access, _)| of_access == name);
-    names().filter(move |name| !is_access(name))
+    let own = || access::KEYS.iter().chain(tls::KEYS);
+    names().filter(move |name| !own().any(|(own, _)| own == name))
 }
 
 fn put<T>(slot: &mut Option<T>, value: Result<T, BadValue>) -> Result<(), BadValue> {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use zoolet_server::DigestAlgorithm;
 use zoolet_server::storage::Compression;
+use zoolet_server::tls::{ClientAuth, StoreType};
 
 use super::*;
 use crate::server_options::access::{AccessOptions, AuthProvider};
 use crate::server_options::storage::{self, Purge, StorageOptions};
+use crate::server_options::tls::{self, TlsOptions};
 
 fn read(text: &str) -> Result<ZooCfg, String> {
     let mut reader = Reader::new(Path::new("zoo.cfg"));
@@ -234,8 +236,8 @@ fn keys_without_effect_are_named_with_the_reason() {
         ("quorum.auth.enableSasl", "single node"),
         ("ssl.quorum.keyStore.location", "single node"),
         ("group.1", "single node"),
-        ("secureClientPort", "TLS"),
-        ("ssl.keyStore.location", "TLS"),
+        ("ssl.sslProvider", "TLS"),
+        ("ssl.handshakeDetectionTimeoutMillis", "ten seconds"),
         ("requireClientAuthScheme", "sessionRequireClientSASLAuth"),
         ("zookeeper.server.principal", "clients"),
         ("audit.enable", "audit log"),
@@ -250,7 +252,7 @@ fn keys_without_effect_are_named_with_the_reason() {
         ("root.logger", "--log-level"),
         ("pathStats.enabled", "debugging"),
         ("sasl.client.username", "clients"),
-        ("client.portUnification", "TLS"),
+        ("serverCnxnFactory", "Java threads"),
     ];
     for (key, reason) in cases {
         let remarks = remarks(&format!("\n{key}=1"));
@@ -292,7 +294,9 @@ fn every_key_has_a_flag() {
         "security.auth_to_local",
         "requireKerberosConfig",
     ];
-    for key in keys::names().filter(|key| !in_files_only.contains(key)) {
+    let is_in_files_only =
+        |key: &&str| in_files_only.contains(key) || keys::tls::IN_FILES_ONLY.contains(key);
+    for key in keys::names().filter(|key| !is_in_files_only(key)) {
         let short = key.replace("ACL", "Acl").replace("SASL", "Sasl");
         let short = short.replace("X509AuthenticationProvider.", "x509.");
         let short = short.strip_prefix("zoolet.").unwrap_or(&short);
@@ -368,7 +372,7 @@ fn unknown_four_letter_words_are_told_of() {
 #[test]
 fn one_server_may_say_where_clients_connect() {
     let at = |text| {
-        let HostPort { host, port } = options(text).listen().unwrap();
+        let HostPort { host, port } = options(text).listen().unwrap().unwrap();
         format!("{host} {port}")
     };
     let cases = [
@@ -385,7 +389,7 @@ fn one_server_may_say_where_clients_connect() {
     ];
     for (text, expected) in cases {
         let ZooCfg { options, .. } = read(text).unwrap();
-        let HostPort { host, port } = options.listen().unwrap();
+        let HostPort { host, port } = options.listen().unwrap().unwrap();
         assert_eq!(format!("{host} {port}"), expected, "{text}");
     }
     assert_eq!(at("clientPort=1"), "0.0.0.0 1");
@@ -461,6 +465,51 @@ fn the_keys_of_access_control() {
     ];
     for (text, access) in cases {
         assert_eq!(options(text), ServerOptions { access, ..ServerOptions::default() }, "{text}");
+    }
+}
+
+#[test]
+fn every_key_of_tls_has_its_effect() {
+    let text = "secureClientPort=2281\nsecureClientPortAddress=localhost\n\
+                client.portUnification=true\nclient.certReload=true\n\
+                netty.server.outstandingHandshake.limit=7\n\
+                ssl.keyStore.location=/k\nssl.keyStore.password=kp\n\
+                ssl.keyStore.passwordPath=/kp\nssl.keyStore.type=JKS\n\
+                ssl.trustStore.location=/t\nzookeeper.ssl.trustStore.password=tp\n\
+                ssl.trustStore.passwordPath=/tp\nssl.trustStore.type=pem\n\
+                ssl.clientAuth=WANT\nssl.protocol=TLSv1.2\nssl.enabledProtocols=TLSv1.3\n\
+                ssl.ciphersuites=TLS_AES_128_GCM_SHA256\nssl.hostnameVerification=true\n\
+                ssl.clientHostnameVerification=true\nssl.crl=true\nssl.ocsp=false\n\
+                ssl.context.supplier.class=A\nssl.authProvider=x509\nzoolet.ssl.crlFile=/crl";
+    let tls = TlsOptions {
+        secure_client_port: Some(2281),
+        secure_client_port_address: Some("localhost".to_owned()),
+        client_port_unification: Some(true),
+        client_cert_reload: Some(true),
+        netty_server_outstanding_handshake_limit: tls::handshakes("7").ok(),
+        ssl_key_store_location: Some("/k".into()),
+        key_store_password: Some("kp".into()),
+        ssl_key_store_password_path: Some("/kp".into()),
+        ssl_key_store_type: Some(StoreType::Jks),
+        ssl_trust_store_location: Some("/t".into()),
+        trust_store_password: Some("tp".into()),
+        ssl_trust_store_password_path: Some("/tp".into()),
+        ssl_trust_store_type: Some(StoreType::Pem),
+        ssl_client_auth: Some(ClientAuth::Want),
+        protocol: tls::context_protocol("TLSv1.2").ok(),
+        ssl_enabled_protocols: tls::protocols("TLSv1.3").ok(),
+        ssl_ciphersuites: tls::cipher_suites("TLS_AES_128_GCM_SHA256").ok(),
+        ssl_hostname_verification: Some(true),
+        ssl_client_hostname_verification: Some(true),
+        crl: Some(true),
+        ocsp: Some(false),
+        context_supplier: Some("A".to_owned()),
+        auth_provider: Some("x509".to_owned()),
+        ssl_crl_file: vec!["/crl".into()],
+    };
+    assert_eq!(options(text), ServerOptions { tls, ..ServerOptions::default() });
+    for key in keys::tls::KEYS.iter().map(|(key, _)| *key) {
+        assert!(text.contains(key), "{key}");
     }
 }
 
