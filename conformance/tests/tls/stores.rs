@@ -1,94 +1,15 @@
 //! Stores that openssl and keytool make, whole and spoilt.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
 use libtest_mimic::Failed;
-use tempfile::TempDir;
 use zoolet_tls::{
     ClientTls, ClientTlsOptions, Secret, ServerTls, ServerTlsOptions, Store, StoreType,
 };
 
 use crate::support::handshake;
-
-/// The password of all stores. It is ASCII, since Java takes no other for a PKCS12 file with AES.
-const PASSWORD: &str = "pass $word";
-
-/// A folder in which openssl and keytool work.
-struct Workshop(TempDir);
-
-impl Workshop {
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Runs a program with words that a shell would split so, in the folder.
-    fn run(&self, line: &str) -> Result<Output, Failed> {
-        let words = shell_words::split(&line.replace("PASSWORD", &format!("'{PASSWORD}'")))?;
-        let (program, arguments) = words.split_first().ok_or("no program")?;
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(self.0.path());
-        let output = command.output()?;
-        if output.status.success() {
-            return Ok(output);
-        }
-        let said = [&output.stdout[..], &output.stderr[..]].concat();
-        Err(format!("{line}\n{}", String::from_utf8_lossy(&said)).into())
-    }
-
-    /// An authority, and for each kind of key a certificate in PEM.
-    fn new() -> Result<Self, Failed> {
-        let workshop = Self(tempfile::tempdir()?);
-        fs::write(workshop.path("extensions"), "subjectAltName=DNS:localhost\n")?;
-        workshop.run(
-            "openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 \
-             -subj '/O=Example/CN=Test CA'",
-        )?;
-        for (name, key) in [
-            ("rsa", "rsa:2048"),
-            ("ec", "ec -pkeyopt ec_paramgen_curve:P-256"),
-            ("p384", "ec -pkeyopt ec_paramgen_curve:P-384"),
-            ("ed25519", "ed25519"),
-        ] {
-            workshop.request(name, key)?;
-            workshop.sign(name, 30)?;
-        }
-        Ok(workshop)
-    }
-
-    fn request(&self, name: &str, key: &str) -> Result<Output, Failed> {
-        self.run(&format!(
-            "openssl req -newkey {key} -nodes -keyout {name}.key -out {name}.csr -subj /CN={name}"
-        ))
-    }
-
-    fn sign(&self, name: &str, days: i32) -> Result<Output, Failed> {
-        self.run(&format!(
-            "openssl x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {days} \
-             -extfile extensions -out {name}.crt"
-        ))
-    }
-
-    /// Writes some files one after the other.
-    fn join(&self, files: &[&str], to: &str) -> Result<PathBuf, Failed> {
-        let contents: Result<Vec<_>, _> =
-            files.iter().map(|file| fs::read(self.path(file))).collect();
-        fs::write(self.path(to), contents?.concat())?;
-        Ok(self.path(to))
-    }
-
-    fn keystore(&self, from: &str, to: &str, options: &str) -> Result<Output, Failed> {
-        self.run(&format!(
-            "keytool -importkeystore -noprompt -srckeystore {from} -srcstoretype PKCS12 -srcstorepass \
-             PASSWORD -destkeystore {to} -deststorepass PASSWORD {options}"
-        ))
-    }
-}
-
-fn store(path: &Path) -> Store {
-    Store::new(path).password(Secret::from(PASSWORD))
-}
+use crate::workshop::{PASSWORD, Workshop, store};
 
 /// Each key store serves a client that trusts the authority, each trust store lets it in.
 pub(crate) fn are_read() -> Result<(), Failed> {
