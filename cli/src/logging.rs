@@ -1,8 +1,10 @@
 //! Logs go to stderr, so that stdout has only the output of the command.
 
 use std::io::{self, IsTerminal};
+use std::str::FromStr;
 
 use clap::ValueEnum;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -31,28 +33,106 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
+/// How much each part of the program logs: a level, or levels for targets, with commas between.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LogLevels(Targets);
+
+impl From<LogLevel> for LogLevels {
+    fn from(level: LogLevel) -> Self {
+        Self(Targets::new().with_default(LevelFilter::from(level)))
+    }
+}
+
+/// The text is not a list of levels.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "must be off, error, warn, info, debug or trace, or levels for targets with commas between, such \
+     as zoolet_server::transport=debug,info"
+)]
+pub(crate) struct NotLogLevels;
+
+impl FromStr for LogLevels {
+    type Err = NotLogLevels;
+
+    /// A text that names a target without a level would log everything of it, and most such texts are
+    /// misspelt levels.
+    fn from_str(text: &str) -> Result<Self, NotLogLevels> {
+        let is_known = |part: &str| match part.rsplit_once('=') {
+            Some((target, level)) => {
+                !target.trim().is_empty() && LogLevel::from_str(level, true).is_ok()
+            }
+            None => LogLevel::from_str(part, true).is_ok(),
+        };
+        let parts: Vec<_> = text.split(',').map(str::trim).collect();
+        if !parts.iter().all(|part| is_known(part)) {
+            return Err(NotLogLevels);
+        }
+        parts.join(",").parse().map(Self).map_err(|_| NotLogLevels)
+    }
+}
+
+/// How the lines of the log are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: one JSON object a line
+    Json,
+}
+
 /// Starts logging from `level` up, or as the variable `RUST_LOG` says, or from `default` up.
 pub(crate) fn start(level: Option<LogLevel>, default: LogLevel) {
+    start_with(level.map(LogLevels::from), default, LogFormat::Text);
+}
+
+/// Starts logging as `levels` or the variable `RUST_LOG` says, or from `default` up.
+pub(crate) fn start_with(levels: Option<LogLevels>, default: LogLevel, format: LogFormat) {
     let variable = std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty());
-    let (targets, bad) = match (level, variable.as_deref().map(str::parse::<Targets>)) {
-        (Some(level), _) => (from(level), None),
-        (None, Some(Ok(targets))) => (targets, None),
-        (None, Some(Err(error))) => (from(default), Some(error)),
-        (None, None) => (from(default), None),
+    let (levels, bad) = match (levels, variable.as_deref().map(str::parse::<Targets>)) {
+        (Some(levels), _) => (levels, None),
+        (None, Some(Ok(targets))) => (LogLevels(targets), None),
+        (None, Some(Err(error))) => (default.into(), Some(error)),
+        (None, None) => (default.into(), None),
     };
-    let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let layer = tracing_subscriber::fmt::layer()
-        .compact()
-        .with_writer(io::stderr)
-        .with_ansi(wants_colour && io::stderr().is_terminal())
-        // Without this, a closed stderr would make the subscriber print an error to it, and panic.
-        .log_internal_errors(false);
-    tracing_subscriber::registry().with(layer).with(targets).init();
+    // Without `log_internal_errors(false)`, a closed stderr would make the subscriber print an error
+    // to it, and panic.
+    let layer = match format {
+        LogFormat::Text => {
+            let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            tracing_subscriber::fmt::layer()
+                .compact()
+                .with_writer(io::stderr)
+                .with_ansi(wants_colour && io::stderr().is_terminal())
+                .log_internal_errors(false)
+                .boxed()
+        }
+        LogFormat::Json => tracing_subscriber::fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_writer(io::stderr)
+            .log_internal_errors(false)
+            .boxed(),
+    };
+    tracing_subscriber::registry().with(layer).with(levels.0).init();
     if let Some(error) = bad {
         tracing::warn!("RUST_LOG is not understood, and logs are from {default:?} up: {error}");
     }
 }
 
-fn from(level: LogLevel) -> Targets {
-    Targets::new().with_default(LevelFilter::from(level))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_those_of_everything_and_of_targets() {
+        for text in ["off", "TRACE", "zoolet_server::transport=debug,info", "a=off, b=warn"] {
+            assert!(text.parse::<LogLevels>().is_ok(), "{text}");
+        }
+        for text in ["", "verbose", "zoolet_server", "zoolet_server=loud", "=debug", "info,,warn"] {
+            assert!(text.parse::<LogLevels>().is_err(), "{text}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! `zoolet serve`: runs a server until a signal ends it.
 
 mod listen;
+mod metrics;
 mod service_manager;
 mod test_control;
 
@@ -19,8 +20,10 @@ use zoolet_server::{Config, Server};
 use zoolet_testkit::Faults;
 
 use self::listen::{ListenError, Listening, Plain};
+use self::metrics::ServeMetricsError;
 use self::service_manager::{PassedError, ServiceManager};
-use crate::logging::{self, LogLevel};
+use crate::logging::{self, LogFormat, LogLevel, LogLevels};
+use crate::server_options::monitoring::MetricsPage;
 use crate::server_options::{Contradiction, ServerOptions};
 use crate::signals::Signals;
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
@@ -33,9 +36,14 @@ pub(crate) struct Serve {
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// How much to log [default: info, or what the variable RUST_LOG says]
-    #[arg(long, value_name = "LEVEL")]
-    log_level: Option<LogLevel>,
+    /// How much to log: off, error, warn, info, debug or trace, also for one part, as in
+    /// zoolet_server::transport=debug,info [default: info, or what the variable RUST_LOG says]
+    #[arg(long, value_name = "LEVELS")]
+    log_level: Option<LogLevels>,
+
+    /// How to write the log to stderr
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
 
     /// For tests: let programs on this machine set faults over HTTP at this address, as 127.0.0.1:0
     #[arg(long, value_name = "ADDR:PORT", value_parser = test_control::loopback)]
@@ -52,7 +60,7 @@ impl Serve {
     ///
     /// [`ServeError`] if it cannot start or fails.
     pub(crate) fn run(self, matches: &ArgMatches) -> Result<(), ServeError> {
-        logging::start(self.log_level, LogLevel::Info);
+        logging::start_with(self.log_level, LogLevel::Info, self.log_format);
         let options = match &self.config {
             Some(path) => {
                 let ZooCfg { mut options, remarks } = ZooCfg::read(path)?;
@@ -92,13 +100,14 @@ pub(crate) fn run(
     };
     let secure = options.tls.listen().map_err(Contradiction::from)?;
     let listening = Listening { plain, secure: listen::resolve(secure.as_ref())? };
+    let page = options.monitoring.page();
     let manager = ServiceManager::from_env();
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)?;
-    let served = runtime.block_on(serve(config, listening, test_control, &manager));
+    let served = runtime.block_on(serve(config, listening, page, test_control, &manager));
     if let Err(error) = &served {
         manager.failed(error);
     }
@@ -108,6 +117,7 @@ pub(crate) fn run(
 async fn serve(
     config: Config,
     listening: Listening,
+    page: Option<MetricsPage>,
     test_control: Option<SocketAddr>,
     manager: &ServiceManager,
 ) -> Result<(), ServeError> {
@@ -116,6 +126,7 @@ async fn serve(
     let faults = test_control.map(|_| Faults::default());
     manager.starting();
     let mut server = listen::start(&config, &listening, faults.as_ref()).await?;
+    let page = metrics::start(&server, page.as_ref()).await?;
     let (restart, mut restarts) = mpsc::channel(1);
     let control = match (test_control, &faults) {
         (Some(address), Some(faults)) => {
@@ -142,6 +153,7 @@ async fn serve(
                     return Ok(());
                 }
                 server = listen::start(&config, &listening, faults.as_ref()).await?;
+                metrics::start(&server, page.as_ref()).await?;
                 reassurance = manager.ready(address, server.probe());
                 // The requester may be gone.
                 let _ = restart.done.send(());
@@ -261,6 +273,8 @@ pub(crate) enum ServeError {
     Passed(#[from] PassedError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error(transparent)]
+    Metrics(#[from] ServeMetricsError),
     #[error("cannot listen on {address} for the test control: {source}")]
     TestControl { address: SocketAddr, source: io::Error },
     #[error("the system refuses what a server needs: {0}")]
@@ -278,6 +292,7 @@ impl ServeError {
             Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) | Self::Passed(_) => 2,
             Self::Listen(error) if error.is_about_the_name() => 2,
             Self::Listen(_)
+            | Self::Metrics(_)
             | Self::TestControl { .. }
             | Self::Runtime(_)
             | Self::Storage(_)

@@ -4,6 +4,7 @@
 //! the same struct from a file, and flags override it.
 
 pub(crate) mod access;
+pub(crate) mod monitoring;
 pub(crate) mod storage;
 pub(crate) mod tls;
 pub(crate) mod values;
@@ -14,6 +15,7 @@ use clap::Args;
 use zoolet_server::{Config, ConfigError, FourLetterWhitelist, Settings};
 
 use self::access::{AccessOptions, SaslContradiction};
+use self::monitoring::MonitoringOptions;
 use self::storage::StorageOptions;
 use self::tls::{TlsContradiction, TlsOptions};
 use self::values::HostPort;
@@ -108,6 +110,10 @@ pub(crate) struct ServerOptions {
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) reconfig_enabled: Option<bool>,
 
+    /// The options of metrics and of the audit log.
+    #[command(flatten)]
+    pub(crate) monitoring: MonitoringOptions,
+
     /// The options of the data directory.
     #[command(flatten)]
     pub(crate) storage: StorageOptions,
@@ -164,6 +170,8 @@ impl ServerOptions {
             sasl: self.access.sasl()?,
             storage: self.storage.config()?,
             tls: self.tls.config()?,
+            audit: self.monitoring.audit(),
+            metrics_provider: self.monitoring.provider(),
             ..Config::default()
         };
         put(&mut config.tick_time_ms, self.tick_time);
@@ -186,6 +194,7 @@ impl ServerOptions {
     /// Remarks about options that are valid, but have no effect or one that may surprise.
     pub(crate) fn remarks(&self) -> Vec<&'static str> {
         let mut remarks = self.access.remarks();
+        remarks.extend(self.monitoring.remarks());
         if self.storage.is_idle() {
             remarks.push("what is set about files has no effect without dataDir: nothing is kept");
         }

@@ -42,11 +42,11 @@ use crate::transport::tls::TlsConfig;
 /// ```
 #[derive(Debug)]
 pub struct Server {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     local_addr: Option<SocketAddr>,
     secure_addr: Option<SocketAddr>,
-    tasks: TaskTracker,
-    cancelled: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) cancelled: CancellationToken,
 }
 
 impl Server {

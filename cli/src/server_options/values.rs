@@ -50,6 +50,23 @@ pub(crate) enum BadValue {
          certificates or by SASL DIGEST-MD5"
     )]
     Kerberos,
+    #[error(
+        "must be org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider or ZooKeeper's \
+         DefaultMetricsProvider; zoolet cannot load classes of Java"
+    )]
+    NotAMetricsProvider,
+    #[error("must be 3.9 or 3.10")]
+    NotADialect,
+    #[error(
+        "asks for metrics over HTTPS, which zoolet does not have; set metricsProvider.httpHost to \
+         127.0.0.1, and let a proxy on this machine speak TLS"
+    )]
+    NoHttps,
+    #[error(
+        "must be org.apache.zookeeper.audit.Slf4jAuditLogger, or left out; zoolet cannot load \
+         classes of Java, and would write no audit log where this one is expected"
+    )]
+    NotAnAuditLogger,
     #[error("must be gz, snappy or nothing")]
     NotACompression,
     #[error("must be PEM, PKCS12 or JKS; BCFKS can be converted with keytool -importkeystore")]

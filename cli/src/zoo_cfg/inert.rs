@@ -9,7 +9,6 @@ pub(super) enum Reason {
     Ensemble,
     Tls,
     Schemes,
-    Audit,
     AdminServer,
     Metrics,
     Throttling,
@@ -49,9 +48,8 @@ impl fmt::Display for Reason {
                 "ZooKeeper does not read this any more; sessionRequireClientSASLAuth=true makes \
                  clients authenticate by SASL"
             }
-            Self::Audit => "this version writes no audit log",
             Self::AdminServer => "this version has no HTTP admin server",
-            Self::Metrics => "this version exports no metrics but by the four-letter word mntr",
+            Self::Metrics => "zoolet has no threads or queues of its own for metrics",
             Self::Throttling => "this version does not throttle requests or connections",
             Self::Fixed => "zoolet has a fixed value for this",
             Self::Java => "zoolet has no Java threads, buffers or caches to tune",
@@ -71,7 +69,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// From `QuorumPeerConfig`, the system properties of the server's classes, and the administrator's
 /// guide, which has names of its own for some. A name that ends in a dot stands for all that
 /// begin with it.
-const KEYS: [(Reason, &str); 13] = [
+const KEYS: [(Reason, &str); 12] = [
     (
         Reason::Files,
         "flushDelay maxBatchSize maxWriteQueuePollTime fsync.warningthresholdms
@@ -97,9 +95,12 @@ const KEYS: [(Reason, &str); 13] = [
          outstandingHandshake.limit netty.server.earlyDropSecureConnectionHandshakes",
     ),
     (Reason::Schemes, "requireClientAuthScheme jaasLoginRenew kinit"),
-    (Reason::Audit, "audit."),
     (Reason::AdminServer, "admin."),
-    (Reason::Metrics, "metricsProvider."),
+    (
+        Reason::Metrics,
+        "metricsProvider. metricsProvider.numWorkerThreads metricsProvider.maxQueueSize
+         metricsProvider.workerShutdownTimeoutMs",
+    ),
     (
         Reason::Throttling,
         "globalOutstandingLimit request_throttle_max_requests request_throttle_stall_time

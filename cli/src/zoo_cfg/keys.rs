@@ -2,6 +2,7 @@
 
 mod access;
 mod connections;
+mod monitoring;
 mod operations;
 mod sessions;
 mod storage;
@@ -27,6 +28,7 @@ const TOPICS: &[&[Key]] = &[
     storage::KEYS,
     tls::KEYS,
     operations::KEYS,
+    monitoring::KEYS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Key> {
@@ -47,7 +49,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// The names of the keys of the other topics, for the test that has them all.
 #[cfg(test)]
 pub(super) fn of_other_topics() -> impl Iterator<Item = &'static str> {
-    let own = || access::KEYS.iter().chain(tls::KEYS);
+    let own = || access::KEYS.iter().chain(tls::KEYS).chain(monitoring::KEYS);
     names().filter(move |name| !own().any(|(own, _)| own == name))
 }
 

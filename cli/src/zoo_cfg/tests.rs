@@ -240,10 +240,8 @@ fn keys_without_effect_are_named_with_the_reason() {
         ("ssl.handshakeDetectionTimeoutMillis", "ten seconds"),
         ("requireClientAuthScheme", "sessionRequireClientSASLAuth"),
         ("zookeeper.server.principal", "clients"),
-        ("audit.enable", "audit log"),
         ("admin.serverPort", "HTTP admin server"),
-        ("metricsProvider.className", "mntr"),
-        ("metricsProvider.httpPort", "mntr"),
+        ("metricsProvider.numWorkerThreads", "threads"),
         ("globalOutstandingLimit", "throttle"),
         ("connectionMaxTokens", "throttle"),
         ("nio.sessionlessCnxnTimeout", "fixed value"),
@@ -293,6 +291,12 @@ fn every_key_has_a_flag() {
         "fips-mode",
         "security.auth_to_local",
         "requireKerberosConfig",
+        "metricsProvider.className",
+        "metricsProvider.httpHost",
+        "metricsProvider.httpPort",
+        "metricsProvider.httpsPort",
+        "metricsProvider.exportJvmInfo",
+        "audit.impl.class",
     ];
     let is_in_files_only =
         |key: &&str| in_files_only.contains(key) || keys::tls::IN_FILES_ONLY.contains(key);
@@ -533,4 +537,35 @@ fn what_zoolet_cannot_do_about_access_control_refuses_to_start() {
         assert!(error.contains(expected), "{error}");
     }
     read("requireKerberosConfig=false").unwrap();
+}
+
+#[test]
+fn metrics_and_the_audit_log_are_configured_as_in_zookeeper() {
+    let class = "metricsProvider.className=\
+                 org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n";
+    let page = |text: &str| read(text).unwrap().options.monitoring.page();
+    let listen = |text: &str| page(text).map(|page| (page.listen.host, page.listen.port));
+    assert_eq!(listen(class), Some(("0.0.0.0".to_owned(), 7000)));
+    let more = format!("{class}metricsProvider.httpHost=::1\nmetricsProvider.httpPort=9141\n");
+    assert_eq!(listen(&more), Some(("::1".to_owned(), 9141)));
+    assert_eq!(listen("metricsProvider.httpPort=9141\n"), None);
+    let without = format!("{class}metricsProvider.exportJvmInfo=false\n");
+    assert_eq!(page(&without).unwrap().process, zoolet_server::ProcessMetrics::Leave);
+    let newer = format!("{class}zoolet.metrics.dialect=3.10\n");
+    assert_eq!(page(&newer).unwrap().dialect, zoolet_server::Dialect::V3_10);
+
+    let audit = |text: &str| read(text).unwrap().options.config().unwrap().audit;
+    assert_eq!(audit("audit.enable=false\n"), None);
+    assert_eq!(audit("audit.enable=true\n"), Some(zoolet_server::AuditLog::Log));
+    let file = zoolet_server::AuditLog::File("/var/log/audit.log".into());
+    assert_eq!(audit("zoolet.audit.log=/var/log/audit.log\n"), Some(file));
+
+    for line in [
+        "metricsProvider.className=com.example.Provider",
+        "metricsProvider.httpsPort=7443",
+        "audit.impl.class=com.example.Logger",
+        "zoolet.metrics.dialect=3.8",
+    ] {
+        assert!(read(line).is_err(), "{line}");
+    }
 }
