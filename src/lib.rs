@@ -87,7 +87,7 @@ pub mod client {
     pub use zoolet_client::{
         Builder, Client, ConnectError, ConnectionState, Create, Created, Delete, Error, Event,
         FourLetterWord, Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, Sent, SetAcl,
-        SetData, Transaction, Watched, Watcher, blocking, recipe,
+        SetData, Transaction, Watched, Watcher, WordAnswer, blocking, recipe,
     };
 }
 

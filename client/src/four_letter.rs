@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::connecting::ConnectError;
 use super::hosts;
 use super::limits::{WORD_ANSWER_BYTES_MAX, WORD_TIMEOUT};
-use super::security::{self, Security};
+use super::security::{self, Security, Stream};
 
 /// A four-letter word to send to a server, such as `ruok`, `srvr` or `mntr`.
 ///
@@ -31,6 +32,7 @@ use super::security::{self, Security};
 #[must_use = "a word does nothing until it is sent to a server"]
 pub struct FourLetterWord {
     word: String,
+    argument: Bytes,
     bytes_max: usize,
     timeout: Duration,
     pub(crate) security: Option<Arc<dyn Security>>,
@@ -41,10 +43,17 @@ impl FourLetterWord {
     pub fn new(word: impl Into<String>) -> Self {
         Self {
             word: word.into(),
+            argument: Bytes::new(),
             bytes_max: WORD_ANSWER_BYTES_MAX,
             timeout: WORD_TIMEOUT,
             security: None,
         }
+    }
+
+    /// The bytes to send after the word: `stmk` is followed by the eight bytes of a mask.
+    pub fn argument(mut self, bytes: impl Into<Bytes>) -> Self {
+        self.argument = bytes.into();
+        self
     }
 
     /// The longest answer that is accepted, in bytes; 64 MiB by default. The words that list watches
@@ -75,39 +84,130 @@ impl FourLetterWord {
     pub async fn ask(&self, address: &str) -> Result<String, ConnectError> {
         let address =
             hosts::address(address).map_err(|error| ConnectError::Other(error.to_string()))?;
-        let Self { word, timeout, .. } = self;
-        let asked = tokio::time::timeout(*timeout, self.exchange(&address)).await;
-        asked.unwrap_or_else(|_| {
-            let text = format!("{address}: no whole answer to {word:?} within {timeout:?}");
-            Err(ConnectError::TimedOut(text))
-        })
+        let asked = tokio::time::timeout(self.timeout, self.exchange(&address)).await;
+        asked.unwrap_or_else(|_| Err(self.unanswered(&address)))
+    }
+
+    /// Sends the word to a server, and returns its answer to be read in parts as it comes. The
+    /// timeout holds for connecting and asking, and again for each part. The answer may be of any
+    /// length.
+    ///
+    /// ```no_run
+    /// use zoolet_client::FourLetterWord;
+    ///
+    /// # async fn example() -> Result<(), zoolet_client::ConnectError> {
+    /// let mut answer = FourLetterWord::new("wchp").open("localhost:2181").await?;
+    /// while let Some(part) = answer.next_part().await? {
+    ///     print!("{}", String::from_utf8_lossy(&part));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] if the server cannot be reached in time.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn open(&self, address: &str) -> Result<WordAnswer, ConnectError> {
+        let address =
+            hosts::address(address).map_err(|error| ConnectError::Other(error.to_string()))?;
+        let sent = tokio::time::timeout(self.timeout, self.send(&address)).await;
+        let stream = sent.unwrap_or_else(|_| Err(self.unanswered(&address)))?;
+        Ok(WordAnswer { word: self.clone(), address, stream, is_begun: false })
+    }
+
+    async fn send(&self, address: &str) -> Result<Box<dyn Stream>, ConnectError> {
+        let told = |error| ConnectError::at(address, error);
+        let mut stream = security::open(address, self.security.as_deref()).await?;
+        let request = [self.word.as_bytes(), &self.argument].concat();
+        stream.write_all(&request).await.map_err(told)?;
+        stream.flush().await.map_err(told)?;
+        Ok(stream)
     }
 
     async fn exchange(&self, address: &str) -> Result<String, ConnectError> {
-        let told = |error| ConnectError::at(address, error);
-        let mut stream = security::open(address, self.security.as_deref()).await?;
-        stream.write_all(self.word.as_bytes()).await.map_err(told)?;
-        stream.flush().await.map_err(told)?;
+        let stream = self.send(address).await?;
+        let word = Self { timeout: Duration::MAX, ..self.clone() };
+        let mut parts = WordAnswer { word, address: address.to_owned(), stream, is_begun: false };
         let mut answer = Vec::new();
-        // One byte more than allowed tells a longer answer.
-        let limit = u64::try_from(self.bytes_max).unwrap_or(u64::MAX).saturating_add(1);
-        let read = (&mut stream).take(limit).read_to_end(&mut answer).await;
-        if security::is_tls_alert(&answer) {
-            return Err(ConnectError::Tls(format!("{address}: {}", security::SPEAKS_TLS)));
-        }
-        // Some servers reset the connection after the answer.
-        if let Err(error) = read
-            && answer.is_empty()
-        {
-            return Err(told(error));
-        }
-        if answer.len() > self.bytes_max {
-            let Self { word, bytes_max, .. } = self;
-            let text =
-                format!("{address}: the answer to {word:?} is longer than {bytes_max} bytes");
-            return Err(ConnectError::Other(text));
+        while let Some(part) = parts.next_part().await? {
+            answer.extend_from_slice(&part);
+            if answer.len() > self.bytes_max {
+                let Self { word, bytes_max, .. } = self;
+                let text =
+                    format!("{address}: the answer to {word:?} is longer than {bytes_max} bytes");
+                return Err(ConnectError::Other(text));
+            }
         }
         Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    fn unanswered(&self, address: &str) -> ConnectError {
+        let Self { word, timeout, .. } = self;
+        ConnectError::TimedOut(format!("{address}: no whole answer to {word:?} within {timeout:?}"))
+    }
+}
+
+/// The answer to a four-letter word, read as it comes: [`FourLetterWord::open`].
+///
+/// ```no_run
+/// # async fn example() -> Result<(), zoolet_client::ConnectError> {
+/// use zoolet_client::{FourLetterWord, WordAnswer};
+///
+/// let mut answer: WordAnswer = FourLetterWord::new("dump").open("localhost:2181").await?;
+/// println!("{:?}", answer.next_part().await?);
+/// # Ok(())
+/// # }
+/// ```
+pub struct WordAnswer {
+    word: FourLetterWord,
+    address: String,
+    stream: Box<dyn Stream>,
+    is_begun: bool,
+}
+
+/// How many bytes a part of an answer has at most.
+const PART_BYTES: usize = 16 << 10;
+
+impl WordAnswer {
+    /// The next part, which need not end with a line or a character; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] if the connection fails, or nothing comes in time.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: no part is lost.
+    pub async fn next_part(&mut self) -> Result<Option<Bytes>, ConnectError> {
+        let Self { word, address, stream, is_begun } = self;
+        let mut part = BytesMut::with_capacity(PART_BYTES);
+        match tokio::time::timeout(word.timeout, stream.read_buf(&mut part)).await {
+            Err(_) => Err(word.unanswered(address)),
+            Ok(Ok(0)) => Ok(None),
+            // Some servers reset the connection after the answer.
+            Ok(Err(_)) if *is_begun => Ok(None),
+            Ok(Err(error)) => Err(ConnectError::at(address, error)),
+            Ok(Ok(_)) if !*is_begun && security::is_tls_alert(&part) => {
+                Err(ConnectError::Tls(format!("{address}: {}", security::SPEAKS_TLS)))
+            }
+            Ok(Ok(_)) => {
+                *is_begun = true;
+                Ok(Some(part.freeze()))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for WordAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WordAnswer")
+            .field("word", &self.word)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
     }
 }
 
@@ -155,6 +255,28 @@ mod tests {
         assert_eq!(word.clone().bytes_max(4).ask(&address).await, Ok("imok".to_owned()));
         let error = word.bytes_max(3).ask(&address).await.expect_err("it has 4 bytes");
         assert!(error.to_string().ends_with("is longer than 3 bytes"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_comes_in_parts_and_an_argument_follows_the_word() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it listens").to_string();
+        let (go, mut gone) = tokio::sync::mpsc::channel(1);
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client connects");
+            let mut request = [0; 6];
+            stream.read_exact(&mut request).await.expect("it sends the request");
+            stream.write_all(&request).await.expect("the client reads");
+            gone.recv().await;
+            stream.write_all(b"end").await.expect("the client reads");
+        });
+        let word = FourLetterWord::new("stmk").argument(&b"\xff\0"[..]);
+        let mut answer = word.open(&address).await.expect("it listens");
+        let first = answer.next_part().await.expect("an answer comes");
+        assert_eq!(first.as_deref(), Some(&b"stmk\xff\0"[..]), "before the rest is sent");
+        go.send(()).await.expect("the server waits");
+        assert_eq!(answer.next_part().await.expect("more").as_deref(), Some(&b"end"[..]));
+        assert_eq!(answer.next_part().await, Ok(None));
     }
 
     #[tokio::test]

@@ -77,7 +77,7 @@ use self::connecting::{FailedAttempt, Failure};
 pub use self::create::{Create, Created, Parents};
 use self::driver::Shared;
 pub use self::error::Error;
-pub use self::four_letter::FourLetterWord;
+pub use self::four_letter::{FourLetterWord, WordAnswer};
 pub use self::hosts::Hosts;
 pub use self::operation::{Operation, Sent};
 use self::operation::{RequestSubject, read_reply, reply_reader};

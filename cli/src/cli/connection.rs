@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use zoolet_client::{Client, ConnectionState, Error, RetryPolicy};
+use zoolet_client::{Client, ConnectionState, Error, FourLetterWord, RetryPolicy};
 
 use super::failure::Failure;
 use super::output::Output;
@@ -89,6 +89,14 @@ impl Connection {
     /// The connection string.
     pub(super) fn servers(&self) -> &str {
         &self.options.server
+    }
+
+    /// A four-letter word to a server of the connection string, by TLS if the options say so.
+    pub(super) fn word(&self, word: FourLetterWord) -> Result<FourLetterWord, Failure> {
+        Ok(match self.options.tls.load()? {
+            Some(tls) => word.tls(tls),
+            None => word,
+        })
     }
 
     /// How long to wait for a connection, and for the answer to a four-letter word.

@@ -183,12 +183,14 @@ impl Shell {
     async fn ask(&mut self, word: Word) -> Result<(), Failure> {
         let hosts: Hosts = self.connection.servers().parse()?;
         let limit = self.connection.limit();
+        let request = self.connection.word(word.request())?;
         let mut failed = None;
         for server in hosts.addresses() {
             if hosts.addresses().len() > 1 && !self.output.is_json() {
                 self.output.part(format!("{server}:\n").as_bytes())?;
             }
-            if let Err(failure) = four_letter::ask(server, word, limit, &mut self.output).await {
+            let (request, output) = (request.clone(), &mut self.output);
+            if let Err(failure) = four_letter::ask(server, word, request, limit, output).await {
                 // The others are asked all the same, and the last failure is told by the caller.
                 if let Some(earlier) = failed.replace(failure) {
                     self.output.tell(&earlier, None);

@@ -73,7 +73,7 @@ impl Failure {
         match self {
             Self::NoServer { .. } => true,
             Self::Word(failure) => {
-                matches!(failure, WordFailure::Unreachable { .. } | WordFailure::TimedOut { .. })
+                matches!(failure, WordFailure::Unreachable(_) | WordFailure::TimedOut { .. })
             }
             _ => false,
         }
@@ -122,7 +122,7 @@ impl Failure {
                 WordFailure::NotServing { .. } | WordFailure::NotOk { .. } => "NotServing",
                 WordFailure::NoAnswer { .. } => "NoAnswer",
                 WordFailure::TooLong { .. } => "TooLong",
-                WordFailure::Unreachable { .. } => "Unreachable",
+                WordFailure::Unreachable(_) => "Unreachable",
                 WordFailure::TimedOut { .. } => "TimedOut",
             },
             Self::NoServer { .. } => "Unreachable",

@@ -2,14 +2,10 @@
 
 mod values;
 
-use std::fmt;
-use std::io;
 use std::time::Duration;
 
 use clap::Subcommand;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use zoolet_client::{ConnectError, FourLetterWord, WordAnswer};
 
 use super::answer::Answer;
 use super::failure::Failure;
@@ -104,12 +100,12 @@ impl Word {
     }
 
     /// What is sent: the word, and after `stmk` the mask.
-    fn request(self) -> Vec<u8> {
-        let mut request = self.name().as_bytes().to_vec();
-        if let Self::Stmk { mask } = self {
-            request.extend_from_slice(&mask.to_be_bytes());
+    pub(super) fn request(self) -> FourLetterWord {
+        let request = FourLetterWord::new(self.name());
+        match self {
+            Self::Stmk { mask } => request.argument(mask.to_be_bytes().to_vec()),
+            _ => request,
         }
-        request
     }
 }
 
@@ -137,8 +133,8 @@ pub(super) enum WordFailure {
         "{server} closed the connection without an answer to {word}; is it a ZooKeeper server?"
     )]
     NoAnswer { word: &'static str, server: String },
-    #[error("{server} cannot be asked: {error}{}", cure(error))]
-    Unreachable { server: String, error: io::Error },
+    #[error("cannot ask {error}{cure}", error = .0, cure = cure(.0))]
+    Unreachable(ConnectError),
     #[error(
         "the answer of {server} to {word} has more than {ANSWER_BYTES_MAX} bytes, the limit for JSON; \
          leave out --json"
@@ -150,15 +146,12 @@ pub(super) enum WordFailure {
     TimedOut { word: &'static str, server: String, limit: Duration },
 }
 
-fn cure(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => "; does a server run there?",
+fn cure(error: &ConnectError) -> &'static str {
+    match error {
+        ConnectError::Refused(_) => "; does a server run there?",
         _ => "",
     }
 }
-
-/// How many bytes are read at a time.
-const READ_BYTES: usize = 16 << 10;
 
 /// The beginning of an answer that is looked at before anything is printed. All answers that are failures
 /// are shorter.
@@ -169,39 +162,41 @@ const BEGINNING_BYTES: usize = 256;
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// Sends a word to a server, and prints the answer as it comes; as JSON, when it is complete. Waits no
-/// longer than `limit` for a connection, and for each further part of the answer.
+/// longer than `limit` for a connection, and for each further part of the answer. `request` is
+/// [`Word::request`] with what the connection needs.
 pub(super) async fn ask(
     server: &str,
     word: Word,
+    request: FourLetterWord,
     limit: Duration,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let mut exchange = Exchange::begin(server, word, limit).await?;
+    let mut exchange = Exchange::begin(server, word, request, limit).await?;
     if output.is_json() {
         while exchange.read().await? {
-            if exchange.answer.len() > ANSWER_BYTES_MAX {
+            if exchange.read.len() > ANSWER_BYTES_MAX {
                 return Err(
                     WordFailure::TooLong { word: word.name(), server: server.into() }.into()
                 );
             }
         }
         exchange.check()?;
-        let text = String::from_utf8_lossy(&exchange.answer);
+        let text = String::from_utf8_lossy(&exchange.read);
         let answer = Answer::of(word.name()).with("server", server).with("text", &*text);
         return Ok(output.answer(match values::parse(word.name(), &text) {
             Some(values) => answer.with("values", values),
             None => answer,
         })?);
     }
-    while exchange.answer.len() < BEGINNING_BYTES && exchange.read().await? {}
+    while exchange.read.len() < BEGINNING_BYTES && exchange.read().await? {}
     exchange.check()?;
     let mut ends_with_line = true;
     loop {
-        if let Some(last) = exchange.answer.last() {
+        if let Some(last) = exchange.read.last() {
             ends_with_line = *last == b'\n';
         }
-        output.part(&exchange.answer)?;
-        exchange.answer.clear();
+        output.part(&exchange.read)?;
+        exchange.read.clear();
         if !exchange.read().await? {
             break;
         }
@@ -217,49 +212,38 @@ struct Exchange<'a> {
     server: &'a str,
     word: Word,
     limit: Duration,
-    stream: TcpStream,
-    answer: Vec<u8>,
+    answer: WordAnswer,
+    read: Vec<u8>,
 }
 
 impl<'a> Exchange<'a> {
-    async fn begin(server: &'a str, word: Word, limit: Duration) -> Result<Self, WordFailure> {
-        let begin = async {
-            let mut stream = TcpStream::connect(server).await?;
-            stream.write_all(&word.request()).await?;
-            io::Result::Ok(stream)
-        };
-        let unreachable = |error| WordFailure::Unreachable { server: server.to_owned(), error };
-        match timeout(limit, begin).await {
-            Ok(stream) => {
-                let stream = stream.map_err(unreachable)?;
-                Ok(Self { server, word, limit, stream, answer: Vec::new() })
-            }
-            Err(_) => Err(timed_out(server, word, limit)),
-        }
+    async fn begin(
+        server: &'a str,
+        word: Word,
+        request: FourLetterWord,
+        limit: Duration,
+    ) -> Result<Self, WordFailure> {
+        let answer = request.timeout(limit).open(server).await;
+        let answer = answer.map_err(|error| failed(server, word, limit, error))?;
+        Ok(Self { server, word, limit, answer, read: Vec::new() })
     }
 
     /// Reads a part of the answer; `false` at its end.
     async fn read(&mut self) -> Result<bool, WordFailure> {
-        self.answer.reserve(READ_BYTES);
-        match timeout(self.limit, self.stream.read_buf(&mut self.answer)).await {
-            Ok(Ok(count)) => Ok(count > 0),
-            // A server resets a connection in which it left something unread.
-            Ok(Err(error))
-                if error.kind() == io::ErrorKind::ConnectionReset && !self.answer.is_empty() =>
-            {
-                Ok(false)
+        let part = self.answer.next_part().await;
+        match part.map_err(|error| failed(self.server, self.word, self.limit, error))? {
+            Some(part) => {
+                self.read.extend_from_slice(&part);
+                Ok(true)
             }
-            Ok(Err(error)) => {
-                Err(WordFailure::Unreachable { server: self.server.to_owned(), error })
-            }
-            Err(_) => Err(timed_out(self.server, self.word, self.limit)),
+            None => Ok(false),
         }
     }
 
     /// Checks the beginning of the answer.
     fn check(&self) -> Result<(), WordFailure> {
         let (server, word) = (self.server.to_owned(), self.word.name());
-        let beginning = &self.answer[..self.answer.len().min(BEGINNING_BYTES)];
+        let beginning = &self.read[..self.read.len().min(BEGINNING_BYTES)];
         let beginning = String::from_utf8_lossy(beginning);
         let beginning = beginning.trim_end();
         match self.word {
@@ -280,12 +264,11 @@ impl<'a> Exchange<'a> {
     }
 }
 
-fn timed_out(server: &str, word: Word, limit: Duration) -> WordFailure {
-    WordFailure::TimedOut { word: word.name(), server: server.to_owned(), limit }
-}
-
-impl fmt::Display for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+fn failed(server: &str, word: Word, limit: Duration, error: ConnectError) -> WordFailure {
+    match error {
+        ConnectError::TimedOut(_) => {
+            WordFailure::TimedOut { word: word.name(), server: server.to_owned(), limit }
+        }
+        error => WordFailure::Unreachable(error),
     }
 }
