@@ -11,6 +11,7 @@ use crate::engine::audit::AuditLog;
 use crate::engine::clock::WallTime;
 use crate::engine::metrics::MetricsProvider;
 use crate::sasl::Sasl;
+use crate::session_key::SessionKey;
 use crate::storage::StorageConfig;
 #[cfg(feature = "tls")]
 use crate::transport::tls::TlsConfig;
@@ -54,6 +55,9 @@ pub struct Config {
     /// How clients authenticate by SASL; not at all by default. ZooKeeper reads it from the section
     /// `Server` of a JAAS file.
     pub sasl: Option<Sasl>,
+    /// The secret from which the passwords of sessions are derived. `None` by default: they are
+    /// ZooKeeper's, which are not secret.
+    pub session_key: Option<SessionKey>,
     /// `znode.container.checkIntervalMs`: how often the server looks for due containers and TTL
     /// znodes. One minute by default.
     pub container_check_interval: Duration,
@@ -92,6 +96,7 @@ impl Default for Config {
             four_letter_words: FourLetterWhitelist::default(),
             enforce_auth: EnforceAuth::Off,
             sasl: None,
+            session_key: None,
             container_check_interval: Duration::from_secs(60),
             container_max_per_minute: 10_000,
             container_max_never_used_ms: 300_000,

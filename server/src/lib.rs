@@ -32,6 +32,7 @@ mod measure;
 mod probe;
 mod reports;
 mod server;
+mod session_key;
 mod transport;
 
 #[cfg(feature = "admin")]
@@ -50,6 +51,7 @@ pub use self::engine::hooks;
 pub use self::engine::metrics::{Dialect, Metrics, MetricsProvider, ProcessMetrics};
 pub use self::probe::Probe;
 pub use self::server::{Builder, Server, StartError};
+pub use self::session_key::SessionKey;
 pub use self::transport::descriptors::raise_descriptor_limit;
 pub use self::transport::in_process::Dialer;
 #[cfg(feature = "tls")]

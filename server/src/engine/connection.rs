@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use zoolet_core::Requester;
 use zoolet_protocol::{
     ConnectRequest, ConnectResponse, DecodeError, DecodeFault, ErrorCode, MultiOp, OpCode,
-    Password, Read, ReplyHeader, Request, RequestHeader, Response, SessionRequest, Write, Xid,
-    Zxid, decode_all, decode_request,
+    Password, Read, ReplyHeader, Request, RequestHeader, Response, SessionId, SessionRequest,
+    Write, Xid, Zxid, decode_all, decode_request,
 };
 
 use super::audit::Asked;
@@ -27,6 +27,7 @@ use super::outbox::{Outbox, Outgoing};
 use super::registry::{Full, Liveness, Peer};
 use super::stats::{ConnectionStats, LastNamespace, LastRequest};
 use crate::sasl::Exchange;
+use crate::session_key;
 
 /// The server's end of one client's connection.
 #[derive(Debug)]
@@ -195,7 +196,7 @@ impl Connection {
                 protocol_version: 0,
                 timeout_ms,
                 session,
-                password: Password::of(session),
+                password: self.password_of(session),
                 read_only,
             })
         };
@@ -208,7 +209,8 @@ impl Connection {
             self.count_reply(header, self.engine.last_zxid(), received_ms);
             return Ok(Some(liveness));
         }
-        let has_password = request.password == Password::of(request.session);
+        let has_password =
+            session_key::is_equal(&request.password, &self.password_of(request.session));
         let liveness =
             self.engine.reattach_session(request.session, &self.peer, has_password, timeout_ms);
         let message = match &liveness {
@@ -222,6 +224,13 @@ impl Connection {
             self.peer.outbox.finish();
         }
         Ok(liveness)
+    }
+
+    fn password_of(&self, session: SessionId) -> Password {
+        match &self.engine.config.session_key {
+            Some(key) => key.password(session),
+            None => Password::of(session),
+        }
     }
 
     fn handle_request(
@@ -402,9 +411,7 @@ mod tests {
 
     use bytes::BytesMut;
     use zoolet_core::Core;
-    use zoolet_protocol::{
-        Acl, Create, CreateFlags, CreateKind, Encode, SessionId, encode_request,
-    };
+    use zoolet_protocol::{Acl, Create, CreateFlags, CreateKind, Encode, encode_request};
 
     use super::*;
     use crate::config::Config;
