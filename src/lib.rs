@@ -42,6 +42,7 @@
 //! | `client` | with `recipes` | [`client`] |
 //! | `recipes` | yes | [`recipes`] |
 //! | `tls` | no | [`server::tls`] and [`client::tls`] |
+//! | `sasl` | no | DIGEST-MD5 in [`server::sasl`] and [`client::sasl`] |
 //! | `testing` | no | [`testing`]: ask for it as a dev-dependency |
 //!
 //! Each module is a crate that can be had by itself: `zoolet-server`, `zoolet-client`, `zoolet-recipes`,
@@ -60,12 +61,12 @@ pub mod server {
     //! [`Server::builder`] starts it. Clients reach it over TCP, or in the same process through
     //! [`Server::dialer`]. [`storage`] reads and writes ZooKeeper's own files, [`limits`] are the limits on
     //! what clients send, and [`hooks`] is where a test kit sees and changes what passes through the server.
-    //! [`blocking`] is a server for code without async.
+    //! [`blocking`] is a server for code without async. [`sasl`] lets users authenticate.
 
     pub use zoolet_server::{
         Builder, Config, ConfigError, Dialer, DigestAlgorithm, Disagreements, EnforceAuth,
-        FourLetterWhitelist, Server, Settings, StartError, Totals, WallTime, blocking, hooks,
-        limits, raise_descriptor_limit, storage,
+        FourLetterWhitelist, Server, SessionKey, Settings, StartError, Totals, WallTime, blocking,
+        hooks, limits, raise_descriptor_limit, sasl, storage,
     };
 
     #[cfg(feature = "admin")]
@@ -80,14 +81,14 @@ pub mod client {
     //!
     //! [`Client::connect`] opens a session. Requests are builders that are awaited; [`Watcher`] and
     //! [`PersistentWatcher`] are watches as values; [`Transaction`] is a `multi`. [`recipe`] has what one
-    //! needs to write a recipe of one's own.
+    //! needs to write a recipe of one's own. [`sasl`] is how the client proves who it is.
 
     #[cfg(feature = "tls")]
     pub use zoolet_client::tls;
     pub use zoolet_client::{
         Builder, Client, ConnectError, ConnectionState, Create, Created, Delete, Error, Event,
         FourLetterWord, Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, Sent, SetAcl,
-        SetData, Transaction, Watched, Watcher, WordAnswer, blocking, recipe,
+        SetData, Transaction, Watched, Watcher, WordAnswer, blocking, recipe, sasl,
     };
 }
 

@@ -80,6 +80,12 @@ impl Tcp {
         }
     }
 
+    /// All bytes up to the end of the connection, as text: the answer to a four-letter word.
+    pub async fn text(&mut self) -> String {
+        while self.stream.read_buf(&mut self.input).await.is_ok_and(|bytes| bytes > 0) {}
+        String::from_utf8_lossy(&self.input).into_owned()
+    }
+
     /// Sends a request and returns its answer; events that come before it are dropped.
     pub async fn call(&mut self, request: &Request) -> (ReplyHeader, Response) {
         self.xid += 1;
