@@ -1,5 +1,6 @@
 //! The options by which a command connects to a server.
 
+mod sasl;
 mod tls;
 
 use std::time::Duration;
@@ -8,6 +9,7 @@ use clap::Args;
 use zoolet_client::tls::TlsError;
 use zoolet_client::{Builder, Client, Hosts};
 
+use self::sasl::{NoPassword, SaslOptions};
 pub(crate) use self::tls::TlsOptions;
 use crate::server_options::values;
 
@@ -25,6 +27,9 @@ pub(crate) struct ConnectOptions {
 
     #[command(flatten)]
     pub(crate) tls: TlsOptions,
+
+    #[command(flatten)]
+    sasl: SaslOptions,
 }
 
 impl ConnectOptions {
@@ -32,16 +37,26 @@ impl ConnectOptions {
     ///
     /// # Errors
     ///
-    /// [`TlsError`] if a file of the TLS options cannot be used.
-    pub(crate) fn builder(&self, connection_timeout: Duration) -> Result<Builder, TlsError> {
+    /// [`SecurityError`] if the options of TLS or SASL cannot be used.
+    pub(crate) fn builder(&self, connection_timeout: Duration) -> Result<Builder, SecurityError> {
         let builder = Client::builder()
             .session_timeout(self.session_timeout)
             .connection_timeout(connection_timeout);
-        Ok(match self.tls.load()? {
+        let builder = match self.tls.load()? {
             Some(tls) => builder.tls(tls),
             None => builder,
-        })
+        };
+        Ok(self.sasl.apply(builder)?)
     }
+}
+
+/// Why a command cannot connect as the options of TLS or SASL say.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecurityError {
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Sasl(#[from] NoPassword),
 }
 
 fn hosts(text: &str) -> Result<String, zoolet_client::Error> {

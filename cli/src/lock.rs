@@ -139,7 +139,7 @@ impl Lock {
     async fn connect(&self, attempts: &Attempts) -> Result<Client, Failure> {
         // A little later than the deadline, so that the deadline ends the wait.
         let limit = self.wait.unwrap_or_default() + Duration::from_secs(1);
-        let builder = self.server.builder(limit.max(CONNECT_WITHIN)).map_err(Failure::Tls)?;
+        let builder = self.server.builder(limit.max(CONNECT_WITHIN)).map_err(Failure::Security)?;
         let builder = attempts.of(builder);
         let builder = builder.proven_ahead(self.kill_after.unwrap_or(KILL_AFTER));
         builder.connect(self.server.server.as_str()).await.map_err(|error| match error {

@@ -11,6 +11,7 @@ mod connecting;
 mod container;
 mod data;
 mod demo;
+mod digest;
 mod health;
 #[cfg(unix)]
 mod lock;
@@ -59,6 +60,9 @@ enum Command {
     ///
     /// A shell: it reads commands from a terminal or a pipe, or runs the one that is given.
     Cli(cli::Cli),
+
+    /// Print the hash of a password, for access control lists and for the superuser
+    Digest(digest::Digest),
 
     /// Check, dump or convert the data directory of a server that does not run
     ///
@@ -119,6 +123,7 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         (Command::Lock(lock), _) => lock.run(),
         (Command::Cli(cli), _) => cli.run(),
+        (Command::Digest(digest), _) => digest.run(),
         (Command::Data(data), _) => data.run(),
         (Command::Certs(certs), _) => certs.run(),
         (Command::Health(health), _) => health.run(),

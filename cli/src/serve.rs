@@ -265,7 +265,7 @@ pub(crate) fn raise_descriptor_limit() {
 pub(crate) enum ServeError {
     #[error(transparent)]
     ZooCfg(#[from] ZooCfgError),
-    #[error("the configuration contradicts itself: {0}")]
+    #[error("the configuration cannot be used: {0}")]
     Contradiction(#[from] Contradiction),
     #[error("{0}")]
     Arguments(#[from] clap::Error),

@@ -5,6 +5,7 @@
 
 pub(crate) mod access;
 pub(crate) mod monitoring;
+mod session_key;
 pub(crate) mod storage;
 pub(crate) mod tls;
 pub(crate) mod values;
@@ -16,6 +17,7 @@ use zoolet_server::{Config, ConfigError, FourLetterWhitelist, Settings};
 
 use self::access::{AccessOptions, SaslContradiction};
 use self::monitoring::MonitoringOptions;
+use self::session_key::{SessionKeyError, session_key};
 use self::storage::StorageOptions;
 use self::tls::{TlsContradiction, TlsOptions};
 use self::values::HostPort;
@@ -188,6 +190,9 @@ impl ServerOptions {
         // As `QuorumPeerConfig.configureSSLAuth`.
         config.settings.x509_scheme |= config.tls.is_some();
         config.check()?;
+        if self.access.secret_session_passwords == Some(true) {
+            config.session_key = Some(session_key(self.storage.data_dir.as_deref())?);
+        }
         Ok(config)
     }
 
@@ -224,7 +229,7 @@ impl ServerOptions {
 }
 
 /// ServerOptions that exclude one another.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Contradiction {
     #[error("clientPortAddress is set but clientPort is not; set both, or --listen HOST:PORT")]
     NoClientPort,
@@ -239,6 +244,8 @@ pub(crate) enum Contradiction {
     Sasl(#[from] SaslContradiction),
     #[error(transparent)]
     Tls(#[from] TlsContradiction),
+    #[error(transparent)]
+    SessionKey(#[from] SessionKeyError),
     #[error(transparent)]
     Config(#[from] ConfigError),
 }

@@ -33,9 +33,27 @@ impl FromStr for AclList {
     type Err = BadAcl;
 
     fn from_str(text: &str) -> Result<Self, BadAcl> {
-        let entry = |text: &str| entry(text).ok_or_else(|| BadAcl(text.to_owned()));
-        text.split(',').map(entry).collect::<Result<_, _>>().map(Self)
+        let mut list = Vec::new();
+        let mut rest = text;
+        loop {
+            let end = end_of_entry(rest);
+            let written = &rest[..end];
+            list.push(entry(written).ok_or_else(|| BadAcl(written.to_owned()))?);
+            match rest[end..].strip_prefix(',') {
+                Some(next) => rest = next,
+                None => return Ok(Self(list)),
+            }
+        }
     }
+}
+
+/// Where the first entry ends: at a comma. The name of a certificate's subject has commas too, so an
+/// entry of x509 ends at the first comma before which it is whole.
+fn end_of_entry(text: &str) -> usize {
+    let mut commas = text.match_indices(',').map(|(at, _)| at).chain([text.len()]);
+    let is_name = text.trim_start().starts_with("x509:");
+    let is_end = |end: &usize| !is_name || entry(&text[..*end]).is_some();
+    commas.find(is_end).unwrap_or(text.len())
 }
 
 /// The id may contain colons, as that of the digest scheme does.
@@ -64,6 +82,8 @@ mod tests {
             let list: AclList = text.parse().unwrap();
             assert_eq!(list.to_string(), format!("{text}\n"));
         }
+        let names: AclList = "x509:CN=a,O=b:r,world:anyone:w,x509:CN=c:a".parse().unwrap();
+        assert_eq!(names.to_string(), "x509:CN=a,O=b:r\nworld:anyone:w\nx509:CN=c:a\n");
         let both: AclList = "world:anyone:r,digest:a:b:w".parse().unwrap();
         assert_eq!(both.to_string(), "world:anyone:r\ndigest:a:b:w\n");
     }
@@ -79,9 +99,16 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_refused() {
-        for text in
-            ["", "world", "world:anyone", "world:anyone:x", "world:anyone:", ":a:r", "a:b:r,"]
-        {
+        for text in [
+            "",
+            "world",
+            "world:anyone",
+            "world:anyone:x",
+            "world:anyone:",
+            ":a:r",
+            "a:b:r,",
+            "x509:CN=a,O=b",
+        ] {
             assert!(text.parse::<AclList>().is_err(), "{text}");
         }
     }

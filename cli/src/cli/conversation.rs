@@ -118,7 +118,7 @@ pub(super) fn code_of(shell: &mut Shell, result: Result<(), Failure>, line: Opti
     match failure {
         Failure::Help(_) => 0,
         Failure::Interrupted => INTERRUPTED,
-        Failure::Tls(_) => WRONG,
+        Failure::Security(_) => WRONG,
         failure if failure.is_silence() => NO_SERVER,
         _ => FAILED,
     }

@@ -4,10 +4,10 @@ use std::io;
 
 use serde_json::{Value, json};
 use zoolet_client::Error;
-use zoolet_client::tls::TlsError;
 use zoolet_protocol::{ErrorCode, OpCode};
 
 use super::four_letter::WordFailure;
+use crate::connect_options::SecurityError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub(super) enum Failure {
     NoServer { server: String, why: String },
     /// A file of the TLS options cannot be used.
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Security(#[from] SecurityError),
     #[error("Not connected; `connect` opens a session")]
     NotConnected,
     #[error("No such watcher for {path}; this shell has no {what} there")]
@@ -126,7 +126,7 @@ impl Failure {
                 WordFailure::TimedOut { .. } => "TimedOut",
             },
             Self::NoServer { .. } => "Unreachable",
-            Self::Tls(_) => "Tls",
+            Self::Security(_) => "Security",
             Self::NotConnected => "NotConnected",
             Self::NoWatcher { .. } => "NoWatcher",
             Self::Unreadable { .. } => "NoAuth",

@@ -4,9 +4,10 @@ use std::io;
 
 use nix::sys::signal::Signal;
 use zoolet_client as client;
-use zoolet_client::tls::TlsError;
 use zoolet_protocol::ErrorCode;
 use zoolet_recipes::LockError;
+
+use crate::connect_options::SecurityError;
 
 /// Why the command did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +30,7 @@ pub(super) enum Failure {
     )]
     Mixed { path: String, other: &'static str },
     #[error(transparent)]
-    Tls(TlsError),
+    Security(SecurityError),
     #[error("the server refuses the lock: {0}")]
     Refused(LockError),
     #[error("{command}: there is no such command")]
@@ -67,7 +68,7 @@ impl Failure {
             Self::Refused(_) => 70,
             Self::System(_) => 71,
             Self::Lost { .. } => 75,
-            Self::Mixed { .. } | Self::Tls(_) => 78,
+            Self::Mixed { .. } | Self::Security(_) => 78,
             Self::NotExecutable { .. } => 126,
             Self::NoCommand { .. } => 127,
             Self::Signal(signal) => signalled(*signal as i32),

@@ -83,6 +83,12 @@ pub(crate) struct AccessOptions {
     #[arg(long, value_name = "USER", value_parser = values::some_text, help_heading = ACCESS)]
     pub(crate) let_any_sasl_user_do_x: Option<String>,
 
+    /// Let nobody take over a session by its id: derive session passwords from a secret in the data
+    /// directory, with which Apache ZooKeeper cannot take over the sessions [default: false]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ACCESS)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) secret_session_passwords: Option<bool>,
+
     /// `SASLAuthenticationProvider.superPassword`: the password of the user `super`. Not a flag,
     /// since anyone can see those.
     #[arg(skip)]
@@ -157,15 +163,6 @@ pub(crate) enum SaslContradiction {
     )]
     NoUsers(&'static str),
 }
-
-impl PartialEq for SaslContradiction {
-    /// For tests.
-    fn eq(&self, other: &Self) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl Eq for SaslContradiction {}
 
 impl AccessOptions {
     pub(super) fn put_settings(&self, settings: &mut Settings) -> Result<(), Contradiction> {

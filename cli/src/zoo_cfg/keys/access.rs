@@ -41,6 +41,9 @@ pub(super) const KEYS: &[Key] = &[
     ("SASLAuthenticationProvider.superPassword", |c, v| {
         put(&mut c.access.sasl_super_password, secret(v))
     }),
+    ("zoolet.secretSessionPasswords", |c, v| {
+        put(&mut c.access.secret_session_passwords, values::boolean(v))
+    }),
     ("fips-mode", |c, v| put(&mut c.access.fips_mode, values::boolean(v))),
     ("security.auth_to_local", |_, _| Err(BadValue::Kerberos)),
     ("requireKerberosConfig", |_, v| match values::boolean(v)? {
