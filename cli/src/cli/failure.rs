@@ -4,6 +4,7 @@ use std::io;
 
 use serde_json::{Value, json};
 use zoolet_client::Error;
+use zoolet_client::tls::TlsError;
 use zoolet_protocol::{ErrorCode, OpCode};
 
 use super::four_letter::WordFailure;
@@ -60,6 +61,12 @@ pub(super) enum Failure {
     /// The reader of stdout is gone.
     #[error("the output cannot be written: {0}")]
     Output(#[from] io::Error),
+}
+
+impl From<TlsError> for Failure {
+    fn from(error: TlsError) -> Self {
+        Self::Security(error.into())
+    }
 }
 
 impl Failure {
