@@ -413,3 +413,36 @@ async fn a_lock_is_not_lost_when_the_server_throttles_its_watch() {
         assert_eq!(fault.hits(), 3, "{path} is watched after that");
     }
 }
+
+#[tokio::test]
+async fn all_tasks_that_wait_for_a_loss_notice_it_although_the_server_throttles_their_watch() {
+    // Over TCP a reply to a watch proves nothing, so that it wakes none of the tasks.
+    let server = TestServer::builder().tcp().start().await.unwrap();
+    let admin = server.connect().await.unwrap();
+    for is_first_dropped in [false, true] {
+        let address = server.connect_string().unwrap();
+        let builder = Client::builder().session_timeout(30 * SECOND);
+        let client = builder.connect(address.as_str()).await.unwrap();
+        let mutex = InterProcessMutex::new(&client, "/l/mutex").unwrap();
+        let guard = Arc::new(mutex.acquire().await.unwrap());
+        let watches = RequestFilter::next(2).of(&[OpCode::SET_WATCHES, OpCode::SET_WATCHES2]);
+        let holder = server.session(client.session_id());
+        let fault = holder.fail(watches, ErrorCode::THROTTLED_OP).unwrap();
+        let mut waiting = Vec::new();
+        for _ in 0..3 {
+            let guard = Arc::clone(&guard);
+            waiting.push(tokio::spawn(async move { guard.lost().await }));
+        }
+        fault.has_hit(1).await;
+        tokio::time::sleep(SOON / 5).await;
+        if is_first_dropped {
+            waiting.remove(0).abort();
+        }
+        tokio::time::sleep(SECOND).await;
+        admin.delete(guard.path()).await.unwrap();
+        for (number, waits) in waiting.into_iter().enumerate() {
+            let noticed = tokio::time::timeout(SECOND, waits).await;
+            assert!(noticed.is_ok(), "task {number}, {is_first_dropped}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zoolet::protocol::OpCode;
 use zoolet::recipes::{InterProcessMultiLock, InterProcessMutex, LockError, Owner};
-use zoolet_test_support::stage::{counted, server};
+use zoolet_test_support::stage::{connect, counted, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -109,4 +109,22 @@ async fn an_owner_that_holds_one_of_the_locks_gets_would_deadlock() {
     assert!(matches!(lock.try_acquire_as(owner).await, Err(LockError::WouldDeadlock(_))));
     held.release().await.unwrap();
     drop(lock.acquire_as(owner).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_without_paths_is_held_by_its_owner() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let lock = InterProcessMultiLock::new(&client, &[]).unwrap();
+    let (owner, other) = (Owner::new(), Owner::new());
+    assert!(!lock.is_held_by(owner) && !lock.is_acquired_in_this_process());
+    let guard = lock.acquire_as(owner).await.unwrap();
+    assert!(lock.is_held_by(owner) && lock.is_acquired_in_this_process());
+    let again = lock.acquire_as(owner).await.unwrap();
+    let tried = lock.try_acquire_as(other).await.unwrap().expect("there is nothing to wait for");
+    assert!(lock.is_held_by(other));
+    drop((guard, tried));
+    assert!(lock.is_held_by(owner) && !lock.is_held_by(other));
+    again.release().await.unwrap();
+    assert!(!lock.is_held_by(owner) && !lock.is_acquired_in_this_process());
 }

@@ -447,3 +447,26 @@ async fn read_write_node_data() {
         }
     }
 }
+
+#[tokio::test]
+async fn trying_a_held_lock_costs_one_read() {
+    let server = server().await;
+    let (one, _) = lock(&server).await;
+    let (two, counting) = lock(&server).await;
+    for is_writing in [true, false] {
+        let held = match is_writing {
+            true => one.write_lock().acquire().await.unwrap(),
+            false => one.read_lock().acquire().await.unwrap(),
+        };
+        counting.take_requests();
+        assert!(two.write_lock().try_acquire().await.unwrap().is_none());
+        assert_eq!(counting.take_requests(), [(OpCode::GET_CHILDREN, 1)], "write, {is_writing}");
+        let read = two.read_lock().try_acquire().await.unwrap();
+        assert_eq!(read.is_none(), is_writing);
+        held.release().await.unwrap();
+    }
+    counting.take_requests();
+    assert!(two.write_lock().try_acquire().await.unwrap().is_some());
+    let requests = counting.take_requests();
+    assert!(requests.contains(&(OpCode::GET_CHILDREN, 2)), "before and behind it: {requests:?}");
+}

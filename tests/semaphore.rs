@@ -221,3 +221,26 @@ async fn an_unreadable_shared_count_is_an_error_and_leaves_nothing() {
     tokio::time::sleep(SECOND).await;
     assert_eq!(server.totals().ephemerals, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_split_permit_of_a_semaphore_mutex_is_the_one_that_counts_as_acquired() {
+    let server = server().await;
+    let client = Client::connect(server.dialer()).await.unwrap();
+    let mutex = InterProcessSemaphoreMutex::new(&client, "/m").unwrap();
+    for empty_one_is_dropped_first in [true, false] {
+        let mut empty = mutex.acquire().await.unwrap();
+        let one = empty.split_one().unwrap();
+        assert!(empty.is_empty() && empty.split_one().is_none());
+        assert!(mutex.is_acquired_in_this_process());
+        if empty_one_is_dropped_first {
+            drop(empty);
+            assert!(mutex.is_acquired_in_this_process(), "the permit is held");
+            one.release().await.unwrap();
+        } else {
+            one.release().await.unwrap();
+            assert!(!mutex.is_acquired_in_this_process(), "no permit is held");
+            empty.release().await.unwrap();
+        }
+        assert!(!mutex.is_acquired_in_this_process());
+    }
+}

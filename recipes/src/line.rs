@@ -133,6 +133,18 @@ impl Line {
         }
     }
 
+    /// Whether the directory has a place that this kind waits for. Costs one read.
+    pub(crate) async fn has_to_wait(&self) -> Result<bool, LockError> {
+        match self.client.children(&self.directory).await {
+            Ok(names) => {
+                let is_there = |marker: &&str| !order::contenders(&names, marker).is_empty();
+                Ok(self.kind.waits_for.iter().any(is_there))
+            }
+            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The children of the directory, and the zxid of the reply. The request is repeated until it
     /// is answered or the session has ended.
     pub(crate) async fn list(&self, session: &SessionClient) -> Result<(Names, Zxid), LockError> {
@@ -164,6 +176,11 @@ impl LineId {
         let mut hasher = DefaultHasher::new();
         path.hash(&mut hasher);
         Self { client: client.id(), path, hash: hasher.finish() }
+    }
+
+    /// The line of a client's locks that have no path.
+    pub(crate) fn without_path(client: &Client) -> Self {
+        Self { client: client.id(), path: "".into(), hash: 0 }
     }
 
     /// The directory's path on the server.

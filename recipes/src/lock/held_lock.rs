@@ -4,11 +4,13 @@
 //! Each guard has a [`LockHandle`], which counts. The lock is released with its last handle.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use zoolet_protocol::{ErrorCode, Expect, MultiOp, MultiResult, Zxid};
 
 use super::owner::Owner;
@@ -21,7 +23,7 @@ use crate::error::LockError;
 use crate::line::deletion::Deletion;
 use crate::line::place::Place;
 
-/// The pause before a watch is registered again that an overloaded server refused.
+/// The pause before the watches are set again after an overloaded server has refused them.
 const WATCH_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// A lock that is held.
@@ -32,6 +34,8 @@ pub(crate) struct HeldLock {
     owner: Option<Owner>,
     paths: Vec<String>,
     parts: Mutex<Parts>,
+    /// Notified when watches were cleared on which other tasks may wait.
+    watches_cleared: Notify,
 }
 
 struct Parts {
@@ -73,6 +77,7 @@ impl LockHandle {
             owner: registrations.first().map(Registration::owner),
             paths,
             parts: Mutex::new(Parts { handles: 1, held }),
+            watches_cleared: Notify::new(),
         });
         let handle = Self { lock, is_open: true };
         registrations.into_iter().for_each(|registration| handle.register(registration));
@@ -143,12 +148,16 @@ impl LockHandle {
         Arc::ptr_eq(&self.lock, &other.lock)
     }
 
-    /// Separates one place from the others: the handle that is returned holds it alone. Only for
-    /// locks that have one handle.
+    /// Separates one place from the others: the returned handle holds it alone. The last place
+    /// takes the registrations with it. Only for locks that have one handle.
     pub(crate) fn split_one(&mut self) -> Option<Self> {
-        let Held { registrations, mut places } = self.take_if_only()?;
+        let Held { mut registrations, mut places } = self.take_if_only()?;
         let HeldLock { session, token, .. } = &*self.lock;
-        let one = places.pop().map(|place| Self::new(session, *token, vec![place], vec![]));
+        let one = places.pop().map(|place| {
+            let is_last = places.is_empty();
+            let of_one = if is_last { std::mem::take(&mut registrations) } else { Vec::new() };
+            Self::new(session, *token, vec![place], of_one)
+        });
         *self = Self::new(session, *token, places, registrations);
         one
     }
@@ -260,16 +269,17 @@ impl HeldLock {
         loop {
             state.mark_unchanged();
             changes.mark_unchanged();
+            let mut cleared = pin!(self.watches_cleared.notified());
+            cleared.as_mut().enable();
             if self.is_lost() {
                 return;
             }
             match self.watch_places().await {
                 Ok(()) => {}
-                // Without a connection the watches are registered when there is one again. A server
-                // that is overloaded is asked again after a pause: that tells nothing about the
+                // Without a connection the watches are set when there is one again. An overloaded
+                // server receives them again after a pause: its refusal tells nothing about the
                 // lock.
                 Err(error) if error.is_retryable() || error.is(ErrorCode::THROTTLED_OP) => {
-                    self.clear_watches();
                     tokio::select! {
                         biased;
                         changed = state.changed() => if changed.is_err() { return },
@@ -286,11 +296,12 @@ impl HeldLock {
                 () = event => {}
                 changed = state.changed() => if changed.is_err() { return },
                 changed = changes.changed() => if changed.is_err() { return },
+                () = cleared => tokio::time::sleep(WATCH_AGAIN_AFTER).await,
             }
         }
     }
 
-    /// Ready when one of the places is lost, or has to be watched anew.
+    /// Ready when one of the places is lost, or has no watch.
     fn poll_event(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<()> {
         let parts = self.parts.lock();
         let Some(held) = &parts.held else { return Poll::Ready(()) };
@@ -299,22 +310,22 @@ impl HeldLock {
         if held.places.iter().any(is_ready) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Registers the missing watches on the znodes.
+    /// Sets the missing watches on the znodes. Clears all of them if the server does not confirm
+    /// these, or if the future is dropped before that.
     async fn watch_places(&self) -> Result<(), client::Error> {
         let sent: Vec<_> = match &mut self.parts.lock().held {
             Some(held) => held.places.iter_mut().filter_map(Place::watch_own).collect(),
             None => return Err(client::Error::SessionExpired),
         };
+        if sent.is_empty() {
+            return Ok(());
+        }
+        let unconfirmed = UnconfirmedWatches(self);
         for sent in sent {
             sent.await?;
         }
+        std::mem::forget(unconfirmed);
         Ok(())
-    }
-
-    fn clear_watches(&self) {
-        if let Some(held) = &mut self.parts.lock().held {
-            held.places.iter_mut().for_each(Place::clear_own_watch);
-        }
     }
 
     /// Waits until another client asks the holder to release the lock.
@@ -353,6 +364,20 @@ pub(crate) async fn transaction(
                 Err(LockError::from(error).of_held().at(lock))
             }
         },
+    }
+}
+
+/// Watches that the server has not confirmed. Dropping this clears them, and lets the other tasks
+/// that wait for the loss set watches of their own: otherwise these would wait for an event that
+/// the server may never send.
+struct UnconfirmedWatches<'a>(&'a HeldLock);
+
+impl Drop for UnconfirmedWatches<'_> {
+    fn drop(&mut self) {
+        if let Some(held) = &mut self.0.parts.lock().held {
+            held.places.iter_mut().for_each(Place::clear_own_watch);
+        }
+        self.0.watches_cleared.notify_waiters();
     }
 }
 

@@ -61,8 +61,7 @@ impl LineLock {
         }
     }
 
-    /// Acquires the lock if it is free. If it is not, that costs at most one read for each kind of
-    /// place that an owner waits for.
+    /// Acquires the lock if it is free. If it is not, this costs one read.
     pub(crate) async fn try_acquire(&self, owner: Owner) -> Result<Option<Guard>, LockError> {
         let registration = match self.register(owner)? {
             Registered::Held(handle) => return Ok(Some(Guard { handle })),
@@ -76,10 +75,8 @@ impl LineLock {
     async fn try_place(&self) -> Result<Option<Place>, LockError> {
         let mut attempts = Attempts::new();
         loop {
-            for marker in self.line.kind.waits_for {
-                if !self.line.participants(marker).await?.is_empty() {
-                    return Ok(None);
-                }
+            if self.line.has_to_wait().await? {
+                return Ok(None);
             }
             let (mut place, at) = self.line.enter().await?;
             match at.position {

@@ -18,11 +18,21 @@ use super::state::LockState;
 use crate::attempts::Attempts;
 use crate::client::Client;
 use crate::error::{LockError, within};
-use crate::line::order::Position;
+use crate::line::order::{PlaceKind, Position};
 use crate::line::place::Place;
 use crate::line::proof::until_proven;
 use crate::line::several::{enter_all, positions_of, wait_in_all};
-use crate::line::{Line, PositionAt};
+use crate::line::{Line, LineId, PositionAt};
+
+/// The kind under which a lock without paths is registered. No znode has it, and no owner waits
+/// for it.
+static WITHOUT_PATHS: PlaceKind = PlaceKind {
+    marker: "",
+    waits_for: &[],
+    ignores: &[],
+    is_exclusive: false,
+    may_have_second_place: &[],
+};
 
 /// The mutexes of several paths as one lock: all are held, or none.
 ///
@@ -53,7 +63,8 @@ pub struct InterProcessMultiLock {
 }
 
 impl InterProcessMultiLock {
-    /// The mutexes of these paths; a path that is named twice counts once.
+    /// The mutexes of these paths; a path that is named twice counts once. A lock without paths can
+    /// always be acquired.
     ///
     /// # Errors
     ///
@@ -164,8 +175,8 @@ impl InterProcessMultiLock {
     /// Registers an owner in all lines.
     fn register(&self, owner: Owner) -> Result<Registered<Vec<Registration>>, LockError> {
         let mut registrations = Vec::with_capacity(self.lines.len());
-        for line in self.lines.iter() {
-            match Registration::new(&line.id, line.kind, self.id, owner)? {
+        for (line, kind) in self.registered_lines() {
+            match Registration::new(&line, kind, self.id, owner)? {
                 Registered::New(registration) => registrations.push(registration),
                 Registered::Held(handle) => return Ok(Registered::Held(handle)),
             }
@@ -182,8 +193,18 @@ impl InterProcessMultiLock {
         MultiGuard { handle: LockHandle::new(&session, token, places, registrations) }
     }
 
+    /// The lines in which owners are registered: those of the paths, or the one that stands for no
+    /// paths.
+    fn registered_lines(&self) -> Vec<(LineId, &'static PlaceKind)> {
+        if self.lines.is_empty() {
+            return vec![(LineId::without_path(&self.client), &WITHOUT_PATHS)];
+        }
+        self.lines.iter().map(|line| (line.id.clone(), line.kind)).collect()
+    }
+
     fn held_by(&self, owner: Owner) -> Option<LockHandle> {
-        registry::held_by(&self.lines.first()?.id, self.id, owner)
+        let (line, _) = self.registered_lines().into_iter().next()?;
+        registry::held_by(&line, self.id, owner)
     }
 
     /// The paths of the mutexes, for errors.
@@ -193,7 +214,8 @@ impl InterProcessMultiLock {
     }
 
     fn is_acquired(&self) -> bool {
-        self.lines.first().is_some_and(|line| registry::is_held(&line.id, self.id))
+        let line = self.registered_lines().into_iter().next();
+        line.is_some_and(|(line, _)| registry::is_held(&line, self.id))
     }
 }
 

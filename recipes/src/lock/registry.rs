@@ -8,6 +8,7 @@
 //! to the held lock only weakly.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
@@ -15,6 +16,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tracing::subscriber::NoSubscriber;
 
 use super::held_lock::{HeldLock, LockHandle};
 use super::owner::Owner;
@@ -86,6 +88,18 @@ impl Registry {
         self.entries.entry((line.clone(), owner)).or_default().push(entry);
         let held_by_runner = self.held_by_runner(line);
         Registration { line: line.clone(), owner, id, held_by_runner, runner: None }
+    }
+
+    /// Removes a registration from the index of what its task or thread has acquired.
+    fn remove_from_runner(&mut self, registration: &Registration) {
+        let Some(runner) = registration.runner else { return };
+        let key = (registration.line.clone(), runner);
+        if let Some(ids) = self.by_runner.get_mut(&key) {
+            ids.retain(|(_, id)| *id != registration.id);
+            if ids.is_empty() {
+                self.by_runner.remove(&key);
+            }
+        }
     }
 
     /// The locks of this line that the current task or thread has acquired and not released.
@@ -183,6 +197,7 @@ impl Registration {
     pub(crate) fn set_held(&mut self, held: &Arc<HeldLock>) {
         let runner = Runner::current();
         let mut registry = REGISTRY.lock();
+        registry.remove_from_runner(self);
         let entries = registry.entries.get_mut(&(self.line.clone(), self.owner));
         if let Some(entry) = entries.into_iter().flatten().find(|entry| entry.id == self.id) {
             entry.held = Arc::downgrade(held);
@@ -192,18 +207,26 @@ impl Registration {
         self.runner = Some(runner);
     }
 
-    /// Logs a warning if the task that waits holds the lock itself.
-    fn log_self_wait(&self) {
+    /// Warns if the task that waits holds the lock itself: in the log, or on the standard error of
+    /// a debug build whose task has no subscriber, because a test that hangs tells nothing else.
+    fn warn_of_self_wait(&self) {
         let is_held = |held: &Weak<HeldLock>| held.upgrade().is_some_and(|held| !held.is_lost());
-        if self.held_by_runner.iter().any(is_held) {
-            tracing::warn!(
-                "{}: this task has waited {} s for a lock that it acquired itself and that is not \
-                 released yet. Each acquire enters the line by itself, so it may wait for ever. \
-                 Release the lock first, or, to hold it twice, call reenter() on its guard, or \
-                 acquire_as() with one Owner both times, where the lock has them",
-                self.line.path(),
-                SELF_WAIT_WARNED_AFTER.as_secs(),
-            );
+        if !self.held_by_runner.iter().any(is_held) {
+            return;
+        }
+        let warning = format!(
+            "{}: this task has waited {} s for a lock that it acquired itself and that is not \
+             released yet. Each acquire enters the line by itself, so it may wait for ever. \
+             Release the lock first, or, to hold it twice, call reenter() on its guard, or \
+             acquire_as() with one Owner both times, where the lock has them",
+            self.line.path(),
+            SELF_WAIT_WARNED_AFTER.as_secs(),
+        );
+        tracing::warn!("{warning}");
+        let is_logged = tracing::dispatcher::get_default(|log| !log.is::<NoSubscriber>());
+        if cfg!(debug_assertions) && !is_logged {
+            // A test keeps what `eprintln!` prints until it ends. If this fails, nothing is lost.
+            let _ = writeln!(std::io::stderr(), "warning: {warning}");
         }
     }
 }
@@ -218,14 +241,7 @@ impl Drop for Registration {
                 registry.entries.remove(&key);
             }
         }
-        let Some(runner) = self.runner else { return };
-        let key = (self.line.clone(), runner);
-        if let Some(ids) = registry.by_runner.get_mut(&key) {
-            ids.retain(|(_, id)| *id != self.id);
-            if ids.is_empty() {
-                registry.by_runner.remove(&key);
-            }
-        }
+        registry.remove_from_runner(self);
     }
 }
 
@@ -263,7 +279,7 @@ pub(crate) async fn with_self_wait_warning<F: Future>(
     match tokio::time::timeout(SELF_WAIT_WARNED_AFTER, &mut acquiring).await {
         Ok(acquired) => acquired,
         Err(_) => {
-            registrations.iter().for_each(Registration::log_self_wait);
+            registrations.iter().for_each(Registration::warn_of_self_wait);
             acquiring.await
         }
     }
