@@ -16,6 +16,7 @@ use zoolet::server::storage::{
 };
 use zoolet::server::{Config, FourLetterWhitelist, Server, StartError};
 use zoolet_core::TxnOp;
+use zoolet_test_support::log_files::{self, record_offsets};
 
 const SNAPSHOT: &str = "snapshot.0";
 const LOG: &str = "log.1";
@@ -50,18 +51,6 @@ async fn written() -> SimDisk {
     disk
 }
 
-/// Where each record of a log begins, and where the last one ends.
-fn offsets(log: &[u8]) -> Vec<usize> {
-    let mut reader = LogReader::new(log).unwrap();
-    let mut offsets = Vec::new();
-    while let Some(record) = reader.next_record().unwrap() {
-        offsets.push(record.offset as usize);
-    }
-    let zeros = log.iter().rev().take_while(|&&byte| byte == 0).count();
-    offsets.push(log.len() - zeros);
-    offsets
-}
-
 async fn start(disk: &SimDisk) -> Result<Server, StartError> {
     Server::builder().config(config(disk)).start().await
 }
@@ -73,17 +62,13 @@ async fn names(server: &Server) -> Vec<String> {
 }
 
 async fn refusal(disk: &SimDisk) -> StorageError {
-    match start(disk).await {
-        Err(StartError::Storage(error)) => error,
-        Err(error) => panic!("another error: {error}"),
-        Ok(_) => panic!("the server starts"),
-    }
+    log_files::refusal(config(disk)).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_torn_last_record_is_cut_off_and_the_server_starts() {
     let log = written().await.content(&path(LOG)).unwrap();
-    let offsets = offsets(&log);
+    let offsets = record_offsets(&log);
     let (last, end) = (offsets[offsets.len() - 2], offsets[offsets.len() - 1]);
     for cut in [last + 7, last + 11, last + 100, end - 1] {
         let disk = written().await;
@@ -104,7 +89,7 @@ async fn a_torn_last_record_is_cut_off_and_the_server_starts() {
 async fn mntr_counts_the_log_tails_that_were_cut_off() {
     let disk = written().await;
     let mut torn = disk.content(&path(LOG)).unwrap();
-    let end = *offsets(&torn).last().unwrap();
+    let end = *record_offsets(&torn).last().unwrap();
     torn[end - 1..].fill(0);
     disk.put(&path(LOG), torn);
     for cut in [1, 0] {
@@ -125,7 +110,7 @@ async fn mntr_counts_the_log_tails_that_were_cut_off() {
 async fn unwritten_sectors_of_the_last_batch_are_cut_off() {
     let disk = written().await;
     let mut log = disk.content(&path(LOG)).unwrap();
-    let last = offsets(&log).iter().rev().nth(2).copied().unwrap();
+    let last = record_offsets(&log).iter().rev().nth(2).copied().unwrap();
     let sector = last.next_multiple_of(512) - 512;
     let from = sector.max(last);
     log[from..sector + 512].fill(0);
@@ -138,7 +123,7 @@ async fn unwritten_sectors_of_the_last_batch_are_cut_off() {
 async fn a_changed_byte_before_intact_records_is_refused_with_its_offset() {
     let disk = written().await;
     let mut log = disk.content(&path(LOG)).unwrap();
-    let offset = offsets(&log)[4];
+    let offset = record_offsets(&log)[4];
     log[offset + 60] ^= 1;
     disk.put(&path(LOG), log);
     let error = refusal(&disk).await;
@@ -156,7 +141,7 @@ async fn a_changed_byte_before_intact_records_is_refused_with_its_offset() {
 async fn a_changed_byte_in_the_last_record_is_refused() {
     let disk = written().await;
     let mut log = disk.content(&path(LOG)).unwrap();
-    let last = offsets(&log).iter().rev().nth(1).copied().unwrap();
+    let last = record_offsets(&log).iter().rev().nth(1).copied().unwrap();
     log[last + 60] ^= 1;
     disk.put(&path(LOG), log);
     assert!(matches!(refusal(&disk).await, StorageError::Damaged { .. }));
@@ -166,7 +151,7 @@ async fn a_changed_byte_in_the_last_record_is_refused() {
 async fn a_hole_in_the_log_is_refused_with_its_offset() {
     let disk = written().await;
     let mut log = disk.content(&path(LOG)).unwrap();
-    let offsets = offsets(&log);
+    let offsets = record_offsets(&log);
     // A disk loses whole sectors; this is less than a sector.
     log[offsets[3]..offsets[3] + 20].fill(0);
     disk.put(&path(LOG), log);
@@ -180,7 +165,7 @@ async fn an_impossible_record_length_is_refused() {
     for length in [-1_i32, i32::MAX] {
         let disk = written().await;
         let mut log = disk.content(&path(LOG)).unwrap();
-        let offset = offsets(&log)[4];
+        let offset = record_offsets(&log)[4];
         log[offset + 8..offset + 12].copy_from_slice(&length.to_be_bytes());
         disk.put(&path(LOG), log);
         let text = refusal(&disk).await.to_string();
@@ -307,7 +292,7 @@ async fn logs_from_a_later_transaction_need_a_snapshot_or_trust_empty() {
 async fn without_beginning() -> SimDisk {
     let disk = written().await;
     let log = disk.content(&path(LOG)).unwrap();
-    let third = offsets(&log)[4];
+    let third = record_offsets(&log)[4];
     let mut later = log[..16].to_vec();
     later.extend_from_slice(&log[third..]);
     disk.remove(&path(LOG)).unwrap();
@@ -375,7 +360,7 @@ async fn a_log_of_zookeeper_is_continued_where_it_ended() {
 #[tokio::test(start_paused = true)]
 async fn swapped_or_renamed_logs_are_refused() {
     let log = written().await.content(&path(LOG)).unwrap();
-    let offsets = offsets(&log);
+    let offsets = record_offsets(&log);
     let header = &log[..16];
     let first = [header, &log[16..offsets[5]]].concat();
     let second = [header, &log[offsets[5]..]].concat();
@@ -418,7 +403,7 @@ async fn a_snapshot_under_the_name_of_another_is_skipped() {
     disk.put(&path("snapshot.b"), empty);
     let text = refusal(&disk).await.to_string();
     assert!(
-        text.contains("snapshot.b: it was written at 0x0, so its name is not its own"),
+        text.contains("snapshot.b: it was taken at 0x0, which its name does not say"),
         "{text}"
     );
 }
@@ -480,7 +465,7 @@ async fn files_with_the_greatest_zxid_are_refused() {
     let foreign = include_bytes!("../server/tests/data/apache-3.8.snapshot");
     disk.put(&path(&format!("snapshot.{last}")), foreign.to_vec());
     let text = refusal(&disk).await.to_string();
-    assert!(text.contains("its name is of a zxid after which there can be none"), "{text}");
+    assert!(text.contains("its name contains the greatest possible zxid"), "{text}");
 
     let disk = written().await;
     disk.put(&path(&format!("log.{last}")), log.clone());

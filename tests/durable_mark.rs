@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zoolet::client::Client;
-use zoolet::server::storage::{Disk, LogReader, MemDisk, StorageConfig, StorageError};
+use zoolet::server::storage::{Disk, MemDisk, StorageConfig, StorageError};
 use zoolet::server::{Config, Server, StartError};
+use zoolet_test_support::log_files::{self, record_offsets};
 
 const LOG: &str = "log.1";
 const MARK: &str = "zoolet.durable";
@@ -60,28 +61,12 @@ async fn start(disk: &MemDisk) -> Result<Server, StartError> {
 }
 
 async fn refusal(disk: &MemDisk) -> StorageError {
-    match start(disk).await {
-        Err(StartError::Storage(error)) => error,
-        Err(error) => panic!("another error: {error}"),
-        Ok(_) => panic!("the server starts"),
-    }
+    log_files::refusal(config(disk)).await
 }
 
 /// How many of the znodes the server has.
 fn znodes(server: &Server) -> usize {
     server.totals().znodes - 5
-}
-
-/// Where each record of a log begins, and where the last one ends.
-fn offsets(log: &[u8]) -> Vec<usize> {
-    let mut reader = LogReader::new(log).unwrap();
-    let mut offsets = Vec::new();
-    while let Some(record) = reader.next_record().unwrap() {
-        offsets.push(record.offset as usize);
-    }
-    let zeros = log.iter().rev().take_while(|&&byte| byte == 0).count();
-    offsets.push(log.len() - zeros);
-    offsets
 }
 
 /// The log with one sector overwritten by zeros.
@@ -96,7 +81,7 @@ fn without_sector(log: &[u8], sector: usize) -> Vec<u8> {
 async fn each_lost_sector_of_a_synced_log_is_refused() {
     let disk = written(20).await;
     let log = read(&disk, LOG);
-    let end = *offsets(&log).last().unwrap();
+    let end = *record_offsets(&log).last().unwrap();
     for sector in 0..end.div_ceil(SECTOR_BYTES) {
         let disk = killed(&disk);
         put(&disk, LOG, &without_sector(&log, sector));
@@ -131,7 +116,7 @@ async fn a_lost_sector_among_20_000_synced_writes_is_refused() {
 async fn the_refusal_names_the_synced_zxid_and_the_cure() {
     let disk = written(10).await;
     let log = read(&disk, LOG);
-    let offsets = offsets(&log);
+    let offsets = record_offsets(&log);
     let (fourth, end) = (offsets[4], offsets[offsets.len() - 1]);
     put(&disk, LOG, &[&log[..fourth], &vec![0; log.len() - fourth]].concat());
     // The file looks as if nothing had ever been written there.
@@ -160,7 +145,7 @@ async fn a_torn_record_behind_the_durable_mark_is_cut_off_and_kept_in_a_file() {
     let disk = written(9).await;
     let later = written(10).await;
     let log = read(&later, LOG);
-    let offsets = offsets(&log);
+    let offsets = record_offsets(&log);
     let (last, end) = (offsets[offsets.len() - 2], offsets[offsets.len() - 1]);
     for cut in [last + 7, last + 100, end - 1] {
         let disk = killed(&disk);
@@ -220,7 +205,7 @@ async fn the_durable_mark_survives_the_loss_of_either_copy() {
         let changed = lost.iter().fold(mark.clone(), |mark, &sector| without_sector(&mark, sector));
         put(&disk, MARK, &changed);
         // Loses the fifth of the ten creates.
-        put(&disk, LOG, &without_sector(&log, offsets(&log)[5] / SECTOR_BYTES));
+        put(&disk, LOG, &without_sector(&log, record_offsets(&log)[5] / SECTOR_BYTES));
         assert_eq!(start(&disk).await.is_err(), is_refused, "{lost:?}");
     }
     for changed in [Vec::new(), b"some notes".to_vec(), mark[..20].to_vec()] {
@@ -242,7 +227,7 @@ async fn the_durable_mark_accepts_a_newer_snapshot_of_zookeeper() {
     let whole = killed(&disk);
     drop(start(&whole).await.unwrap());
     let log = read(&disk, LOG);
-    put(&disk, LOG, &log[..offsets(&log)[8]]);
+    put(&disk, LOG, &log[..record_offsets(&log)[8]]);
     refusal(&disk).await;
     let config = config(&whole);
     zoolet::server::storage::compact(config.storage.as_ref().unwrap()).unwrap();

@@ -1,8 +1,8 @@
 //! Tests of the two herd locks: exclusion and failures as for any lock, and their number of
 //! requests beside that of the mutex.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zoolet::client::Client;
@@ -38,32 +38,40 @@ async fn assert_clean(server: &Server) {
     assert_eq!(server.totals().watches, 0, "watches are left");
 }
 
+/// Checks that one task holds the lock at a time, and that its tokens grow.
+#[derive(Default)]
+struct Exclusion {
+    holders: AtomicUsize,
+    last_token: Mutex<Option<Zxid>>,
+}
+
+impl Exclusion {
+    /// Acquires and releases the lock ten times.
+    async fn contend(self: Arc<Self>, lock: Arc<dyn InterProcessLock>) {
+        for _ in 0..10 {
+            let guard = lock.acquire().await.expect("it acquires the lock in turn");
+            assert_eq!(self.holders.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
+            let token = guard.fencing_token();
+            let last =
+                self.last_token.lock().expect("no holder of the mutex panics").replace(token);
+            assert!(Some(token) > last, "tokens grow");
+            tokio::task::yield_now().await;
+            self.holders.fetch_sub(1, Ordering::SeqCst);
+            guard.release().await.expect("the lock is held");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_herd_lock_is_held_by_one_at_a_time_over_all_sessions_and_within_one() {
     for make in HERDS {
         let server = server().await;
-        let inside = Arc::new(AtomicUsize::new(0));
-        let last_token = Arc::new(std::sync::Mutex::new(Zxid(0)));
+        let exclusion = Arc::new(Exclusion::default());
         let mut tasks = Vec::new();
         for _ in 0..5 {
             let client = connect(&server).await;
             for _ in 0..2 {
-                let (lock, inside) = (make(&client), Arc::clone(&inside));
-                let last_token = Arc::clone(&last_token);
-                tasks.push(tokio::spawn(async move {
-                    for _ in 0..10 {
-                        let guard = lock.acquire().await.unwrap();
-                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
-                        let last = {
-                            let mut last = last_token.lock().unwrap();
-                            std::mem::replace(&mut *last, guard.fencing_token())
-                        };
-                        assert!(guard.fencing_token() > last, "tokens grow");
-                        tokio::task::yield_now().await;
-                        inside.fetch_sub(1, Ordering::SeqCst);
-                        guard.release().await.unwrap();
-                    }
-                }));
+                tasks.push(tokio::spawn(Arc::clone(&exclusion).contend(make(&client))));
             }
         }
         for task in tasks {
@@ -362,21 +370,12 @@ async fn dropping_acquire_while_replies_are_lost_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_herd_lock_that_watches_all_children_and_a_mutex_exclude_each_other() {
     let server = server().await;
-    let inside = Arc::new(AtomicUsize::new(0));
+    let exclusion = Arc::new(Exclusion::default());
     let mut tasks = Vec::new();
     for number in 0..8 {
         let client = connect(&server).await;
         let lock = if number % 2 == 0 { ALL_CHILDREN(&client) } else { MUTEX(&client) };
-        let inside = Arc::clone(&inside);
-        tasks.push(tokio::spawn(async move {
-            for _ in 0..10 {
-                let guard = lock.acquire().await.unwrap();
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
-                tokio::task::yield_now().await;
-                inside.fetch_sub(1, Ordering::SeqCst);
-                guard.release().await.unwrap();
-            }
-        }));
+        tasks.push(tokio::spawn(Arc::clone(&exclusion).contend(lock)));
     }
     for task in tasks {
         task.await.unwrap();

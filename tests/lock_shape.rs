@@ -170,7 +170,7 @@ async fn every_error_names_the_path_of_the_lock() {
     let too_many = semaphore(&other).try_acquire(4).await.unwrap_err();
     assert_eq!(
         too_many.to_string(),
-        "/semaphore: 4 permits were asked for, and the semaphore has 3"
+        "/semaphore: 4 permits were requested, and the semaphore has 3"
     );
     // The error of an expired session names no znode, so the lock adds its path.
     counting.refuse(true);

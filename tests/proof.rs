@@ -473,30 +473,6 @@ async fn closing_a_client_ends_its_locks_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_without_a_connection_ends_when_the_client_is_closed_during_the_proof() {
-    let server = server().await;
-    let (client, follower) = Follower::connect(&server, TIMEOUT).await;
-    let other = connect(&server).await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let mutex = mutex(&client);
-        async move { mutex.acquire().await.map(drop) }
-    });
-    tokio::time::sleep(5 * TIMEOUT).await;
-    follower.set_quorum(Quorum::CutOff);
-    held.release().await.unwrap();
-    tokio::time::sleep(SECOND).await;
-    follower.refuse(true);
-    follower.cut_at(OpCode::PING);
-    tokio::time::sleep(8 * SECOND).await;
-    assert!(!waiting.is_finished());
-    // No connection can carry the closeSession.
-    let _ = client.close().await;
-    let ended = tokio::time::timeout(SECOND, waiting).await.expect("acquire returns");
-    assert_eq!(ended.unwrap(), Err(LockError::Client(zoolet::client::Error::Closed)));
-}
-
-#[tokio::test(start_paused = true)]
 async fn unreadable_locks_do_not_delay_the_check_of_others() {
     let server = server().await;
     let (client, follower) = Follower::connect(&server, TIMEOUT).await;
@@ -547,29 +523,4 @@ async fn with_proven_ahead_a_sixth_of_the_timeout_is_always_proven() {
         guard.release().await.unwrap();
         client.close().await.unwrap();
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_selector_runs_its_function_after_a_long_wait() {
-    let server = server().await;
-    let (client, _follower) = Follower::connect(&server, TIMEOUT).await;
-    let other = connect(&server).await;
-    let before = mutex(&other).acquire().await.unwrap();
-    let turns = Arc::new(AtomicU64::new(0));
-    let lead = {
-        let turns = Arc::clone(&turns);
-        move |_term| {
-            let turns = Arc::clone(&turns);
-            async move {
-                tokio::time::sleep(SECOND).await;
-                turns.fetch_add(1, Ordering::SeqCst);
-            }
-        }
-    };
-    let selector = LeaderSelector::start(&client, "/a", "one", Requeue::OnRequest, lead).unwrap();
-    tokio::time::sleep(5 * TIMEOUT).await;
-    before.release().await.unwrap();
-    tokio::time::sleep(2 * SECOND).await;
-    assert_eq!(turns.load(Ordering::SeqCst), 1, "its turn is not taken again");
-    selector.close().await.unwrap();
 }

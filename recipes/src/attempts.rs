@@ -13,7 +13,7 @@ const THWARTED_MAX: u32 = 20;
 
 /// The attempts of one operation, with pauses between them.
 ///
-/// Without a connection there is no limit: whoever has a deadline sets it around the attempts.
+/// Without a connection there is no limit: a caller with a deadline sets it around the attempts.
 pub(crate) struct Attempts {
     policy: RetryPolicy,
     /// How many attempts failed because of other clients.
@@ -55,7 +55,7 @@ impl Attempts {
             *failed += 1;
         }
         let Some(pause) = pause else { return Err(error) };
-        // There is no pause after the first time: the other client has finished by now, as a rule.
+        // There is no pause after the first failure: the other client has usually finished by now.
         if is_disconnected || self.thwarted > 1 {
             tokio::time::sleep(pause).await;
         }

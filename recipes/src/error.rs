@@ -29,9 +29,9 @@ pub enum LockError {
     /// before the lock was held. The caller holds nothing, leaves nothing behind, and may try
     /// again.
     ///
-    /// Every `acquire` enters the line anew by itself, and as a rule without a limit: a program that
-    /// deletes each new znode keeps it waiting. A `try_acquire` does so some times, and returns this
-    /// error when it happens many times in a row.
+    /// Every `acquire` enters the line again, as a rule without a limit: a program that deletes
+    /// each new znode keeps it waiting. A `try_acquire` tries a few times, and returns this error
+    /// when that happens many times in a row.
     #[error("{0}: the place in line was lost before the lock was held; nothing is held")]
     PlaceLost(String),
     /// The owner, a named [`Owner`](crate::Owner) or in [`blocking`](crate::blocking) the thread,
@@ -40,17 +40,17 @@ pub enum LockError {
     #[error("{0}: the owner holds this lock or waits for it already, and would wait for itself")]
     WouldDeadlock(String),
     /// The sequence numbers of this directory have overflowed, after 2^31 children, so that the
-    /// order of the line is not certain. Delete the directory when nobody uses it.
-    #[error("{0}: the sequence numbers have overflowed; delete this znode when nobody uses it")]
+    /// order of the line is not certain. Delete the directory when no client uses it.
+    #[error("{0}: the sequence numbers have overflowed; delete this znode when no client uses it")]
     NumbersExhausted(String),
-    /// More permits were asked for than the semaphore has.
-    #[error("{path}: {count} permits were asked for, and the semaphore has {max}")]
+    /// More permits were requested than the semaphore has.
+    #[error("{path}: {count} permits were requested, and the semaphore has {max}")]
     TooMany {
         /// The path of the semaphore.
         path: String,
-        /// How many permits were asked for.
+        /// The number of requested permits.
         count: usize,
-        /// How many permits the semaphore has.
+        /// The number of permits of the semaphore.
         max: usize,
     },
     /// A guard was passed to a lock that did not return it.
@@ -93,7 +93,7 @@ impl LockError {
         }
     }
 
-    /// The loss of a place whose path is not known here: whoever knows it adds it
+    /// The loss of a place whose path is not known here: a caller that knows the path adds it
     /// ([`LockError::at`]).
     pub(crate) fn place_lost() -> Self {
         Self::PlaceLost(String::new())
@@ -151,7 +151,7 @@ fn joined(errors: &[LockError]) -> String {
 }
 
 impl From<client::Error> for LockError {
-    /// A session that ended ended the attempt. Calls on what is held say [`LockError::Lost`]
+    /// The end of a session ended the attempt. Calls on held locks return [`LockError::Lost`]
     /// instead.
     fn from(error: client::Error) -> Self {
         match error {

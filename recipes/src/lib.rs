@@ -10,8 +10,8 @@
 //! - [`blocking`] has all of them for code without async.
 //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 //!
-//! A recipe is made of a `Client` of the crate `zoolet-client`, and uses of it what is public there:
-//! whoever writes another recipe finds the same in its module `recipe`.
+//! A recipe is made of a `Client` of the crate `zoolet-client`, and uses only its public items:
+//! another recipe can be written with its module `recipe` in the same way.
 
 pub mod blocking;
 

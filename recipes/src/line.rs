@@ -6,8 +6,7 @@
 //! This file describes a line: its directory, and how its znodes are created. The other files, each
 //! of which knows only those before it:
 //!
-//! - `order`: which znodes stand in a line, and which one a place waits for. It works on names
-//!   alone.
+//! - `order`: which znodes are in a line, and which one a place waits for. It works on names alone.
 //! - `deletion`: deletes a znode and repeats the request until the znode is gone.
 //! - `place`: one znode of this client, from its creation until it is deleted.
 //! - `entering`: creates places.

@@ -48,7 +48,7 @@ use crate::ConnectionInfo;
 pub struct Faults(pub(crate) Arc<Control>);
 
 impl Faults {
-    /// Chooses whom the next faults concern.
+    /// Chooses what the next faults apply to.
     #[must_use]
     pub fn at(&self, scope: impl Into<Scope>) -> Aim {
         Aim::new(Arc::clone(&self.0), scope.into())

@@ -30,7 +30,7 @@ pub(crate) struct Gate {
     observations: Arc<Observations>,
     /// The session of the connection, once the server has answered its handshake.
     session: AtomicI64,
-    /// The session that its handshake asked for.
+    /// The session that its handshake names.
     requested_session: AtomicI64,
     /// Locked while a frame is handled.
     turn: Mutex<Turn>,
@@ -40,7 +40,7 @@ pub(crate) struct Gate {
     loses_reply: AtomicBool,
     /// Whether the connection ends in place of that reply.
     ends_with_reply: AtomicBool,
-    /// Whether nobody may be woken who might send a frame.
+    /// Whether no task may be woken that might send a frame.
     is_muted: AtomicBool,
 }
 
@@ -95,7 +95,7 @@ impl Gate {
         SessionId(self.session.load(Ordering::Relaxed))
     }
 
-    /// The client, by the session that it serves or has asked for.
+    /// The client, by the session that it serves or that its handshake names.
     pub(crate) fn client(&self) -> Client {
         let session = match self.session() {
             SessionId::NONE => SessionId(self.requested_session.load(Ordering::Relaxed)),
@@ -164,7 +164,7 @@ impl Gate {
     pub(crate) fn let_in(&self, server: &dyn HookedServer) {
         let mut turn = self.turn.lock();
         let Some(connection) = turn.connection.clone() else { return };
-        // Whoever is woken may send a frame from this very thread, and would wait for this turn.
+        // A woken task may send a frame from this very thread, and would wait for this turn.
         self.is_muted.store(true, Ordering::SeqCst);
         while !turn.waiting.is_empty() && !self.is_frozen() {
             if let Some(frame) = turn.waiting.pop_front() {

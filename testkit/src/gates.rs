@@ -37,7 +37,7 @@ impl Gates {
         &self.rules
     }
 
-    /// The gate of a connection, made when it is first asked for.
+    /// The gate of a connection, made on first use.
     pub(crate) fn gate(&self, connection: ConnectionId) -> Arc<Gate> {
         let new = || {
             let (rules, observations) = (Arc::clone(&self.rules), Arc::clone(&self.observations));

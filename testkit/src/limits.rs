@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The entries that one recording keeps. Nobody reads a longer script, and a test that runs for
+/// The entries that one recording keeps. No reader needs a longer script, and a test that runs for
 /// hours would otherwise fill the memory.
 pub(crate) const RECORDED_MESSAGES_MAX: usize = 100_000;
 

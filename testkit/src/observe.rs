@@ -1,9 +1,9 @@
-//! What a test observes of a server: who requested what, who watches what, and the exact trace of a
-//! run.
+//! What a test observes of a server: the requests and watches of each client, and the exact trace
+//! of a run.
 //!
-//! - [`Observer`] answers a test's questions from what `observations` has counted.
+//! - [`Observer`] answers the queries of a test from what `observations` has counted.
 //! - [`Stats`] are the numbers, by session and by path.
-//! - [`WatchGraph`] shows who watches what.
+//! - [`WatchGraph`] shows which session watches which path.
 //! - [`Recorder`] keeps what passes; `script` writes it as a golden script, of `command`s and the
 //!   [`Trace`] of what came back. `words` are the words of such a script.
 

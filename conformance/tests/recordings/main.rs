@@ -60,7 +60,7 @@ fn main() -> ExitCode {
             &[
                 "# Left out: 1 pings.",
                 "# Not repeated: create2 /a, in a session from before (z+2)",
-                "# Of that a heard: event NodeCreated /a",
+                "# a received: event NodeCreated /a",
                 "# Not repeated: the server was started again.",
             ],
         )

@@ -11,7 +11,7 @@ use crate::error::{LockError, within};
 ///
 /// Its znode is that of Curator's `DistributedBarrier` and of kazoo's `Barrier`: a persistent
 /// znode, which stays until it is removed, also when the session of the client that set it ends.
-/// When it is deleted, all who wait are woken at once.
+/// Its deletion wakes all waiting clients at once.
 ///
 /// ```no_run
 /// use zoolet_recipes::DistributedBarrier;
@@ -64,7 +64,7 @@ impl DistributedBarrier {
         }
     }
 
-    /// Removes the barrier, which wakes all who wait. If it is not set, nothing changes.
+    /// Removes the barrier, which wakes all waiting clients. If it is not set, nothing changes.
     ///
     /// # Errors
     ///
@@ -86,8 +86,8 @@ impl DistributedBarrier {
         Ok(self.client.exists(&self.path).await?.is_some())
     }
 
-    /// Waits until the barrier is not set. When the session ends meanwhile, the next session goes
-    /// on waiting.
+    /// Waits until the barrier is not set. When the session ends, the wait goes on in the next
+    /// session.
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ use crate::client::{self, Client, Parents};
 use crate::error::{LockError, within};
 use crate::local_address::local_address;
 
-/// A barrier that many members enter together and leave together: nobody is inside before enough
-/// members have come, and nobody has left before all members leave.
+/// A barrier that many members enter together and leave together: no member is inside before enough
+/// members have come, and none has left before all members leave.
 ///
 /// `members` is how many are enough. More members may enter while these are inside; all wait for
 /// them at the end too, unless they come after the others have begun to leave.
@@ -51,11 +51,11 @@ enum Joined {
     Waiting,
 }
 
-/// How often a client looks for a member that was there when `ready` was created, before it trusts
+/// How often a client looks for a member that existed when `ready` was created, before it trusts
 /// `ready` without one.
 const UNPROVEN_MAX: u32 = 20;
 
-/// How long it waits between two of these looks.
+/// The pause between two of these looks.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 impl DistributedDoubleBarrier {
@@ -79,8 +79,9 @@ impl DistributedDoubleBarrier {
         self
     }
 
-    /// Enters, and waits until enough members have come. When the session ends meanwhile, the next
-    /// session enters anew. The same object may enter more than once, each time as another member.
+    /// Enters, and waits until enough members have come. When the session ends, the client enters
+    /// again in the next session. The same object may enter more than once, each time as another
+    /// member.
     ///
     /// # Errors
     ///

@@ -75,7 +75,7 @@ impl Room {
         Ok(Inside { members, is_ready })
     }
 
-    /// Waits until a member is gone. One that is there again afterwards has come anew.
+    /// Waits until a member is gone. A member that exists again afterwards has entered again.
     async fn wait_until_gone(
         &self,
         name: &str,
@@ -144,7 +144,7 @@ impl Room {
 
     /// Waits until none of these members is there.
     async fn wait_until_all_gone(&self, mut members: Vec<String>) -> Result<(), LockError> {
-        // The lowest leaves last, unless its session ends.
+        // The lowest member leaves last, unless its session ends.
         while let Some(lowest) = members.first() {
             self.wait_until_gone(lowest, None).await?;
             members.remove(0);
@@ -156,7 +156,7 @@ impl Room {
         Ok(())
     }
 
-    /// Deletes `ready` if nobody is inside: the session of the member that had to delete it has
+    /// Deletes `ready` if no member is inside: the session of the member that had to delete it has
     /// ended.
     ///
     /// It is not deleted if a member enters between the list and the deletion. The multi creates a
@@ -237,8 +237,8 @@ impl Member {
     }
 
     /// Leaves, and waits for the others. The lowest member stays until it is the last, and each of
-    /// the others waits for the lowest. Nobody waits for members that come later: such a member may
-    /// be one of these that has left and entered anew.
+    /// the others waits for the lowest. No member waits for members that come later: such a member
+    /// may be one of these that has left and entered again.
     async fn leave(&mut self) -> Result<(), LockError> {
         let others = loop {
             let inside = self.room.look(Some(&self.session)).await?;

@@ -70,7 +70,7 @@ impl LeaderLatch {
     }
 }
 
-/// The time in which a [`LeaderSelector`] leads, given to the function that runs meanwhile.
+/// A term of a [`LeaderSelector`], which its function receives.
 ///
 /// ```
 /// use zoolet_recipes::blocking::Leadership;

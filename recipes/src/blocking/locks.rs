@@ -62,7 +62,7 @@ impl<G: LockGuard + 'static> BlockingGuard<G> {
         &mut self.guard
     }
 
-    /// The fencing token: a number that is greater than that of everyone who held the lock before.
+    /// The fencing token: a number that is greater than those of all earlier holders.
     pub fn fencing_token(&self) -> Zxid {
         self.guard.fencing_token()
     }

@@ -34,7 +34,7 @@ impl DistributedBarrier {
         self.client.wait(self.recipe.set())
     }
 
-    /// Removes the barrier, which wakes all who wait.
+    /// Removes the barrier, which wakes all waiting clients.
     ///
     /// # Errors
     ///

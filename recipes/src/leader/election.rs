@@ -74,7 +74,7 @@ impl Term {
         held_lock::transaction(&self.session, std::slice::from_ref(&self.path), ops).await
     }
 
-    /// Whether the leadership is held.
+    /// Whether the participant still leads.
     pub(crate) fn is_held(&self) -> bool {
         self.held.upgrade().is_some_and(|held| held.state() == LockState::Held)
     }
@@ -108,7 +108,7 @@ pub(crate) async fn participants(lock: &LineLock) -> Result<Vec<Participant>, Lo
                 leads: participants.is_empty(),
                 path,
             }),
-            // It left in between.
+            // The participant left in between.
             Err(error) if error.is(ErrorCode::NO_NODE) => {}
             Err(error) => return Err(error.into()),
         }
@@ -124,7 +124,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Spawns a future that returns when it is told to close.
+    /// Spawns a future that returns when it is asked to close.
     pub(crate) fn spawn<F>(client: &Client, run: impl FnOnce(Closing) -> F) -> Self
     where
         F: Future<Output = Result<(), LockError>> + Send + 'static,
@@ -134,10 +134,10 @@ impl Task {
         Self { close: Some(close), handle: AbortOnDropHandle::new(handle) }
     }
 
-    /// Tells the task to close, and waits until it has.
+    /// Asks the task to close, and waits until it has.
     pub(crate) async fn close(mut self) -> Result<(), LockError> {
         if let Some(close) = self.close.take() {
-            // A task that has returned need not be told.
+            // A task that has returned needs no request.
             let _ = close.send(());
         }
         match (&mut self.handle).await {
@@ -149,7 +149,7 @@ impl Task {
     }
 }
 
-/// Ready when a candidate is told to close. It must not be awaited again after that.
+/// Ready when a candidate is asked to close. It must not be awaited again after that.
 pub(crate) struct Closing(oneshot::Receiver<()>);
 
 impl Closing {
@@ -158,7 +158,7 @@ impl Closing {
         let _ = (&mut self.0).await;
     }
 
-    /// Waits for this long. Returns whether the candidate is told to close meanwhile.
+    /// Waits for this long. Returns whether the candidate is asked to close in this time.
     pub(crate) async fn within(&mut self, time: Duration) -> bool {
         tokio::time::timeout(time, self.closed()).await.is_ok()
     }
@@ -168,14 +168,14 @@ impl Closing {
 pub(crate) enum Candidacy {
     /// The candidate leads.
     Leads(Guard),
-    /// The candidate was told to close, and its znode is deleted.
+    /// The candidate was asked to close, and its znode is deleted.
     Closed(Result<(), LockError>),
     /// The candidate could not enter the line.
     Failed(LockError),
 }
 
-/// Enters the line and waits until the place is in front and its session proved to be alive, or
-/// until the candidate is told to close.
+/// Enters the line and waits until the place is in front and its session is proved to be alive, or
+/// until the candidate is asked to close.
 pub(crate) async fn wait_to_lead(lock: &LineLock, closing: &mut Closing) -> Candidacy {
     let registration = match lock.register(Owner::new()) {
         Ok(Registered::New(registration)) => registration,
@@ -188,7 +188,7 @@ pub(crate) async fn wait_to_lead(lock: &LineLock, closing: &mut Closing) -> Cand
         let (entered, is_closing) = tokio::select! {
             biased;
             entered = &mut entering => (entered, false),
-            // Only the answer tells whether there is a znode to delete.
+            // Only the reply shows whether there is a znode to delete.
             () = closing.closed() => tokio::select! {
                 biased;
                 entered = &mut entering => (entered, true),
@@ -208,7 +208,7 @@ pub(crate) async fn wait_to_lead(lock: &LineLock, closing: &mut Closing) -> Cand
         };
         match waited {
             Ok(()) => return Candidacy::Leads(lock.guard(place, registration)),
-            // The next session enters the line anew.
+            // The next session enters the line again.
             Err(LockError::PlaceLost(_)) => {
                 drop(place);
                 attempts.wait_after_lost_place().await;
@@ -218,7 +218,7 @@ pub(crate) async fn wait_to_lead(lock: &LineLock, closing: &mut Closing) -> Cand
     }
 }
 
-/// Waits until there is no session, and so no ephemeral of it.
+/// Waits until there is no session, and so no ephemeral znode of it.
 async fn without_session(client: &Client) {
     let mut state = client.state();
     while !client.session_id().is_none() {

@@ -31,9 +31,9 @@ static KIND: PlaceKind = PlaceKind {
 /// A participant of an election. The first in line leads until its session ends, its znode is
 /// deleted or it is closed; then the next one leads.
 ///
-/// A latch does not say that it leads when the last proof of its session is so old that another may
-/// lead ([`LockState`](crate::LockState)); a short disconnect ends no term. A latch that has lost
-/// its place enters the line anew by itself.
+/// A latch does not report that it leads when the last proof of its session is so old that another
+/// participant may lead ([`LockState`](crate::LockState)); a short disconnect ends no term. A latch
+/// that has lost its place enters the line again.
 ///
 /// Its znodes are those of Curator's `LeaderLatch`. Dropping it deletes its znode in the
 /// background; [`LeaderLatch::close`] waits until it is deleted.

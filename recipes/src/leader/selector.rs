@@ -32,7 +32,7 @@ use crate::lock::mutex;
 pub enum Requeue {
     /// It does, behind all others.
     Always,
-    /// It does not, until [`LeaderSelector::requeue`] asks for it.
+    /// It does not, until [`LeaderSelector::requeue`] is called.
     OnRequest,
 }
 
@@ -80,7 +80,7 @@ pub struct LeaderSelector {
 #[derive(Debug)]
 struct Requests {
     requeue: Requeue,
-    /// Whether the task waits in line or leads, or was told to.
+    /// Whether the task waits in line or leads, or is requested to.
     is_queued: AtomicBool,
     queue: Notify,
     interrupt: Notify,
@@ -281,7 +281,7 @@ impl Candidate {
                     continue;
                 }
             };
-            // A function that panics at once must not take the lead from all others again and
+            // A function that always panics must not take the leadership from the others again and
             // again.
             if must_pause && closing.within(ENTER_AGAIN_AFTER).await {
                 return Ok(());

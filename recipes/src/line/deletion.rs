@@ -1,5 +1,5 @@
 //! The deletion of an ephemeral znode of this client. The request is repeated until the znode is
-//! gone or its session has ended, also when nobody waits for that any more.
+//! gone or its session has ended, even when no task waits for that any more.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

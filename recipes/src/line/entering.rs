@@ -1,8 +1,8 @@
 //! Entering a line: creates places.
 //!
-//! The create and the list that tells the position are sent together, so that entering a line costs
-//! one round trip. A create whose answer nobody waits for any more is undone in the background, so
-//! that no znode stays of which nobody knows.
+//! The create and the list that shows the position are sent together, so that entering a line costs
+//! one round trip. If no task waits for the reply to a create any more, the znode is deleted in the
+//! background, so that no unknown znode stays.
 
 use bytestring::ByteString;
 use zoolet_protocol::{
@@ -59,8 +59,8 @@ impl Line {
     }
 
     /// Creates the directory, its missing ancestors and the place with one multi. If the multi
-    /// created the directory, nobody is ahead. If another client created it meanwhile, the multi
-    /// creates the place alone, or is refused.
+    /// created the directory, no place is ahead. If another client has created the directory, the
+    /// multi creates the place alone, or is refused.
     async fn enter_new_directory(
         &self,
         mut pending: PendingPlace,
@@ -78,8 +78,8 @@ impl Line {
         Ok((place, position))
     }
 
-    /// Creates a second place of the same owner, with the number and the token of the first: nobody
-    /// stands between the two.
+    /// Creates a second place of the same owner, with the number and the token of the first: no
+    /// other place is between the two.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Line {
     }
 
     /// Replaces a place of the same owner by one with its number and its token. One multi deletes
-    /// the one and creates the other, so that nobody comes in between.
+    /// the one and creates the other, so that no other place gets in between.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl PendingPlace {
         self.sent = Some(SentCreate::InMulti(self.session.multi_with_zxid(ops).send()));
     }
 
-    /// Waits for the answer. If the answer is lost, this looks for the znode.
+    /// Waits for the reply. If the reply is lost, this looks for the znode.
     async fn created(&mut self) -> Result<Created, LockError> {
         let result = match self.sent.as_mut() {
             Some(SentCreate::Single(sent)) => sent.await,
@@ -190,13 +190,13 @@ impl PendingPlace {
         }
     }
 
-    /// Looks for the znode, in the session in which it was to be created.
+    /// Looks for the znode in the session that created it.
     async fn find(&mut self) -> Result<Created, LockError> {
         match self.session.find_protected(&self.path).await {
             Ok(Some(created)) => Ok(created),
             Ok(None) => {
                 self.sent = None;
-                // It was not created, or went with its session.
+                // It was not created, or was deleted with its session.
                 Err(LockError::PlaceLost(self.path.clone()))
             }
             Err(error) => Err(error.into()),
@@ -218,7 +218,7 @@ impl Drop for PendingPlace {
     }
 }
 
-/// The path of the znode that a create of a multi made.
+/// The path of the znode that a create in a multi made.
 pub(super) fn created_path(result: &MultiResult) -> Option<&ByteString> {
     match result {
         MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path),
@@ -226,12 +226,12 @@ pub(super) fn created_path(result: &MultiResult) -> Option<&ByteString> {
     }
 }
 
-/// The error for results that do not fit the operations of a multi.
+/// The error for results that do not match the operations of a multi.
 pub(super) fn unexpected_results() -> client::Error {
     DecodeError { record: "MultiResponse", fault: DecodeFault::UnknownCode(OpCode::MULTI.0) }.into()
 }
 
-/// The Stat of a znode that a multi created, as far as the reply tells.
+/// The Stat of a znode that a multi created, as far as the reply shows it.
 pub(super) fn stat_of_created(zxid: Zxid) -> Stat {
     Stat { czxid: zxid, mzxid: zxid, pzxid: zxid, ..Stat::default() }
 }

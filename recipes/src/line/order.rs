@@ -1,8 +1,8 @@
-//! The order of a line: which of a directory's znodes stand in it, and which one a place waits for.
+//! The order of a line: which znodes of a directory are in it, and which one a place waits for.
 
 use zoolet_protocol::{Names, sequence_number};
 
-/// A znode that stands in a line.
+/// A znode in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Contender<'a> {
     /// The sequence number, which orders the line.
@@ -48,8 +48,8 @@ pub(crate) struct PlaceKind {
 }
 
 impl PlaceKind {
-    /// Whether a place of this kind announces its release even if it came to the front without
-    /// waiting. Those behind it know then that it was first, but not that it had no second place.
+    /// Whether a place of this kind announces its release even if it did not wait. The places
+    /// behind it then know that it was first, but not that it had no second place.
     pub(crate) fn always_announces_release(&self) -> bool {
         self.may_have_second_place.contains(&self.marker)
     }
@@ -58,15 +58,15 @@ impl PlaceKind {
 /// The position of a place in its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// In front: there is nobody to wait for.
+    /// In front: there is no place to wait for.
     Front,
     /// Behind another place, the last one of those that this one waits for.
     Behind {
         /// The name of that place's znode.
         ahead: String,
-        /// Whether this place is in front when that znode is gone: it waits for nobody else.
+        /// Whether this place is in front when that znode is gone: it waits for no other place.
         is_only: bool,
-        /// Whether no other place of the line stands between the two, also none that this one
+        /// Whether no other place of the line is between the two, including those that this one
         /// ignores.
         is_adjacent: bool,
     },
@@ -85,7 +85,7 @@ pub(crate) fn position(names: &Names, kind: &PlaceKind, name: &str) -> Position 
     let mut last_before = None;
     let mut count = 0;
     let mut is_there = false;
-    // One pass without a sorted list: a line may be long, and each place that comes does this.
+    // One pass without a sorted list: a line may be long, and each entering place does this.
     for name in names.iter() {
         is_there |= name == own.name;
         let of = |markers: &[&'static str]| {

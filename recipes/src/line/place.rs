@@ -1,8 +1,8 @@
 //! A place in a line: an ephemeral znode of this client, from its creation until it is deleted. The
 //! server gives it its number; a second place of an owner takes the number of the first.
 //!
-//! A znode that stands in no line is a place too, if a lock is held by it: a semaphore's permit, or
-//! the one znode of a herd lock.
+//! A znode without a line is a place too, if a lock is held by it: a semaphore's permit, or the one
+//! znode of a herd lock.
 //!
 //! - A place belongs to one session. When that session has ended, the place is lost
 //!   ([`LockError::PlaceLost`]); it never becomes a place of the next session.
@@ -22,9 +22,9 @@ use crate::client::recipe::{Claim, SessionClient, WaiterId, WatchFor, ZnodeIdent
 use crate::client::{self, Created};
 use crate::error::LockError;
 
-/// The data that a holder writes to its znode in the multi that deletes it, if nobody stood before
-/// it. Nobody reads it. Whoever watches the znode receives both events with the same zxid, and
-/// knows by that alone that no other place is ahead.
+/// The data that a holder writes to its znode in the multi that deletes it, if no place was ahead
+/// of it. The data itself is not read: a client that watches the znode receives both events with
+/// the same zxid, and concludes from that alone that no other place is ahead.
 const RELEASED_IN_FRONT: &[u8] = b"released";
 
 /// A place in a line.
@@ -38,12 +38,13 @@ pub(crate) struct Place {
     /// The fencing token: the czxid of this znode, or the token of the place whose number this one
     /// has.
     token: Zxid,
-    /// Whether the deletion tells those who wait that nobody stood before this place
-    /// ([`RELEASED_IN_FRONT`]). Those who came while this place waited do not know it otherwise.
+    /// Whether the deletion announces to the waiting places that no place was ahead of this one
+    /// ([`RELEASED_IN_FRONT`]). A place that entered while this one waited cannot know it
+    /// otherwise.
     announces_release: bool,
     /// The watch on the place's own znode.
     own_watch: Option<ZnodeWatch>,
-    /// Whether the watch could not be registered, so that it hears of nothing.
+    /// Whether the watch could not be set, so that it receives no events.
     is_watch_lost: AtomicBool,
     /// Whether the znode is known to be gone.
     is_gone: AtomicBool,
@@ -51,7 +52,8 @@ pub(crate) struct Place {
     claim: Option<Claim>,
     /// Whether the deletion was sent, so that dropping the place sends none.
     is_deletion_sent: bool,
-    /// Whether other clients create znodes of the same name, so that the name does not identify it.
+    /// Whether other clients create znodes of the same name, so that the name does not identify
+    /// this one.
     has_common_name: bool,
 }
 
@@ -93,9 +95,9 @@ impl Place {
         }
     }
 
-    /// The place of a znode whose name other clients use too. If it is known to be gone nothing is
-    /// deleted for it, and a repeated deletion deletes only a znode that was created at `czxid`.
-    /// The first deletion goes by the name.
+    /// The place of a znode whose name other clients use too. If it is known to be gone, nothing is
+    /// deleted, and a repeated deletion deletes only a znode that was created at `czxid`. The first
+    /// deletion uses the name alone.
     pub(crate) fn of_common_name(session: &SessionClient, path: String, czxid: Zxid) -> Self {
         let mut place = Self::unordered(session, path, czxid);
         place.has_common_name = true;
@@ -116,7 +118,7 @@ impl Place {
         &self.path[self.name_at..]
     }
 
-    /// The sequence number as it stands in the name.
+    /// The sequence number as text, as in the name.
     pub(crate) fn digits(&self) -> &str {
         let name = self.name();
         &name[name.len().saturating_sub(SEQUENCE_DIGITS)..]
@@ -132,7 +134,7 @@ impl Place {
         &self.session
     }
 
-    /// Sets whether the deletion announces that nobody stood before this place.
+    /// Sets whether the deletion announces that no place was ahead of this one.
     pub(crate) fn set_announces_release(&mut self, announces_release: bool) {
         self.announces_release = announces_release;
     }
@@ -150,7 +152,7 @@ impl Place {
         self.claim.get_or_insert_with(|| self.session.claim(&self.path));
     }
 
-    /// Ready when the znode is known to be gone, as far as the watch tells.
+    /// Ready when the znode is known to be gone, as far as the watch shows it.
     pub(crate) fn poll_lost(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<LockError> {
         while !self.is_known_to_be_gone() {
             let Some(watch) = &self.own_watch else { return Poll::Pending };
@@ -167,7 +169,7 @@ impl Place {
         }
     }
 
-    /// Whether the znode is known to be gone, as far as the watch tells.
+    /// Whether the znode is known to be gone, as far as the watch shows it.
     pub(crate) fn is_lost(&self) -> bool {
         while let Some(event) = self.own_watch.as_ref().and_then(ZnodeWatch::take_event) {
             self.handle_event(event);
@@ -276,7 +278,7 @@ impl Place {
 
     fn delete_in_background(&mut self) -> Deletion {
         self.is_deletion_sent = true;
-        // The claim may know of the end, and is given up now.
+        // The claim may know that the znode is gone, and is dropped now.
         self.is_gone.fetch_or(self.is_known_to_be_gone(), Ordering::AcqRel);
         self.claim = None;
         let own = self.has_common_name.then_some(ZnodeIdentity::Czxid(self.czxid));

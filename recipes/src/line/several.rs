@@ -73,8 +73,9 @@ pub(crate) async fn positions_of(
 
 /// Waits until each place is in front of its line, with none of them lost.
 ///
-/// A place that comes to the front early stays there until the others have come, which may take
-/// hours. Its znode is watched meanwhile: when it is deleted, another client holds that lock.
+/// A place that gets to the front early stays there until the others have got there too, which may
+/// take hours. The client watches its znode in this time: when it is deleted, another client holds
+/// that lock.
 pub(crate) async fn wait_in_all(
     places: &mut [Place],
     lines: &[Line],
@@ -99,8 +100,8 @@ pub(crate) async fn wait_in_all(
                     return Poll::Ready(Err(error));
                 }
             }
-            // When the last place has come to the front, all are polled once more: a place that was
-            // lost before that has received its event before it.
+            // When the last place is in front, all are polled once more: a place that was lost
+            // earlier has received its event earlier.
             match waiting.load(Ordering::Relaxed) {
                 0 if before == 0 => return Poll::Ready(Ok(())),
                 left if left == before => return Poll::Pending,
@@ -111,8 +112,7 @@ pub(crate) async fn wait_in_all(
     .await
 }
 
-/// Waits until a place is in front, counts it as one that does not wait any more, and returns when
-/// it is lost.
+/// Waits until a place is in front, counts it as no longer waiting, and returns when it is lost.
 async fn wait_and_stay(
     place: &mut Place,
     line: &Line,
@@ -171,7 +171,7 @@ impl PendingPlaces {
         created.collect()
     }
 
-    /// Looks for the znodes after a lost answer. The multi created all of them or none, but another
+    /// Looks for the znodes after a lost reply. The multi created all of them or none, but another
     /// client may have deleted one since: then the others are deleted.
     async fn find(&mut self) -> Result<Vec<(Created, usize)>, LockError> {
         let mut all = Vec::new();
@@ -201,7 +201,7 @@ fn places(
     created: Vec<(Created, usize)>,
 ) -> Result<Vec<Place>, LockError> {
     let place = |(created, digits_at): (Created, usize)| Place::new(session, created, digits_at);
-    // All become places before an error is returned, so that each is deleted.
+    // All become places before an error is returned, so that each one is deleted.
     let places: Vec<_> = created.into_iter().map(place).collect();
     places.into_iter().collect()
 }

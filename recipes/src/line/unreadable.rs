@@ -1,10 +1,10 @@
-//! Places that wait for a znode that they are not allowed to read. A server sends nobody an event
-//! of a znode that it may not read (since 3.8.4 and 3.9.2, CVE-2024-23944): the watch fires, and no
-//! event comes.
+//! Places that wait for a znode that the client may not read. Since 3.8.4 and 3.9.2
+//! (CVE-2024-23944) a server sends no event of a znode to a client that may not read it: the watch
+//! fires, and no event arrives.
 //!
-//! Only a place that has waited for long checks whether an event can come. A znode ahead that it
-//! may not read is looked for in the list of the directory, which a place must be allowed to read
-//! anyway.
+//! Only a place that has waited for long checks whether it can receive an event. If it may not read
+//! the znode ahead, it looks for it in the list of the directory, which a place must be allowed to
+//! read anyway.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const LIST_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A znode ahead of which no event came.
 pub(super) enum ZnodeAhead {
-    /// It is there, and its deletion will be told by an event.
+    /// It exists, and an event will report its deletion.
     Present,
     /// It is gone, perhaps for a while.
     Gone,
@@ -41,10 +41,10 @@ pub(super) fn look_after(client: &Client) -> Duration {
     (client.session_timeout() / 3).min(LOOK_AFTER_MAX)
 }
 
-/// Whether the owner of a place certainly may read its own znode, and so hears of its deletion. If
-/// not, the own znode may be gone before the one ahead is, and only a list tells.
+/// Whether the owner of a place may certainly read its own znode, and so receives the event of its
+/// deletion. If not, the own znode may be deleted before the one ahead, and only a list shows that.
 pub(super) fn hears_of_own_znode(line: &Line) -> bool {
-    // The scheme `auth` stands for the identities of the client that creates the znode.
+    // The scheme `auth` means the identities of the client that creates the znode.
     line.acl.iter().any(|acl| {
         acl.permissions.intersects(Permissions::READ)
             && matches!(acl.id.scheme.as_deref(), Some("world" | "auth"))

@@ -1,10 +1,10 @@
 //! Waiting until a place is in front.
 //!
 //! A place watches the znode of the last place ahead that it waits for, and its own znode: one
-//! request registers both watches. When the znode ahead is gone and no other place was ahead of it,
-//! no request is needed: numbers only grow, so the next place is in front. That no other place was
-//! ahead is known by the last list, or is announced by the holder ([`Place::delete_ops`]).
-//! Otherwise the directory is listed again.
+//! request sets both watches. When the znode ahead is gone and no other place was ahead of it, no
+//! request is needed: numbers only grow, so this place is in front. The last list shows that no
+//! other place was ahead, or the holder announces it ([`Place::delete_ops`]). Otherwise the
+//! directory is listed again.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,7 +20,7 @@ use crate::client;
 use crate::client::recipe::{WaiterId, WatchFor, ZnodeWatch};
 use crate::error::LockError;
 
-/// What a place hears while it waits.
+/// What a waiting place learns.
 enum Heard {
     Event(Result<(Zxid, EventType), LockError>),
     /// The watches could not be registered.
@@ -37,12 +37,12 @@ struct Gone {
     /// Whether the event came in the order of the changes: over the connection on which the watches
     /// were registered.
     is_in_order: bool,
-    /// Whether the holder announced that nobody stood before it.
+    /// Whether the holder announced that no place was ahead of it.
     was_in_front: bool,
 }
 
 impl Gone {
-    /// No event told that the znode is gone; perhaps it is not. The directory is listed again.
+    /// No event reported that the znode is gone, and it may exist. The directory is listed again.
     fn without_event(connections: u64) -> Self {
         Self { connections, has_zxid: false, is_in_order: false, was_in_front: false }
     }
@@ -83,31 +83,31 @@ impl Line {
             position = self.position_in(&names, place);
             zxid = listed_at;
         }
-        // A place that shares the lock may have others before it. It announces its release only if
-        // it knows that it has none: the place directly before it announced that it was the first.
+        // A place that shares the lock may have others ahead of it. It announces its release only
+        // if it knows that it has none: the place directly ahead announced that it was the first.
         place.set_announces_release(self.announces_release(has_waited) || nobody_ahead);
         Ok(())
     }
 
-    /// Notes that a place is in front without having waited.
+    /// Records that a place is in front without having waited.
     pub(crate) fn came_to_front(&self, place: &mut Place) {
         place.set_announces_release(self.announces_release(false));
     }
 
-    /// Whether a place in front announces its release. Only an exclusive holder does: whoever
-    /// receives the announcement takes it for the proof that nobody else is ahead.
+    /// Whether a place in front announces its release. Only an exclusive holder does, because the
+    /// announcement proves that no other place is ahead.
     fn announces_release(&self, has_waited: bool) -> bool {
         self.kind.is_exclusive && (has_waited || self.kind.always_announces_release())
     }
 
-    /// Whether what was heard is known to the server to which the client is connected now, so that
-    /// later reads cannot be older than it.
+    /// Whether the server to which the client is connected now knows the event, so that later reads
+    /// cannot be older than it.
     async fn is_covered(&self, place: &Place, connections: u64) -> Result<bool, LockError> {
         Ok(place.session().confirms_event(place.path(), connections).await?)
     }
 
-    /// Waits until the znode ahead is gone. When nothing was heard for `look_after`, this checks
-    /// whether an event can come at all.
+    /// Waits until the znode ahead is gone. After `look_after` without an event, this checks
+    /// whether an event can arrive at all.
     async fn wait_behind(
         &self,
         place: &mut Place,
@@ -131,7 +131,7 @@ impl Line {
                     ZnodeAhead::Gone => return Ok(Gone::without_event(connections)),
                 },
                 Ok(Heard::Event(event)) => event?,
-                // No event would ever come: the directory is listed again.
+                // No event would ever arrive: the directory is listed again.
                 Ok(Heard::NotRegistered) => {
                     place.clear_own_watch();
                     return Ok(Gone::without_event(connections));
@@ -152,15 +152,15 @@ impl Line {
     }
 }
 
-/// Waits for the next event of the znode ahead, for the end of the own znode, or until it turns out
-/// that the watches could not be registered.
+/// Waits for the next event of the znode ahead, for the deletion of the own znode, or until the
+/// watches turn out not to be set.
 async fn hear(
     place: &Place,
     ahead: &ZnodeWatch,
     registering: &mut Option<client::Sent<()>>,
 ) -> Heard {
     std::future::poll_fn(|context| {
-        // An event that came before the answer is handled before it.
+        // An event that arrived before the reply is handled before it.
         match poll_event(place, ahead, context) {
             Poll::Ready(Err(LockError::Client(error))) if error.is_retryable() => {
                 return Poll::Ready(Heard::NotRegistered);

@@ -14,7 +14,7 @@ use crate::error::{LockError, within};
 /// A lock that is held. Dropping the guard releases the lock in the background; [`Guard::release`]
 /// waits until it is released.
 ///
-/// A guard may be moved to another task or thread, and whoever has it may release it. After
+/// A guard may be moved to another task or thread, which may release it. After
 /// [`Guard::reenter`], or when its [`Owner`] has acquired the lock more than once, the lock is
 /// released with the last guard.
 ///
@@ -102,8 +102,8 @@ macro_rules! guard_methods {
             }
 
             /// The fencing token: the zxid of the transaction that created the lock's znodes. It is
-            /// greater than that of everyone who held the lock before. Pass it to whatever the lock
-            /// protects, and have that refuse requests with a smaller one.
+            /// greater than those of all earlier holders. Pass it to the resource that the lock
+            /// protects, and let that refuse requests with a smaller one.
             #[must_use]
             pub fn fencing_token(&self) -> Zxid {
                 self.lock().token()
@@ -122,10 +122,9 @@ macro_rules! guard_methods {
             }
 
             /// Waits until the lock is not [`Held`](LockState::Held) any more: its session has
-            /// ended, a znode was deleted, or the last proof that the session lives is too old.
-            /// `state()` tells which. This costs a watch, which is removed when the lock is
+            /// ended, a znode was deleted, or the last proof that the session is alive is too old.
+            /// `state()` returns which. This costs a watch, which is removed when the lock is
             /// released.
-            ///
             /// # Cancellation
             ///
             /// Safe.

@@ -1,7 +1,8 @@
 //! A lock that is held: the places by which a session holds it, from the moment when they are in
 //! front, with a proof of their session, until they are deleted.
 //!
-//! Each guard has a [`LockHandle`], which counts. The lock is released with its last handle.
+//! Each guard has a [`LockHandle`], and these are counted. The lock is released with its last
+//! handle.
 
 use std::fmt;
 use std::pin::pin;
@@ -39,13 +40,13 @@ pub(crate) struct HeldLock {
 }
 
 struct Parts {
-    /// How many handles there are.
+    /// The number of handles.
     handles: usize,
     /// `None` once the lock is released.
     held: Option<Held>,
 }
 
-/// What is given up when the lock is released.
+/// What a release deletes and removes.
 struct Held {
     // Dropped before the places are deleted: then the owner may enter the line again.
     registrations: Vec<Registration>,
@@ -56,7 +57,7 @@ struct Held {
 /// is dropped.
 pub(crate) struct LockHandle {
     lock: Arc<HeldLock>,
-    /// Whether it counts still.
+    /// Whether it still counts.
     is_open: bool,
 }
 
@@ -172,7 +173,7 @@ impl LockHandle {
         parts.held.take()
     }
 
-    /// Counts this handle no more. The last one gets what the lock is held by.
+    /// Removes this handle from the count. The last one gets the places and registrations.
     fn close(&mut self) -> Option<Held> {
         if !std::mem::take(&mut self.is_open) {
             return None;
@@ -277,8 +278,8 @@ impl HeldLock {
             match self.watch_places().await {
                 Ok(()) => {}
                 // Without a connection the watches are set when there is one again. An overloaded
-                // server receives them again after a pause: its refusal tells nothing about the
-                // lock.
+                // server receives them again after a pause: its refusal does not mean that the lock
+                // is lost.
                 Err(error) if error.is_retryable() || error.is(ErrorCode::THROTTLED_OP) => {
                     tokio::select! {
                         biased;

@@ -1,4 +1,4 @@
-//! The lock that wakes up everybody: how not to write a lock, so that it can be measured.
+//! A lock that wakes all waiting clients: how not to write a lock, as an object of measurement.
 
 use std::slice;
 use std::time::Duration;
@@ -25,9 +25,9 @@ use crate::line::{Line, PositionAt};
 /// The name of the one znode that all clients watch.
 const ONE_ZNODE: &str = "lock";
 
-/// A mutex with the herd effect: each release wakes all who wait, one of them acquires the lock,
-/// and all others ask again. Until N waiting clients have all had it, that is N²/2 events, and as
-/// many requests or twice as many.
+/// A mutex with the herd effect: each release wakes all waiting clients, one of them acquires the
+/// lock, and all others send requests again. Until each of N waiting clients has held the lock,
+/// that makes N²/2 events, and as many requests or twice as many.
 ///
 /// **Do not use it to protect anything.** [`InterProcessMutex`](crate::InterProcessMutex) does the
 /// same with a few requests, however many wait. This lock exists so that the difference can be
@@ -42,7 +42,7 @@ const ONE_ZNODE: &str = "lock";
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("localhost:2181").await?;
 /// let guard = HerdLock::watching_one_znode(&client, "/locks/stock")?.acquire().await?;
-/// guard.release().await?; // all who wait are woken
+/// guard.release().await?; // wakes all waiting clients
 /// # Ok(())
 /// # }
 /// ```
@@ -60,8 +60,8 @@ enum Herd {
 }
 
 impl HerdLock {
-    /// The lock of a path by one ephemeral znode below it. Whoever creates it holds the lock; all
-    /// others watch it by `exists` and try again when it is gone, in no order.
+    /// The lock of a path by one ephemeral znode below it. The client that creates it holds the
+    /// lock; all others watch it by `exists` and try again when it is gone, in no order.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl HerdLock {
                 Ok(Watched { found: None, .. }) => Ok(()),
                 Err(error) => Err(error),
             };
-            // After a new session the lock is tried anew.
+            // In a new session the lock is tried again.
             if let Err(error) = heard
                 && error != client::Error::SessionExpired
                 && !error.is_retryable()
@@ -172,7 +172,7 @@ impl HerdLock {
             };
             match waited {
                 Ok(()) => return Ok(place),
-                // The session has ended: the next one enters the line anew.
+                // The session has ended: the next one enters the line again.
                 Err(LockError::PlaceLost(_)) => attempts.wait_after_lost_place().await,
                 Err(error) => return Err(error),
             }
@@ -254,8 +254,8 @@ impl PendingZnode {
         Self { session: session.clone(), path, data, sent }
     }
 
-    /// Waits for the answer, and returns the place of the znode; `None` if another client has
-    /// created it. If the answer is lost, this looks for the znode.
+    /// Waits for the reply, and returns the place of the znode; `None` if another client has
+    /// created it. If the reply is lost, this looks for the znode.
     async fn created(mut self) -> Result<Option<Place>, LockError> {
         let Some(sent) = self.sent.as_mut() else { unreachable!("the create was sent") };
         let stat = match sent.await {
@@ -263,7 +263,7 @@ impl PendingZnode {
             Err(client::Error::ConnectionLoss { .. }) => {
                 let own = ZnodeIdentity::Data(self.data.clone());
                 match self.session.find_own(&self.path, &own).await {
-                    // It was not created, as far as is known: it is tried again.
+                    // It was not created, as far as is known: the create is tried again.
                     Ok(None) => Err(LockError::PlaceLost(self.path.clone())),
                     result => result.map_err(LockError::from),
                 }

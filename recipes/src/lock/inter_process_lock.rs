@@ -127,7 +127,7 @@ pub trait InterProcessLock: fmt::Debug + Send + Sync {
 /// ```
 #[must_use = "the lock is released when the guard is dropped"]
 pub trait LockGuard: fmt::Debug + Send + Sync {
-    /// The fencing token: a number that is greater than that of everyone who held the lock before.
+    /// The fencing token: a number that is greater than those of all earlier holders.
     fn fencing_token(&self) -> Zxid;
 
     /// The znodes by which the lock is held.

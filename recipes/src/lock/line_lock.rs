@@ -95,7 +95,7 @@ impl LineLock {
                     place.delete_if_present().await?;
                     return Ok(None);
                 }
-                // That tells nothing about who holds the lock.
+                // The loss of the place does not show who holds the lock.
                 Position::Missing => {
                     let lost = LockError::PlaceLost(place.path().to_owned());
                     attempts.wait_after(lost).await?;

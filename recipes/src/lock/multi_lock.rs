@@ -135,8 +135,8 @@ impl InterProcessMultiLock {
         Ok(places.map(|places| self.guard(places, registrations)))
     }
 
-    /// A place in front of each line, if nobody is in any of them. Tries again when a place is lost:
-    /// that tells nothing about who holds the locks.
+    /// A place in front of each line, if no line has a place. Tries again when a place is lost,
+    /// since that does not show who holds the locks.
     async fn try_places(&self) -> Result<Option<Vec<Place>>, LockError> {
         let mut attempts = Attempts::new();
         loop {

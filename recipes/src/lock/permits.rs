@@ -112,7 +112,7 @@ impl Permits {
         self.lock().paths().len()
     }
 
-    /// Whether there are no permits, as when none were asked for.
+    /// Whether there are no permits, as when none were requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lock().paths().is_empty()

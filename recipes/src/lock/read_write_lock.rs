@@ -174,7 +174,7 @@ impl InterProcessReadWriteLock {
     /// (CURATOR-621).
     async fn read_beside(&self, writing: &Guard) -> Result<Guard, LockError> {
         let read = &self.read;
-        // From now on the end of the write place does not tell that nobody is ahead.
+        // From now on the deletion of the write place does not prove that no place is ahead.
         let beside = writing.lock().with_place(|place| {
             place.set_announces_release(false);
             (place.name().to_owned(), place.session().clone())
@@ -187,7 +187,7 @@ impl InterProcessReadWriteLock {
             }
             Err(error) => {
                 if matches!(error, LockError::Lost(_)) {
-                    // `None` if the lock was released meanwhile.
+                    // `None` if the lock has been released.
                     let _ = writing.lock().with_place(|place| place.note_gone());
                 }
                 Err(error)
@@ -250,7 +250,7 @@ impl InterProcessReadLock {
         }
     }
 
-    /// The znodes of all who read or wait to read, in their order.
+    /// The znodes of all readers, holding or waiting, in their order.
     ///
     /// # Errors
     ///
@@ -290,7 +290,7 @@ lock_methods! {
 }
 
 impl InterProcessWriteLock {
-    /// The znodes of all who write or wait to write, in their order.
+    /// The znodes of all writers, holding or waiting, in their order.
     ///
     /// # Errors
     ///
@@ -312,7 +312,7 @@ lock_methods! {
     ///
     /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     acquire;
-    /// Acquires the lock if nobody holds it or waits for it, without waiting.
+    /// Acquires the lock if no client holds it or waits for it, without waiting.
     try_acquire;
     /// As [`InterProcessWriteLock::acquire`], for an owner: while it holds the write lock by this
     /// object, it gets another guard of it, without a request.

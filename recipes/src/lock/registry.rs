@@ -25,7 +25,7 @@ use crate::line::LineId;
 use crate::line::order::PlaceKind;
 
 /// How long a task waits for a lock that it holds itself before a warning is logged: longer than
-/// most locks are held, and short enough for somebody who looks at a test that hangs.
+/// most locks are held, and short enough for a developer whose test hangs.
 const SELF_WAIT_WARNED_AFTER: Duration = Duration::from_secs(1);
 
 /// Identifies a lock object. Its clones have the same id.
@@ -143,7 +143,7 @@ impl Registration {
     /// # Errors
     ///
     /// [`LockError::WouldDeadlock`] if the owner would wait for itself: a shared place waits for
-    /// exclusive ones, and an exclusive place waits for all. Nobody waits for a lost lock, also
+    /// exclusive ones, and an exclusive place waits for all. No place waits for a lost lock, even
     /// while its guard is alive.
     pub(crate) fn new(
         line: &LineId,
@@ -207,8 +207,8 @@ impl Registration {
         self.runner = Some(runner);
     }
 
-    /// Warns if the task that waits holds the lock itself: in the log, or on the standard error of
-    /// a debug build whose task has no subscriber, because a test that hangs tells nothing else.
+    /// Warns if the task that waits holds the lock itself: in the log, and without a subscriber on
+    /// the standard error of a debug build, since nothing else explains why a test hangs.
     fn warn_of_self_wait(&self) {
         let is_held = |held: &Weak<HeldLock>| held.upgrade().is_some_and(|held| !held.is_lost());
         if !self.held_by_runner.iter().any(is_held) {
@@ -246,7 +246,7 @@ impl Drop for Registration {
 }
 
 /// Another guard of the lock that an owner holds by a lock object. A lost lock is not held, and may
-/// be acquired anew.
+/// be acquired again.
 pub(crate) fn held_by(line: &LineId, lock: LockId, owner: Owner) -> Option<LockHandle> {
     let registry = REGISTRY.lock();
     let entries = registry.entries.get(&(line.clone(), owner))?;
@@ -267,7 +267,7 @@ pub(crate) fn is_held(line: &LineId, lock: LockId) -> bool {
 }
 
 /// Waits for locks. If the task that waits holds one of them itself, this logs a warning after a
-/// second: perhaps nobody else can release it.
+/// second: perhaps no other task can release it.
 pub(crate) async fn with_self_wait_warning<F: Future>(
     registrations: &[Registration],
     acquiring: F,

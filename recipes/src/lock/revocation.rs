@@ -11,11 +11,12 @@ use crate::client::recipe::SessionClient;
 use crate::client::{self, Client, Watched};
 use crate::error::LockError;
 
-/// The data that is written to the znode of a lock whose holder is asked to release it.
+/// The data that asks the holder of a lock to release it.
 const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Asks the holders of locks to release them. Nothing is taken away: a holder that does not wait
-/// for [`Guard::revocation_requested`](crate::Guard::revocation_requested) does not notice.
+/// Asks the holders of locks to release them. The request takes no lock away: a holder that does
+/// not wait for [`Guard::revocation_requested`](crate::Guard::revocation_requested) does not notice
+/// it.
 ///
 /// ```no_run
 /// use zoolet_client::Client;
@@ -51,7 +52,7 @@ impl Revoker {
     }
 }
 
-/// Waits until another client asks for one of these znodes of a session.
+/// Waits until another client requests one of these znodes of a session.
 pub(crate) async fn requested(session: &SessionClient, paths: &[String]) -> Result<(), LockError> {
     first_of(paths.iter().map(|path| Box::pin(requested_of(session, path))).collect()).await
 }

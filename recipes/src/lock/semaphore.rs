@@ -22,7 +22,7 @@ use crate::line::place::Place;
 use crate::value::shared_count::SharedCount;
 use crate::value::shared_value::VersionedValue;
 
-/// The line of those who want permits. Only the place in front may create any.
+/// The line of the clients that want permits. Only the place in front may create any.
 static KIND: PlaceKind = PlaceKind {
     marker: "lock-",
     waits_for: &["lock-"],
@@ -34,14 +34,14 @@ static KIND: PlaceKind = PlaceKind {
 /// The text before the number in the name of a permit. Curator calls permits leases.
 const PERMIT_MARKER: &str = "lease-";
 
-/// A number of permits that all processes share, handed out in the order in which they are asked
-/// for. Whoever waits for many permits holds up those who came later and want few.
+/// A number of permits that all processes share. They are granted in the order of the requests: a
+/// client that waits for many permits delays those that came later and want few.
 ///
-/// All permits of one acquire are created in one step, so that two who want all of them cannot each
-/// wait for the other's half. All processes must name the same number of permits.
+/// All permits of one acquire are created in one step, so that two clients that want all of them
+/// cannot each wait for the other's half. All processes must name the same number of permits.
 ///
 /// Its znodes are those of Curator's `InterProcessSemaphoreV2`, so that Java and Rust can share a
-/// path. It has no owners: whoever has all permits and wants one more waits.
+/// path. It has no owners: a client that holds all permits and wants one more waits.
 ///
 /// ```no_run
 /// use zoolet_recipes::InterProcessSemaphoreV2;
@@ -100,8 +100,8 @@ impl InterProcessSemaphoreV2 {
     }
 
     /// The semaphore of a path, with as many permits as `count` says, which may change. When it
-    /// grows, those who wait get permits. When it shrinks, permits stay held, and no more are
-    /// handed out while there are too many. A negative count stands for no permits.
+    /// grows, waiting clients get permits. When it shrinks, permits stay held, and no more are
+    /// granted while there are too many. A negative count means no permits.
     ///
     /// A process whose copy of the count is late uses the earlier count, as Curator's do.
     ///
@@ -178,7 +178,7 @@ impl InterProcessSemaphoreV2 {
         within(time, self.path(), self.acquire(count)).await
     }
 
-    /// Acquires `count` permits if they are free and nobody waits, without waiting for them. If
+    /// Acquires `count` permits if they are free and no client waits, without waiting for them. If
     /// they are not free, this costs one read and creates nothing.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
-    /// Acquires the permits if nobody stands ahead in the line, and they are still free.
+    /// Acquires the permits if no place is ahead in the line, and they are still free.
     async fn try_in_line(&self, count: usize) -> Result<Option<Permits>, LockError> {
         let (mut place, at) = self.line.enter().await?;
         match at.position {
@@ -261,7 +261,7 @@ impl InterProcessSemaphoreV2 {
     }
 
     /// Waits until enough permits are free, and replaces the place by them. The place is in front,
-    /// so that no other client creates permits meanwhile.
+    /// so that no other client creates permits in this time.
     async fn acquire_in_front(&self, place: Place, count: usize) -> Result<Permits, LockError> {
         let mut attempts = Attempts::new();
         loop {
@@ -307,7 +307,7 @@ impl InterProcessSemaphoreV2 {
             let lost = std::future::poll_fn(|context| place.poll_lost(WaiterId::ONLY, context));
             tokio::select! {
                 biased;
-                // If the session has ended, the next request tells.
+                // If the session has ended, the next request returns that.
                 _changed = watcher => {}
                 () = changed(&mut maximum) => {}
                 lost = lost => return Err(lost),

@@ -15,8 +15,9 @@ use crate::client::Client;
 use crate::error::{LockError, within};
 use crate::line::LineId;
 
-/// A semaphore with one permit: a lock without owners. Nobody acquires it twice, and whoever has
-/// the [`Permits`] may release them. Whoever holds it and acquires it again waits for itself.
+/// A semaphore with one permit: a lock without owners. It cannot be acquired twice, and any task
+/// that has the [`Permits`] may release them. A task that holds it and acquires it again waits for
+/// itself.
 ///
 /// Its znodes are those of Curator's `InterProcessSemaphoreMutex`.
 ///

@@ -102,7 +102,7 @@ lock_methods! {
     impl SequentialMultiLock => SequentialMultiGuard;
     /// Waits until all locks are held. When one of them cannot be acquired, the following ones are
     /// not tried, and those that were acquired are released, the last first. When one is lost while
-    /// a later one is waited for, all are acquired anew.
+    /// a later one is waited for, all are acquired again.
     ///
     /// Each call enters the lines by itself, for an [`Owner`] of its own: a task that calls it
     /// while it holds one of the locks waits for itself. To hold them twice, call
@@ -169,9 +169,9 @@ impl SequentialMultiGuard {
         Self { shared: Arc::clone(&self.shared) }
     }
 
-    /// The greatest of the locks' fencing tokens: it is greater than that of whoever held all these
-    /// locks before. What one of the locks protects from those who acquire that lock alone must
-    /// check that lock's own token ([`SequentialMultiGuard::guards`]).
+    /// The greatest of the locks' fencing tokens: it is greater than those of all earlier holders
+    /// of all these locks. A resource that one of the locks protects from holders of that lock
+    /// alone must check that lock's own token ([`SequentialMultiGuard::guards`]).
     #[must_use]
     pub fn fencing_token(&self) -> Zxid {
         self.guards().iter().map(|guard| guard.fencing_token()).max().unwrap_or(Zxid::ZERO)
@@ -274,7 +274,7 @@ impl Guards {
         first_of(self.0.iter().map(|guard| guard.lost()).collect()).await;
     }
 
-    /// Acquires the next lock, unless one of these is lost meanwhile.
+    /// Acquires the next lock, unless one of these is lost first.
     async fn unless_lost<T>(&self, acquiring: impl Future<Output = T>) -> Option<T> {
         let mut acquiring = pin!(acquiring);
         if self.0.is_empty() {

@@ -21,7 +21,7 @@ const NUMBER_BYTES: usize = size_of::<i64>();
 /// [`ConnectionLoss`](client::Error::ConnectionLoss).
 ///
 /// Its znode is that of Curator's `DistributedAtomicLong`: eight bytes, the most significant first.
-/// A missing znode and empty data stand for 0.
+/// A missing znode and empty data mean 0.
 ///
 /// ```no_run
 /// use zoolet_recipes::DistributedAtomicLong;

@@ -55,12 +55,12 @@ pub enum ValueError {
         /// The znode.
         path: String,
     },
-    /// The write replaced a value that was not read: the znode was deleted and created anew since
+    /// The write replaced a value that was not read: the znode was deleted and created again since
     /// the read, and had the same version. ZooKeeper checks nothing but the version, and versions
     /// begin at 0 again; the Stat in the answer shows that it is another znode. The znode has the
     /// new value now. To avoid this, do not delete such znodes while they are in use.
     #[error(
-        "{path}: deleted and created anew since it was read; the write replaced an unread value"
+        "{path}: deleted and created again since it was read; the write replaced an unread value"
     )]
     CreatedAnew {
         /// The znode.

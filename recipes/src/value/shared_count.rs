@@ -140,7 +140,7 @@ impl SharedCount {
         }
     }
 
-    /// The copy's bytes, as a channel that tells of changes.
+    /// The bytes of the copy, in a channel that reports changes.
     pub(crate) fn subscribe(&self) -> watch::Receiver<VersionedValue> {
         self.value.subscribe()
     }

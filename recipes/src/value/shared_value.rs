@@ -100,7 +100,7 @@ impl SharedValue {
         let Watched { found: (data, stat), watcher } = loop {
             let create = client.create(path).data(seed.clone()).acl(acl.clone());
             match create.parents(Parents::Containers).await {
-                // If the answer was lost, the read below tells whether the znode exists.
+                // If the reply was lost, the read below shows whether the znode exists.
                 Ok(_) | Err(client::Error::ConnectionLoss { .. }) => {}
                 Err(error) if error.is(ErrorCode::NODE_EXISTS) => {}
                 Err(error) => return Err(error.into()),
@@ -126,7 +126,7 @@ impl SharedValue {
         self.value.borrow().clone()
     }
 
-    /// The copy, as a channel that tells of changes.
+    /// The copy, in a channel that reports changes.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<VersionedValue> {
         self.value.subscribe()
@@ -160,7 +160,7 @@ impl SharedValue {
         if seen.version == -1 {
             return Err(ValueError::VersionUnusable { path: self.path.clone() });
         }
-        // A znode that was created anew may have the same version.
+        // A znode that was created again may have the same version.
         if seen.mzxid < self.value.borrow().mzxid {
             return Ok(false);
         }
@@ -203,7 +203,7 @@ async fn follow(
 ) {
     let mut watcher = first;
     loop {
-        // The next read tells what has changed, also after a new session.
+        // The next read shows what has changed, also in a new session.
         if watcher.await == Err(client::Error::Closed) {
             return;
         }

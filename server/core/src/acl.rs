@@ -2,8 +2,8 @@
 //! set.
 //!
 //! This follows ZooKeeper's `PrepRequestProcessor.fixupACL`, `ZooKeeperServer.checkACL` and
-//! authentication providers. Like ZooKeeper, it refuses lists with a scheme that has no provider, and
-//! an entry with such a scheme in a list that is already there matches nobody.
+//! authentication providers. Like ZooKeeper, it refuses lists with a scheme that has no provider,
+//! and an entry with such a scheme in an existing list matches no client.
 
 mod authenticate;
 mod digest;
@@ -245,14 +245,14 @@ pub(crate) fn fix_up(
     Ok(fixed.into())
 }
 
-/// Whether the client had to prove an identity, so that `auth` in a list stands for it.
+/// Whether the client had to prove an identity, so that `auth` in a list includes it.
 fn is_authenticated(identity: &Id, settings: &Settings) -> bool {
     identity.scheme.as_deref().is_some_and(|scheme| {
         matches!(scheme, "digest" | "x509" | "sasl") && settings.has_scheme(scheme)
     })
 }
 
-/// Whether an identity may stand in a list. ZooKeeper's providers throw on a null id, and ZooKeeper
+/// Whether a list may contain an identity. ZooKeeper's providers throw on a null id, and ZooKeeper
 /// then replies with `MarshallingError`.
 fn is_valid(scheme: &str, id: Option<&str>, settings: &Settings) -> Result<bool, ErrorCode> {
     let is_valid: fn(&str) -> bool = match scheme {

@@ -90,7 +90,7 @@ impl FiredEvent {
     }
 }
 
-/// Tells which connections may read the events of one transaction. It evaluates a long access
+/// Decides which connections may read the events of one transaction. It evaluates a long access
 /// control list once for each connection, however many events the list governs.
 ///
 /// ```
@@ -113,8 +113,7 @@ impl FiredEvent {
 /// ```
 #[derive(Debug, Default)]
 pub struct Audience {
-    /// The results so far, by the address of the list and the connection; `None` stands for
-    /// everyone.
+    /// The results so far, by the address of the list and the connection; `None` means everyone.
     results: Option<Box<AudienceResults>>,
 }
 
@@ -221,7 +220,7 @@ impl Core {
         Effects { zxid: txn.zxid, reply, events, ended }
     }
 
-    /// Carries out an operation that stands alone or in a multi.
+    /// Carries out a single operation or one of a multi.
     fn carry_out(
         &mut self,
         op: &TxnOp,

@@ -147,12 +147,12 @@ impl Core {
     ///   encoded list of the children of a znode; the number of znodes and the bytes of paths and
     ///   data; each access control list is the shared copy;
     /// - each session's ephemerals, and the containers and TTL znodes that the sweeper looks at;
-    /// - the paths that have a quota, and the counters of each quota that nobody has set by hand;
+    /// - the paths that have a quota, and the counters of each quota that no client has set;
     /// - the watches by path and by connection, and their totals.
     ///
     /// This reads every znode and every watch: it is for tests, for the simulation and for recovery
-    /// in debug builds. No other thread may be answering a read meanwhile: a read may just be
-    /// caching a list of children, and then the bytes of the cached lists differ for a moment.
+    /// in debug builds. No other thread may answer a read at the same time: it may just be caching
+    /// a list of children, and then the bytes of the cached lists differ for a moment.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The state machine itself: what it holds, and what it tells about that.
+//! The state machine: its state, and queries of that state.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

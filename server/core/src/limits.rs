@@ -11,8 +11,8 @@ pub const IDENTITIES_MAX: usize = 100;
 /// and each request keeps these texts in memory.
 pub const IDENTITY_BYTES_MAX: usize = 1 << 10;
 
-/// The bytes of all identities of a connection together. `auth` in a list stands for all of them,
-/// so a short request writes this many bytes to the log.
+/// The bytes of all identities of a connection together. `auth` in a list is replaced by all of
+/// them, so a short request writes this many bytes to the log.
 pub const IDENTITIES_BYTES_MAX: usize = 4 << 10;
 
 /// The characters of a client's text that a log line shows.
@@ -26,16 +26,16 @@ pub const QUOTA_TEXT_BYTES_MAX: usize = 1_024;
 /// its path.
 pub const QUOTA_COUNTS_PER_MULTI: usize = 1;
 
-/// The bytes of data and names in the reply to a multiRead. A few bytes of the request ask for a
-/// whole znode, and the reply is made under the lock. A single list of children has no limit.
+/// The bytes of data and names in the reply to a multiRead. A few bytes of the request can request
+/// a whole znode, and the reply is made under the lock. A single list of children has no limit.
 pub const MULTI_READ_BYTES_MAX: usize = 64 << 20;
 
-/// The estimated bytes of a transaction. A few bytes of a multi may ask for a long access control
+/// The estimated bytes of a transaction. A few bytes of a multi can request a long access control
 /// list, and recovery refuses a record of more than 64 MiB.
 pub const TXN_BYTES_MAX: usize = 60 << 20;
 
-/// The bytes of a transaction that any write may cause, however short it is: enough for a list that
-/// stands for all identities of a connection.
+/// The bytes of a transaction that any write may cause, however short it is: enough for a list with
+/// all identities of a connection.
 pub const TXN_BYTES_ALWAYS: usize = IDENTITIES_BYTES_MAX + (2 << 10);
 
 /// The bytes of a transaction beyond [`TXN_BYTES_ALWAYS`], for each byte of the request. A

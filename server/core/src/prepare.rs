@@ -118,7 +118,7 @@ impl Core {
         View::of(&self.tree, self.authorizer(requester))
     }
 
-    /// Decides an operation that stands alone or in a multi.
+    /// Decides a single operation or one of a multi.
     fn decide(&self, op: &MultiOp, requester: &Requester, view: &View<'_>) -> Decision {
         match op {
             MultiOp::Create(create) => self.decide_create(create, requester, view),

@@ -184,9 +184,9 @@ impl Core {
         }
     }
 
-    /// Sets the watches of a client that has reconnected. If a znode has changed meanwhile, the
-    /// client receives the event it missed and its watch is not set. As in ZooKeeper, these events
-    /// are sent without a look at the access control lists.
+    /// Sets the watches of a client that has reconnected. If a znode has changed since, the client
+    /// receives the event it missed and its watch is not set. As in ZooKeeper, these events are
+    /// sent without checking the access control lists.
     fn set_watches(
         &mut self,
         lists: &SetWatches,
@@ -247,7 +247,7 @@ pub(crate) fn number(znodes: usize) -> i32 {
     i32::try_from(znodes).unwrap_or(i32::MAX)
 }
 
-/// The reply to `checkWatches` and `removeWatches`. `None` stands for an unknown watcher type.
+/// The reply to `checkWatches` and `removeWatches`. `None` is an unknown watcher type.
 fn found(found: Option<bool>) -> Result<Response, ErrorCode> {
     match found {
         None => Err(ErrorCode::MARSHALLING_ERROR),

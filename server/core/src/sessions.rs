@@ -1,6 +1,7 @@
 //! The part of the sessions that survives a restart: their timeouts and their ephemerals.
 //!
-//! When a session was last heard of is not here: that depends on a clock and belongs to the server.
+//! The time of a session's last contact is not here: it depends on a clock and belongs to the
+//! server.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

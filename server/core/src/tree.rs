@@ -2,8 +2,8 @@
 //!
 //! The znodes, with data, Stat and access control list, are kept in copy-on-write shards by a hash
 //! of their path. [`Tree::freeze`] copies one reference for each shard. A later change of a frozen
-//! shard copies the references of that shard, and only the znode that changes. The names of the
-//! children, in order, stand beside the shards: a snapshot does not need them.
+//! shard copies the references of that shard, and only the znode that changes. The sorted names of
+//! the children are kept outside the shards: a snapshot does not need them.
 
 mod check;
 mod znode;
@@ -294,7 +294,7 @@ impl Tree {
         let list = children.encode();
         let bytes = list.encoded_len();
         let cached_bytes = self.cached_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        // Another thread may have cached the same list meanwhile.
+        // Another thread may have cached the same list since.
         if cached_bytes > CACHED_LISTS_BYTES_MAX || children.list.set(list.clone()).is_err() {
             self.cached_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }

@@ -126,7 +126,7 @@ pub struct CreateTxn {
 
 impl CreateTxn {
     /// The value in records from before ZooKeeper 3.4, which do not contain the parent's cversion.
-    /// It stands for one more than the parent has.
+    /// It means one more than the parent has.
     pub const PARENT_CVERSION_UNKNOWN: i32 = -1;
 }
 

@@ -499,7 +499,7 @@ impl Watches {
     }
 }
 
-/// The modes in the data table and in the child table that a watcher type stands for.
+/// The modes in the data table and in the child table that a watcher type includes.
 fn modes_of(watcher_type: WatcherType) -> Option<(Modes, Modes)> {
     Some(match watcher_type {
         WatcherType::CHILDREN => (Modes::NONE, Modes::STANDARD),

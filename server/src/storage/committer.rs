@@ -1,9 +1,9 @@
 //! Writes transactions to the log, syncs it, and publishes the durable zxid.
 //!
-//! On the machine's disk a thread of its own does that. The transactions that are appended while it
+//! On the machine's disk a separate thread does that. The transactions that are appended while it
 //! writes and syncs form its next batch. So many clients share one sync without a timer, and a
-//! single client waits for nobody else (group commit). On a disk without threads, such as a
-//! simulated one, each append writes and syncs before it returns.
+//! single client waits for no other (group commit). On a disk without threads, such as a simulated
+//! one, each append writes and syncs before it returns.
 
 use std::collections::VecDeque;
 use std::io;
@@ -51,14 +51,14 @@ pub(crate) struct Batch {
     since: Vec<Since>,
 }
 
-/// When a transaction came, and from whom.
+/// When a transaction was appended, and by which client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Since {
     pub(crate) moment: Instant,
     pub(crate) origin: Origin,
 }
 
-/// Who wants a transaction.
+/// The client of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Client,
@@ -75,7 +75,8 @@ pub(crate) struct Committer {
     compression: Compression,
     retain: Option<usize>,
     is_synced: bool,
-    /// Whether a thread of its own carries the work out, and another writes snapshots meanwhile.
+    /// Whether a separate thread carries the work out, and another writes snapshots at the same
+    /// time.
     in_background: bool,
     snapshot: Option<JoinHandle<()>>,
     /// Held until all records are written.

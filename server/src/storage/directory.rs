@@ -310,8 +310,8 @@ mod tests {
         let error = directory.files().expect_err("it is in the wrong one").to_string();
         assert_eq!(
             error,
-            "/data/version-2/log.1 is not where it is looked for, in /logs/version-2: \
-            move it there, or set dataLogDir to where it is"
+            "/data/version-2/log.1 is in the wrong directory: \
+            move it to /logs/version-2, or set dataLogDir to the directory of the logs"
         );
     }
 }

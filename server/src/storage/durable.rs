@@ -52,8 +52,8 @@ impl Durable {
         zxid.0 <= self.0.zxid.load(Ordering::Acquire)
     }
 
-    /// Wakes `waker` when `zxid` becomes durable. Returns `false`, and wakes nobody, if it is
-    /// already.
+    /// Wakes `waker` when `zxid` becomes durable. Returns `false`, and does not wake it, if it is
+    /// durable already.
     pub(crate) fn wait(&self, zxid: Zxid, waker: &Waker) -> bool {
         let mut waiting = self.0.waiting.lock();
         let must_wait = !self.covers(zxid);

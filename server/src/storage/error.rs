@@ -43,7 +43,7 @@ pub enum StorageError {
     },
     /// A file is in the wrong directory: a log with the snapshots, or a snapshot with the logs.
     #[error(
-        "{} is not where it is looked for, in {}: move it there, or set dataLogDir to where it is",
+        "{} is in the wrong directory: move it to {}, or set dataLogDir to the directory of the logs",
         path.display(), should_be.display()
     )]
     WrongDirectory {
@@ -54,8 +54,9 @@ pub enum StorageError {
     },
     /// A log was damaged after it was written.
     #[error(
-        "{}: {error}. What was written there was acknowledged: put a good copy in its place, or give \
-         up all that is in this log and in later ones by moving them and {DURABLE_MARK} away",
+        "{}: {error}. The server had acknowledged what was written there: restore a good copy of the \
+         file, or abandon everything in this log and in later ones by moving them and \
+         {DURABLE_MARK} away",
         path.display()
     )]
     Damaged {
@@ -66,9 +67,9 @@ pub enum StorageError {
     },
     /// A part of a log was lost after it was written.
     #[error(
-        "{}: offset {offset}: no record, but there is something at offset {behind}. What was written \
-         there was acknowledged: put a good copy in its place, or give up all that is in this log and \
-         in later ones by moving them and {DURABLE_MARK} away",
+        "{}: offset {offset}: no record, although data follows at offset {behind}. The server had \
+         acknowledged what was written there: restore a good copy of the file, or abandon everything \
+         in this log and in later ones by moving them and {DURABLE_MARK} away",
         path.display()
     )]
     Hole {
@@ -81,9 +82,10 @@ pub enum StorageError {
     },
     /// A log ends before the durable mark.
     #[error(
-        "{}: offset {offset}: no record can be read from here on, but by {} the log was synced up to \
-         offset {end}, where {durable} ends. What was written there was acknowledged: put a good copy in \
-         its place, or give up what comes after {reached} by moving {DURABLE_MARK} away",
+        "{}: offset {offset}: no record can be read from here on, although according to {} the log was \
+         synced up to offset {end}, where {durable} ends. The server had acknowledged what was written \
+         there: restore a good copy of the file, or abandon everything after {reached} by moving \
+         {DURABLE_MARK} away",
         path.display(), mark.display()
     )]
     Lost {
@@ -102,9 +104,9 @@ pub enum StorageError {
     },
     /// The files end before the last transaction that was synced.
     #[error(
-        "the last transaction in any file is {reached}, but by {} everything was synced up to {durable}, \
-         which was in {}: put back what is missing, or give up what comes after {reached} by moving \
-         {DURABLE_MARK} away",
+        "the last transaction in any file is {reached}, although according to {} everything was synced up \
+         to {durable}, which was in {}: restore the missing files, or abandon everything after \
+         {reached} by moving {DURABLE_MARK} away",
         mark.display(), path.display()
     )]
     Missing {
@@ -119,8 +121,8 @@ pub enum StorageError {
     },
     /// A log does not begin with the transaction in its name.
     #[error(
-        "{}: its first transaction is {first}, so its name is not its own: name it log.{:x}, or move it \
-         away if that log is there",
+        "{}: its first transaction is {first}, which its name does not say: name it log.{:x}, or move it \
+         away if that log exists",
         path.display(), first.0
     )]
     Misnamed {
@@ -131,8 +133,8 @@ pub enum StorageError {
     },
     /// A transaction has the greatest possible zxid, which no other can follow.
     #[error(
-        "{}: offset {offset}: the transaction {}, after which there can be none: no server has come so \
-         far, so move this log away",
+        "{}: offset {offset}: the transaction has the greatest possible zxid, {}, which no server \
+         reaches: move this log away",
         path.display(), Zxid(i64::MAX)
     )]
     LastZxid {
@@ -175,15 +177,15 @@ pub enum StorageError {
     },
     /// No snapshot is usable.
     #[error(
-        "no snapshot can be used:{}\nPut a good copy in the place of one, or move them away: the logs \
-         are enough where they go back to the first transaction",
+        "no snapshot can be used:{}\nRestore a good copy of one, or move all of them away if the logs \
+         begin with the first transaction",
         Lines(.0)
     )]
     NoUsableSnapshot(Vec<SnapshotUnusable>),
     /// The logs do not begin with the first transaction, and there is no snapshot.
     #[error(
         "there is no snapshot, but {} begins with transaction {first}: put the snapshot back, or set \
-         snapshot.trust.empty=true if what came before may be forgotten",
+         snapshot.trust.empty=true if the earlier transactions are not needed",
         path.display()
     )]
     SnapshotMissing {

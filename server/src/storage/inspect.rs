@@ -18,7 +18,7 @@ use super::snapshot_file;
 use super::snapshot_reader::{SnapshotError, SnapshotReader};
 
 /// The files of a server. Inspecting them changes nothing, so it does not disturb a running server;
-/// but records that the server writes meanwhile may be read incompletely.
+/// but records that the server writes at the same time may be read incompletely.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -303,7 +303,7 @@ pub struct Compacted {
 }
 
 /// Writes the whole state to one snapshot, reads it back, and deletes all other snapshots and all
-/// logs. It locks the directory meanwhile.
+/// logs. It holds the lock of the directory all the time.
 ///
 /// # Errors
 ///

@@ -159,7 +159,7 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    /// Reads the next record; `None` at the end, of which [`LogReader::end`] tells the kind.
+    /// Reads the next record; `None` at the end, whose kind [`LogReader::end`] returns.
     ///
     /// # Errors
     ///

@@ -75,7 +75,7 @@ impl Shared {
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| !state.is_written && !state.is_closed);
-        // Marks that are written meanwhile are synced with it.
+        // Marks that are written in this time are synced with it.
         self.changed.wait_while_for(&mut state, |state| !state.is_closed, MARK_SYNC_DELAY);
         state.is_written = false;
         !state.is_closed

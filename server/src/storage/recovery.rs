@@ -123,7 +123,7 @@ fn newest_snapshot(
             }
             Err(reason) => {
                 let path = file.path.clone();
-                tracing::warn!("{}: {reason}; an older snapshot is looked for", path.display());
+                tracing::warn!("{}: {reason}; trying an older snapshot", path.display());
                 unusable.push(SnapshotUnusable { path, reason });
             }
         }
@@ -157,7 +157,7 @@ pub(super) fn read_snapshot(
     if file.zxid == Zxid(i64::MAX) {
         return Err(SnapshotFault::LastZxid);
     }
-    // ZooKeeper goes by the name too: the snapshot may contain some later transactions.
+    // ZooKeeper relies on the name too: the snapshot may contain some later transactions.
     let restored = restore.finish(file.zxid)?;
     if restored.built_ins_added > 0 {
         let path = file.path.display();
@@ -217,7 +217,7 @@ impl Replay<'_> {
     }
 
     /// Checks the order of zxids: every write takes the next one, refused ones too; a new epoch of
-    /// an ensemble begins anew.
+    /// an ensemble starts a new count.
     fn check_gap(
         &self,
         path: &Path,

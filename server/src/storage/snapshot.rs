@@ -14,8 +14,8 @@ pub(super) const MAGIC: i32 = 0x5a4b_534e;
 /// The version of the format, unchanged since ZooKeeper 3.
 pub(super) const VERSION: i32 = 2;
 
-/// What stands in the header where ZooKeeper writes -1, and reads nothing: the last transaction in
-/// the snapshot, told from anything that others may write by its sign.
+/// A field of the header in which ZooKeeper writes -1, and which it ignores: the last transaction
+/// of the snapshot. Its sign distinguishes it from what other writers may put there.
 pub(super) fn database_of(zxid: Zxid) -> i64 {
     !zxid.next().0
 }

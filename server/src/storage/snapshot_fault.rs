@@ -48,10 +48,10 @@ pub enum SnapshotFault {
     #[error(transparent)]
     Tree(#[from] RestoreError),
     /// It lacks transactions up to the zxid in its name.
-    #[error("it was written at {0}, so its name is not its own")]
+    #[error("it was taken at {0}, which its name does not say")]
     Misnamed(Zxid),
     /// Its name contains the greatest possible zxid, which no server reaches.
-    #[error("its name is of a zxid after which there can be none")]
+    #[error("its name contains the greatest possible zxid")]
     LastZxid,
 }
 

@@ -18,7 +18,7 @@ use crate::limits::SNAPSHOT_FIELD_BYTES_MAX;
 /// A zxid of 8 bytes and the seal behind it, which begins with a checksum of 8 bytes.
 const SEALED_ZXID_BYTES: usize = 8 + 8 + SEAL_MARK.len();
 
-/// What stands behind the checksum of a seal: the string `/`, with its length.
+/// What follows the checksum of a seal: the string `/`, with its length.
 const SEAL_MARK: &[u8] = b"\0\0\0\x01/";
 
 /// A znode of a snapshot.
@@ -183,8 +183,8 @@ impl<R: Read> SnapshotReader<R> {
         &self.sessions
     }
 
-    /// The last transaction that is in it, if it says so, as ours do, and ZooKeeper's since 3.9,
-    /// where it is known at the end. The name of the file tells it too.
+    /// The last transaction of the snapshot, if the file contains it: those of zoolet do, and those
+    /// of ZooKeeper since 3.9, at their end. The file name contains it too.
     #[must_use]
     pub fn zxid(&self) -> Option<Zxid> {
         self.written_at.or(self.zxid)
@@ -233,9 +233,9 @@ impl<R: Read> SnapshotReader<R> {
         Ok(Some(SnapshotZnode { path, data, acl, stat: self.fields.next()? }))
     }
 
-    /// Checks the seals, and reads what stands between them. ZooKeeper writes the digest since 3.6,
-    /// unless `zookeeper.digest.enabled` is false, and the last zxid since 3.9, each with a seal
-    /// behind it.
+    /// Checks the seals, and reads what is between them. ZooKeeper writes the digest since 3.6,
+    /// unless `zookeeper.digest.enabled` is false, and the last zxid since 3.9, each followed by a
+    /// seal.
     fn finish(&mut self) -> Result<(), SnapshotError> {
         self.fields.check_seal()?;
         if self.fields.has_digest()? {
@@ -275,8 +275,9 @@ impl<R: Read> Fields<R> {
         Ok(self.peek(1)? == 0)
     }
 
-    /// Whether a digest follows. Nothing marks it, but the last zxid, which may stand there alone,
-    /// is shorter than any digest, and a digest that is cut off there does not end as a seal does.
+    /// Whether a digest follows. Nothing marks it. But the last zxid, which may follow instead, is
+    /// shorter than any digest, and a digest that is cut off after that length does not end as a
+    /// seal does.
     fn has_digest(&mut self) -> Result<bool, SnapshotError> {
         let follow = self.peek(SEALED_ZXID_BYTES + 1)?;
         let is_zxid = follow == SEALED_ZXID_BYTES && self.peeked.ends_with(SEAL_MARK);

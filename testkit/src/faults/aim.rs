@@ -67,13 +67,14 @@ impl Aim {
         Ok(connections.len())
     }
 
-    /// Lets nothing come in and nothing leave until the fault is lifted. Nobody is told: what
-    /// clients send waits, new connections included, and is handled later in its order.
+    /// Passes no frame to the server and no message to the clients until the fault is lifted.
+    /// Clients are not informed: what they send waits, new connections included, and is handled
+    /// later in its order.
     ///
-    /// With [`Scope::Server`] the server stands still as a stopped process does, and so does its
-    /// clock. When it goes on, sessions whose timeouts have passed meanwhile expire before any
-    /// frame that waits is handled. With a session or a connection it is as if its network were
-    /// gone, or its client stopped: the session expires after its timeout.
+    /// With [`Scope::Server`] the server stops as a stopped process does, and so does its clock.
+    /// When it resumes, overdue sessions expire before any waiting frame is handled. With a session
+    /// or a connection it is as if its network were down, or its client stopped: the session
+    /// expires after its timeout.
     ///
     /// # Errors
     ///
@@ -169,7 +170,7 @@ impl Aim {
         }
         let (target, connections) = self.hit()?;
         let (id, hits) = self.control.rules().with(|rules| rules.add(self.scope, action));
-        // What began before the rule was there comes to its end.
+        // Frames that were being handled before the rule existed are finished first.
         for connection in connections {
             target.gates.gate(connection).await_turn();
         }

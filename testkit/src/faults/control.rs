@@ -75,7 +75,7 @@ impl Control {
         let thaws = self.rules.is_server_frozen()
             && !self.rules.with(|rules| rules.is_server_frozen(|rule| !is_lifted(rule)));
         if thaws && let Some(target) = &target {
-            // A session whose timeout passed expires whatever its client has sent meanwhile.
+            // A session whose timeout has passed expires whatever its client has sent since.
             target.server.tick();
         }
         let lifted = self.rules.with(|rules| rules.remove(is_lifted));

@@ -18,8 +18,7 @@ use super::{FaultError, RequestFilter, Scope};
 /// What a fault does.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    /// Nothing comes in and nothing leaves. With [`Scope::Server`] the server's clock stands still
-    /// too.
+    /// No frame arrives and no message leaves. With [`Scope::Server`] the server's clock stops too.
     Freeze,
     /// The server refuses new connections.
     Refuse,
@@ -27,7 +26,7 @@ pub(crate) enum Action {
     Hold,
     /// Messages leave later.
     Delay(Duration),
-    /// Of so many messages only the first half leaves.
+    /// Of this many messages only the first half leaves.
     Corrupt(u64),
     /// Requests do not get their answer.
     Requests(RequestFilter, Fate),
@@ -97,7 +96,7 @@ impl RuleBook {
         &self.changed
     }
 
-    /// Whether the whole server stands still.
+    /// Whether the whole server is frozen.
     pub(crate) fn is_server_frozen(&self) -> bool {
         self.is_active() && self.with(|rules| rules.is_server_frozen(|_| true))
     }

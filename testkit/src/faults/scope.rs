@@ -1,11 +1,11 @@
-//! Whom a fault concerns.
+//! What a fault applies to.
 
 use std::fmt;
 
 use zoolet_core::ConnectionId;
 use zoolet_protocol::SessionId;
 
-/// Whom a fault concerns.
+/// What a fault applies to.
 ///
 /// ```
 /// use zoolet_testkit::{ConnectionId, Scope};

@@ -183,7 +183,8 @@ impl Observations {
             log.interfere(connection, Interference::ReplyLost);
             log.sent(connection, message);
         }
-        // The client hears nothing from here on, though the server may close the connection later.
+        // The client receives nothing from here on, although the server may close the connection
+        // later.
         log.note(&Entry::Closed { connection });
     }
 
@@ -203,8 +204,8 @@ impl Observations {
         self.counted.lock().log.note(&entry);
     }
 
-    /// Something may have changed. The caller holds no lock of the server, because those who wait
-    /// may look at once.
+    /// Something may have changed. The caller holds no lock of the server, because waiting threads
+    /// may read its state at once.
     pub(crate) fn changed(&self) {
         *self.changes.lock() += 1;
         self.changed_for_threads.notify_all();
@@ -212,7 +213,7 @@ impl Observations {
     }
 }
 
-/// What the observer asks for.
+/// The queries of the observer.
 impl Observations {
     /// The server, if it runs.
     pub(super) fn server(&self) -> Option<Arc<dyn HookedServer>> {

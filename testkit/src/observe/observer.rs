@@ -1,4 +1,4 @@
-//! What a test asks about a server.
+//! The queries of a test about a server.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -161,7 +161,7 @@ impl<'a> Script<'a> {
         let requested = self.names.get(&request.session).cloned();
         let is_refused = response.is_refused();
         if self.recording.sessions.contains(&request.session) {
-            let outcome = if is_refused { "refused" } else { "taken up" };
+            let outcome = if is_refused { "refused" } else { "reattached" };
             return self.comment(&format!("Not repeated: a session from before is {outcome}"));
         }
         let session = if is_refused { request.session } else { response.session };
@@ -299,7 +299,7 @@ impl<'a> Script<'a> {
             lines.push("closed".to_owned());
             self.command(&name, "awaitClose", lines);
         } else if others.is_empty() {
-            self.comment("Nobody hears of it: a server with a clock of its own is not waited for.");
+            self.comment("No client receives an event, so the script does not wait for it.");
         }
         self.await_events(others);
     }
@@ -357,7 +357,7 @@ impl<'a> Script<'a> {
             if let Some(client) = self.clients.get(&receiver) {
                 let name = client.name.clone();
                 let line = self.trace.event(zxid, &event);
-                self.comment(&format!("Of that {name} heard: {line}"));
+                self.comment(&format!("{name} received: {line}"));
             }
         }
     }

@@ -5,16 +5,16 @@ use std::num::ParseIntError;
 
 use zoolet_protocol::{WatchMode, WatcherType, Zxid};
 
-/// Stands for the null path, null data, the null list and a null text.
+/// The null path, null data, the null list and a null text.
 pub const NULL: &str = "null";
 
-/// Stands for an access control list of [`Acl::open`](zoolet_protocol::Acl::open) alone.
+/// An access control list of [`Acl::open`](zoolet_protocol::Acl::open) alone.
 pub const OPEN_ACL: &str = "open";
 
-/// Stands for an access control list without entries.
+/// An access control list without entries.
 pub const EMPTY_ACL: &str = "empty";
 
-/// Stands before the number of bytes of data that is not written out.
+/// The prefix of the number of bytes of data that is not written out.
 pub const DATA_LENGTH: &str = "bytes:";
 
 /// Separates the operations of a multi.
@@ -23,7 +23,7 @@ pub const MULTI_SEPARATOR: &str = ",";
 /// Separates the operations of a pipeline.
 pub const PIPELINE_SEPARATOR: &str = ";";
 
-/// Stands before a zxid that is counted from the start of the script.
+/// The prefix of a zxid that is counted from the start of the script.
 pub const RELATIVE_ZXID: &str = "z+";
 
 /// The session timeout of a `connect` without `--timeout`, in milliseconds.

@@ -5,12 +5,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::TcpSocket;
 
-/// A port of the loopback address. The system gives it to nobody else as long as this value lives.
+/// A port of the loopback address. The system gives it to no other program as long as this value
+/// lives.
 #[derive(Debug)]
 pub(super) struct Port {
     address: SocketAddr,
-    /// Bound but not listening: the server can bind the port too, and the system picks it for
-    /// nobody.
+    /// Bound but not listening: the server can bind the port too, and the system picks it for no
+    /// other program.
     _reserved: Option<TcpSocket>,
 }
 

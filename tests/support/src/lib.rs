@@ -1,11 +1,12 @@
 //! Clients for zoolet's own tests. [`Tcp`] sends frames or arbitrary bytes over a socket, [`Local`]
 //! sends frames in process, and [`blocking`] has both for threads. [`counting`], [`follower`] and
 //! [`writes`] are dialers for the ordinary client that count the messages of their connections, and
-//! disturb them.
+//! disturb them. [`log_files`] reads the files of a server.
 
 pub mod blocking;
 pub mod counting;
 pub mod follower;
+pub mod log_files;
 pub mod stage;
 mod tap;
 pub mod writes;

@@ -66,7 +66,7 @@ impl std::error::Error for AuthRefused {}
 /// The identities of a connection after an `auth` packet.
 ///
 /// As in ZooKeeper, there is no list of users: any user with any password is accepted in the digest
-/// scheme. An access control list then permits only those who know the same user and password.
+/// scheme. An access control list then permits only clients that know the same user and password.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! The sasl scheme: an identity is a user that authenticated by SASL (`SASLAuthenticationProvider`).
 
-/// Whether the identity may stand in a list. It must be a Kerberos principal, `user/host@REALM`, or
+/// Whether a list may contain the identity. It must be a Kerberos principal, `user/host@REALM`, or
 /// a name without `@`, whatever the mechanism.
 pub(super) fn is_valid(user: &str) -> bool {
     match user.split_once('@') {

@@ -111,7 +111,7 @@ fn is_one_der_value(der: &[u8]) -> bool {
     }
 }
 
-/// What follows an opening quote: up to the closing one, behind which only spaces may stand.
+/// The text after an opening quote, up to the closing one, which only spaces may follow.
 fn is_quoted_value(mut rest: &[u8]) -> bool {
     loop {
         rest = match rest {

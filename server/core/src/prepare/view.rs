@@ -11,7 +11,7 @@ use crate::txn::{CreateTxn, TxnOp};
 
 pub(super) struct View<'a> {
     tree: &'a Tree,
-    /// The changed znodes by path. `None` stands for a deleted znode.
+    /// The changed znodes by path. `None` is a deleted znode.
     overlay: HashMap<String, Option<Znode>>,
     /// Decides what the requester may do.
     pub(super) authorizer: Authorizer<'a>,

@@ -37,8 +37,8 @@ impl Quotas {
 /// - A change counts for the deepest quota alone, so a quota below this one takes its changes away.
 /// - A quota on the quotas does not count how its own data changes.
 ///
-/// The directory of a quota tells whether any of that has happened: of two children ever created
-/// both exist, the limits first, and nobody has set the counters.
+/// The directory of a quota shows whether any of that has happened: exactly two children were ever
+/// created and both exist, the limits first, and no client has set the counters.
 fn counts_everything(tree: &Tree, quota: &str) -> bool {
     let directory = format!("{QUOTA_ROOT}{quota}");
     let get = |name: &str| tree.get(&format!("{directory}/{name}")).map(|znode| znode.stat);

@@ -39,7 +39,7 @@ impl Tree {
         }
     }
 
-    /// The names of the children, which stand beside the znodes, and what is derived from them.
+    /// The names of the children, which are kept outside the shards, and what is derived from them.
     fn check_children(&self, wanted: &HashMap<&str, BTreeSet<&str>>, findings: &mut Findings) {
         let none = BTreeSet::new();
         let mut parents: Vec<&ZPath> = self.children.keys().collect();
