@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use zoolet::client::Error;
 use zoolet::client::blocking::Client;
+use zoolet::protocol::{CreateMode, ErrorCode};
 use zoolet::recipes::blocking::InterProcessMutex;
 use zoolet::recipes::{LockError, LockState};
 use zoolet::server::Server;
@@ -157,4 +158,20 @@ fn a_blocking_call_within_async_code_panics() {
     let (runtime, server) = server();
     let client = Client::connect(server.dialer()).unwrap();
     runtime.block_on(async { drop(client.get("/")) });
+}
+
+#[test]
+fn a_refused_transaction_names_its_operation_and_changes_nothing() {
+    let (_runtime, server) = server();
+    let client = Client::connect(server.dialer()).unwrap();
+    client.create("/config", "one").unwrap();
+    let transaction = |version: i32| {
+        let checked = client.transaction().set("/config", "two", 0).check("/config", version);
+        checked.create("/running", "host-1", CreateMode::Ephemeral).delete("/running", 0)
+    };
+    let error = transaction(2).commit().unwrap_err();
+    assert!(error.is(ErrorCode::BAD_VERSION) && error.operation_index() == Some(1), "{error}");
+    assert_eq!(client.get("/config").unwrap().1.version, 0);
+    assert_eq!(transaction(1).commit().unwrap().len(), 4);
+    assert_eq!(client.get("/config").unwrap().0, "two");
 }

@@ -250,7 +250,7 @@ async fn the_server_does_not_start_empty_when_no_snapshot_is_readable() {
     disk.put(&path(SNAPSHOT), vec![0; 100]);
     let text = refusal(&disk).await.to_string();
     assert!(text.starts_with("no snapshot can be used:\n  /data/version-2/snapshot.0: "), "{text}");
-    assert!(text.contains("or move them away"), "{text}");
+    assert!(text.contains("or move all of them away"), "{text}");
     let disk = written().await;
     disk.fail_to_read(&path(SNAPSHOT));
     let text = refusal(&disk).await.to_string();

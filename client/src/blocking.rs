@@ -3,6 +3,8 @@
 //! A [`Client`] has a thread that keeps its session. Within async code every call panics, because it
 //! would block a thread of the runtime: use the async [`Client`](crate::Client) there.
 
+mod transaction;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use zoolet_protocol::{
     Acl, ConnectTarget, CreateMode, MultiOp, MultiResult, Names, Stat, WatchMode,
 };
 
+pub use self::transaction::Transaction;
 use crate::{Builder, Created, Error, Event, PersistentWatcher, Watched};
 
 /// The thread that keeps a session; it ends when nobody needs it any more.
@@ -168,7 +171,7 @@ impl Client {
         self.wait(self.client.children(path))
     }
 
-    /// Carries out all operations, or none.
+    /// Carries out all operations, or none. [`Client::transaction`] builds them.
     ///
     /// # Errors
     ///
