@@ -1,5 +1,6 @@
 //! `zoolet serve`: runs a server until a signal ends it.
 
+mod admin;
 mod listen;
 mod metrics;
 mod service_manager;
@@ -19,10 +20,12 @@ use zoolet_server::storage::{Durability, StorageConfig, StorageError};
 use zoolet_server::{Config, Server};
 use zoolet_testkit::Faults;
 
+use self::admin::ServeAdminError;
 use self::listen::{ListenError, Listening, Plain};
 use self::metrics::ServeMetricsError;
 use self::service_manager::{PassedError, ServiceManager};
 use crate::logging::{self, LogFormat, LogLevel, LogLevels};
+use crate::server_options::admin::AdminServer;
 use crate::server_options::monitoring::MetricsPage;
 use crate::server_options::{Contradiction, ServerOptions};
 use crate::signals::Signals;
@@ -100,33 +103,43 @@ pub(crate) fn run(
     };
     let secure = options.tls.listen().map_err(Contradiction::from)?;
     let listening = Listening { plain, secure: listen::resolve(secure.as_ref())? };
-    let page = options.monitoring.page();
+    let beside =
+        Beside { page: options.monitoring.page(), admin: options.admin.server()?, test_control };
     let manager = ServiceManager::from_env();
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)?;
-    let served = runtime.block_on(serve(config, listening, page, test_control, &manager));
+    let served = runtime.block_on(serve(config, listening, beside, &manager));
     if let Err(error) = &served {
         manager.failed(error);
     }
     served
 }
 
+/// What is served beside clients.
+#[derive(Debug)]
+struct Beside {
+    page: Option<MetricsPage>,
+    admin: Option<AdminServer>,
+    test_control: Option<SocketAddr>,
+}
+
 async fn serve(
     config: Config,
     listening: Listening,
-    page: Option<MetricsPage>,
-    test_control: Option<SocketAddr>,
+    beside: Beside,
     manager: &ServiceManager,
 ) -> Result<(), ServeError> {
     // Before the server announces itself, so that no signal is missed.
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
+    let Beside { page, admin, test_control } = beside;
     let faults = test_control.map(|_| Faults::default());
     manager.starting();
     let mut server = listen::start(&config, &listening, faults.as_ref()).await?;
     let page = metrics::start(&server, page.as_ref()).await?;
+    let admin = admin::start(&server, admin).await?;
     let (restart, mut restarts) = mpsc::channel(1);
     let control = match (test_control, &faults) {
         (Some(address), Some(faults)) => {
@@ -135,7 +148,7 @@ async fn serve(
         }
         _ => None,
     };
-    let address = server.local_addr().or(server.secure_addr());
+    let address = server.local_addr().or_else(|| server.secure_addr());
     let Some(address) = address else {
         return Err(ServeError::Runtime(io::Error::other("the socket has no address")));
     };
@@ -154,6 +167,7 @@ async fn serve(
                 }
                 server = listen::start(&config, &listening, faults.as_ref()).await?;
                 metrics::start(&server, page.as_ref()).await?;
+                admin::start(&server, admin.clone()).await?;
                 reassurance = manager.ready(address, server.probe());
                 // The requester may be gone.
                 let _ = restart.done.send(());
@@ -275,6 +289,8 @@ pub(crate) enum ServeError {
     Listen(#[from] ListenError),
     #[error(transparent)]
     Metrics(#[from] ServeMetricsError),
+    #[error(transparent)]
+    Admin(#[from] ServeAdminError),
     #[error("cannot listen on {address} for the test control: {source}")]
     TestControl { address: SocketAddr, source: io::Error },
     #[error("the system refuses what a server needs: {0}")]
@@ -286,11 +302,13 @@ pub(crate) enum ServeError {
 }
 
 impl ServeError {
-    /// ZooKeeper's exit statuses: 2 for bad arguments or configuration, 1 for everything else.
+    /// ZooKeeper's exit statuses: 2 for bad arguments or configuration, 4 for the admin server, 1 for
+    /// everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) | Self::Passed(_) => 2,
             Self::Listen(error) if error.is_about_the_name() => 2,
+            Self::Admin(_) => 4,
             Self::Listen(_)
             | Self::Metrics(_)
             | Self::TestControl { .. }
@@ -315,4 +333,4 @@ Examples:
   zoolet serve --config zoo.cfg             with the settings of a ZooKeeper server
 
 Exit status: 0 after a signal, 1 if the server failed, 2 if the command or its configuration is
-wrong.";
+wrong, 4 if the admin server cannot start.";

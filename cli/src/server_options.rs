@@ -4,6 +4,7 @@
 //! the same struct from a file, and flags override it.
 
 pub(crate) mod access;
+pub(crate) mod admin;
 pub(crate) mod monitoring;
 mod session_key;
 pub(crate) mod storage;
@@ -16,6 +17,7 @@ use clap::Args;
 use zoolet_server::{Config, ConfigError, FourLetterWhitelist, Settings};
 
 use self::access::{AccessOptions, SaslContradiction};
+use self::admin::AdminOptions;
 use self::monitoring::MonitoringOptions;
 use self::session_key::{SessionKeyError, session_key};
 use self::storage::StorageOptions;
@@ -115,6 +117,9 @@ pub(crate) struct ServerOptions {
     /// The options of metrics and of the audit log.
     #[command(flatten)]
     pub(crate) monitoring: MonitoringOptions,
+    /// The options of the admin server.
+    #[command(flatten)]
+    pub(crate) admin: AdminOptions,
 
     /// The options of the data directory.
     #[command(flatten)]
@@ -200,6 +205,7 @@ impl ServerOptions {
     pub(crate) fn remarks(&self) -> Vec<&'static str> {
         let mut remarks = self.access.remarks();
         remarks.extend(self.monitoring.remarks());
+        remarks.extend(self.admin.remark());
         if self.storage.is_idle() {
             remarks.push("what is set about files has no effect without dataDir: nothing is kept");
         }
@@ -242,6 +248,11 @@ pub(crate) enum Contradiction {
     SuperDigestOfOtherAlgorithm,
     #[error(transparent)]
     Sasl(#[from] SaslContradiction),
+    #[error(
+        "the admin server does not speak TLS; remove admin.forceHttps, admin.portUnification and \
+         admin.needClientAuth, and keep it on 127.0.0.1"
+    )]
+    AdminHttps,
     #[error(transparent)]
     Tls(#[from] TlsContradiction),
     #[error(transparent)]

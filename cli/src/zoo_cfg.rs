@@ -8,6 +8,7 @@
 mod inert;
 mod keys;
 mod properties;
+mod shown;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,7 +61,10 @@ impl ZooCfg {
             let text = read_text(&dynamic)?;
             reader.read_dynamic(&dynamic, &text);
         }
-        reader.finish()
+        let mut read = reader.finish()?;
+        read.options.admin.initial_configuration = Some(shown::text(text));
+        read.options.admin.properties = shown::java_properties(text);
+        Ok(read)
     }
 }
 

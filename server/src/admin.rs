@@ -1,10 +1,23 @@
-//! What a server offers to administrators over HTTP.
+//! What a server offers to administrators over HTTP: ZooKeeper's AdminServer, and metrics.
 //!
-//! [`http`] serves pages on a port: limits, an orderly end, and no service to pages in a browser.
-//! [`Server::start_metrics`](crate::Server::start_metrics) opens the page for Prometheus.
+//! [`Server::start_admin`](crate::Server::start_admin) opens the admin server on a port of its own,
+//! and [`Server::start_metrics`](crate::Server::start_metrics) the page for Prometheus.
+//! [`AdminConfig`] and [`MetricsConfig`] say where, and what they may do.
+//!
+//! - [`http`] serves pages on a port: limits, an orderly end, and no service to pages in a browser.
+//! - `commands` is the table of the commands and their aliases, and `json` the form of the answers.
+//! - `authorization` decides who may take a snapshot or restore one.
 
+mod authorization;
+mod commands;
+mod config;
+mod json;
 mod metrics;
+mod rate_limiter;
+mod server;
 
 pub mod http;
 
+pub use self::config::AdminConfig;
 pub use self::metrics::{MetricsConfig, MetricsError};
+pub use self::server::AdminError;

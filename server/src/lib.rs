@@ -9,6 +9,7 @@
 //! - `transport` carries frames, over TCP, TLS or in the same process, and answers four-letter words.
 //! - `engine` holds the lock around [`zoolet_core::Core`], the connections with their outboxes, and
 //!   the sessions.
+//! - `backup` takes snapshots on request, and replaces the state by one.
 //! - `reports` are what the server tells about itself, as values.
 //! - `measure` has counters and summaries, and `clock` reads the clock.
 //! - [`storage`] reads and writes ZooKeeper's log and snapshot files.
@@ -25,6 +26,7 @@
 //!   `storage/durable`).
 //! - **Everything has a limit** ([`limits`]).
 
+mod backup;
 mod clock;
 mod config;
 mod engine;
@@ -44,6 +46,7 @@ pub mod storage;
 
 pub use zoolet_core::{DigestAlgorithm, Disagreements, Settings, Totals};
 
+pub use self::backup::{BackupError, Snapshot};
 pub use self::config::{Config, ConfigError, EnforceAuth, FourLetterWhitelist};
 pub use self::engine::audit::{AuditError, AuditLog};
 pub use self::engine::clock::WallTime;

@@ -148,3 +148,12 @@ pub const HTTP_BODY_BYTES_MAX: usize = 64 << 10;
 
 /// How long the body of an HTTP request may take to arrive, of a snapshot to restore apart.
 pub const HTTP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many zxids a restored state is ahead of the newest that the server or the snapshot has: the
+/// writes that may come while the snapshot is written. At a hundred thousand a second it takes
+/// almost three minutes to reach it.
+pub const RESTORED_ZXIDS_AHEAD: i64 = 1 << 24;
+
+/// The longest snapshot that is taken from an HTTP request, compressed or not. It takes more memory
+/// than that.
+pub const HTTP_SNAPSHOT_BYTES_MAX: u64 = 16 << 30;

@@ -12,12 +12,30 @@ pub(crate) mod numbers;
 pub(crate) mod sessions;
 pub(crate) mod watches;
 
+use crate::engine::lock::Engine;
+use crate::engine::metrics::MetricsProvider;
+
 /// The version in reports: programs conclude from it what the server supports.
 pub(crate) const VERSION: &str =
     concat!("3.9.4-zoolet-", env!("CARGO_PKG_VERSION"), ", built on 2026-11-20 00:00 UTC");
 
 /// The trace mask with which ZooKeeper starts. It has no effect here.
 pub(crate) const DEFAULT_TRACE_MASK: i64 = 306;
+
+/// Resets what is counted of each connection: `crst`.
+pub(crate) fn reset_connections(engine: &Engine) {
+    for peer in engine.registry.peers() {
+        peer.stats.reset();
+    }
+}
+
+/// Resets what is counted of the server: `srst`.
+pub(crate) fn reset_server(engine: &Engine) {
+    match engine.config.metrics_provider {
+        MetricsProvider::Default => engine.stats.reset(),
+        MetricsProvider::Prometheus(_) => engine.stats.reset_requests(),
+    }
+}
 
 /// A number as ZooKeeper shows averages: as Java prints a double that was rounded to four places.
 pub(crate) fn average_text(value: f64) -> String {

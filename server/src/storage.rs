@@ -33,6 +33,7 @@ mod txn_record;
 pub(crate) mod committer;
 pub(crate) mod directory;
 pub(crate) mod durable;
+pub(crate) mod incoming;
 pub(crate) mod mark;
 pub(crate) mod recovery;
 pub(crate) mod snapshot_file;

@@ -9,7 +9,6 @@ pub(super) enum Reason {
     Ensemble,
     Tls,
     Schemes,
-    AdminServer,
     Metrics,
     Throttling,
     Fixed,
@@ -48,7 +47,6 @@ impl fmt::Display for Reason {
                 "ZooKeeper does not read this any more; sessionRequireClientSASLAuth=true makes \
                  clients authenticate by SASL"
             }
-            Self::AdminServer => "this version has no HTTP admin server",
             Self::Metrics => "zoolet has no threads or queues of its own for metrics",
             Self::Throttling => "this version does not throttle requests or connections",
             Self::Fixed => "zoolet has a fixed value for this",
@@ -69,7 +67,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// From `QuorumPeerConfig`, the system properties of the server's classes, and the administrator's
 /// guide, which has names of its own for some. A name that ends in a dot stands for all that
 /// begin with it.
-const KEYS: [(Reason, &str); 12] = [
+const KEYS: [(Reason, &str); 11] = [
     (
         Reason::Files,
         "flushDelay maxBatchSize maxWriteQueuePollTime fsync.warningthresholdms
@@ -95,7 +93,6 @@ const KEYS: [(Reason, &str); 12] = [
          outstandingHandshake.limit netty.server.earlyDropSecureConnectionHandshakes",
     ),
     (Reason::Schemes, "requireClientAuthScheme jaasLoginRenew kinit"),
-    (Reason::AdminServer, "admin."),
     (
         Reason::Metrics,
         "metricsProvider. metricsProvider.numWorkerThreads metricsProvider.maxQueueSize
@@ -120,7 +117,7 @@ const KEYS: [(Reason, &str); 12] = [
     (Reason::Fixed, "nio.sessionlessCnxnTimeout nio.shutdownTimeout"),
     (
         Reason::Java,
-        "serverCnxnFactory nio. netty. advancedFlowControlEnabled maxResponseCacheSize
+        "serverCnxnFactory admin.httpVersion nio. netty. advancedFlowControlEnabled maxResponseCacheSize
          maxGetChildrenResponseCacheSize watchManagerName watchManaggerName watcherCleanThreadsNum
          watcherCleanThreshold watcherCleanIntervalInSeconds maxInProcessingDeadWatchers
          bitHashCacheSize intBufferStartingSizeBytes jvm.pause.",

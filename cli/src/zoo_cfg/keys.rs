@@ -1,6 +1,7 @@
 //! The keys that have an effect, one table a topic.
 
 mod access;
+mod admin;
 mod connections;
 mod monitoring;
 mod operations;
@@ -29,6 +30,7 @@ const TOPICS: &[&[Key]] = &[
     tls::KEYS,
     operations::KEYS,
     monitoring::KEYS,
+    admin::KEYS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Key> {

@@ -9,6 +9,7 @@ use zoolet_server::tls::{ClientAuth, StoreType};
 
 use super::*;
 use crate::server_options::access::{AccessOptions, AuthProvider};
+use crate::server_options::admin::AdminOptions;
 use crate::server_options::storage::{self, Purge, StorageOptions};
 use crate::server_options::tls::{self, TlsOptions};
 
@@ -122,8 +123,32 @@ fn every_key_has_its_effect() {
         ("readonlymode.enabled=true", ServerOptions { readonly_mode: Some(true), ..set() }),
         ("reconfigEnabled=true", ServerOptions { reconfig_enabled: Some(true), ..set() }),
     ];
+    let admin = |choose: fn(&mut AdminOptions)| {
+        let mut options = ServerOptions::default();
+        choose(&mut options.admin);
+        options
+    };
+    let of_admin = [
+        ("admin.enableServer=true", admin(|c| c.admin_enable_server = Some(true))),
+        ("admin.serverAddress=::1", admin(|c| c.admin_server_address = Some("::1".to_owned()))),
+        ("admin.serverPort=8081", admin(|c| c.admin_server_port = Some(8081))),
+        ("admin.commandURL=/zk", admin(|c| c.admin_command_url = Some("/zk".to_owned()))),
+        (
+            "admin.idleTimeout=500",
+            admin(|c| c.admin_idle_timeout = Some(Duration::from_millis(500))),
+        ),
+        ("admin.snapshot.enabled=false", admin(|c| c.admin_snapshot_enabled = Some(false))),
+        ("admin.restore.enabled=false", admin(|c| c.admin_restore_enabled = Some(false))),
+        (
+            "admin.rateLimiterIntervalInMS=0",
+            admin(|c| c.admin_rate_limiter_interval_in_ms = Some(Duration::ZERO)),
+        ),
+        ("admin.forceHttps=true", admin(|c| c.https.force = Some(true))),
+        ("admin.portUnification=true", admin(|c| c.https.port_unification = Some(true))),
+        ("admin.needClientAuth=true", admin(|c| c.https.need_client_auth = Some(true))),
+    ];
     let mut keys = Vec::new();
-    for (line, expected) in cases {
+    for (line, expected) in cases.into_iter().chain(of_admin) {
         assert_eq!(options(line), expected, "{line}");
         assert_eq!(options(&format!("zookeeper.{line}")), expected, "zookeeper.{line}");
         keys.push(line.split('=').next().unwrap());
@@ -240,8 +265,8 @@ fn keys_without_effect_are_named_with_the_reason() {
         ("ssl.handshakeDetectionTimeoutMillis", "ten seconds"),
         ("requireClientAuthScheme", "sessionRequireClientSASLAuth"),
         ("zookeeper.server.principal", "clients"),
-        ("admin.serverPort", "HTTP admin server"),
         ("metricsProvider.numWorkerThreads", "threads"),
+        ("admin.httpVersion", "Java threads"),
         ("globalOutstandingLimit", "throttle"),
         ("connectionMaxTokens", "throttle"),
         ("nio.sessionlessCnxnTimeout", "fixed value"),
@@ -297,11 +322,18 @@ fn every_key_has_a_flag() {
         "metricsProvider.httpsPort",
         "metricsProvider.exportJvmInfo",
         "audit.impl.class",
+        "admin.forceHttps",
+        "admin.portUnification",
+        "admin.needClientAuth",
     ];
     let is_in_files_only =
         |key: &&str| in_files_only.contains(key) || keys::tls::IN_FILES_ONLY.contains(key);
     for key in keys::names().filter(|key| !is_in_files_only(key)) {
-        let short = key.replace("ACL", "Acl").replace("SASL", "Sasl");
+        let short = key
+            .replace("ACL", "Acl")
+            .replace("URL", "Url")
+            .replace("InMS", "InMs")
+            .replace("SASL", "Sasl");
         let short = short.replace("X509AuthenticationProvider.", "x509.");
         let short = short.strip_prefix("zoolet.").unwrap_or(&short);
         let short = match short.strip_prefix("DigestAuthenticationProvider.") {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use zoolet_protocol::{ErrorCode, SessionId, Xid, ZPath, Zxid};
+use zoolet_protocol::{ErrorCode, Permissions, SessionId, Xid, ZPath, Zxid};
 
 use crate::acl::{Authorizer, Identities};
 use crate::ephemeral_owner::EphemeralType;
@@ -179,6 +179,22 @@ impl Core {
     #[must_use]
     pub fn watchers(&self) -> WatchersByPath {
         self.watches.watchers()
+    }
+
+    /// Whether the access control list of a znode gives each single permission to one of
+    /// `identities`, or the settings skip such lists; `false` if there is no such znode.
+    #[must_use]
+    pub fn permits_everything(&self, path: &str, identities: &Identities) -> bool {
+        let Some(znode) = self.tree.get(path) else { return false };
+        let authorizer = Authorizer::new(identities, &self.settings);
+        let each = [
+            Permissions::READ,
+            Permissions::WRITE,
+            Permissions::CREATE,
+            Permissions::DELETE,
+            Permissions::ADMIN,
+        ];
+        each.into_iter().all(|permission| authorizer.permits(&znode.acl, permission).is_ok())
     }
 
     /// Whether there is a znode at `path`, whatever its access control list says.

@@ -163,6 +163,18 @@ impl Journal {
         (log.txns, log.bytes) = (0, 0);
     }
 
+    /// Goes on after a state that did not come from the log, and is durable already. The next
+    /// transaction begins a new log.
+    pub(crate) fn go_on_after(&mut self, zxid: Zxid) {
+        assert!(zxid > self.last, "the state at {} is followed by one at {zxid}", self.last);
+        self.last = zxid;
+        if let Some(log) = &mut self.log {
+            log.end();
+            log.commits.reach(zxid);
+            (log.txns, log.bytes) = (0, 0);
+        }
+    }
+
     /// Closes the log: transactions that are appended from now on never become durable. Dropping
     /// the returned value waits until all that was appended before is written. It must not be
     /// dropped under the lock, because the tasks that this wakes may take the lock.

@@ -31,6 +31,7 @@ use super::state::{LockHeld, State};
 use super::stats::{LastNamespace, ServerStats};
 use crate::config::Config;
 use crate::limits::{FORGET_WATCHES_PER_TURN, REPORTS_AT_ONCE};
+use crate::reports::DEFAULT_TRACE_MASK;
 use crate::storage::committer::Origin;
 use crate::storage::durable::Durable;
 
@@ -50,6 +51,10 @@ pub(crate) struct Engine {
     pub(crate) expensive_turns: Semaphore,
     /// Admits those who ask for a report.
     pub(crate) reports: Arc<Semaphore>,
+    /// The trace mask, which is shown and has no effect.
+    pub(crate) trace_mask: AtomicI64,
+    /// Admits who takes or restores a snapshot.
+    pub(crate) backups: Arc<Semaphore>,
     pub(super) state: RwLock<State>,
     /// The id of the session that was created last.
     pub(super) last_session: AtomicI64,
@@ -119,6 +124,8 @@ impl Engine {
             last_sweep_ms: Mutex::default(),
             expensive_turns: Semaphore::new((workers() / 2).max(1)),
             reports: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
+            trace_mask: AtomicI64::new(DEFAULT_TRACE_MASK),
+            backups: Arc::new(Semaphore::new(1)),
             last_session,
             shut_down: AtomicBool::new(false),
             local_addr: OnceLock::new(),

@@ -39,6 +39,8 @@ enum Work {
     EndLog,
     /// Write a snapshot of the state after the records before it.
     Snapshot(Box<Frozen>),
+    /// A state at this zxid is durable, without records.
+    Reach(Zxid),
 }
 
 /// Transactions that are written and synced together.
@@ -134,6 +136,10 @@ impl Committer {
         let done = match work {
             Work::Batch(batch) => self.write(&batch),
             Work::EndLog => self.writer.end(),
+            Work::Reach(zxid) => {
+                self.durable.reach(zxid);
+                Ok(())
+            }
             Work::Snapshot(frozen) => {
                 self.take_snapshot(*frozen);
                 Ok(())
@@ -285,6 +291,12 @@ impl Commits {
 
     pub(crate) fn end_log(&mut self) {
         self.push(Work::EndLog);
+    }
+
+    /// Lets messages leave that depend on a durable state without records, after those that depend
+    /// on the records before.
+    pub(crate) fn reach(&mut self, zxid: Zxid) {
+        self.push(Work::Reach(zxid));
     }
 
     pub(crate) fn take_snapshot(&mut self, frozen: Frozen) {

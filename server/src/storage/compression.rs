@@ -79,6 +79,15 @@ impl Compression {
         }
     }
 
+    /// What a stream is compressed with that begins with these bytes.
+    pub(super) fn of_content(begin: &[u8]) -> Self {
+        match begin {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            _ if begin.starts_with(&SNAPPY_HEADER[..8]) => Self::Snappy,
+            _ => Self::None,
+        }
+    }
+
     /// Compresses the output of `write`.
     pub(super) fn write(
         self,

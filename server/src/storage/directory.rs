@@ -166,6 +166,12 @@ impl Directory {
         self.snapshots.join(format!("{UNFINISHED}{:x}", zxid.0))
     }
 
+    /// The temporary name of a snapshot that an administrator has asked for, while the server may
+    /// write one of its own.
+    pub(crate) fn unfinished_path_on_request(&self, zxid: Zxid) -> PathBuf {
+        self.snapshots.join(format!("{UNFINISHED}{:x}.on-request", zxid.0))
+    }
+
     /// Deletes all but the newest `retain` snapshots, and the logs before the oldest of those, with
     /// the files of what was cut off them. Returns the number of deleted files.
     pub(crate) fn purge(&self, retain: usize) -> Result<usize, StorageError> {

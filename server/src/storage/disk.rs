@@ -82,6 +82,15 @@ pub trait Disk: Debug + Send + Sync {
         Ok(0)
     }
 
+    /// When a file was last written, in milliseconds since 1970; 0 if the disk does not know it.
+    ///
+    /// # Errors
+    ///
+    /// If the file does not exist.
+    fn modified_ms(&self, _path: &Path) -> io::Result<i64> {
+        Ok(0)
+    }
+
     /// Deletes a file.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn remove(&self, path: &Path) -> io::Result<()>;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -61,6 +61,23 @@ impl Durable {
             waiting.push((zxid, waker.clone()));
         }
         must_wait
+    }
+
+    /// Waits until `zxid` is durable.
+    ///
+    /// # Errors
+    ///
+    /// The cause if nothing more becomes durable.
+    pub(crate) async fn reached(&self, zxid: Zxid) -> Result<(), Arc<StorageError>> {
+        let reached = std::future::poll_fn(|context| match self.wait(zxid, context.waker()) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        });
+        tokio::select! {
+            biased;
+            () = reached => Ok(()),
+            failure = self.failure() => Err(failure),
+        }
     }
 
     /// Sets the durable zxid, and wakes the tasks that waited for it.

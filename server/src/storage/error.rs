@@ -198,7 +198,7 @@ pub enum StorageError {
 
 impl StorageError {
     /// For `map_err`: an error of the system in an operation on a path.
-    pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { what, path, source }
     }

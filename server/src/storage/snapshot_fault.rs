@@ -50,6 +50,9 @@ pub enum SnapshotFault {
     /// It lacks transactions up to the zxid in its name.
     #[error("it was taken at {0}, which its name does not say")]
     Misnamed(Zxid),
+    /// Something follows it.
+    #[error("something follows the end of the snapshot")]
+    Overlong,
     /// Its name contains the greatest possible zxid, which no server reaches.
     #[error("its name contains the greatest possible zxid")]
     LastZxid,

@@ -1,5 +1,7 @@
 //! Writes a snapshot to a temporary name and renames it when all of it is synced.
 
+use std::path::{Path, PathBuf};
+
 use zoolet_core::Frozen;
 
 use super::compression::Compression;
@@ -15,33 +17,83 @@ pub(crate) fn save(
     compression: Compression,
     is_synced: bool,
 ) -> Result<(), StorageError> {
-    let saved = write(directory, frozen, compression, is_synced);
-    if saved.is_err() {
-        // The disk may be full because of it.
-        let _ = directory.disk.remove(&directory.unfinished_path(frozen.zxid));
-    }
-    saved
+    let unfinished = directory.unfinished_path(frozen.zxid);
+    Unpublished::write(directory, unfinished, frozen, compression, is_synced)?.publish()?;
+    Ok(())
 }
 
-fn write(
-    directory: &Directory,
-    frozen: &Frozen,
-    compression: Compression,
+/// Why a snapshot has not got its name for good.
+#[derive(Debug)]
+pub(crate) enum PublishError {
+    /// It has not got it.
+    Unpublished(StorageError),
+    /// It has it, but perhaps not after a crash.
+    Unsynced(StorageError),
+}
+
+impl From<PublishError> for StorageError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Unpublished(error) | PublishError::Unsynced(error) => error,
+        }
+    }
+}
+
+/// A snapshot that is written, and synced if it is to be, under its temporary name. If it is dropped
+/// unpublished its file is deleted.
+#[derive(Debug)]
+pub(crate) struct Unpublished<'a> {
+    directory: &'a Directory,
+    unfinished: PathBuf,
+    path: PathBuf,
     is_synced: bool,
-) -> Result<(), StorageError> {
-    let disk = &directory.disk;
-    let unfinished = directory.unfinished_path(frozen.zxid);
-    let mut file = disk.create(&unfinished).map_err(StorageError::io("create", &unfinished))?;
-    let written = compression.write(&mut file, |out| write_snapshot(frozen, out));
-    written.map_err(StorageError::io("write to", &unfinished))?;
-    if is_synced {
-        file.sync().map_err(StorageError::io("sync", &unfinished))?;
+    has_its_name: bool,
+}
+
+impl<'a> Unpublished<'a> {
+    /// Writes a snapshot under a temporary name.
+    pub(crate) fn write(
+        directory: &'a Directory,
+        unfinished: PathBuf,
+        frozen: &Frozen,
+        compression: Compression,
+        is_synced: bool,
+    ) -> Result<Self, StorageError> {
+        let path = directory.snapshot_path(frozen.zxid, compression);
+        let unpublished = Self { directory, unfinished, path, is_synced, has_its_name: false };
+        let unfinished = &unpublished.unfinished;
+        let mut file =
+            directory.disk.create(unfinished).map_err(StorageError::io("create", unfinished))?;
+        let written = compression.write(&mut file, |out| write_snapshot(frozen, out));
+        written.map_err(StorageError::io("write to", unfinished))?;
+        if is_synced {
+            file.sync().map_err(StorageError::io("sync", unfinished))?;
+        }
+        Ok(unpublished)
     }
-    let path = directory.snapshot_path(frozen.zxid, compression);
-    disk.rename(&unfinished, &path).map_err(StorageError::io("rename", &unfinished))?;
-    if is_synced {
-        let snapshots = &directory.snapshots;
-        disk.sync_directory(snapshots).map_err(StorageError::io("sync", snapshots))?;
+
+    /// Gives it its name, from when on the next start recovers from it, and returns the path.
+    pub(crate) fn publish(mut self) -> Result<PathBuf, PublishError> {
+        let disk = &self.directory.disk;
+        disk.rename(&self.unfinished, &self.path)
+            .map_err(StorageError::io("rename", &self.unfinished))
+            .map_err(PublishError::Unpublished)?;
+        self.has_its_name = true;
+        if self.is_synced {
+            let snapshots: &Path = &self.directory.snapshots;
+            disk.sync_directory(snapshots)
+                .map_err(StorageError::io("sync", snapshots))
+                .map_err(PublishError::Unsynced)?;
+        }
+        Ok(self.path.clone())
     }
-    Ok(())
+}
+
+impl Drop for Unpublished<'_> {
+    fn drop(&mut self) {
+        if !self.has_its_name {
+            // The disk may be full because of it.
+            let _ = self.directory.disk.remove(&self.unfinished);
+        }
+    }
 }

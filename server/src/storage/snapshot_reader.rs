@@ -233,6 +233,11 @@ impl<R: Read> SnapshotReader<R> {
         Ok(Some(SnapshotZnode { path, data, acl, stat: self.fields.next()? }))
     }
 
+    /// Whether nothing follows what was read.
+    pub(super) fn is_at_end(&mut self) -> Result<bool, SnapshotError> {
+        self.fields.is_at_end()
+    }
+
     /// Checks the seals, and reads what is between them. ZooKeeper writes the digest since 3.6,
     /// unless `zookeeper.digest.enabled` is false, and the last zxid since 3.9, each followed by a
     /// seal.

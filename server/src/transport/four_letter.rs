@@ -14,6 +14,7 @@ mod report;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::BytesMut;
 use tokio::time::error::Elapsed;
@@ -21,11 +22,10 @@ use zoolet_core::ConnectionId;
 
 use super::socket::Socket;
 use crate::engine::lock::Engine;
-use crate::engine::metrics::MetricsProvider;
 use crate::engine::registry::Peer;
 use crate::limits::{REPORT_TIMEOUT, SESSIONLESS_TIMEOUT};
 use crate::reports::chunks::{self, Chunks};
-use crate::reports::{DEFAULT_TRACE_MASK, VERSION};
+use crate::reports::{self, VERSION};
 
 /// A known word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +160,7 @@ fn text(word: Word, engine: &Engine) -> String {
     match word.0 {
         "ruok" => "imok".to_owned(),
         "isro" => "rw".to_owned(),
-        "gtmk" => DEFAULT_TRACE_MASK.to_string(),
+        "gtmk" => engine.trace_mask.load(Ordering::Relaxed).to_string(),
         "conf" => report::configuration(engine),
         "dirs" => report::directories(engine),
         "envi" => report::environment(),
@@ -168,16 +168,11 @@ fn text(word: Word, engine: &Engine) -> String {
         "wchs" => report::watch_summary(engine),
         "hash" => String::new(),
         "crst" => {
-            for peer in engine.registry.peers() {
-                peer.stats.reset();
-            }
+            reports::reset_connections(engine);
             "Connection stats reset.\n".to_owned()
         }
         "srst" => {
-            match engine.config.metrics_provider {
-                MetricsProvider::Default => engine.stats.reset(),
-                MetricsProvider::Prometheus(_) => engine.stats.reset_requests(),
-            }
+            reports::reset_server(engine);
             "Server stats reset.\n".to_owned()
         }
         other => unreachable!("{other} is on the whitelist and has no answer"),

@@ -159,5 +159,6 @@ impl ConnectionStats {
         self.received.reset();
         self.sent.reset();
         self.latency.reset();
+        self.last.store(&Last::default().load());
     }
 }

@@ -98,6 +98,12 @@ impl Disk for FsDisk {
         Ok(number_of(&metadata) ^ created.rotate_left(32))
     }
 
+    fn modified_ms(&self, path: &Path) -> io::Result<i64> {
+        let modified = fs::metadata(path)?.modified()?;
+        let since = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }

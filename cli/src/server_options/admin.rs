@@ -1,0 +1,142 @@
+//! The options of the admin server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use zoolet_server::admin::AdminConfig;
+
+use super::values::{self, BadValue, HostPort};
+use super::{Contradiction, put};
+
+/// A field is `None` unless a file or a flag sets it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct AdminOptions {
+    /// Answer ZooKeeper's admin commands over HTTP here, as 127.0.0.1:8080; port 0 picks a free one
+    #[arg(long, value_name = "HOST:PORT", help_heading = ADMIN)]
+    #[arg(conflicts_with_all = ["admin_server_address", "admin_server_port"])]
+    pub(crate) admin: Option<HostPort>,
+
+    /// The same, at --admin-server-address and --admin-server-port [default: false]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ADMIN)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) admin_enable_server: Option<bool>,
+
+    /// The interface for admin commands [default: 127.0.0.1; all in ZooKeeper]
+    #[arg(long, value_name = "HOST", value_parser = values::host, help_heading = ADMIN)]
+    pub(crate) admin_server_address: Option<String>,
+
+    /// The port for admin commands [default: 8080]
+    #[arg(long, value_name = "PORT", value_parser = values::port, help_heading = ADMIN)]
+    pub(crate) admin_server_port: Option<u16>,
+
+    /// What the paths of admin commands begin with [default: /commands]
+    #[arg(long, value_name = "PATH", value_parser = values::some_text, help_heading = ADMIN)]
+    pub(crate) admin_command_url: Option<String>,
+
+    /// End a connection for admin commands on which nothing moves for so long [default: 30000]
+    #[arg(long, value_name = "MS", value_parser = milliseconds, help_heading = ADMIN)]
+    pub(crate) admin_idle_timeout: Option<Duration>,
+
+    /// Let those with all permissions on / take snapshots over HTTP [default: true]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ADMIN)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) admin_snapshot_enabled: Option<bool>,
+
+    /// Let them replace all data by a snapshot over HTTP [default: true]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ADMIN)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) admin_restore_enabled: Option<bool>,
+
+    /// How often they may replace it; a thousand times as often for snapshots [default: 300000]
+    #[arg(long, value_name = "MS", value_parser = interval, help_heading = ADMIN)]
+    pub(crate) admin_rate_limiter_interval_in_ms: Option<Duration>,
+
+    /// `admin.forceHttps`, `admin.portUnification` and `admin.needClientAuth`.
+    #[arg(skip)]
+    pub(crate) https: HttpsOptions,
+
+    /// The text of the configuration file, without passwords.
+    #[arg(skip)]
+    pub(crate) initial_configuration: Option<String>,
+
+    /// What ZooKeeper has as Java properties, without passwords.
+    #[arg(skip)]
+    pub(crate) properties: BTreeMap<String, String>,
+}
+
+/// How the admin server speaks TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct HttpsOptions {
+    pub(crate) force: Option<bool>,
+    pub(crate) port_unification: Option<bool>,
+    pub(crate) need_client_auth: Option<bool>,
+}
+
+/// The admin server that is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct AdminServer {
+    pub(crate) listen: HostPort,
+    /// Without its address.
+    pub(crate) config: AdminConfig,
+}
+
+impl AdminOptions {
+    /// The admin server, if one is asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`Contradiction::AdminHttps`] if it is to speak TLS.
+    pub(crate) fn server(&self) -> Result<Option<AdminServer>, Contradiction> {
+        if self.admin.is_none() && self.admin_enable_server != Some(true) {
+            return Ok(None);
+        }
+        let HttpsOptions { force, port_unification, need_client_auth } = self.https;
+        if [force, port_unification, need_client_auth].contains(&Some(true)) {
+            return Err(Contradiction::AdminHttps);
+        }
+        let listen = self.admin.clone().unwrap_or_else(|| HostPort {
+            host: self.admin_server_address.clone().unwrap_or_else(|| "127.0.0.1".to_owned()),
+            port: self.admin_server_port.unwrap_or(8080),
+        });
+        let mut config = AdminConfig {
+            initial_configuration: self.initial_configuration.clone(),
+            properties: self.properties.clone(),
+            ..AdminConfig::default()
+        };
+        put(&mut config.command_url, self.admin_command_url.clone());
+        put(&mut config.idle_timeout, self.admin_idle_timeout);
+        put(&mut config.snapshot_enabled, self.admin_snapshot_enabled);
+        put(&mut config.restore_enabled, self.admin_restore_enabled);
+        put(&mut config.rate_limiter_interval, self.admin_rate_limiter_interval_in_ms);
+        Ok(Some(AdminServer { listen, config }))
+    }
+
+    /// A remark about options that are valid, but have no effect.
+    pub(super) fn remark(&self) -> Option<&'static str> {
+        let chosen = Self {
+            admin_enable_server: None,
+            initial_configuration: None,
+            properties: BTreeMap::new(),
+            ..self.clone()
+        };
+        let is_idle =
+            self.admin.is_none() && self.admin_enable_server.is_none() && chosen != Self::default();
+        is_idle.then_some(
+            "what is set about the admin server has no effect without admin.enableServer=true: it is \
+             on by default in ZooKeeper up to 3.9, and off here",
+        )
+    }
+}
+
+/// More than no time.
+pub(crate) fn milliseconds(text: &str) -> Result<Duration, BadValue> {
+    Ok(Duration::from_millis(values::decoded(text, 1..=values::INT_MAX)? as u64))
+}
+
+/// Any time, and none if calls are not to be limited.
+pub(crate) fn interval(text: &str) -> Result<Duration, BadValue> {
+    Ok(Duration::from_millis(values::whole(text, 0..=values::INT_MAX)? as u64))
+}
+
+const ADMIN: &str = "Admin server";

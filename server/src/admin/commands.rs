@@ -1,0 +1,261 @@
+//! The commands of the admin server (`org.apache.zookeeper.server.admin.Commands`): their names, who
+//! may use them, and how they are answered.
+
+mod reports;
+mod restore;
+mod shed;
+mod snapshot;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use hyper::body::Frame;
+use tokio::sync::mpsc::Receiver;
+
+use super::authorization::authorize;
+use super::json::{Object, write_object};
+use super::server::{Admin, JSON, failure, json};
+use crate::reports::chunks;
+
+/// A command.
+#[derive(Debug)]
+struct Command {
+    /// The primary name, and its aliases.
+    names: &'static [&'static str],
+    /// Whether it is answered only while the server serves clients.
+    needs_server: bool,
+    action: Action,
+}
+
+/// What a command does.
+#[derive(Debug, Clone, Copy)]
+enum Action {
+    /// It writes its fields at once.
+    Report(Report),
+    /// The same, but its fields grow with the number of connections, sessions or watches: a thread
+    /// makes them.
+    LongReport(Report),
+    /// `set_trace_mask`, which has an argument.
+    SetTraceMask,
+    /// `snapshot`, for those who may do everything.
+    Snapshot,
+    /// `restore`, for those who may do everything, and by POST.
+    Restore,
+    /// `shed_connections`, likewise.
+    ShedConnections,
+}
+
+impl Action {
+    /// Whether only those may ask for it who may do everything.
+    fn needs_authorization(self) -> bool {
+        matches!(self, Self::Snapshot | Self::Restore | Self::ShedConnections)
+    }
+
+    fn is_by_post(self) -> bool {
+        matches!(self, Self::Restore | Self::ShedConnections)
+    }
+}
+
+/// Writes the fields of a report.
+type Report = fn(&Admin, &mut Object<'_>) -> Result<Told, fmt::Error>;
+
+/// What the fields of an answer told already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Values.
+    Values,
+    /// Among them why the command failed.
+    Error,
+}
+
+impl Command {
+    const fn of(names: &'static [&'static str], action: Action) -> Self {
+        Self { names, needs_server: true, action }
+    }
+
+    const fn report(names: &'static [&'static str], report: Report) -> Self {
+        Self::of(names, Action::Report(report))
+    }
+
+    const fn long_report(names: &'static [&'static str], report: Report) -> Self {
+        Self::of(names, Action::LongReport(report))
+    }
+
+    /// One that is answered whether or not the server serves clients.
+    const fn always(self) -> Self {
+        Self { needs_server: false, ..self }
+    }
+}
+
+/// In the order of `Commands`; `shed_connections` comes with ZooKeeper 3.10.
+const COMMANDS: &[Command] = &[
+    Command::report(&["connection_stat_reset", "crst"], reports::reset_connections),
+    Command::report(&["configuration", "conf", "config"], reports::configuration),
+    Command::long_report(&["connections", "cons"], reports::connections),
+    Command::report(&["hash"], reports::digests),
+    Command::report(&["dirs"], reports::directories),
+    Command::long_report(&["dump"], reports::dump),
+    Command::report(&["environment", "env", "envi"], reports::environment).always(),
+    Command::report(&["get_trace_mask", "gtmk"], reports::trace_mask).always(),
+    Command::report(&["initial_configuration", "icfg"], reports::initial_configuration),
+    Command::report(&["is_read_only", "isro"], reports::is_read_only),
+    Command::report(&["last_snapshot", "lsnp"], reports::last_snapshot),
+    Command::report(&["leader", "lead"], reports::leader),
+    Command::long_report(&["monitor", "mntr"], reports::monitor).always(),
+    Command::report(&["observer_connection_stat_reset", "orst"], reports::nothing),
+    Command::of(&["restore", "rest"], Action::Restore),
+    Command::report(&["ruok"], reports::nothing),
+    Command::of(&["set_trace_mask", "stmk"], Action::SetTraceMask).always(),
+    Command::of(&["snapshot", "snap"], Action::Snapshot),
+    Command::report(&["server_stats", "srvr"], reports::server_stats),
+    Command::of(&["shed_connections", "shed"], Action::ShedConnections),
+    Command::long_report(&["stats", "stat"], reports::stats),
+    Command::report(&["stat_reset", "srst"], reports::reset_stats),
+    Command::report(&["observers", "obsr"], reports::observers),
+    Command::report(&["system_properties", "sysp"], reports::system_properties).always(),
+    Command::report(&["voting_view"], reports::voting_view),
+    Command::long_report(&["watches", "wchc"], reports::watches),
+    Command::long_report(&["watches_by_path", "wchp"], reports::watches_by_path),
+    Command::report(&["watch_summary", "wchs"], reports::watch_summary),
+    Command::report(&["zabstate"], reports::zab_state).always(),
+];
+
+/// The names under which the index lists the commands, in its order.
+pub(super) fn primary_names() -> Vec<&'static str> {
+    let mut names: Vec<_> = COMMANDS.iter().map(|command| command.names[0]).collect();
+    names.sort_unstable();
+    names
+}
+
+/// A request for a command.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) peer: SocketAddr,
+    pub(super) headers: HeaderMap,
+    /// The arguments, in their order.
+    pub(super) query: Vec<(String, String)>,
+    pub(super) is_post: bool,
+}
+
+impl Asked {
+    /// The first argument of a name.
+    fn argument(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Runs a command, and answers.
+pub(super) async fn run(admin: Arc<Admin>, name: &str, asked: Asked, body: Body) -> Response {
+    let Some(command) = COMMANDS.iter().find(|command| command.names.contains(&name)) else {
+        return error(StatusCode::OK, name, &format!("Unknown command: {name}"));
+    };
+    if command.needs_server && admin.engine.is_shut_down() {
+        let reason = "This ZooKeeper instance is not currently serving requests";
+        return error(StatusCode::OK, name, reason);
+    }
+    let primary = command.names[0];
+    if asked.is_post != command.action.is_by_post() {
+        let method = if asked.is_post { "GET" } else { "POST" };
+        let reason = format!("{primary} is asked for by {method}");
+        return error(StatusCode::METHOD_NOT_ALLOWED, name, &reason);
+    }
+    if command.action.needs_authorization()
+        && let Err(refusal) = authorize(&admin.engine, &asked.headers, asked.peer)
+    {
+        return error(refusal.status(), name, &refusal.to_string());
+    }
+    match command.action {
+        Action::Report(report) => json(|out| answer(out, primary, |object| report(&admin, object))),
+        Action::LongReport(report) => long_report(admin, primary, report).await,
+        Action::SetTraceMask => {
+            let mask = asked.argument("traceMask");
+            json(|out| answer(out, primary, |object| reports::set_trace_mask(&admin, mask, object)))
+        }
+        Action::Snapshot => snapshot::run(&admin, asked.argument("streaming")).await,
+        Action::Restore => restore::run(&admin, body).await,
+        Action::ShedConnections => shed::run(&admin, body).await,
+    }
+}
+
+/// Writes an answer: the fields, then the command and its error, unless that is among the fields.
+fn answer(
+    out: &mut dyn fmt::Write,
+    command: &str,
+    fields: impl FnOnce(&mut Object<'_>) -> Result<Told, fmt::Error>,
+) -> fmt::Result {
+    write_object(out, |object| {
+        let told = fields(object)?;
+        object.field("command", command)?;
+        match told {
+            Told::Values => object.field("error", None::<&str>),
+            Told::Error => Ok(()),
+        }
+    })
+}
+
+/// The answer of a command that was not carried out.
+fn error(status: StatusCode, command: &str, reason: &str) -> Response {
+    let text = |out: &mut String| {
+        write_object(out, |object| {
+            object.field("command", command)?;
+            object.field("error", reason)
+        })
+    };
+    (status, json(text)).into_response()
+}
+
+/// Lets a thread make a report, in slices between which it releases the engine's lock, while its
+/// beginning is sent.
+async fn long_report(admin: Arc<Admin>, command: &'static str, report: Report) -> Response {
+    let Ok(permit) = Arc::clone(&admin.engine.reports).acquire_owned().await else {
+        return failure(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
+    };
+    let (mut chunks, receiver) = chunks::channel();
+    tokio::task::spawn_blocking(move || {
+        // It fails when the client has closed the connection, and the thread ends.
+        let _ = answer(&mut chunks, command, |object| report(&admin, object))
+            .and_then(|()| chunks.flush());
+        drop(permit);
+    });
+    let body = Body::new(Chunked(receiver));
+    ([(header::CONTENT_TYPE, JSON)], body).into_response()
+}
+
+/// A body that a thread makes: text, or what it reads from a file.
+#[derive(Debug)]
+struct Chunked<T>(Receiver<T>);
+
+impl hyper::body::Body for Chunked<String> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let chunk = std::task::ready!(self.0.poll_recv(context));
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk.into()))))
+    }
+}
+
+impl hyper::body::Body for Chunked<io::Result<Bytes>> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let chunk = std::task::ready!(self.0.poll_recv(context));
+        Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
+    }
+}

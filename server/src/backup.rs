@@ -1,0 +1,260 @@
+//! Snapshots on request, and the state of a server replaced by one.
+//!
+//! A snapshot that is restored becomes durable before anybody is served from it: all of it is read
+//! and checked, written to the data directory under a temporary name and synced; then, while no
+//! request is carried out, it gets its name and the server goes on from it. A crash leaves the old
+//! state or the new one.
+
+use std::io::{self, Cursor, Read};
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+use zoolet_core::{Core, Frozen};
+use zoolet_protocol::Zxid;
+
+use crate::engine::lock::Engine;
+use crate::engine::replace::NotReplaced;
+use crate::limits::RESTORED_ZXIDS_AHEAD;
+use crate::server::Server;
+use crate::storage::directory::Directory;
+use crate::storage::snapshot_file::Unpublished;
+use crate::storage::{
+    Durability, SnapshotFault, StorageConfig, StorageError, incoming, write_snapshot,
+};
+
+/// A snapshot that was taken on request, to be read.
+///
+/// ```
+/// use std::io::Read;
+///
+/// use zoolet_server::Server;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::builder().start().await?;
+/// let mut snapshot = server.take_snapshot().await?;
+/// let mut bytes = Vec::new();
+/// snapshot.read_to_end(&mut bytes)?;
+/// assert_eq!(bytes.len() as u64, snapshot.length());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Snapshot {
+    zxid: Zxid,
+    bytes: u64,
+    content: Box<dyn Read + Send>,
+}
+
+impl Snapshot {
+    /// The last transaction that it contains.
+    #[must_use]
+    pub fn zxid(&self) -> Zxid {
+        self.zxid
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Read for Snapshot {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.content.read(buffer)
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { zxid, bytes, .. } = self;
+        f.debug_struct("Snapshot").field("zxid", zxid).field("bytes", bytes).finish_non_exhaustive()
+    }
+}
+
+/// Why no snapshot was taken, or none restored. The server goes on as it was, unless it tells
+/// [`Server::failure`] otherwise.
+///
+/// ```
+/// use zoolet_server::{BackupError, Server};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::builder().start().await?;
+/// let error = server.restore(&b"PK"[..]).await.unwrap_err();
+/// assert!(matches!(error, BackupError::Snapshot(_)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// What is to be restored is no snapshot, is damaged, or cannot be read to its end.
+    #[error("the snapshot cannot be restored: {0}")]
+    Snapshot(#[from] SnapshotFault),
+    /// The snapshot cannot be written to the data directory, or read from it.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Another snapshot is being taken or restored.
+    #[error("another snapshot is being taken or restored; try again when it is done")]
+    Busy,
+    /// The server has carried out so many writes while the snapshot was written that its zxids have
+    /// reached those that were set aside.
+    #[error("too many writes came while the snapshot was written; try again with fewer")]
+    Overtaken,
+    /// The server is shut down.
+    #[error("the server is shut down")]
+    ShutDown,
+    /// The name of the snapshot could not be synced, so that nobody knows which state the next start
+    /// finds. The server serves nobody any more.
+    #[error("the restored state could not be made durable for certain, so the server stops")]
+    Failed,
+}
+
+impl Server {
+    /// Takes a snapshot of the state as it is now. With a data directory it is also kept there, like
+    /// those that the server takes by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError`] if it cannot be written, or while another one is.
+    ///
+    /// # Cancellation
+    ///
+    /// A snapshot that was begun is completed.
+    pub async fn take_snapshot(&self) -> Result<Snapshot, BackupError> {
+        take_snapshot(Arc::clone(&self.engine)).await
+    }
+
+    /// Replaces the state by that of a snapshot, ours or ZooKeeper's, compressed or not, and returns
+    /// the zxid from which the server goes on: one that is greater than all before, so that clients
+    /// never see the zxid decrease.
+    ///
+    /// All connections are closed. All sessions of before have ended, even those that the snapshot
+    /// has too, since what their clients know is no longer so; their ephemeral znodes are deleted.
+    /// The other sessions of the snapshot live, each with its full timeout.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError`]; the state is then what it was.
+    ///
+    /// # Cancellation
+    ///
+    /// A restore that was begun is completed.
+    pub async fn restore(&self, snapshot: impl Read + Send + 'static) -> Result<Zxid, BackupError> {
+        restore(Arc::clone(&self.engine), Box::new(snapshot)).await
+    }
+}
+
+/// Only one is taken or restored at a time.
+fn begin(engine: &Engine) -> Result<OwnedSemaphorePermit, BackupError> {
+    Arc::clone(&engine.backups).try_acquire_owned().map_err(|_| BackupError::Busy)
+}
+
+/// Runs what waits for the disk: on a thread of its own, unless the disk never waits.
+async fn run<T: Send + 'static>(engine: &Engine, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if engine.config.storage.as_ref().is_some_and(|storage| storage.disk.is_immediate()) {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// See [`Server::take_snapshot`].
+pub(crate) async fn take_snapshot(engine: Arc<Engine>) -> Result<Snapshot, BackupError> {
+    let permit = begin(&engine)?;
+    let frozen = engine.inspect(Core::freeze);
+    let Some(storage) = engine.config.storage.clone() else {
+        return run(&engine, move || {
+            let snapshot = in_memory(&frozen);
+            drop(permit);
+            Ok(snapshot)
+        })
+        .await;
+    };
+    // A snapshot shows no write that a crash may undo.
+    engine.durable().reached(frozen.zxid).await.map_err(|_| BackupError::ShutDown)?;
+    run(&engine, move || {
+        let snapshot = in_directory(&storage, &frozen);
+        drop(permit);
+        snapshot
+    })
+    .await
+}
+
+fn in_memory(frozen: &Frozen) -> Snapshot {
+    let mut content = Vec::new();
+    write_snapshot(frozen, &mut content).expect("memory takes it");
+    let bytes = content.len() as u64;
+    Snapshot { zxid: frozen.zxid, bytes, content: Box::new(Cursor::new(content)) }
+}
+
+fn in_directory(storage: &StorageConfig, frozen: &Frozen) -> Result<Snapshot, BackupError> {
+    let directory = Directory::of(storage);
+    let path = unpublished(&directory, storage, frozen)?.publish().map_err(StorageError::from)?;
+    let content = directory.disk.open(&path).map_err(StorageError::io("open", &path))?;
+    let bytes = directory.disk.length(&path).map_err(StorageError::io("read", &path))?;
+    tracing::info!("snapshot of {} znodes at {} on request", frozen.counted(), frozen.zxid);
+    Ok(Snapshot { zxid: frozen.zxid, bytes, content })
+}
+
+fn unpublished<'a>(
+    directory: &'a Directory,
+    storage: &StorageConfig,
+    frozen: &Frozen,
+) -> Result<Unpublished<'a>, StorageError> {
+    let unfinished = directory.unfinished_path_on_request(frozen.zxid);
+    let is_synced = storage.durability == Durability::Synced;
+    Unpublished::write(directory, unfinished, frozen, storage.snapshot_compression, is_synced)
+}
+
+/// See [`Server::restore`].
+pub(crate) async fn restore(
+    engine: Arc<Engine>,
+    snapshot: Box<dyn Read + Send>,
+) -> Result<Zxid, BackupError> {
+    let permit = begin(&engine)?;
+    let restoring = Arc::clone(&engine);
+    run(&engine, move || {
+        let restored = restore_now(&restoring, snapshot);
+        drop(permit);
+        match &restored {
+            Ok(zxid) => {
+                tracing::warn!("the state was replaced by a snapshot; it goes on at {zxid}")
+            }
+            Err(error) => tracing::warn!("no snapshot was restored: {error}"),
+        }
+        restored
+    })
+    .await
+}
+
+fn restore_now(engine: &Engine, snapshot: Box<dyn Read + Send>) -> Result<Zxid, BackupError> {
+    // Those that begin later have ids that no snapshot contains.
+    let living = engine.registry.sessions();
+    let is_ended = |id| living.binary_search_by_key(&id, |liveness| liveness.session).is_ok();
+    let zxid = |newest: Zxid| {
+        let reached = engine.inspect(Core::last_zxid);
+        Zxid(newest.max(reached).0.saturating_add(RESTORED_ZXIDS_AHEAD))
+    };
+    let core = incoming::read_snapshot(snapshot, &engine.config.settings, is_ended, zxid)?;
+    let Some(storage) = &engine.config.storage else {
+        return Ok(engine.replace(core, || Ok(()))?);
+    };
+    let directory = Directory::of(storage);
+    let unpublished = unpublished(&directory, storage, &core.freeze())?;
+    Ok(engine.replace(core, || unpublished.publish().map(drop))?)
+}
+
+impl From<NotReplaced> for BackupError {
+    fn from(error: NotReplaced) -> Self {
+        match error {
+            NotReplaced::Overtaken => Self::Overtaken,
+            NotReplaced::ShutDown => Self::ShutDown,
+            NotReplaced::Storage(error) => Self::Storage(error),
+            NotReplaced::Failed => Self::Failed,
+        }
+    }
+}

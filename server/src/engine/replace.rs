@@ -1,0 +1,80 @@
+//! Replaces the whole state.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use zoolet_core::Core;
+use zoolet_protocol::Zxid;
+
+use super::lock::Engine;
+use super::registry::Liveness;
+use super::session_ids::first_session;
+use crate::storage::StorageError;
+use crate::storage::snapshot_file::PublishError;
+
+/// Why the state was not replaced.
+#[derive(Debug)]
+pub(crate) enum NotReplaced {
+    /// The old state has reached the zxid of the new one.
+    Overtaken,
+    /// The server is shut down.
+    ShutDown,
+    /// The new state could not be made durable.
+    Storage(StorageError),
+    /// Nobody knows whether the next start finds the old state or the new one, so the server serves
+    /// nobody any more.
+    Failed,
+}
+
+impl Engine {
+    /// Replaces the state by one with a greater zxid, and returns that. `publish` makes the new state
+    /// durable, at once and for good; it is called while no request is carried out.
+    ///
+    /// All connections are cut: their watches are gone, and their sessions have ended or must be
+    /// resumed. Each session of the new state has its full timeout.
+    pub(crate) fn replace(
+        &self,
+        core: Core,
+        publish: impl FnOnce() -> Result<(), PublishError>,
+    ) -> Result<Zxid, NotReplaced> {
+        let zxid = core.last_zxid();
+        let mut state = self.state.write();
+        if self.is_shut_down() {
+            return Err(NotReplaced::ShutDown);
+        }
+        if state.core.last_zxid() >= zxid {
+            return Err(NotReplaced::Overtaken);
+        }
+        match publish() {
+            Ok(()) => {}
+            Err(PublishError::Unpublished(error)) => return Err(NotReplaced::Storage(error)),
+            Err(PublishError::Unsynced(error)) => {
+                drop(state);
+                self.durable().fail(error);
+                return Err(NotReplaced::Failed);
+            }
+        }
+        let now_ms = self.clock.now_ms();
+        for ended in self.registry.sessions() {
+            self.registry.remove_session(ended.session);
+        }
+        let sessions = core.sessions();
+        for &(session, timeout_ms) in &sessions {
+            self.registry.insert_session(Arc::new(Liveness::new(session, timeout_ms, now_ms)));
+        }
+        let living = sessions.iter().map(|(session, _)| *session);
+        let first = first_session(self.clock.wall_ms(), zxid, living);
+        self.last_session.fetch_max(first.0, Ordering::Relaxed);
+        let old = std::mem::replace(&mut state.core, core);
+        state.journal.go_on_after(zxid);
+        let connections = self.registry.peers();
+        drop(state);
+        for peer in connections {
+            peer.outbox.cut();
+        }
+        // It takes a while, and needs no lock.
+        drop(old);
+        self.settled();
+        Ok(zxid)
+    }
+}
