@@ -62,7 +62,7 @@ impl From<io::Error> for ConnectError {
 impl ConnectError {
     /// An error of the connection to a server.
     pub(crate) fn at(address: &str, error: io::Error) -> Self {
-        io::Error::new(error.kind(), format!("{address}: {error}")).into()
+        crate::security::at(address, error).into()
     }
 
     /// Whether another attempt at the same server would fail in the same way.

@@ -16,11 +16,11 @@ use super::tcp::TcpTransport;
 
 /// Secures a connected socket. TLS is one, of the feature `tls`.
 pub(crate) trait Security: Send + Sync {
-    /// A transport of frames over the socket, which leads to `host`.
-    fn transport(&self, socket: TcpStream, host: &str) -> Dialing;
+    /// A transport of frames over the socket, which leads to `HOST:PORT`.
+    fn transport(&self, socket: TcpStream, address: &str) -> Dialing;
 
-    /// The bytes of the protocol over the socket, which leads to `host`.
-    fn stream(&self, socket: TcpStream, host: &str) -> Opening;
+    /// The bytes of the protocol over the socket, which leads to `HOST:PORT`.
+    fn stream(&self, socket: TcpStream, address: &str) -> Opening;
 }
 
 /// The bytes of the protocol.
@@ -39,7 +39,7 @@ async fn connect(address: &str) -> io::Result<TcpStream> {
 }
 
 /// An error with the server's address before it.
-fn at(address: &str, error: io::Error) -> io::Error {
+pub(crate) fn at(address: &str, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{address}: {error}"))
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn open(
     match security {
         None => Ok(Box::new(socket)),
         Some(security) => {
-            security.stream(socket, host(address)).await.map_err(|error| at(address, error))
+            security.stream(socket, address).await.map_err(|error| at(address, error))
         }
     }
 }
@@ -64,17 +64,11 @@ pub(crate) async fn dial(
 ) -> io::Result<Box<dyn Transport>> {
     let socket = connect(address).await?;
     match security {
-        None => Ok(Box::new(TcpTransport::new(socket)?)),
+        None => Ok(Box::new(TcpTransport::new(socket, address)?)),
         Some(security) => {
-            security.transport(socket, host(address)).await.map_err(|error| at(address, error))
+            security.transport(socket, address).await.map_err(|error| at(address, error))
         }
     }
-}
-
-/// The host of `HOST:PORT`, without the brackets of an IPv6 address.
-fn host(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _port)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
 /// Whether what a server sent first is an alert of TLS, and no message of ZooKeeper.
@@ -85,17 +79,3 @@ pub(crate) fn is_tls_alert(received: &[u8]) -> bool {
 /// What is wrong when [`is_tls_alert`].
 pub(crate) const SPEAKS_TLS: &str = "the server speaks TLS on this port, and this client does not; \
                                      give it TLS options, or the server's plaintext port";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_host_is_what_stands_before_the_port() {
-        for (address, expected) in
-            [("zk.example:2281", "zk.example"), ("10.0.0.1:1", "10.0.0.1"), ("[::1]:2281", "::1")]
-        {
-            assert_eq!(host(address), expected);
-        }
-    }
-}

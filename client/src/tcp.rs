@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use zoolet_protocol::{Disconnected, FrameCodec, Transport};
 
 use super::limits::FRAME_BYTES_MAX;
-use super::security::{SPEAKS_TLS, is_tls_alert};
+use super::security::{SPEAKS_TLS, at, is_tls_alert};
 
 /// The bytes of one read.
 const READ_BYTES: usize = 16 << 10;
@@ -20,6 +20,8 @@ pub(crate) struct TcpTransport {
     stream: TcpStream,
     output: Mutex<Output>,
     input: Mutex<BytesMut>,
+    /// Where it leads to.
+    address: String,
     /// Why the connection was given up, if the server is to blame.
     fault: Mutex<Option<io::Error>>,
 }
@@ -35,9 +37,10 @@ struct Output {
 }
 
 impl TcpTransport {
-    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
+    pub(crate) fn new(stream: TcpStream, address: &str) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self {
+            address: address.to_owned(),
             stream,
             output: Mutex::default(),
             input: Mutex::default(),
@@ -137,7 +140,7 @@ impl Transport for TcpTransport {
             Err(error) => {
                 tracing::debug!("the connection cannot be read from: {error}");
                 if error.kind() == io::ErrorKind::InvalidData {
-                    *self.fault.lock() = Some(error);
+                    *self.fault.lock() = Some(at(&self.address, error));
                 }
                 Poll::Ready(None)
             }

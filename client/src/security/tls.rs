@@ -61,6 +61,12 @@ impl FourLetterWord {
     }
 }
 
+/// The host of `HOST:PORT`, without the brackets of an IPv6 address.
+fn host(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _port)| host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
 /// TLS as what secures a socket.
 #[derive(Clone)]
 struct Tls(Arc<ClientTls>);
@@ -69,11 +75,11 @@ impl Tls {
     async fn shake_hands(
         self,
         socket: TcpStream,
-        host: String,
+        address: String,
     ) -> io::Result<TlsStream<TcpStream>> {
         socket.set_nodelay(true)?;
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let name = self.0.server_name(&host).map_err(invalid)?;
+        let name = self.0.server_name(host(&address)).map_err(invalid)?;
         let connector = TlsConnector::from(self.config().await);
         connector.connect(name, socket).await.map_err(failure::of_handshake)
     }
@@ -95,20 +101,35 @@ impl Tls {
 }
 
 impl Security for Tls {
-    fn transport(&self, socket: TcpStream, host: &str) -> Dialing {
-        let shaken = self.clone().shake_hands(socket, host.to_owned());
+    fn transport(&self, socket: TcpStream, address: &str) -> Dialing {
+        let (tls, address) = (self.clone(), address.to_owned());
         Box::pin(async move {
-            let (socket, session) = shaken.await?.into_inner();
-            let transport: Box<dyn Transport> = Box::new(TlsTransport::new(socket, session));
+            let (socket, session) = tls.shake_hands(socket, address.clone()).await?.into_inner();
+            let transport = TlsTransport::new(socket, session, address);
+            let transport: Box<dyn Transport> = Box::new(transport);
             Ok(transport)
         })
     }
 
-    fn stream(&self, socket: TcpStream, host: &str) -> Opening {
-        let shaken = self.clone().shake_hands(socket, host.to_owned());
+    fn stream(&self, socket: TcpStream, address: &str) -> Opening {
+        let shaken = self.clone().shake_hands(socket, address.to_owned());
         Box::pin(async move {
             let stream: Box<dyn Stream> = Box::new(shaken.await?);
             Ok(stream)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_what_stands_before_the_port() {
+        for (address, expected) in
+            [("zk.example:2281", "zk.example"), ("10.0.0.1:1", "10.0.0.1"), ("[::1]:2281", "::1")]
+        {
+            assert_eq!(host(address), expected);
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zoolet_protocol::{
     Acl, ConnectRequest, ConnectResponse, Create, CreateFlags, CreateKind, Dial, Encode, ErrorCode,
@@ -34,8 +34,8 @@ pub async fn listening_server(config: Config) -> (Server, SocketAddr) {
 }
 
 /// A TCP connection to a server, by the byte and by the frame.
-pub struct Tcp {
-    stream: TcpStream,
+pub struct Tcp<S = TcpStream> {
+    stream: S,
     input: BytesMut,
     xid: i32,
 }
@@ -43,21 +43,39 @@ pub struct Tcp {
 impl Tcp {
     /// Connects, without a handshake.
     pub async fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).await.expect("the server listens");
-        Self { stream, input: BytesMut::new(), xid: 0 }
+        Self::over(TcpStream::connect(address).await.expect("the server listens"))
     }
 
     /// Connects and opens a session.
     pub async fn connect(address: SocketAddr, request: ConnectRequest) -> (Self, ConnectResponse) {
         let mut connection = Self::open(address).await;
-        connection.send(&encoded(&request)).await;
-        let response = connection.receive().await.expect("a handshake is answered");
-        (connection, decode_all(&response).expect("the answer is a ConnectResponse"))
+        let response = connection.open_session(&request).await;
+        (connection, response)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Tcp<S> {
+    /// A connection over this stream, without a handshake.
+    pub fn over(stream: S) -> Self {
+        Self { stream, input: BytesMut::new(), xid: 0 }
+    }
+
+    /// The stream.
+    pub fn into_inner(self) -> S {
+        self.stream
+    }
+
+    /// Opens a session, or takes one over.
+    pub async fn open_session(&mut self, request: &ConnectRequest) -> ConnectResponse {
+        self.send(&encoded(request)).await;
+        let response = self.receive().await.expect("a handshake is answered");
+        decode_all(&response).expect("the answer is a ConnectResponse")
     }
 
     /// Sends bytes as they are.
     pub async fn send_bytes(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.expect("the connection takes bytes");
+        self.stream.flush().await.expect("the connection takes bytes");
     }
 
     /// Sends a frame.

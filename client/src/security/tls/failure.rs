@@ -9,13 +9,13 @@ use zoolet_tls::rustls::{AlertDescription, CertificateError, Error, InvalidMessa
 pub(super) fn of_handshake(error: io::Error) -> io::Error {
     match error.downcast::<Error>() {
         Ok(error) => of_tls(&error),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            let text = "the server closed the connection during the TLS handshake; does it speak TLS \
-                        on this port?";
-            io::Error::new(error.kind(), text)
-        }
         Err(error) => {
-            io::Error::new(error.kind(), format!("the TLS handshake was cut off: {error}"))
+            // Of ZooKeeper's plaintext ports too this is the answer.
+            let text = format!(
+                "the connection ended during the TLS handshake; does the server speak TLS on this \
+                 port? ({error})"
+            );
+            io::Error::new(error.kind(), text)
         }
     }
 }
@@ -43,6 +43,10 @@ fn untrusted(error: &CertificateError) -> String {
     let (why, cure) = match error {
         CertificateError::UnknownIssuer => (
             "the trust store has no authority that has issued it".to_owned(),
+            "give the certificate of its authority as trust store",
+        ),
+        CertificateError::BadSignature => (
+            "an authority in the trust store has its issuer's name, and another key".to_owned(),
             "give the certificate of its authority as trust store",
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (

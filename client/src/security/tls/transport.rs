@@ -14,6 +14,7 @@ use zoolet_tls::rustls::ClientConnection;
 
 use super::failure;
 use crate::limits::FRAME_BYTES_MAX;
+use crate::security::at;
 
 /// The bytes of one read: somewhat less than the longest record.
 const READ_BYTES: usize = 16 << 10;
@@ -26,6 +27,8 @@ const WRITE_BYTES: usize = 64 << 10;
 pub(super) struct TlsTransport(Mutex<Connection>);
 
 struct Connection {
+    /// Where it leads to.
+    address: String,
     socket: TcpStream,
     session: ClientConnection,
     /// Frames that were not encrypted yet.
@@ -42,10 +45,11 @@ struct Connection {
 
 impl TlsTransport {
     /// A transport over a session whose handshake is done.
-    pub(super) fn new(socket: TcpStream, mut session: ClientConnection) -> Self {
+    pub(super) fn new(socket: TcpStream, mut session: ClientConnection, address: String) -> Self {
         // `encrypt` has a limit of its own.
         session.set_buffer_limit(None);
         Self(Mutex::new(Connection {
+            address,
             socket,
             session,
             output: BytesMut::new(),
@@ -186,7 +190,7 @@ impl Transport for TlsTransport {
             Ok(frame) => Some(frame),
             Err(error) => {
                 tracing::debug!("the connection is given up: {error}");
-                connection.fault = Some(error);
+                connection.fault = Some(at(&connection.address, error));
                 None
             }
         })
