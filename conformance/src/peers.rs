@@ -22,6 +22,8 @@ pub enum Peer {
     JUnit,
     /// A headless browser.
     Chromium,
+    /// `promtool` of Prometheus.
+    Promtool,
     /// A Java development kit, with keytool.
     Java,
     /// OpenSSL's command.
@@ -64,7 +66,7 @@ impl Peer {
     /// [`Missing`] names what is missing.
     pub fn find(self) -> Result<(), Missing> {
         // Running a program for its version takes some time, and many tests ask.
-        static FOUND: [OnceLock<Result<(), Missing>>; 7] = [const { OnceLock::new() }; 7];
+        static FOUND: [OnceLock<Result<(), Missing>>; 8] = [const { OnceLock::new() }; 8];
         FOUND[self as usize].get_or_init(|| self.look_for()).clone()
     }
 
@@ -87,6 +89,7 @@ impl Peer {
                 needs_program("java", "-version")?;
                 needs_program("keytool", "-help")
             }
+            Self::Promtool => needs_program("promtool", "--version"),
             Self::OpenSsl => needs_program("openssl", "version"),
             Self::JUnit => needs_file(Path::new("/usr/share/java/junit4.jar")),
         }
