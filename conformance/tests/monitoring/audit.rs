@@ -18,7 +18,7 @@ const LINES: usize = 22;
 const LOOKS_MAX: usize = 500;
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-pub fn lines() -> Result<(), Failed> {
+pub(crate) fn lines() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let (theirs, ours) = (folder.path().join("apache.log"), folder.path().join("ours.log"));
     let mut arguments = servers::properties(Setting::Steady);

@@ -34,7 +34,7 @@ const DETERMINED: &str = "
 /// The same since 3.9; 3.8 leaves a Stat out of one reply.
 const DETERMINED_SINCE_3_9: &str = "response_bytes";
 
-pub fn are_those_of_apache() -> Result<(), Failed> {
+pub(crate) fn are_those_of_apache() -> Result<(), Failed> {
     let apache = Apache::start(&servers::properties(Setting::Steady))?;
     block_on(async {
         let ours = Ours::start(servers::config(Setting::Steady)).await?;

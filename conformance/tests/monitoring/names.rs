@@ -51,7 +51,7 @@ fn data(name: &str) -> Result<String, Failed> {
 }
 
 /// Each key of `mntr` of a standalone 3.9.5, as recorded, is a key of ours.
-pub fn mntr_has_every_key() -> Result<(), Failed> {
+pub(crate) fn mntr_has_every_key() -> Result<(), Failed> {
     let ours = block_on(async {
         let server = Ours::start(Config::default()).await?;
         Ok(mntr(server.address)?)
@@ -66,7 +66,7 @@ pub fn mntr_has_every_key() -> Result<(), Failed> {
 
 /// All names in the expressions of the dashboards and alerts are on the page after some requests,
 /// but for those that are listed above.
-pub fn dashboards_and_alerts() -> Result<(), Failed> {
+pub(crate) fn dashboards_and_alerts() -> Result<(), Failed> {
     let page = block_on(async {
         let server = Ours::start(Config::default()).await?;
         carry_out(server.address).await?;

@@ -11,7 +11,7 @@ use zoolet_server::{Config, Dialect, MetricsProvider};
 use crate::requests::{Ours, block_on, carry_out, mntr};
 
 /// Sends a request without a body, and returns the whole answer.
-pub async fn ask(page: SocketAddr, request: &str) -> Result<String, Failed> {
+pub(crate) async fn ask(page: SocketAddr, request: &str) -> Result<String, Failed> {
     let mut stream = TcpStream::connect(page).await?;
     let head = format!("{request} HTTP/1.1\r\nHost: {page}\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).await?;
@@ -37,7 +37,7 @@ fn is_moving(name: &str) -> bool {
 
 /// With the provider of Prometheus, `mntr` shows the samples of the page, number for number. With the
 /// default provider it shows the same values under Java's names.
-pub fn mntr_agrees() -> Result<(), Failed> {
+pub(crate) fn mntr_agrees() -> Result<(), Failed> {
     block_on(async {
         for dialect in [Dialect::V3_9, Dialect::V3_10] {
             let metrics_provider = MetricsProvider::Prometheus(dialect);
@@ -87,7 +87,7 @@ fn samples(page: &str) -> BTreeMap<String, f64> {
     lines.filter_map(sample).collect()
 }
 
-pub fn served() -> Result<(), Failed> {
+pub(crate) fn served() -> Result<(), Failed> {
     block_on(async {
         let server = Ours::start(Config::default()).await?;
         let answer = ask(server.page, "GET /metrics").await?;

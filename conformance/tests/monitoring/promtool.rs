@@ -20,7 +20,7 @@ const OF_ZOOKEEPER: [&str; 5] = [
     "non-counter metrics should not have \"_total\" suffix",
 ];
 
-pub fn accepts_the_page() -> Result<(), Failed> {
+pub(crate) fn accepts_the_page() -> Result<(), Failed> {
     for dialect in [Dialect::V3_9, Dialect::V3_10] {
         let page = block_on(async {
             let metrics_provider = MetricsProvider::Prometheus(dialect);
@@ -48,7 +48,7 @@ pub fn accepts_the_page() -> Result<(), Failed> {
     Ok(())
 }
 
-pub fn accepts_the_rules() -> Result<(), Failed> {
+pub(crate) fn accepts_the_rules() -> Result<(), Failed> {
     let rules = conformance_folder().join("../docs/prometheus-alerts.yml");
     let output = Command::new("promtool").args(["check", "rules"]).arg(rules).output()?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -15,15 +15,15 @@ use zoolet_server::{Config, Dialect, MetricsProvider, ProcessMetrics, Server};
 const TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A server of ours with a page for Prometheus.
-pub struct Ours {
-    pub address: SocketAddr,
-    pub page: SocketAddr,
-    pub server: Server,
+pub(crate) struct Ours {
+    pub(crate) address: SocketAddr,
+    pub(crate) page: SocketAddr,
+    pub(crate) server: Server,
 }
 
 impl Ours {
     /// Starts a server in memory.
-    pub async fn start(config: Config) -> Result<Self, Failed> {
+    pub(crate) async fn start(config: Config) -> Result<Self, Failed> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let four_letter_words = "*".parse()?;
         let config = Config { listen: Some(any), four_letter_words, ..config };
@@ -39,7 +39,7 @@ impl Ours {
 }
 
 /// Runs a future on a runtime of its own.
-pub fn block_on<T>(future: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime?.block_on(future)
@@ -60,7 +60,7 @@ fn refused<T>(result: Result<T, Error>, code: ErrorCode) -> Result<(), Failed> {
 
 /// Carries out requests of every kind that is counted or audited, from two clients one after the
 /// other.
-pub async fn carry_out(server: SocketAddr) -> Result<(), Failed> {
+pub(crate) async fn carry_out(server: SocketAddr) -> Result<(), Failed> {
     let client = connect(server).await?;
     client.create("/app").data("12345").await?;
     client.create("/app/long").data(vec![7; 1_000]).await?;
@@ -102,7 +102,7 @@ pub async fn carry_out(server: SocketAddr) -> Result<(), Failed> {
 }
 
 /// The keys and values of `mntr`, without the prefix.
-pub fn mntr(server: SocketAddr) -> io::Result<Vec<(String, String)>> {
+pub(crate) fn mntr(server: SocketAddr) -> io::Result<Vec<(String, String)>> {
     let answer = four_letter::ask(server, "mntr")?;
     let entry = |line: &str| {
         let (key, value) = line.split_once('\t')?;
