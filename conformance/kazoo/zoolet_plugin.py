@@ -171,6 +171,8 @@ class Server:
             "clientPortAddress": self.host,
         }
         settings.update(self.settings())
+        if os.environ.get("ZOOKEEPER_JAAS_AUTH") == "digest":
+            settings["zoolet.jaas.config"] = self.jaas()
         config = os.path.join(self.folder, "zoo.cfg")
         with open(config, "w") as out:
             out.writelines("%s=%s\n" % item for item in settings.items())
@@ -188,11 +190,14 @@ class Server:
             command += ["--config-line", "%s=%s" % item]
         command += ["-Dreadonlymode.enabled=true"]
         if os.environ.get("ZOOKEEPER_JAAS_AUTH") == "digest":
-            jaas = os.path.join(self.folder, "jaas.conf")
-            with open(jaas, "w") as out:
-                out.write(JAAS_DIGEST)
-            command += ["-Djava.security.auth.login.config=%s" % jaas]
+            command += ["-Djava.security.auth.login.config=%s" % self.jaas()]
         return command
+
+    def jaas(self):
+        path = os.path.join(self.folder, "jaas.conf")
+        with open(path, "w") as out:
+            out.write(JAAS_DIGEST)
+        return path
 
     def run(self):
         if self.running:
