@@ -11,7 +11,16 @@ use zoolet_protocol::{Acl, Stat};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
     fields: Map<String, Value>,
-    text: Vec<u8>,
+    text: Vec<Text>,
+}
+
+/// A part of the text of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Text {
+    /// One line. A line end within it, as in the name of a znode, is not one for a person.
+    Line(String),
+    /// With its own line ends.
+    Whole(Vec<u8>),
 }
 
 impl Answer {
@@ -42,14 +51,13 @@ impl Answer {
 
     /// With a line of text.
     pub(super) fn line(mut self, line: &str) -> Self {
-        self.text.extend_from_slice(line.as_bytes());
-        self.text.push(b'\n');
+        self.text.push(Text::Line(line.to_owned()));
         self
     }
 
     /// With a text that has its own line ends.
     pub(super) fn text(mut self, text: &[u8]) -> Self {
-        self.text.extend_from_slice(text);
+        self.text.push(Text::Whole(text.to_vec()));
         self
     }
 
@@ -67,7 +75,7 @@ impl Answer {
         if is_in_text { answer.text(stat_text(its_stat).as_bytes()) } else { answer }
     }
 
-    pub(super) fn as_text(&self) -> &[u8] {
+    pub(super) fn as_text(&self) -> &[Text] {
         &self.text
     }
 

@@ -65,8 +65,8 @@ pub(super) struct DataForm {
     /// In base64
     #[arg(short, long)]
     pub(super) base64: bool,
-    /// As a hex dump
-    #[arg(short = 'x', long, conflicts_with = "base64")]
+    /// As a hex dump, with -b too
+    #[arg(short = 'x', long)]
     pub(super) hex: bool,
 }
 

@@ -30,8 +30,8 @@ pub(super) enum Failure {
     #[error(transparent)]
     Word(#[from] WordFailure),
     #[error(
-        "{}; --server, ZOOLET_SERVER or a first word HOST:PORT names another",
-        no_server(server, why)
+        "no server at {server} could be connected to{why}; is one running there? --server, \
+         ZOOLET_SERVER or a first word HOST:PORT names another"
     )]
     NoServer { server: String, why: String },
     /// A file of the TLS options cannot be used.
@@ -48,7 +48,7 @@ pub(super) enum Failure {
     Unreadable { paths: Vec<String> },
     #[error("the access control list of {} is as it was: {}", some(paths), plain(error))]
     AclKept { paths: Vec<String>, error: Error },
-    #[error("quota for {0} does not exist.")]
+    #[error("{0}")]
     NoQuota(String),
     #[error("{0}")]
     Quota(String),
@@ -162,10 +162,6 @@ fn code(error: &Error) -> String {
         _ => "Other",
     };
     name.to_owned()
-}
-
-fn no_server(server: &str, why: &str) -> String {
-    format!("no server at {server} could be connected to{why}; is one running there?")
 }
 
 /// How many paths a message names.

@@ -6,7 +6,7 @@ use rustyline::ExternalPrinter;
 use serde_json::{Value, json};
 use zoolet_client::ConnectionState;
 
-use super::answer::Answer;
+use super::answer::{Answer, Text};
 use super::failure::Failure;
 
 /// Prints above the line that is being typed.
@@ -48,12 +48,21 @@ impl Output {
     /// The answer of a command.
     pub(super) fn answer(&mut self, answer: Answer) -> io::Result<()> {
         match self.form {
-            Form::Text => self.part(answer.as_text()),
+            Form::Text => self.text(&answer),
             Form::Json => {
                 let line = self.json(&answer.into_json());
                 writeln!(self.stdout, "{line}")
             }
         }
+    }
+
+    /// The text of an answer.
+    pub(super) fn text(&mut self, answer: &Answer) -> io::Result<()> {
+        answer.as_text().iter().try_for_each(|text| match text {
+            Text::Line(line) if self.is_terminal => writeln!(self.stdout, "{}", visible(line)),
+            Text::Line(line) => writeln!(self.stdout, "{line}"),
+            Text::Whole(text) => self.part(text),
+        })
     }
 
     /// A part of a text: unchanged, unless the output is a terminal.
@@ -72,8 +81,12 @@ impl Output {
     pub(super) fn event(&mut self, event: Answer) {
         let line = match self.form {
             Form::Text => {
-                let text = String::from_utf8_lossy(event.as_text()).into_owned();
-                format!("event: {}", if self.is_terminal { visible_lines(&text) } else { text })
+                let lines = event.as_text().iter().filter_map(|text| match text {
+                    Text::Line(line) if self.is_terminal => Some(visible(line)),
+                    Text::Line(line) => Some(line.clone()),
+                    Text::Whole(_) => None,
+                });
+                lines.map(|line| format!("event: {line}\n")).collect()
             }
             Form::Json => self.json(&event.into_json()) + "\n",
         };
@@ -124,7 +137,7 @@ impl Output {
 
     fn help(&mut self, text: &str) -> io::Result<()> {
         match self.form {
-            Form::Text => write!(self.stdout, "{text}")?,
+            Form::Text => writeln!(self.stdout, "{}", text.trim_end())?,
             Form::Json => {
                 let help = Answer::of("help").with("text", text).into_json();
                 writeln!(self.stdout, "{help}")?;

@@ -55,17 +55,15 @@ impl<'a> Quota<'a> {
         }
     }
 
-    /// The error of a znode that does not exist.
-    fn missing(&self) -> Failure {
-        let (path, code) = (self.path.to_owned(), ErrorCode::NO_NODE);
-        Error::Refused { op: OpCode::EXISTS, path, code, index: None }.into()
-    }
-
-    /// Refuses a quota above or below another one, and on quotas themselves.
+    /// Refuses a quota on quotas, on a znode that does not exist, and above or below another quota.
     async fn check_place(&self) -> Result<(), Failure> {
         let Self { path, server_path, client } = self;
         if server_path == ROOT || server_path.starts_with(&format!("{ROOT}/")) {
             return Err(Failure::Quota(format!("cannot set a quota under the path: {ROOT}")));
+        }
+        if client.exists(server_path).await?.is_none() {
+            let (path, code) = ((*path).to_owned(), ErrorCode::NO_NODE);
+            return Err(Error::Refused { op: OpCode::EXISTS, path, code, index: None }.into());
         }
         let mut walk = Walk::new(client, &folder(server_path));
         let own = self.limits();
@@ -129,9 +127,6 @@ fn none_is_fine<T>(error: Error) -> Result<Option<T>, Error> {
 /// Sets one limit of a path's quota, and keeps its others.
 pub(super) async fn set(client: &Client, path: &str, limit: Limit) -> Result<Answer, Failure> {
     let quota = Quota::of(client, path);
-    if client.exists(path).await?.is_none() {
-        return Err(quota.missing());
-    }
     quota.check_place().await?;
     let mut tries = 0;
     let limits = loop {
@@ -206,7 +201,9 @@ fn warnings(limits: &StatsTrack, used: &StatsTrack) -> Vec<String> {
 pub(super) async fn list(client: &Client, path: &str) -> Result<Answer, Failure> {
     let quota = Quota::of(client, path);
     let no_quota = |failure| match failure {
-        Failure::Client(error) if error.is(ErrorCode::NO_NODE) => Failure::NoQuota(path.to_owned()),
+        Failure::Client(error) if error.is(ErrorCode::NO_NODE) => {
+            Failure::NoQuota(format!("quota for {path} does not exist."))
+        }
         failure => failure,
     };
     let (limits, _) = quota.track(&quota.limits()).await.map_err(no_quota)?;
@@ -227,7 +224,7 @@ pub(super) async fn delete(
     let answer = Answer::of("delquota").at(path);
     let (mut limits, version) = match quota.track(&quota.limits()).await {
         Err(Failure::Client(error)) if error.is(ErrorCode::NO_NODE) => {
-            return Err(Failure::NoQuota(path.to_owned()));
+            return Err(Failure::NoQuota(format!("Quota does not exist for {path}")));
         }
         read => read?,
     };

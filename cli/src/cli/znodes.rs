@@ -57,7 +57,7 @@ pub(super) async fn list_all(
         }
         match output.is_json() {
             true => znodes.push(znode.into_json()),
-            false => output.part(znode.as_text())?,
+            false => output.text(&znode)?,
         }
         if its_stat.is_none() {
             unreadable.push(path);
@@ -88,8 +88,8 @@ pub(super) async fn get(
     };
     let answer = Answer::of("get").at(&path).data(&data);
     let answer = match form {
-        DataForm { base64: true, .. } => answer.line(&STANDARD.encode(&data)),
         DataForm { hex: true, .. } => answer.line(&hex_dump(&data)),
+        DataForm { base64: true, .. } => answer.line(&STANDARD.encode(&data)),
         _ => answer.text(&data).line(""),
     };
     Ok(answer.stat(&its_stat, stat))
