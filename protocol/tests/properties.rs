@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn names_contain_what_they_were_made_of(texts in vec(values::text(), 0..6)) {
+    fn names_contain_their_parts(texts in vec(values::text(), 0..6)) {
         let names: Names = texts.iter().map(|text| &**text).collect();
         prop_assert_eq!(names.len(), texts.len());
         prop_assert!(names.iter().eq(texts.iter().map(|text| &**text)));
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn frames_are_found_however_the_stream_is_cut(
+    fn frames_are_decoded_however_the_stream_is_cut(
         payloads in vec(values::bytes(), 0..6),
         chunk in 1..40usize,
     ) {
@@ -148,7 +148,7 @@ proptest! {
 
 /// Two values that a round trip could mistake for each other.
 #[test]
-fn null_is_the_length_minus_one_and_empty_is_zero() {
+fn null_has_the_length_minus_one_and_empty_the_length_zero() {
     let null = Bytes::from_static(&[0xff; 4]);
     assert_eq!(encoded(&None::<Bytes>), null);
     assert_eq!(encoded(&None::<ByteString>), null);
@@ -184,7 +184,7 @@ proptest! {
 }
 
 #[test]
-fn every_operation_has_its_requests_and_no_other() {
+fn every_operation_has_a_request() {
     let operations = values::operations();
     assert_eq!(operations.len(), 30, "{operations:?}");
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -262,13 +262,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES_OF_ALL_OPERATIONS))]
 
     #[test]
-    fn random_bytes_do_no_harm(bytes in vec(any::<u8>(), 0..200)) {
+    fn random_bytes_cause_no_panic(bytes in vec(any::<u8>(), 0..200)) {
         decode_as_everything(&bytes.into());
     }
 
     /// Small integers are more often records, or nearly records, than random bytes.
     #[test]
-    fn small_integers_do_no_harm(
+    fn small_integers_cause_no_panic(
         op in proptest::sample::select(values::operations()),
         integers in vec(-2..5i32, 0..60),
     ) {
@@ -279,7 +279,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_request_does_no_harm(
+    fn a_damaged_request_causes_no_panic(
         request in values::request(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
     ) {
@@ -287,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_response_does_no_harm(
+    fn a_damaged_response_causes_no_panic(
         (op, response) in answered(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
     ) {

@@ -47,7 +47,7 @@ fn znodes_of(frozen: &Frozen) -> Znodes {
 }
 
 #[test]
-fn a_log_gives_the_tree_that_the_original_has_after_it() {
+fn a_log_gives_the_same_tree_as_in_zookeeper() {
     let (sessions, theirs) = read(APACHE).expect("a good snapshot");
     let frozen = replayed();
     assert_eq!(sessions, frozen.sessions);
@@ -60,7 +60,7 @@ fn a_log_gives_the_tree_that_the_original_has_after_it() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn a_written_snapshot_is_read_again() {
     let frozen = replayed();
     let mut file = Vec::new();
     write_snapshot(&frozen, &mut file).expect("memory takes it");

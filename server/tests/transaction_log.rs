@@ -43,7 +43,7 @@ fn bytes_of(record: &LogRecord) -> &'static [u8] {
 }
 
 #[test]
-fn a_log_of_the_original_is_read() {
+fn a_log_of_zookeeper_is_read() {
     let (records, end) = read(APACHE);
     let last = APACHE.len() - PADDING_BYTES;
     assert_eq!(end.unwrap(), LogEnd::Clean { offset: last as u64 });
@@ -100,7 +100,7 @@ fn a_log_of_the_original_is_read() {
 }
 
 #[test]
-fn a_log_of_the_original_is_carried_out_as_the_original_does() {
+fn a_log_of_zookeeper_is_applied_as_in_zookeeper() {
     let mut core = Core::new(Settings::default());
     for record in read(APACHE).0 {
         core.apply(&record.txn);
@@ -115,7 +115,7 @@ fn a_log_of_the_original_is_carried_out_as_the_original_does() {
 }
 
 #[test]
-fn what_is_encoded_is_what_the_original_wrote() {
+fn records_are_encoded_as_zookeeper_wrote_them() {
     let (records, _) = read(APACHE);
     for record in records {
         let mut encoded = BytesMut::new();
@@ -130,7 +130,7 @@ fn what_is_encoded_is_what_the_original_wrote() {
 }
 
 #[test]
-fn a_log_cut_anywhere_gives_the_whole_records_before_the_cut() {
+fn a_log_cut_anywhere_gives_the_complete_records_before_the_cut() {
     let (all, _) = read(APACHE);
     let ends: Vec<_> =
         all.iter().map(|record| record.offset as usize + bytes_of(record).len()).collect();
@@ -163,7 +163,7 @@ fn a_changed_byte_in_a_record_is_damage_or_the_end_and_never_another_transaction
 }
 
 #[test]
-fn a_length_that_no_record_has_takes_no_memory() {
+fn an_impossible_record_length_allocates_no_memory() {
     for length in [i32::MIN, -1, i32::MAX] {
         let mut log = APACHE[..HEADER_BYTES].to_vec();
         log.put_i64(1);
@@ -175,7 +175,7 @@ fn a_length_that_no_record_has_takes_no_memory() {
 }
 
 #[test]
-fn another_file_is_no_log() {
+fn a_file_of_another_program_is_not_a_log() {
     let named = |bytes: &[u8]| read(bytes).1.unwrap_err().to_string();
     assert_eq!(named(b""), "not a transaction log: 0 bytes, and its header alone has 16");
     let snapshot = b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff";

@@ -46,7 +46,7 @@ fn assert_wrong(ended: &Ended, code: i32, hints: &[&str]) {
 }
 
 #[tokio::test]
-async fn herds_cost_more_the_more_wait_and_the_mutex_does_not() {
+async fn herd_locks_cost_more_with_more_waiters_and_the_mutex_does_not() {
     let page = file("herd.html", "");
     let page = page.to_str().unwrap();
     let args = ["herd", "--waiters", "2,12", "--hand-offs", "10", "--rounds", "2"];
@@ -89,7 +89,7 @@ fn assert_is_whole(page: &str) {
 }
 
 #[tokio::test]
-async fn servers_take_turns_and_keep_their_names_and_nothing_stays() {
+async fn servers_take_turns_under_their_names_and_no_znode_is_left() {
     let server = server().await;
     let address = format!("theirs={}", server.reachable());
     let args = ["herd", "--waiters", "3", "--hand-offs", "10", "--rounds", "1", "--lock"];
@@ -110,7 +110,7 @@ async fn servers_take_turns_and_keep_their_names_and_nothing_stays() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn after_ctrl_c_nothing_stays() {
+async fn ctrl_c_leaves_no_znode() {
     let server = server().await;
     let address = server.reachable().to_string();
     let args = ["bench", "herd", "--server", &address, "--path", "/bench", "--waiters", "5"];
@@ -130,7 +130,7 @@ async fn after_ctrl_c_nothing_stays() {
 }
 
 #[tokio::test]
-async fn an_interrupted_bench_tells_what_it_has_measured() {
+async fn an_interrupted_bench_reports_what_it_has_measured() {
     let page = directory("interrupted-bench").join("page.html");
     let page = page.to_str().unwrap();
     let server = server().await;
@@ -163,14 +163,14 @@ async fn an_interrupted_bench_tells_what_it_has_measured() {
 }
 
 #[tokio::test]
-async fn a_page_that_cannot_be_written_is_told_before_anything_is_measured() {
+async fn an_unwritable_page_is_an_error_before_the_measurement() {
     let page = directory("no-such-page").join("missing/page.html");
     let args = ["bench", "herd", "--hand-offs", "1000000000", "--report", page.to_str().unwrap()];
     assert_wrong(&run(&args).await, 1, &["missing/page.html", "cannot be written"]);
 }
 
 #[tokio::test]
-async fn locks_are_counted_alone_and_contended() {
+async fn locks_are_measured_uncontended_and_contended() {
     let args = ["lock", "--clients", "1,3", "--duration", "200ms", "--warm-up", "50ms"];
     let json = measured(&[&args[..], &["--rounds", "1"]].concat()).await;
     let labels = |path: &str, clients: i64, lock: &str| {
@@ -186,7 +186,7 @@ async fn locks_are_counted_alone_and_contended() {
 }
 
 #[tokio::test]
-async fn a_load_is_mixed_as_the_file_says_and_options_override_it() {
+async fn a_load_has_the_mixture_of_its_file_and_options_override_it() {
     let text = "sessions = 2\ndepth = 2\nduration = \"200ms\"\nwarm-up = 0\nznodes = 10\n\
                 [mix]\nget = 5\ncreate = 1\n";
     let config = file("load.toml", text);
@@ -217,7 +217,7 @@ async fn a_load_is_mixed_as_the_file_says_and_options_override_it() {
 }
 
 #[tokio::test]
-async fn nonsense_in_a_file_is_named_with_its_line() {
+async fn an_error_in_a_load_file_names_the_line() {
     for (name, text, hints) in [
         ("key", "sessions = 2\nduratoin = \"1s\"\n", ["line 2", "duratoin", "`duration`"]),
         ("value", "\n\nsessions = 0\n", ["line 3", "sessions", "from 1"]),
@@ -233,7 +233,7 @@ async fn nonsense_in_a_file_is_named_with_its_line() {
 }
 
 #[tokio::test]
-async fn all_who_watch_hear_and_sessions_are_counted() {
+async fn all_watchers_receive_events_and_sessions_are_counted() {
     let args = ["watch-fanout", "--watchers", "1,20", "--changes", "3", "--rounds", "1"];
     let json = measured(&args).await;
     for watchers in [1, 20] {
@@ -249,7 +249,7 @@ async fn all_who_watch_hear_and_sessions_are_counted() {
 }
 
 #[tokio::test]
-async fn what_is_misspelt_or_missing_gets_a_hint() {
+async fn a_misspelt_or_missing_argument_gets_a_hint() {
     for (args, code, hints) in [
         (&["herd", "--waitrs", "1"][..], 2, &["similar argument", "--waiters"][..]),
         (&["herd", "--lock", "predecesor"], 2, &["similar value", "predecessor"]),
@@ -266,7 +266,7 @@ async fn what_is_misspelt_or_missing_gets_a_hint() {
 }
 
 #[tokio::test]
-async fn what_was_there_before_is_not_touched() {
+async fn existing_znodes_are_not_touched() {
     let server = server().await;
     let address = server.reachable().to_string();
     let client = Client::connect(address.as_str()).await.unwrap();
@@ -277,7 +277,7 @@ async fn what_was_there_before_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_sale_sells_too_much_without_a_lock_and_only_then() {
+async fn a_sale_oversells_only_without_a_lock() {
     let ended = run(&["demo", "--buyers", "40", "--items", "5", "--json"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let json: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -295,7 +295,7 @@ async fn a_sale_sells_too_much_without_a_lock_and_only_then() {
 }
 
 #[tokio::test]
-async fn a_sale_tells_what_is_to_be_learned_and_leaves_nothing() {
+async fn a_sale_prints_its_conclusions_and_leaves_no_znode() {
     let server = server().await;
     let address = server.reachable().to_string();
     let ended = run(&["demo", "--server", &address, "--buyers", "20", "--items", "2"]).await;

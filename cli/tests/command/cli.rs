@@ -80,7 +80,7 @@ async fn a_script_reads_and_writes() {
 }
 
 #[tokio::test]
-async fn what_fails_is_told_by_its_line_and_the_rest_goes_on() {
+async fn a_failed_command_is_reported_with_its_line_and_the_script_goes_on() {
     let stage = Stage::new().await;
     let ended = stage
         .script(
@@ -126,7 +126,7 @@ error in line 15: invalid value 'a' for '<PATH>': \"a\": does not begin with /
 }
 
 #[tokio::test]
-async fn a_script_ends_where_it_is_told_to() {
+async fn stop_on_error_and_quit_end_a_script() {
     let stage = Stage::new().await;
     let script = "ls /nothing\ncreate /a\n";
     let ended = run(&stage.address, &["--stop-on-error"], script).await;
@@ -137,7 +137,7 @@ async fn a_script_ends_where_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn one_command_is_run_and_its_failure_is_the_exit_status() {
+async fn the_exit_status_is_that_of_a_single_command() {
     let stage = Stage::new().await;
     let created = stage.run(&["create", "/a b", "two words"]).await;
     assert_eq!((created.code, created.stdout.as_str()), (Some(0), "Created /a b\n"));
@@ -154,7 +154,7 @@ async fn one_command_is_run_and_its_failure_is_the_exit_status() {
 }
 
 #[tokio::test]
-async fn wrong_words_and_a_missing_server_have_statuses_of_their_own() {
+async fn usage_errors_and_a_missing_server_have_their_own_exit_statuses() {
     let stage = Stage::new().await;
     stage.server.shutdown().await;
     let wrong = run(&stage.address, &["gte", "/a"], "").await;
@@ -173,7 +173,7 @@ async fn wrong_words_and_a_missing_server_have_statuses_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_multi_is_done_whole_or_not_at_all() {
+async fn a_multi_is_carried_out_whole_or_not_at_all() {
     let stage = Stage::new().await;
     let ended = stage
         .script(
@@ -206,7 +206,7 @@ async fn paths_are_below_the_chroot() {
 }
 
 #[tokio::test]
-async fn watches_tell_once_and_before_the_next_answer() {
+async fn a_watch_prints_its_event_once_and_before_the_next_reply() {
     let stage = Stage::new().await;
     let ended = stage
         .script(
@@ -229,7 +229,7 @@ async fn watches_tell_once_and_before_the_next_answer() {
 }
 
 #[tokio::test]
-async fn changes_are_followed_as_they_come() {
+async fn watch_prints_changes_as_they_happen() {
     let stage = Stage::new().await;
     let mut child = cli(&stage.address, &["watch", "-R", "-n", "4", "/a"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -249,7 +249,7 @@ async fn changes_are_followed_as_they_come() {
 }
 
 #[tokio::test]
-async fn access_is_shown_given_and_had() {
+async fn access_control_lists_are_shown_set_and_enforced() {
     let stage = Stage::new().await;
     let ended = stage
         .script(
@@ -273,7 +273,7 @@ async fn access_is_shown_given_and_had() {
 }
 
 #[tokio::test]
-async fn holders_and_waiters_of_locks_are_listed_in_their_order() {
+async fn locks_lists_holders_and_waiters_in_order() {
     let stage = Stage::new().await;
     let other = Client::connect(stage.server.dialer()).await.unwrap();
     let mutex = |client| InterProcessMutex::new(client, "/mutex").unwrap();
@@ -337,7 +337,7 @@ leads TIME SESSION x-latch-0000000000
 }
 
 #[tokio::test]
-async fn its_session_ends_with_it() {
+async fn the_shell_closes_its_session_at_its_end() {
     let stage = Stage::new().await;
     let ended = stage.run(&["create", "-e", "/e"]).await;
     assert_eq!(ended.code, Some(0));
@@ -345,7 +345,7 @@ async fn its_session_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_reader_that_goes_away_ends_it_quietly() {
+async fn a_closed_output_pipe_ends_the_shell_without_an_error() {
     let stage = Stage::new().await;
     let mut child = cli(&stage.address, &[]).spawn().unwrap();
     drop(child.stdout.take());

@@ -148,7 +148,7 @@ async fn tab_completes_modes_and_the_session_that_there_is() {
 }
 
 #[tokio::test]
-async fn events_are_told_while_a_line_is_typed() {
+async fn events_are_printed_while_a_line_is_typed() {
     let (_server, client, address) = stage().await;
     client.create("/a").await.unwrap();
     let mut terminal = Terminal::start(&address, "cli-events").await;
@@ -166,7 +166,7 @@ async fn events_are_told_while_a_line_is_typed() {
 }
 
 #[tokio::test]
-async fn lines_that_are_typed_ahead_or_pasted_are_done_one_after_the_other() {
+async fn pasted_lines_are_carried_out_one_after_another() {
     let (_server, client, address) = stage().await;
     let mut terminal = Terminal::start(&address, "cli-pasted").await;
     terminal.press("create /a\rcreate /b\r");
@@ -183,7 +183,7 @@ async fn lines_that_are_typed_ahead_or_pasted_are_done_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn the_history_outlives_the_shell_and_has_no_secrets() {
+async fn the_history_survives_the_shell_and_contains_no_secrets() {
     let (_server, _client, address) = stage().await;
     let mut terminal = Terminal::start(&address, "cli-history").await;
     let file = terminal.state.join("zoolet/history");
@@ -214,7 +214,7 @@ async fn the_history_outlives_the_shell_and_has_no_secrets() {
 }
 
 #[tokio::test]
-async fn data_has_no_power_over_the_terminal() {
+async fn control_characters_in_data_do_not_reach_the_terminal() {
     let (_server, client, address) = stage().await;
     client.create("/a").data("one\n\u{1b}[2Jtwo").await.unwrap();
     let mut terminal = Terminal::start(&address, "cli-data").await;
@@ -225,7 +225,7 @@ async fn data_has_no_power_over_the_terminal() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_lost_and_found_is_told() {
+async fn the_shell_reports_a_lost_and_a_restored_connection() {
     let (server, _client, address) = stage().await;
     let mut terminal = Terminal::start(&address, "cli-connection").await;
     server.shutdown().await;

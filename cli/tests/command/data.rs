@@ -30,7 +30,7 @@ async fn written(name: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn check_says_what_a_server_would_start_with() {
+async fn check_prints_the_state_with_which_a_server_would_start() {
     let directory = written("check-good").await;
     let ended = data(&["check"], &directory).await;
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -59,7 +59,7 @@ async fn check_names_damage_with_file_and_offset_and_fails() {
 }
 
 #[tokio::test]
-async fn check_takes_what_a_crash_leaves_for_what_it_is() {
+async fn check_accepts_the_files_that_a_crash_leaves() {
     let directory = written("check-torn").await;
     let path = directory.join("version-2/log.1");
     let log = std::fs::read(&path).expect("it was written");
@@ -74,7 +74,7 @@ async fn check_takes_what_a_crash_leaves_for_what_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_exported_is_imported() {
+async fn an_export_can_be_imported() {
     let from = written("export-from").await;
     let file = from.join("export.jsonl");
     let file = file.to_str().expect("the name is text");
@@ -100,7 +100,7 @@ async fn what_is_exported_is_imported() {
 }
 
 #[tokio::test]
-async fn a_bad_line_is_named() {
+async fn an_invalid_line_of_an_import_is_named() {
     let to = directory("import-bad");
     let cases = [
         ("{\"path\":\"/a\"}\nnonsense", "line 2: expected"),
@@ -148,7 +148,7 @@ async fn a_directory_in_use_is_neither_compacted_nor_imported_into() {
 }
 
 #[tokio::test]
-async fn dumps_of_the_originals_files() {
+async fn zookeepers_files_are_dumped() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/data");
     let path = |name: &str| folder.join(name).to_str().expect("the name is text").to_owned();
     let log = run(&["data", "dump-log", &path("apache-3.8.log")]).await;
@@ -164,7 +164,7 @@ async fn dumps_of_the_originals_files() {
 }
 
 #[tokio::test]
-async fn all_that_is_counted_is_counted_as_by_the_server() {
+async fn check_counts_as_a_server_does() {
     let directory = directory("counted");
     let server = Server::builder().data_dir(&directory).start().await.expect("it starts");
     let client = Client::connect(server.dialer()).await.expect("it is there");
@@ -181,7 +181,7 @@ async fn all_that_is_counted_is_counted_as_by_the_server() {
 }
 
 #[tokio::test]
-async fn a_directory_is_dumped_as_its_files_are() {
+async fn a_directory_is_dumped_like_its_files() {
     let directory = directory("dump-directory");
     for path in ["/a", "/b"] {
         // Each begins a log.
@@ -210,7 +210,7 @@ async fn a_directory_is_dumped_as_its_files_are() {
 }
 
 #[tokio::test]
-async fn check_knows_what_was_cut_off_and_what_was_synced() {
+async fn check_reports_cut_off_tails_and_the_durable_mark() {
     let directory = written("check-mark").await;
     let path = directory.join("version-2/log.1");
     let log = std::fs::read(&path).expect("it was written");
@@ -227,7 +227,7 @@ async fn check_knows_what_was_cut_off_and_what_was_synced() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_of_a_server_is_told() {
+async fn a_file_of_another_program_is_an_error() {
     let nothing = directory("no-data").join("nothing");
     let ended = data(&["check"], &nothing).await;
     assert_eq!(ended.code, Some(1));

@@ -128,7 +128,7 @@ async fn nobody() -> String {
 }
 
 #[tokio::test]
-async fn processes_are_inside_one_at_a_time() {
+async fn processes_hold_the_lock_one_at_a_time() {
     let stage = Stage::new().await;
     let file = new_path("one-at-a-time");
     // Without clobbering a file is opened with O_EXCL.
@@ -146,7 +146,7 @@ async fn processes_are_inside_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn the_exit_status_is_the_commands() {
+async fn the_exit_status_is_that_of_the_command() {
     let stage = Stage::new().await;
     let cases = [
         (vec!["true"], 0),
@@ -164,7 +164,7 @@ async fn the_exit_status_is_the_commands() {
 }
 
 #[tokio::test]
-async fn the_command_knows_its_znode_and_a_token_that_grows() {
+async fn the_command_receives_its_znode_and_a_growing_fencing_token() {
     let stage = Stage::new().await;
     let script = "echo inside; echo $ZOOLET_FENCING_TOKEN; echo $ZOOLET_LOCK_PATH; read -r line";
     let mut last = 0;
@@ -195,7 +195,7 @@ async fn paths_are_below_the_chroot() {
 }
 
 #[tokio::test]
-async fn without_patience_a_lock_that_is_held_is_not_waited_for() {
+async fn nonblock_does_not_wait_for_a_held_lock() {
     let stage = Stage::new().await;
     for (index, kind) in ["--exclusive", "--mutex", "--semaphore=1"].into_iter().enumerate() {
         let path = format!("/locks/{index}");
@@ -214,7 +214,7 @@ async fn without_patience_a_lock_that_is_held_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn after_its_deadline_it_has_left_the_line() {
+async fn a_timeout_leaves_the_line() {
     let stage = Stage::new().await;
     let holder = stage.hold(&["/locks/a"]).await;
     let ended = stage.run(&["/locks/a", "--wait", "2s", "--", "true"]).await;
@@ -224,7 +224,7 @@ async fn after_its_deadline_it_has_left_the_line() {
 }
 
 #[tokio::test]
-async fn who_waits_comes_in_when_the_holder_leaves() {
+async fn a_waiter_acquires_the_lock_when_the_holder_releases_it() {
     let stage = Stage::new().await;
     let holder = stage.hold(&["/locks/a"]).await;
     let waiting = tokio::spawn(ended(stage.command(&["/locks/a", "--wait=50s", "echo", "in"])));
@@ -235,14 +235,14 @@ async fn who_waits_comes_in_when_the_holder_leaves() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_at_the_deadline() {
+async fn a_missing_server_is_reported_at_the_deadline() {
     let ended = ended(lock(&nobody().await, &["/locks/a", "--wait", "300ms", "--", "true"])).await;
     assert_eq!(ended.code, Some(69), "{}", ended.stderr);
     assert!(ended.stderr.contains("is one running there?"), "{}", ended.stderr);
 }
 
 #[tokio::test]
-async fn many_share_and_one_excludes_them() {
+async fn readers_share_the_lock_and_a_writer_excludes_them() {
     let stage = Stage::new().await;
     let one = stage.hold(&["/locks/a", "--shared"]).await;
     let other = stage.hold(&["/locks/a", "--shared"]).await;
@@ -257,7 +257,7 @@ async fn many_share_and_one_excludes_them() {
 }
 
 #[tokio::test]
-async fn a_semaphore_lets_in_as_many_as_it_has_permits() {
+async fn a_semaphore_admits_as_many_holders_as_it_has_permits() {
     let stage = Stage::new().await;
     let args = ["/permits", "--semaphore", "2"];
     let (one, other) = (stage.hold(&args).await, stage.hold(&args).await);
@@ -270,7 +270,7 @@ async fn a_semaphore_lets_in_as_many_as_it_has_permits() {
 }
 
 #[tokio::test]
-async fn kinds_of_locks_that_do_not_see_each_other_are_not_mixed() {
+async fn a_path_with_another_kind_of_lock_is_refused() {
     let stage = Stage::new().await;
     let kinds = ["--exclusive", "--mutex", "--semaphore=1"];
     for held in kinds {
@@ -285,7 +285,7 @@ async fn kinds_of_locks_that_do_not_see_each_other_are_not_mixed() {
 }
 
 #[tokio::test]
-async fn what_the_server_does_not_allow_has_a_status_of_its_own() {
+async fn a_missing_permission_has_its_own_exit_status() {
     let stage = Stage::new().await;
     let anyone = Id::new("world", "anyone");
     let acl = vec![Acl { permissions: Permissions::READ, id: anyone }];
@@ -318,7 +318,7 @@ async fn the_command_is_stopped_when_its_znode_is_deleted() {
 }
 
 #[tokio::test]
-async fn what_does_not_stop_is_killed_with_all_that_it_started() {
+async fn a_command_that_does_not_stop_is_killed_with_its_children() {
     let stage = Stage::new().await;
     // The one in the background has inherited that SIGTERM is ignored.
     let script = "trap '' TERM; (while :; do sleep 0.05; done) & echo inside; echo $!; \
@@ -347,7 +347,7 @@ async fn the_command_is_stopped_when_the_server_is_silent_for_too_long() {
 }
 
 #[tokio::test]
-async fn times_in_which_a_command_may_outlive_its_lock_are_warned_of() {
+async fn a_kill_after_that_exceeds_the_proof_is_warned_of() {
     let stage = Stage::new().await;
     for (kill_after, is_warned_of) in [("300ms", false), ("400ms", true)] {
         let times = ["--session-timeout", "2s", "--kill-after", kill_after];
@@ -378,7 +378,7 @@ async fn a_command_is_not_stopped_after_a_wait_for_its_lock() {
 }
 
 #[tokio::test]
-async fn a_lock_that_was_lost_before_a_command_ended_is_not_passed_over() {
+async fn a_lock_lost_before_the_command_ended_is_reported() {
     let stage = Stage::new().await;
     let script = "echo inside; echo $ZOOLET_LOCK_PATH; read -r line; echo ended";
     let mut holder = stage.start(&["/locks/a", "--", "sh", "-c", script]).await;
@@ -393,7 +393,7 @@ async fn a_lock_that_was_lost_before_a_command_ended_is_not_passed_over() {
 }
 
 #[tokio::test]
-async fn signals_are_passed_on() {
+async fn signals_are_forwarded_to_the_command() {
     let stage = Stage::new().await;
     for signal in ["INT", "TERM", "HUP"] {
         let script = format!(
@@ -408,7 +408,7 @@ async fn signals_are_passed_on() {
 }
 
 #[tokio::test]
-async fn a_signal_ends_the_waiting_and_nothing_stays_in_line() {
+async fn a_signal_ends_the_wait_and_leaves_no_znode() {
     let stage = Stage::new().await;
     let holder = stage.hold(&["/locks/a"]).await;
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
@@ -436,7 +436,7 @@ async fn a_server_that_refuses_is_told_while_it_is_tried_and_at_the_end() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_told_with_what_was_meant() {
+async fn invalid_arguments_get_a_suggestion() {
     let cases: [(&[&str], &str); 6] = [
         (&["/a", "--nonblok", "true"], "'--nonblock'"),
         (&["/a", "--wait", "soon", "true"], "must be a time such as 10s"),

@@ -11,7 +11,7 @@ use crate::process::{Running, run, within_limit};
 use zoolet_test_support::Tcp;
 
 #[tokio::test]
-async fn says_where_it_listens_and_how_to_reach_it() {
+async fn serve_prints_where_it_listens_and_how_to_connect() {
     let mut server = Running::start(&["serve", "--listen", "127.0.0.1:0"]).await;
     assert_ne!(server.address.port(), 0);
     let mut rest = String::new();
@@ -34,7 +34,7 @@ async fn says_where_it_listens_and_how_to_reach_it() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_it_too() {
+async fn an_interrupt_stops_the_server() {
     let server = Running::start(&["--listen", "localhost:0", "--log-level", "off"]).await;
     assert!(server.address.ip().is_loopback());
     let (status, stderr) = server.end("INT").await;
@@ -42,7 +42,7 @@ async fn an_interrupt_ends_it_too() {
 }
 
 #[tokio::test]
-async fn clients_are_let_go_when_it_ends() {
+async fn clients_are_disconnected_when_the_server_stops() {
     let server = Running::start(&["--listen", "127.0.0.1:0"]).await;
     let (mut client, response) =
         within_limit(Tcp::connect(server.address, ConnectRequest::new(10_000))).await;
@@ -53,7 +53,7 @@ async fn clients_are_let_go_when_it_ends() {
 }
 
 #[tokio::test]
-async fn connections_leave_file_descriptors_for_logs_and_snapshots() {
+async fn file_descriptors_are_reserved_for_logs_and_snapshots() {
     let data_dir = crate::process::directory("few-descriptors");
     let data_dir = data_dir.to_str().expect("the path is UTF-8");
     let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
@@ -111,7 +111,7 @@ async fn options_reach_the_server() {
 }
 
 #[tokio::test]
-async fn it_serves_although_nobody_reads_what_it_prints() {
+async fn the_server_runs_although_its_output_is_not_read() {
     let server = Running::start(&["--listen", "127.0.0.1:0", "--log-level", "trace"]).await;
     let server = server.deafen();
     let talk = async {
@@ -126,7 +126,7 @@ async fn it_serves_although_nobody_reads_what_it_prints() {
 }
 
 #[tokio::test]
-async fn an_address_in_use_is_named() {
+async fn an_address_in_use_is_an_error_that_names_it() {
     let other = TcpListener::bind("127.0.0.1:0").expect("a free port can be had");
     let address = other.local_addr().expect("it has an address").to_string();
     let ended = run(&["serve", "--listen", &address]).await;
@@ -144,7 +144,7 @@ async fn an_address_of_another_machine_is_refused() {
 }
 
 #[tokio::test]
-async fn a_data_directory_that_cannot_be_created_is_told_with_the_cure() {
+async fn an_unusable_data_directory_is_an_error_with_a_cure() {
     let args = ["serve", "--listen", "127.0.0.1:0", "--data-dir", "/dev/null/data"];
     let ended = run(&args).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -153,7 +153,7 @@ async fn a_data_directory_that_cannot_be_created_is_told_with_the_cure() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_told_of() {
+async fn invalid_arguments_are_errors() {
     let cases: [(&[&str], &str); 15] = [
         (&["--lisen", "127.0.0.1:0"], "a similar argument exists: '--listen'"),
         (&["serve", "--tick-tme", "1"], "a similar argument exists: '--tick-time'"),

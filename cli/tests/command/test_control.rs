@@ -50,7 +50,7 @@ async fn connect(server: &Running) -> Client {
 }
 
 #[tokio::test]
-async fn faults_are_set_hit_and_are_lifted() {
+async fn faults_are_set_take_effect_and_are_lifted() {
     let (server, control) = start().await;
     let client = connect(&server).await;
     let wish = json!({
@@ -108,7 +108,7 @@ async fn sessions_and_connections_end_and_time_passes() {
 }
 
 #[tokio::test]
-async fn a_restart_is_at_the_same_port_and_faults_stay() {
+async fn a_restart_keeps_the_port_and_the_faults() {
     let (server, control) = start().await;
     let client = connect(&server).await;
     within_limit(async { client.create("/gone").await }).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_restart_is_at_the_same_port_and_faults_stay() {
 }
 
 #[tokio::test]
-async fn nonsense_is_named_and_nothing_is_done() {
+async fn an_invalid_request_is_named_and_has_no_effect() {
     let (_server, control) = start().await;
     let (status, help) = ask(control, "GET /", Value::Null).await;
     assert_eq!((status, help["zoolet"].as_str()), (200, Some(env!("CARGO_PKG_VERSION"))));
@@ -149,7 +149,7 @@ async fn nonsense_is_named_and_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn a_page_in_a_browser_can_do_nothing() {
+async fn requests_of_a_web_page_are_refused() {
     let (_server, control) = start().await;
     let form = "POST /faults HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n";
     assert_eq!(send(control, form, r#"{"fault":"freeze"}"#).await.0, 415);
@@ -160,7 +160,7 @@ async fn a_page_in_a_browser_can_do_nothing() {
 }
 
 #[tokio::test]
-async fn it_is_for_this_machine_only() {
+async fn test_control_listens_on_loopback_addresses_only() {
     let ended = run(&["serve", "--listen", "127.0.0.1:0", "--test-control", "0.0.0.0:0"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("it must be a loopback address"), "{ended:?}");

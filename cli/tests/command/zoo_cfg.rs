@@ -24,7 +24,7 @@ fn assert_conf(conf: &str, lines: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_file_like_the_one_that_comes_with_zookeeper() {
+async fn the_sample_file_of_zookeeper_is_accepted() {
     let data = crate::process::directory("like-the-sample");
     let text = &format!(
         "\
@@ -56,7 +56,7 @@ clientPort=0
 }
 
 #[tokio::test]
-async fn everything_that_properties_syntax_allows() {
+async fn the_whole_properties_syntax_is_accepted() {
     let text = "\
 ! a comment
  \t clientPort : 0
@@ -99,7 +99,7 @@ readonlymode.enabled=true
 }
 
 #[tokio::test]
-async fn an_unknown_key_is_told_of_and_nothing_more() {
+async fn an_unknown_key_is_only_warned_of() {
     let text = "clientPort=0\nmaxClientConnections=5\n";
     let server = server("unknown-key.cfg", text, &[]).await;
     let (status, stderr) = server.end("TERM").await;
@@ -109,7 +109,7 @@ async fn an_unknown_key_is_told_of_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_is_refused() {
+async fn an_unusable_file_is_refused() {
     let cases = [
         ("bad-value.cfg", "clientPort=0\ntickTime=2s\n", "bad-value.cfg:2: tickTime must be"),
         ("bad-truth.cfg", "\n\nskipACL=true\n", "bad-truth.cfg:3: skipACL must be yes or no"),
@@ -145,7 +145,7 @@ async fn a_file_that_cannot_be_used_is_refused() {
 }
 
 #[tokio::test]
-async fn servers_in_a_dynamic_file_make_an_ensemble_too() {
+async fn servers_in_a_dynamic_file_make_an_ensemble() {
     let servers = file("servers.dynamic", "server.1=a:1:2;2181\nserver.2=b:1:2;2181\nversion=0\n");
     let text = format!("clientPort=0\ndynamicConfigFile={}\n", as_str(&servers));
     let path = file("dynamic.cfg", text);
@@ -155,7 +155,7 @@ async fn servers_in_a_dynamic_file_make_an_ensemble_too() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_there_is_named() {
+async fn a_missing_file_is_named() {
     let ended = run(&["--config", "no-such-directory/zoo.cfg"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("no-such-directory/zoo.cfg: No such file"), "{ended:?}");
