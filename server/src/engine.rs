@@ -12,6 +12,7 @@
 //! - `ticker` is the only task that acts by the clock; `clock` is the server's clock.
 //! - `audit` writes down who has changed what.
 //! - `stats` counts; `metrics` is what administrators see of it.
+//! - `warnings` keeps what any client can cause from filling the log.
 //! - [`hooks`] are called where frames and messages pass; `hooked` is what the engine lets them do.
 
 pub(crate) mod audit;
@@ -26,6 +27,7 @@ pub(crate) mod outbox;
 pub(crate) mod registry;
 pub(crate) mod stats;
 pub(crate) mod ticker;
+pub(crate) mod warnings;
 
 pub(crate) mod replace;
 

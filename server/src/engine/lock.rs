@@ -29,6 +29,7 @@ use super::registry::{Liveness, Peer, Registry};
 use super::session_ids::first_session;
 use super::state::{LockHeld, State};
 use super::stats::{LastNamespace, ServerStats};
+use super::warnings::Warnings;
 use crate::config::Config;
 use crate::limits::{FORGET_WATCHES_PER_TURN, REPORTS_AT_ONCE};
 use crate::reports::DEFAULT_TRACE_MASK;
@@ -62,6 +63,8 @@ pub(crate) struct Engine {
     shut_down: AtomicBool,
     local_addr: OnceLock<SocketAddr>,
     secure_addr: OnceLock<SocketAddr>,
+    /// Of handshakes that fail.
+    pub(crate) warnings: Warnings,
     /// The session timeouts that clients may negotiate, in milliseconds.
     timeouts_ms: RangeInclusive<i32>,
 }
@@ -130,6 +133,7 @@ impl Engine {
             shut_down: AtomicBool::new(false),
             local_addr: OnceLock::new(),
             secure_addr: OnceLock::new(),
+            warnings: Warnings::default(),
             timeouts_ms,
             clock,
             config,

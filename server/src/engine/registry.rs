@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use dashmap::DashMap;
@@ -30,6 +30,8 @@ pub(crate) struct Peer {
     identities: Mutex<Identities>,
     /// The number of receivers that its writes have woken.
     woken: AtomicUsize,
+    /// Whether it came to the port that speaks only TLS.
+    is_secure: AtomicBool,
     pub(crate) stats: ConnectionStats,
 }
 
@@ -42,7 +44,18 @@ impl Peer {
     ) -> Self {
         let ip = address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip());
         let identities = Mutex::new(Identities::of_address(ip));
-        Self { id, address, outbox, identities, woken: AtomicUsize::new(0), stats }
+        let (woken, is_secure) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { id, address, outbox, identities, woken, is_secure, stats }
+    }
+
+    /// Notes that it came to the port that speaks only TLS.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is no such port"))]
+    pub(crate) fn mark_secure(&self) {
+        self.is_secure.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_secure(&self) -> bool {
+        self.is_secure.load(Ordering::Relaxed)
     }
 
     /// Counts the receivers that a write of this client has woken.

@@ -16,6 +16,9 @@ const INTEREST_WRITE: u8 = 4;
 pub(crate) struct ConnectionReport {
     /// The client's address.
     pub(crate) address: String,
+    /// Whether it came to the port that speaks only TLS.
+    #[cfg_attr(not(feature = "admin"), expect(dead_code, reason = "the admin server tells it"))]
+    pub(crate) is_secure: bool,
     /// The bits of a Java selector.
     pub(crate) interest: u8,
     /// The messages that wait for the client.
@@ -58,6 +61,7 @@ impl ConnectionReport {
         };
         Self {
             address: peer.address_text(),
+            is_secure: peer.is_secure(),
             interest,
             outstanding,
             received: peer.stats.received.value(),

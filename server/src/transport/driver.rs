@@ -38,6 +38,10 @@ const LONG_FRAME_BYTES: usize = 4 << 10;
 /// a frame they would be hundreds of megabytes.
 pub(super) const TLS_HANDSHAKE: [u8; 2] = [0x16, 0x03];
 
+/// Why a connection with such a beginning is closed.
+const SPEAKS_TLS: &str = "the client speaks TLS, which this port does not; it must connect to \
+                          secureClientPort, or client.portUnification=true lets this port speak both";
+
 /// Serves an open connection. Of the socket, `input` was read already.
 pub(crate) async fn converse<S: Socket>(
     mut socket: S,
@@ -64,11 +68,8 @@ pub(crate) async fn converse<S: Socket>(
         }
         Some(Ok(Beginning::TlsHandshake)) => {
             engine.stats.unsuccessful_handshakes.add(1);
-            tracing::warn!(
-                peer = peer.address_text(),
-                "connection closed: the client speaks TLS, which this port does not; it must connect \
-                 to secureClientPort, or client.portUnification=true lets this port speak both"
-            );
+            let now_ms = engine.clock.now_ms();
+            engine.warnings.connection_closed(&peer, now_ms, &SPEAKS_TLS);
             return;
         }
         Some(Ok(Beginning::Idle)) => {

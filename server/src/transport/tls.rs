@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use zoolet_tls::ServerTls;
 
-use self::handshake::Acceptor;
+use self::handshake::{Acceptor, HandshakeFailure};
 use super::driver::{self, TLS_HANDSHAKE};
 use super::socket::Socket;
 use super::tcp::Port;
@@ -118,7 +118,9 @@ impl Port for TlsPort {
     ) {
         let peer = Arc::clone(&connection.peer);
         let mut received = BytesMut::new();
-        if self.is_unified {
+        if !self.is_unified {
+            peer.mark_secure();
+        } else {
             let first = begins_with_tls(&mut stream, &mut received);
             let first = async { tokio::time::timeout(SESSIONLESS_TIMEOUT, first).await };
             match cancelled.run_until_cancelled(first).await {
@@ -145,8 +147,13 @@ impl Port for TlsPort {
             Ok((socket, input)) => {
                 driver::converse(socket, input, connection, engine, cancelled).await;
             }
+            // So do the health checks of load balancers.
+            Err(failure @ HandshakeFailure::Silent) => {
+                tracing::debug!(peer = peer.address_text(), "connection closed: {failure}");
+            }
             Err(failure) => {
-                self.acceptor.log(&failure, &peer.address_text(), engine.clock.now_ms());
+                let now_ms = engine.clock.now_ms();
+                engine.warnings.connection_closed(&peer, now_ms, &failure);
             }
         }
     }

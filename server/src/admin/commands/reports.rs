@@ -51,12 +51,17 @@ pub(super) fn configuration(admin: &Admin, object: &mut Object<'_>) -> Fields {
     Ok(Told::Values)
 }
 
+/// The lists of connections, and whether they are of the port that speaks only TLS.
+const CONNECTION_LISTS: [(&str, bool); 2] = [("connections", false), ("secure_connections", true)];
+
 pub(super) fn connections(admin: &Admin, object: &mut Object<'_>) -> Fields {
-    object.array("connections", |array| {
-        connection_reports::connections(&admin.engine, None)
-            .try_for_each(|connection| full_connection(&connection, array))
-    })?;
-    object.array("secure_connections", |_| Ok(()))?;
+    for (name, is_secure) in CONNECTION_LISTS {
+        object.array(name, |array| {
+            connection_reports::connections(&admin.engine, None)
+                .filter(|connection| connection.is_secure == is_secure)
+                .try_for_each(|connection| full_connection(&connection, array))
+        })?;
+    }
     Ok(Told::Values)
 }
 
@@ -239,13 +244,15 @@ fn response_sizes(admin: &Admin, sizes: &mut Object<'_>) -> fmt::Result {
 
 pub(super) fn stats(admin: &Admin, object: &mut Object<'_>) -> Fields {
     server_stats(admin, object)?;
-    object.array("connections", |array| {
-        for connection in connection_reports::connections(&admin.engine, None) {
-            array.object(|object| brief_connection(&connection, object))?;
-        }
-        Ok(())
-    })?;
-    object.array("secure_connections", |_| Ok(()))?;
+    for (name, is_secure) in CONNECTION_LISTS {
+        object.array(name, |array| {
+            connection_reports::connections(&admin.engine, None)
+                .filter(|connection| connection.is_secure == is_secure)
+                .try_for_each(|connection| {
+                    array.object(|object| brief_connection(&connection, object))
+                })
+        })?;
+    }
     Ok(Told::Values)
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::BytesMut;
 use tokio::io::ReadBuf;
@@ -18,7 +18,7 @@ use super::socket::{TlsSocket, nothing};
 use crate::engine::connection::{Connection, Hangup};
 use crate::engine::lock::workers;
 use crate::engine::stats::ServerStats;
-use crate::limits::{HANDSHAKE_TIMEOUT, HANDSHAKE_WARNING_PAUSE_MS, LINGER_TIMEOUT, READ_BYTES};
+use crate::limits::{HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, READ_BYTES};
 use crate::transport::socket::Socket;
 
 /// Makes TLS sockets of TCP sockets.
@@ -30,7 +30,6 @@ pub(super) struct Acceptor {
     /// A handshake computes for a millisecond and more. Those that do so at the same time share half
     /// of the workers, and queue for them, so that connected clients get their turns in between.
     computing: Semaphore,
-    warnings: Warnings,
 }
 
 /// Why there is no TLS socket.
@@ -55,7 +54,7 @@ pub(super) enum HandshakeFailure {
 impl Acceptor {
     pub(super) fn new(tls: Arc<ServerTls>, outstanding_max: Option<usize>) -> Self {
         let computing = Semaphore::new((workers() / 2).max(1));
-        Self { tls, outstanding_max, computing, warnings: Warnings::default() }
+        Self { tls, outstanding_max, computing }
     }
 
     /// Carries a handshake out. The client has sent `received` already. Returns the socket, and what
@@ -132,18 +131,6 @@ impl Acceptor {
             drop(permit);
             taken.map_err(failure)?;
             encrypted.clear();
-        }
-    }
-
-    /// Logs a failure. Many in a short time are logged once, with their number.
-    pub(super) fn log(&self, failure: &HandshakeFailure, peer: &str, now_ms: u64) {
-        let is_expected = matches!(failure, HandshakeFailure::Silent);
-        match self.warnings.admit(now_ms).filter(|_| !is_expected) {
-            None => tracing::debug!(peer, "connection closed: {failure}"),
-            Some(0) => tracing::warn!(peer, "connection closed: {failure}"),
-            Some(others) => {
-                tracing::warn!(peer, others, "connection closed, as others before it: {failure}");
-            }
         }
     }
 }
@@ -231,42 +218,5 @@ impl<'a> Outstanding<'a> {
 impl Drop for Outstanding<'_> {
     fn drop(&mut self) {
         self.0.outstanding_handshakes.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Lets a warning pass now and then.
-#[derive(Debug, Default)]
-struct Warnings {
-    /// From when on one may pass, in milliseconds of the server's clock.
-    next_ms: AtomicU64,
-    /// How many did not pass since the last.
-    held_back: AtomicU64,
-}
-
-impl Warnings {
-    /// The number of those that did not pass since the last, if one may pass now.
-    fn admit(&self, now_ms: u64) -> Option<u64> {
-        let due = |next_ms| (next_ms <= now_ms).then_some(now_ms + HANDSHAKE_WARNING_PAUSE_MS);
-        if self.next_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok() {
-            Some(self.held_back.swap(0, Ordering::Relaxed))
-        } else {
-            self.held_back.fetch_add(1, Ordering::Relaxed);
-            None
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_warning_a_second_tells_how_many_others_there_were() {
-        let warnings = Warnings::default();
-        assert_eq!(warnings.admit(0), Some(0));
-        assert_eq!(warnings.admit(10), None);
-        assert_eq!(warnings.admit(999), None);
-        assert_eq!(warnings.admit(1_000), Some(2));
-        assert_eq!(warnings.admit(1_001), None);
     }
 }
