@@ -1,5 +1,5 @@
-//! Tellers move money between accounts in all directions at once. Each locks both accounts of a
-//! transfer, and the server makes both writes, or none, only while the locks are held.
+//! Tellers transfer money between accounts in all directions at once. Each locks both accounts of a
+//! transfer. The server carries out both writes or none, and only while the locks are held.
 
 mod common;
 
@@ -20,7 +20,7 @@ async fn main() -> Result<()> {
     run(Arguments::parse()).await.map(drop)
 }
 
-/// The sum of all balances before and after.
+/// The sums of all balances before and after.
 async fn run(arguments: Arguments) -> Result<(i64, i64)> {
     let stage = Stage::start(arguments).await?;
     let client = stage.connect().await?;

@@ -1,4 +1,4 @@
-//! The plain client: znodes that not everyone may read or change.
+//! The plain client: znodes that not every client may read or change.
 //!
 //! `cargo run --example client_acl`
 
@@ -17,8 +17,8 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Creates a znode that its owner may change, another user may read, and nobody else may see; and
-/// returns who can read and write it.
+/// Creates a znode that its owner may change, another user may read, and no other client may see.
+/// Returns who can read and write it.
 async fn permissions(server: &Server) -> Result<Vec<(&'static str, bool, bool)>> {
     // The credentials are sent on each new connection, before any request.
     let builder = Client::builder().auth("digest", "owner:secret");
@@ -28,9 +28,9 @@ async fn permissions(server: &Server) -> Result<Vec<(&'static str, bool, bool)>>
     let stranger = Client::connect(server.dialer()).await?;
 
     let acl = vec![
-        // Stands for all identities of the session: here `digest:owner:<hash>`.
+        // The scheme `auth` means all identities of the session: here `digest:owner:<hash>`.
         Acl::creator_all(),
-        // Another user, whose password need not be sent for this.
+        // Another user, whose password this client does not need to know.
         Acl::digest("reader", "hidden").with_permissions(Permissions::READ),
     ];
     owner.create("/salary").data("100").acl(acl).await?;

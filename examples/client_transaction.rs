@@ -1,4 +1,4 @@
-//! The plain client: several znodes are changed together, or none of them.
+//! The plain client: a transaction changes several znodes or none of them.
 //!
 //! `cargo run --example client_transaction`
 
@@ -23,7 +23,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Takes a job: deletes it from the list of open jobs and adds it to those that run. Returns
+/// Takes a job: deletes it from the list of open jobs and adds it to the running ones. Returns
 /// whether this host was the first. No other client sees the job in both lists, or in neither.
 async fn take(client: &Client, job: &str, host: &str) -> Result<bool> {
     let taken = client
@@ -34,12 +34,12 @@ async fn take(client: &Client, job: &str, host: &str) -> Result<bool> {
         .await;
     match taken {
         Ok(_results) => Ok(true),
-        // The operation at index 0 was refused: someone else has deleted the job.
+        // The server refused the operation at index 0: another client has deleted the job.
         Err(error) if error.operation_index() == Some(0) && error.is(ErrorCode::NO_NODE) => {
             Ok(false)
         }
         // The reply was lost. The server has carried out both operations or neither, and the second
-        // tells which.
+        // znode shows which.
         Err(Error::ConnectionLoss { .. }) => {
             Ok(match client.exists(&format!("/jobs/running/{job}")).await? {
                 Some(stat) => stat.ephemeral_owner == client.session_id(),

@@ -1,4 +1,4 @@
-//! The plain client: a setting is read and watched, and a whole subtree is watched.
+//! The plain client: watches on a setting and on a whole subtree.
 //!
 //! `cargo run --example client_watch`
 
@@ -22,11 +22,10 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Reads a setting and then each value that another client gives it.
+/// Reads a setting, and then each value that another client sets.
 ///
-/// A one-shot watch fires once, so each read leaves a new one. No change is missed: a watch fires
-/// with the next change after what its read returned. Changes that come in quick succession may be
-/// seen as one.
+/// A one-shot watch fires once, so each read sets a new one. No change is missed: a watch fires
+/// with the next change after the state that its read returned. Fast changes may be seen as one.
 async fn follow_setting(reader: &Client, writer: &Client) -> Result<Vec<String>> {
     writer.create("/app/timeout").data("10").parents(Parents::Persistent).await?;
     let mut values = Vec::new();
@@ -53,7 +52,7 @@ async fn watch_subtree(reader: &Client, writer: &Client) -> Result<Vec<String>> 
     loop {
         let event = match watcher.next().await {
             Ok(event) => event,
-            // The watch ended with its session: read the znodes again, and watch anew.
+            // The watch ended with its session: read the znodes again, and set a new watch.
             Err(Error::SessionExpired) => return Err("the session has expired".into()),
             Err(error) => return Err(error.into()),
         };

@@ -1,5 +1,5 @@
-//! A lock holder is paused for longer than its session lives, another takes over, and the late
-//! write of the first is refused by a store that remembers the last fencing token.
+//! A lock holder is paused for longer than its session timeout, and another client acquires the
+//! lock. A store that remembers the last fencing token refuses the late write of the first holder.
 
 mod common;
 
@@ -14,7 +14,7 @@ use zoolet::recipes::InterProcessMutex;
 
 const LOCK: &str = "/locks/fencing-example";
 
-/// A store apart from ZooKeeper: it takes a write only from who has no older token than the last.
+/// A store apart from ZooKeeper: it refuses a write with an older token than the last one.
 #[derive(Debug)]
 struct Store {
     value: &'static str,
@@ -40,36 +40,36 @@ async fn main() -> Result<()> {
     run(Arguments::parse()).await.map(drop)
 }
 
-/// What the store has in the end, and whether it took the late write.
+/// The last value in the store, and whether it accepted the late write.
 async fn run(arguments: Arguments) -> Result<(&'static str, bool)> {
     let stage = Stage::start(arguments).await?;
     let store = Arc::new(Mutex::new(Store { value: "nobody", token: Zxid::ZERO }));
     let (is_paused, paused) = oneshot::channel();
     let (resume, resumed) = mpsc::channel();
-    // On a thread of its own, which it blocks: nothing of this client goes on meanwhile.
+    // A thread of its own, which the pause blocks with everything that this client does.
     let holder = tokio::task::spawn_blocking({
         let (connecting, store) = (stage.connect(), Arc::clone(&store));
         move || hold(connecting, &store, is_paused, &resumed)
     });
     let client = stage.connect().await?;
-    // The holder failed before it paused if this is gone.
+    // If this fails, the holder has failed before its pause.
     if paused.await.is_ok() {
-        println!("the first is paused; its session ends, and the second has the lock");
+        println!("the first is paused; its session expires, and the second acquires the lock");
         let guard = InterProcessMutex::new(&client, LOCK)?.acquire().await?;
         write(&store, "the second", guard.fencing_token());
-        println!("the first goes on, as if nothing had happened");
+        println!("the first resumes and does not know that it lost the lock");
         resume.send(())?;
         let is_taken = holder.await??;
         guard.release().await?;
         let value = store.lock().unwrap_or_else(PoisonError::into_inner).value;
-        println!("the store was last written by {value}");
+        println!("the last write in the store is that of {value}");
         return Ok((value, is_taken));
     }
     holder.await??;
     Err("the holder ended without a pause".into())
 }
 
-/// The first holder; whether its late write was taken.
+/// The first holder. Returns whether the store accepted its late write.
 fn hold(
     connecting: impl Future<Output = Result<Client>>,
     store: &Mutex<Store>,
@@ -80,9 +80,9 @@ fn hold(
     runtime.block_on(async {
         let client = connecting.await?;
         let guard = InterProcessMutex::new(&client, LOCK)?.acquire().await?;
-        println!("the first has the lock");
+        println!("the first holds the lock");
         write(store, "the first", guard.fencing_token());
-        // Nobody listens if the other has failed.
+        // If the receiver is gone, the other holder has failed.
         let _ = is_paused.send(());
         resumed.recv()?;
         Ok(write(store, "the first", guard.fencing_token()))

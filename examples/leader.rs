@@ -1,5 +1,6 @@
-//! Three would work through a list of jobs, and one at a time does. The first is cut short, the
-//! others return after some jobs; whoever leads next goes on where the last one stopped.
+//! Three candidates work through a list of jobs, and only the leader works. The first term is
+//! interrupted, and later leaders return after some jobs; each one continues where the last one
+//! stopped.
 
 mod common;
 
@@ -15,11 +16,11 @@ use zoolet::protocol::{CreateMode, Expect, MultiOp, SetData};
 use zoolet::recipes::{LeaderSelector, Requeue, Term};
 
 const LEADER: &str = "/leader-example";
-/// A znode with the number of who did it for each job that is done.
+/// The parent of one znode for each finished job, with the number of the candidate that did it.
 const DONE: &str = "/leader-example-done";
 const CANDIDATES: usize = 3;
 const JOBS: usize = 30;
-/// Whoever has done so many in one term returns, and lets another lead.
+/// A leader returns after this many jobs, and the next candidate leads.
 const JOBS_PER_TERM: usize = 8;
 const JOB_TIME: Duration = Duration::from_millis(10);
 
@@ -28,17 +29,17 @@ async fn main() -> Result<()> {
     run(Arguments::parse()).await.map(drop)
 }
 
-/// One who would lead.
+/// A candidate of the election.
 #[derive(Clone)]
 struct Candidate {
     client: Client,
     number: usize,
-    /// Shared by all: whether one works.
+    /// Shared by all candidates: whether one of them works.
     is_one_working: Arc<AtomicBool>,
     finished: mpsc::Sender<()>,
 }
 
-/// How often a job was written down as done, and how many candidates did some.
+/// How many jobs were recorded as done, and how many candidates did some.
 async fn run(arguments: Arguments) -> Result<(i32, usize)> {
     let stage = Stage::start(arguments).await?;
     let client = stage.connect().await?;
@@ -51,10 +52,10 @@ async fn run(arguments: Arguments) -> Result<(i32, usize)> {
         let client = stage.connect().await?;
         selectors.push(Candidate { client, number, is_one_working, finished }.stand()?);
     }
-    // In the middle of a job: it is not done then.
+    // In the middle of a job, which is then not done.
     tokio::time::sleep(JOB_TIME * 7 / 2).await;
     for selector in &selectors {
-        // Only who leads notices.
+        // Only the leader notices this.
         selector.interrupt_leadership();
     }
     all_finished.recv().await.ok_or("all candidates are gone")?;
@@ -70,7 +71,7 @@ async fn run(arguments: Arguments) -> Result<(i32, usize)> {
 }
 
 impl Candidate {
-    /// Stands in line, works when it is its turn, and gets in line again.
+    /// Enters the line, works when it leads, and enters the line again.
     fn stand(self) -> Result<LeaderSelector> {
         let (client, id) = (self.client.clone(), format!("candidate {}", self.number));
         let lead = move |term: Term| {
@@ -92,7 +93,7 @@ impl Candidate {
             let done = std::str::from_utf8(&done)?;
             if done.split_whitespace().count() == JOBS {
                 self.finished.send(()).await?;
-                // Nothing is left to do, so it may lead for ever.
+                // No job is left, so it may stay the leader.
                 std::future::pending::<()>().await;
             }
             tokio::time::sleep(JOB_TIME).await;
@@ -101,14 +102,14 @@ impl Candidate {
                 data: Some(format!("{done} {}", self.number).into()),
                 version: Expect::Any,
             });
-            // Refused if another leads by now.
+            // The server refuses this if another candidate leads now.
             term.transaction(vec![write]).await?;
         }
         Ok(())
     }
 }
 
-/// That one works, beside whom nobody must.
+/// Marks that a candidate works, and asserts that no other does.
 struct Alone<'a>(&'a AtomicBool);
 
 impl<'a> Alone<'a> {

@@ -1,4 +1,4 @@
-//! Five workers count in one znode, which loses counts unless one works at a time.
+//! Five workers increment a counter in one znode. Without the lock, increments would be lost.
 
 mod common;
 
@@ -18,7 +18,7 @@ async fn main() -> Result<()> {
     run(Arguments::parse()).await.map(drop)
 }
 
-/// What was counted in the end, and how often it was counted.
+/// The final counter, and the number of increments.
 async fn run(arguments: Arguments) -> Result<(usize, usize)> {
     let stage = Stage::start(arguments).await?;
     let client = stage.connect().await?;

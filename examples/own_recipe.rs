@@ -1,4 +1,4 @@
-//! A recipe of one's own: a group whose members see each other, with what the client offers for
+//! A recipe of your own: a group whose members see each other, built on the client's support for
 //! recipes (`zoolet::client::recipe`).
 //!
 //! `cargo run --example own_recipe`
@@ -34,7 +34,8 @@ impl Group {
                 .mode(CreateMode::EphemeralSequential);
             let created = match create.send().await {
                 Ok(created) => Some(created),
-                // Nobody knows whether the member exists: its protected name tells.
+                // The reply was lost, so the member may exist: it is looked up by its protected
+                // name.
                 Err(Error::ConnectionLoss { .. }) => session.find_protected(&path).await?,
                 Err(Error::SessionExpired | Error::NotSent { .. }) => None,
                 Err(error) if error.is(ErrorCode::NO_NODE) => {
@@ -44,7 +45,7 @@ impl Group {
                 Err(error) => return Err(error),
             };
             if let Some(created) = created {
-                // From now on the client checks the znode, so that its loss is known in time.
+                // From now on the client checks the znode, so that it knows of its loss in time.
                 let claim = session.claim(&created.path);
                 return Ok(Member { session, path: created.path, claim });
             }
@@ -65,7 +66,7 @@ impl Group {
         for child in self.client.children(&self.directory).await?.iter() {
             match self.client.get(&format!("{}/{child}", self.directory)).await {
                 Ok((name, _stat)) => names.push(String::from_utf8_lossy(&name).into_owned()),
-                // It left meanwhile.
+                // The member left in between.
                 Err(error) if error.is(ErrorCode::NO_NODE) => {}
                 Err(error) => return Err(error),
             }
@@ -83,7 +84,7 @@ struct Member {
 }
 
 impl Member {
-    /// Whether the server certainly has the member at this moment.
+    /// Whether the server certainly has the member now.
     fn is_certain(&self) -> bool {
         self.session.is_proven() && !self.claim.is_gone()
     }
@@ -104,7 +105,7 @@ impl Drop for Member {
 #[tokio::main]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().start().await?;
-    println!("members, one after the other: {:?}", run(&server).await?);
+    println!("members after each step: {:?}", run(&server).await?);
     Ok(())
 }
 

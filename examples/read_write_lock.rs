@@ -1,4 +1,4 @@
-//! Readers are inside together; a writer is inside alone.
+//! Readers hold the lock together; a writer holds it alone.
 
 mod common;
 
@@ -19,11 +19,11 @@ async fn main() -> Result<()> {
     run(Arguments::parse()).await.map(drop)
 }
 
-/// How many readers met inside, and how many the writer found there.
+/// How many readers held the lock together, and how many the writer found.
 async fn run(arguments: Arguments) -> Result<(usize, usize)> {
     let stage = Stage::start(arguments).await?;
     let inside = Arc::new(AtomicUsize::new(0));
-    // Readers leave when all are inside, and the writer comes when they are.
+    // Readers release the lock when all of them hold it, and then the writer starts.
     let meeting = Arc::new(Barrier::new(READERS + 1));
     let mut readers = JoinSet::new();
     for number in 1..=READERS {
@@ -33,10 +33,10 @@ async fn run(arguments: Arguments) -> Result<(usize, usize)> {
             let lock = InterProcessReadWriteLock::new(&client, LOCK)?.read_lock();
             let guard = lock.acquire().await?;
             inside.fetch_add(1, Ordering::SeqCst);
-            println!("reader {number} is inside");
+            println!("reader {number} holds the read lock");
             meeting.wait().await;
             inside.fetch_sub(1, Ordering::SeqCst);
-            println!("reader {number} leaves");
+            println!("reader {number} releases it");
             guard.release().await?;
             Result::Ok(())
         });
@@ -47,11 +47,11 @@ async fn run(arguments: Arguments) -> Result<(usize, usize)> {
         tokio::task::yield_now().await;
     }
     let met = inside.load(Ordering::SeqCst);
-    println!("the writer comes; is it free? {}", lock.try_acquire().await?.is_some());
+    println!("the writer starts; is the lock free? {}", lock.try_acquire().await?.is_some());
     meeting.wait().await;
     let guard = lock.acquire().await?;
     let found = inside.load(Ordering::SeqCst);
-    println!("the writer is inside, with {found} readers");
+    println!("the writer holds the lock, beside {found} readers");
     guard.release().await?;
     while let Some(reader) = readers.join_next().await {
         reader??;

@@ -20,7 +20,7 @@ async fn main() -> Result<()> {
     run(Arguments::parse()).await.map(drop)
 }
 
-/// The most workers that were inside at a time.
+/// The greatest number of workers that held a permit at the same time.
 async fn run(arguments: Arguments) -> Result<usize> {
     let stage = Stage::start(arguments).await?;
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -34,7 +34,7 @@ async fn run(arguments: Arguments) -> Result<usize> {
             let permits = semaphore.acquire(1).await?;
             let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
             most.fetch_max(now, Ordering::SeqCst);
-            println!("worker {number} is inside, one of {now}");
+            println!("worker {number} holds a permit, one of {now}");
             tokio::time::sleep(WORK).await;
             inside.fetch_sub(1, Ordering::SeqCst);
             permits.release().await?;
@@ -45,7 +45,7 @@ async fn run(arguments: Arguments) -> Result<usize> {
         worker??;
     }
     let most = most.load(Ordering::SeqCst);
-    println!("{WORKERS} workers, {PERMITS} permits, never more than {most} inside");
+    println!("{WORKERS} workers, {PERMITS} permits, at most {most} held at a time");
     Ok(most)
 }
 

@@ -1,5 +1,5 @@
-//! What a test does to a server and a lock survives: the answer to a create is lost, the network of
-//! the owner is gone, and the server loses power. Minutes pass, and nobody waits for them.
+//! Faults that a test injects and a lock survives: the reply to a create is lost, the network of
+//! the holder is down, and the server loses power. Minutes of virtual time pass at once.
 
 #![allow(clippy::disallowed_methods, reason = "it measures what passes on the paused clock")]
 
@@ -19,7 +19,7 @@ async fn main() -> Result<()> {
     run().await.map(drop)
 }
 
-/// The fencing tokens of those who had the lock, one after the other.
+/// The fencing tokens of the holders, in their order.
 async fn run() -> Result<Vec<i64>> {
     let server = TestServer::builder().sim_disk(SimDisk::default()).start().await?;
     let (one, other) = (server.connect().await?, server.connect().await?);
@@ -32,34 +32,34 @@ async fn run() -> Result<Vec<i64>> {
     Ok(vec![first, second, third])
 }
 
-/// Takes the lock although nobody tells that the create was carried out.
+/// Acquires the lock although the reply to its create is lost.
 async fn after_a_lost_answer(server: &TestServer, client: &Client) -> Result<Guard> {
     let filter = RequestFilter::next(1).creates().below(LOCK);
     let fault = server.everyone().cut_before_reply(filter)?;
     let guard = InterProcessMutex::new(client, LOCK)?.acquire().await?;
     let places = client.children(LOCK).await?.len();
-    println!("{} answer was lost, and there is {places} place in the line", fault.hits());
+    println!("{} reply was lost, and there is {places} place in the line", fault.hits());
     Ok(guard)
 }
 
-/// Takes the lock from an owner that is not heard of any more.
+/// Acquires the lock from a holder whose session expires in silence.
 async fn after_a_lost_network(server: &TestServer, owner: &Client, client: &Client) -> Result<i64> {
     server.session(owner.session_id()).freeze()?;
     let begun = tokio::time::Instant::now();
     let guard = InterProcessMutex::new(client, LOCK)?.acquire().await?;
-    println!("the next one waited {:?}", begun.elapsed());
+    println!("the next holder waited {:?}", begun.elapsed());
     server.heal();
     let token = guard.fencing_token().0;
     guard.release().await?;
     Ok(token)
 }
 
-/// Takes the lock before the power fails, and still has it when it is back.
+/// Acquires the lock before a power loss, and still holds it afterwards.
 async fn after_a_power_failure(server: &TestServer, client: &Client) -> Result<i64> {
     let guard = InterProcessMutex::new(client, LOCK)?.acquire().await?;
     server.lose_power(1).await?;
     let places = client.children(LOCK).await?.len();
-    println!("the server is back, and there is {places} place in the line");
+    println!("the server has restarted, and there is {places} place in the line");
     tokio::time::sleep(Duration::from_secs(60)).await;
     guard.transaction(Vec::new()).await?;
     println!("a minute later the lock is still held");

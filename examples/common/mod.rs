@@ -9,8 +9,8 @@ use zoolet::server::{Config, Server};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Sessions end soon here, so that an example that waits for that is short. Another server may
-/// grant more.
+/// Sessions are short here, so that an example that waits for an expiry is short. Another server
+/// may grant longer ones.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 const TICK_TIME_MS: u32 = 100;
 
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     server: Option<String>,
 }
 
-/// The server that an example plays on.
+/// The server of an example.
 pub(crate) enum Stage {
     InProcess(Server),
     Elsewhere(String),

@@ -73,8 +73,8 @@ impl HerdLock {
     /// The lock of a path by sequential znodes below it. The first holds the lock; all others watch
     /// the list of children, and receive an event whenever a client comes or goes.
     ///
-    /// The znodes are those of [`InterProcessMutex`](crate::InterProcessMutex), and both may stand
-    /// in one line.
+    /// The znodes are those of [`InterProcessMutex`](crate::InterProcessMutex), and both may share
+    /// a line.
     ///
     /// # Errors
     ///

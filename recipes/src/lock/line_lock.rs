@@ -45,7 +45,7 @@ impl LineLock {
     }
 
     /// Enters the line, and waits until the place holds the lock. When the place is lost, because
-    /// its session has ended or someone has deleted its znode, this enters the line anew.
+    /// its session has ended or someone has deleted its znode, this enters the line again.
     async fn place_in_front(&self) -> Result<Place, LockError> {
         let mut attempts = Attempts::new();
         loop {
@@ -126,7 +126,7 @@ impl LineLock {
     }
 
     /// Another guard of the lock, if the owner holds it by this object. A lost lock is not held,
-    /// and does not keep the owner from acquiring it anew.
+    /// and does not keep the owner from acquiring it again.
     pub(crate) fn held_by(&self, owner: Owner) -> Option<Guard> {
         registry::held_by(&self.line.id, self.id, owner).map(|handle| Guard { handle })
     }

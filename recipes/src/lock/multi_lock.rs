@@ -36,10 +36,10 @@ static WITHOUT_PATHS: PlaceKind = PlaceKind {
 
 /// The mutexes of several paths as one lock: all are held, or none.
 ///
-/// It enters all lines at once, with one multi. So of any two users the one who came first is ahead
-/// in every line that they share, and they cannot wait for each other, in whatever order they name
-/// the paths. That does not hold beside users who acquire the same mutexes one after the other: set
-/// a time limit there ([`InterProcessMultiLock::acquire_within`]).
+/// It enters all lines at once, with one multi. So of any two clients the one that came first is
+/// ahead in every line that they share, and they cannot wait for each other, in whatever order they
+/// name the paths. That does not hold beside clients that acquire the same mutexes one after the
+/// other: set a time limit there ([`InterProcessMultiLock::acquire_within`]).
 ///
 /// Its znodes are those of [`InterProcessMutex`](crate::InterProcessMutex), and so of Curator's.
 ///
@@ -78,7 +78,7 @@ impl InterProcessMultiLock {
         Ok(Self { lines, client: client.clone(), id: LockId::new() })
     }
 
-    /// The same lock with this data for its znodes, which tells others who waits or holds the
+    /// The same lock with this data for its znodes, which shows others who waits for or holds the
     /// locks. The default is this machine's address, as in Curator.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
@@ -107,7 +107,7 @@ impl InterProcessMultiLock {
     }
 
     /// Enters the lines, and waits until the places hold the locks. When one of them is lost, this
-    /// enters all lines anew.
+    /// enters all lines again.
     async fn places_in_front(&self) -> Result<Vec<Place>, LockError> {
         let mut attempts = Attempts::new();
         loop {
@@ -193,8 +193,8 @@ impl InterProcessMultiLock {
         MultiGuard { handle: LockHandle::new(&session, token, places, registrations) }
     }
 
-    /// The lines in which owners are registered: those of the paths, or the one that stands for no
-    /// paths.
+    /// The lines in which owners are registered: those of the paths, or one without a
+    /// path.
     fn registered_lines(&self) -> Vec<(LineId, &'static PlaceKind)> {
         if self.lines.is_empty() {
             return vec![(LineId::without_path(&self.client), &WITHOUT_PATHS)];

@@ -61,7 +61,7 @@ impl InterProcessMutex {
         Ok(Self { lock: LineLock::new(Line::new(client, path, &KIND)?) })
     }
 
-    /// The same mutex with this data for its znodes, which tells others who waits or holds the
+    /// The same mutex with this data for its znodes, which shows others who waits for or holds the
     /// lock. The default is this machine's address, as in Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Bytes>) -> Self {
@@ -77,7 +77,7 @@ impl InterProcessMutex {
         self
     }
 
-    /// The znodes of all who wait or hold the lock, the holder's first.
+    /// The znodes of the holder and of all waiting clients, in their order.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ lock_methods! {
     ///
     /// [`LockError::NumbersExhausted`] when the sequence numbers of the directory have overflowed;
     /// the errors of requests. A session that ends is no error: the next session enters the line
-    /// anew.
+    /// again.
     acquire;
     /// Acquires the lock if it is free, without waiting for it. If it is held, this costs one read
     /// and creates nothing.

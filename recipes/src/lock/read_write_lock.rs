@@ -95,8 +95,8 @@ impl InterProcessReadWriteLock {
         })
     }
 
-    /// The same lock with this data for its znodes, which tells others who waits or holds the lock.
-    /// The default is this machine's address, as in Curator.
+    /// The same lock with this data for its znodes, which shows others who waits for or holds the
+    /// lock. The default is this machine's address, as in Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Bytes>) -> Self {
         let data = data.into();
@@ -170,7 +170,7 @@ impl InterProcessReadWriteLock {
     }
 
     /// Creates a read place beside the write place of the same owner, without waiting. It has the
-    /// same number, so that nobody comes in between when the owner releases the write lock
+    /// same number, so that no writer gets in between when the owner releases the write lock
     /// (CURATOR-621).
     async fn read_beside(&self, writing: &Guard) -> Result<Guard, LockError> {
         let read = &self.read;

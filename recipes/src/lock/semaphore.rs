@@ -126,7 +126,7 @@ impl InterProcessSemaphoreV2 {
         })
     }
 
-    /// The same semaphore with this data for its permits, which tells others who holds them. The
+    /// The same semaphore with this data for its permits, which shows others who holds them. The
     /// default is this machine's address, as in Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Bytes>) -> Self {
@@ -148,7 +148,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// [`LockError::TooMany`] for more permits than the semaphore has, where their number is fixed;
     /// the errors of requests. A session that ends is no error: the next session enters the line
-    /// anew.
+    /// again.
     ///
     /// # Cancellation
     ///

@@ -50,7 +50,7 @@ impl InterProcessSemaphoreMutex {
         Ok(Self { semaphore, line: LineId::new(client, path), id: LockId::new() })
     }
 
-    /// The same mutex with this data for its znodes, which tells others who holds it. The default
+    /// The same mutex with this data for its znodes, which shows others who holds it. The default
     /// is this machine's address, as in Curator.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
@@ -70,7 +70,7 @@ impl InterProcessSemaphoreMutex {
     /// # Errors
     ///
     /// The errors of requests. A session that ends is no error: the next session enters the line
-    /// anew.
+    /// again.
     ///
     /// # Cancellation
     ///

@@ -22,12 +22,12 @@
 //!
 //! # How long a proof lasts
 //!
-//! The leader ends a session at the first tick after `T` has passed since it last heard of it,
-//! never before. A write that a follower forwards is checked, but does not count as heard of. What
-//! counts is a handshake, which the leader answers, and what the followers report: the leader pings
-//! them each half tick, and each answers with the sessions that it heard of. Both use one
-//! connection, in their order. So when a write that was sent at `w` is answered, the leader had
-//! heard of the session as of `s`: the sending of the last request or ping that the follower
+//! The leader ends a session at the first tick after `T` has passed since it last heard from it,
+//! never before. A write that a follower forwards is checked, but does not count as hearing from
+//! it. What counts is a handshake, which the leader answers, and what the followers report: the
+//! leader pings them each half tick, and each answers with the sessions that it heard from. Both
+//! use one connection, in their order. So when a write that was sent at `w` is answered, the leader
+//! had heard from the session as of `s`: the sending of the last request or ping that the follower
 //! answered half a tick before `w`, or of the handshake, if that was later. The session lives at
 //! least until `s + T`.
 //!
@@ -43,20 +43,20 @@
 //! With a round trip `r`, one check follows another after `T/3 + r`, and each proves the session
 //! until `2T/3 - r` after it was sent: the next one is answered `T/3 - 3r` before the proof ends.
 //! From `r = T/9` on, a lock is `Suspect` now and then. The create and the first check after a wait
-//! may prove less: of a client that only pings, the last request that the leader has heard of may
-//! be `2T/3` old, so that at least `T/3 - r` is left. The next check is sent `T/12` before that
-//! ends, and from `r = T/12` on the lock is `Suspect` for a moment. Who wants more to be left
+//! may prove less: of a client that only pings, the last request that the leader knows of may be
+//! `2T/3` old, so that at least `T/3 - r` is left. The next check is sent `T/12` before that ends,
+//! and from `r = T/12` on the lock is `Suspect` for a moment. A program that needs more to be left
 //! ([`proven_ahead`](crate::client::Builder::proven_ahead), at most `T/6`) has the check sent that
-//! much sooner, but not before the leader has heard of a later request, since it would prove
-//! nothing more. So `T/6` is left up to `r = T/20` from one check to the next, and up to `r = T/40`
-//! after a wait, where a second check may follow the first after `T/12`.
+//! much sooner, but not before the leader knows of a later request, since it would prove nothing
+//! more. So `T/6` is left up to `r = T/20` from one check to the next, and up to `r = T/40` after a
+//! wait, where a second check may follow the first after `T/12`.
 //!
 //! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two
 //! ticks. Where observers connect to followers (`observerMasterPort`), a request reaches the leader
 //! over two such links, in one tick: choose a session timeout of at least three ticks there, and of
-//! four to leave `T/12` for delays. A new leader gives each session its whole timeout anew: the one
-//! with which the session was created. So `T` is the shortest timeout that a server has granted to
-//! the session.
+//! four to leave `T/12` for delays. A new leader gives each session its whole timeout again: the
+//! one with which the session was created. So `T` is the shortest timeout that a server has granted
+//! to the session.
 //!
 //! Where the server is certainly the only one, as in process
 //! ([`Transport::is_single_node`](zoolet_protocol::Transport::is_single_node)), each answer proves

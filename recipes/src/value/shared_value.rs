@@ -28,7 +28,7 @@ pub struct VersionedValue {
     /// The zxid of the transaction that set the data. Later values have greater ones.
     pub mzxid: Zxid,
     /// The zxid of the transaction that created the znode. When the znode is deleted and created
-    /// anew, versions begin at 0 again.
+    /// again, versions begin at 0 again.
     pub czxid: Zxid,
 }
 
@@ -150,7 +150,7 @@ impl SharedValue {
     /// # Errors
     ///
     /// [`ValueError::VersionUnusable`]; [`ValueError::CreatedAnew`] if the znode was deleted,
-    /// created anew and changed to the same version before the copy followed; the errors of
+    /// created again and changed to the same version before the copy followed; the errors of
     /// requests. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) the value may have been set.
     pub async fn try_set(
         &self,
