@@ -3,12 +3,15 @@
 mod probe;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use zoolet_client::Hosts;
+use zoolet_client::tls::ClientTls;
 
 use self::probe::{Health, Unhealthy};
+use crate::connect_options::TlsOptions;
 use crate::logging::{self, LogLevel};
 use crate::server_options::values::{self, HostPort};
 
@@ -32,6 +35,9 @@ pub(crate) struct HealthCommand {
     /// Print nothing
     #[arg(short, long)]
     quiet: bool,
+
+    #[command(flatten)]
+    tls: TlsOptions,
 }
 
 /// Where a server of this machine is.
@@ -43,6 +49,9 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between two questions to a server that does not serve yet.
 const WAIT_PAUSE: Duration = Duration::from_millis(100);
 
+/// For a wrong command line, as clap has it, and for files of TLS that cannot be used.
+const WRONG: u8 = 2;
+
 /// For a system that has no sockets or threads left, as in `sysexits.h`.
 const NO_SYSTEM: u8 = 71;
 
@@ -53,16 +62,23 @@ struct Addresses(Vec<String>);
 impl HealthCommand {
     pub(crate) fn run(self) -> ExitCode {
         logging::start(None, LogLevel::Error);
-        let asked = run_async(self.ask_all());
+        let tls = match self.tls.load() {
+            Ok(tls) => tls.map(Arc::new),
+            Err(error) => {
+                crate::complain(&error);
+                return ExitCode::from(WRONG);
+            }
+        };
+        let asked = run_async(self.ask_all(tls.as_ref()));
         asked.unwrap_or_else(|| ExitCode::from(NO_SYSTEM))
     }
 
-    async fn ask_all(&self) -> ExitCode {
+    async fn ask_all(&self, tls: Option<&Arc<ClientTls>>) -> ExitCode {
         let mut code = 0;
         let mut wait = std::pin::pin!(tokio::time::sleep(self.wait.unwrap_or_default()));
         for server in &self.servers.0 {
             let answer = loop {
-                let answer = probe::ask(server, self.timeout).await;
+                let answer = probe::ask(server, tls, self.timeout).await;
                 if answer.is_ok() || wait.is_elapsed() {
                     break answer;
                 }
@@ -94,7 +110,7 @@ impl HealthCommand {
 #[cfg(unix)]
 pub(crate) fn is_serving(listen: &HostPort) -> bool {
     let address = reachable(listen);
-    match run_async(probe::ask(&address, STATUS_TIMEOUT)) {
+    match run_async(probe::ask(&address, None, STATUS_TIMEOUT)) {
         Some(Ok(health)) => {
             println!("Mode: {}", health.mode());
             true
@@ -166,9 +182,11 @@ that creates no session. It works with Apache ZooKeeper too.
 
 Exit status: 0 if all servers serve, otherwise that of the first that does not: 1 if it says that it
 does not serve, or closes the connection; 3 if it cannot be reached; 4 if it does not answer in time;
-5 if it does not answer as a ZooKeeper server does. 2 if the command line is wrong.
+5 if it does not answer as a ZooKeeper server does, or TLS fails. 2 if the command line is wrong, or a
+file of TLS cannot be used.
 
 Examples:
   zoolet health                             the server of this machine
   zoolet health zk.example:2181 --timeout 1s
-  zoolet health --wait 30s && ./start-app   when it serves";
+  zoolet health --wait 30s && ./start-app   when it serves
+  zoolet health zk.example:2281 --tls-ca ca.pem --tls-cert client.pem";

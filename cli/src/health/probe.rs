@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use zoolet_client::tls::ClientTls;
 use zoolet_client::{ConnectError, FourLetterWord, Hosts};
 use zoolet_protocol::{ConnectRequest, ConnectResponse, Dial, Encode, SessionId, decode_all};
 
@@ -52,19 +54,26 @@ impl From<ConnectError> for Unhealthy {
 /// # Errors
 ///
 /// [`Unhealthy`] if it does not serve.
-pub(super) async fn ask(server: &str, timeout: Duration) -> Result<Health, Unhealthy> {
-    let asked = tokio::time::timeout(timeout, ask_in_time(server)).await;
+pub(super) async fn ask(
+    server: &str,
+    tls: Option<&Arc<ClientTls>>,
+    timeout: Duration,
+) -> Result<Health, Unhealthy> {
+    let asked = tokio::time::timeout(timeout, ask_in_time(server, tls)).await;
     asked.unwrap_or_else(|_| Err(Unhealthy::TimedOut(format!("nothing came within {timeout:?}"))))
 }
 
-async fn ask_in_time(server: &str) -> Result<Health, Unhealthy> {
+async fn ask_in_time(server: &str, tls: Option<&Arc<ClientTls>>) -> Result<Health, Unhealthy> {
     // `ruok` would not do: ZooKeeper answers it with `imok` even if it does not serve.
-    let word = FourLetterWord::new("srvr").bytes_max(REPORT_BYTES_MAX).timeout(Duration::MAX);
+    let mut word = FourLetterWord::new("srvr").bytes_max(REPORT_BYTES_MAX).timeout(Duration::MAX);
+    if let Some(tls) = tls {
+        word = word.tls(Arc::clone(tls));
+    }
     let report = word.ask(server).await?;
     if report.contains("Mode: ") {
         Ok(Health::of(&report))
     } else if report.contains("not in the whitelist") {
-        shake_hands(server).await.map(|()| Health::default())
+        shake_hands(server, tls).await.map(|()| Health::default())
     } else if report.contains("not currently serving") {
         Err(Unhealthy::NotServing(report.trim().to_owned()))
     } else if report.is_empty() {
@@ -76,10 +85,13 @@ async fn ask_in_time(server: &str) -> Result<Health, Unhealthy> {
 
 /// Asks for a session that does not exist. A server that serves refuses it, which changes nothing in
 /// the server. Another closes the connection.
-async fn shake_hands(server: &str) -> Result<(), Unhealthy> {
-    let hosts: Hosts = server
+async fn shake_hands(server: &str, tls: Option<&Arc<ClientTls>>) -> Result<(), Unhealthy> {
+    let mut hosts: Hosts = server
         .parse()
         .map_err(|error: zoolet_client::Error| Unhealthy::Unreachable(error.to_string()))?;
+    if let Some(tls) = tls {
+        hosts = hosts.tls(Arc::clone(tls));
+    }
     let transport = hosts.dial().await.map_err(ConnectError::from)?;
     let request = ConnectRequest { session: NO_SESSION, ..ConnectRequest::new(0) };
     let mut frame = BytesMut::new();
@@ -175,7 +187,7 @@ mod tests {
         let report: &[u8] = b"Zookeeper version: 3.9.5-293c895a, built on 2026-02-11 20:18 UTC\n\
             Latency min/avg/max: 0/0.0/0\nReceived: 1\nSent: 0\nConnections: 2\nOutstanding: 0\n\
             Zxid: 0x0\nMode: standalone\nNode count: 5\n";
-        let health = ask(&server(vec![report]).await, PATIENCE).await.unwrap();
+        let health = ask(&server(vec![report]).await, None, PATIENCE).await.unwrap();
         let expected = "serves: mode standalone, version 3.9.5-293c895a, connections 2, znodes 5";
         assert_eq!(health.to_string(), expected);
     }
@@ -183,9 +195,9 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_does_not_serve_says_so() {
         let text: &[u8] = b"This ZooKeeper instance is not currently serving requests\n";
-        let error = ask(&server(vec![text]).await, PATIENCE).await.unwrap_err();
+        let error = ask(&server(vec![text]).await, None, PATIENCE).await.unwrap_err();
         assert!(matches!(error, Unhealthy::NotServing(_)), "{error}");
-        let error = ask(&server(vec![b""]).await, PATIENCE).await.unwrap_err();
+        let error = ask(&server(vec![b""]).await, None, PATIENCE).await.unwrap_err();
         assert!(matches!(error, Unhealthy::NotServing(_)), "{error}");
     }
 
@@ -195,11 +207,11 @@ mod tests {
         // A refused session: version 0, timeout 0, session 0, a password of 16 bytes.
         const REFUSED: &[u8] = b"\0\0\0\x24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\
             \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-        let health = ask(&server(vec![REFUSAL, REFUSED]).await, PATIENCE).await.unwrap();
+        let health = ask(&server(vec![REFUSAL, REFUSED]).await, None, PATIENCE).await.unwrap();
         assert_eq!(health.to_string(), "serves");
-        let error = ask(&server(vec![REFUSAL, b""]).await, PATIENCE).await.unwrap_err();
+        let error = ask(&server(vec![REFUSAL, b""]).await, None, PATIENCE).await.unwrap_err();
         assert!(matches!(error, Unhealthy::NotServing(_)), "{error}");
-        let error = ask(&server(vec![REFUSAL, b"\0\0\0\x02no"]).await, PATIENCE).await.unwrap_err();
+        let error = ask(&server(vec![REFUSAL, b"\0\0\0\x02no"]).await, None, PATIENCE).await.unwrap_err();
         assert!(matches!(error, Unhealthy::Foreign(_)), "{error}");
     }
 
@@ -208,21 +220,21 @@ mod tests {
         let server = zoolet_server::Server::builder().listen(([127, 0, 0, 1], 0).into());
         let server = server.start().await.unwrap();
         let before = server.totals();
-        shake_hands(&server.local_addr().unwrap().to_string()).await.unwrap();
+        shake_hands(&server.local_addr().unwrap().to_string(), None).await.unwrap();
         assert_eq!(server.totals(), before);
     }
 
     #[tokio::test]
     async fn another_server_is_told_apart() {
         let http = server(vec![b"HTTP/1.1 400 Bad Request\r\n\r\n"]).await;
-        let error = ask(&http, PATIENCE).await.unwrap_err();
+        let error = ask(&http, None, PATIENCE).await.unwrap_err();
         assert!(matches!(error, Unhealthy::Foreign(_)), "{error}");
     }
 
     #[tokio::test]
     async fn what_a_server_says_stays_on_its_line() {
         let report: &[u8] = b"Zookeeper version: 1\x1b[31m, built on x\nMode: a\x07b\r\n";
-        let health = ask(&server(vec![report]).await, PATIENCE).await.unwrap();
+        let health = ask(&server(vec![report]).await, None, PATIENCE).await.unwrap();
         assert_eq!(health.to_string(), "serves: mode ab, version 1[31m");
     }
 
@@ -231,10 +243,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let limit = Duration::from_millis(50);
-        let error = ask(&address, limit).await.unwrap_err();
+        let error = ask(&address, None, limit).await.unwrap_err();
         assert!(matches!(error, Unhealthy::TimedOut(_)), "{error}");
         drop(listener);
-        let error = ask(&address, PATIENCE).await.unwrap_err();
+        let error = ask(&address, None, PATIENCE).await.unwrap_err();
         assert!(matches!(error, Unhealthy::Unreachable(_)), "{error}");
     }
 }
