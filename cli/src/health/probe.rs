@@ -211,7 +211,8 @@ mod tests {
         assert_eq!(health.to_string(), "serves");
         let error = ask(&server(vec![REFUSAL, b""]).await, None, PATIENCE).await.unwrap_err();
         assert!(matches!(error, Unhealthy::NotServing(_)), "{error}");
-        let error = ask(&server(vec![REFUSAL, b"\0\0\0\x02no"]).await, None, PATIENCE).await.unwrap_err();
+        let error =
+            ask(&server(vec![REFUSAL, b"\0\0\0\x02no"]).await, None, PATIENCE).await.unwrap_err();
         assert!(matches!(error, Unhealthy::Foreign(_)), "{error}");
     }
 
