@@ -23,6 +23,7 @@ mod output;
 mod quota;
 pub(crate) mod tree;
 mod watches;
+mod word;
 mod znodes;
 
 use std::ffi::OsString;

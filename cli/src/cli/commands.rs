@@ -9,8 +9,8 @@ use super::arguments::{
     WatchModeName, any_version, counted, hexadecimal, znode,
 };
 use super::failure::Failure;
-use super::four_letter::Word;
 use super::tree;
+use super::word::Word;
 
 #[derive(Debug, Parser)]
 #[command(multicall = true, help_template = "{subcommands}{after-help}", after_help = AFTER_HELP)]

@@ -65,7 +65,7 @@ impl Connection {
                 Ok(())
             }
             Err(Error::Unreachable(cause)) => {
-                Err(Failure::NoServer { server: server.to_owned(), why: format!(" ({cause})") })
+                Err(Failure::NoServer { server: server.to_owned(), cause })
             }
             Err(error) => Err(error.into()),
         }

@@ -12,11 +12,11 @@ use super::commands::Command;
 use super::connection::Connection;
 use super::ensemble::{self, ConfigForm};
 use super::failure::Failure;
-use super::four_letter::{self, Word};
 use super::history::History;
 use super::output::Output;
 use super::watches::{self, WatchKind, Watches};
-use super::{line, locks, multi, quota, tree, znodes};
+use super::word::Word;
+use super::{four_letter, line, locks, multi, quota, tree, znodes};
 
 /// A session, where it prints, and the watches that it waits for.
 pub(super) struct Shell {

@@ -3,11 +3,11 @@
 use std::io;
 
 use serde_json::{Value, json};
-use zoolet_client::Error;
+use zoolet_client::{ConnectError, Error};
 use zoolet_client::tls::TlsError;
 use zoolet_protocol::{ErrorCode, OpCode};
 
-use super::four_letter::WordFailure;
+use super::word::WordFailure;
 use crate::connect_options::SecurityError;
 
 /// Why a command failed.
@@ -30,10 +30,10 @@ pub(super) enum Failure {
     #[error(transparent)]
     Word(#[from] WordFailure),
     #[error(
-        "no server at {server} could be connected to{why}; is one running there? --server, \
-         ZOOLET_SERVER or a first word HOST:PORT names another"
+        "no server at {server} could be connected to ({cause}){cure}",
+        cure = no_server_cure(cause)
     )]
-    NoServer { server: String, why: String },
+    NoServer { server: String, cause: ConnectError },
     /// A file of the TLS options cannot be used.
     #[error(transparent)]
     Security(#[from] SecurityError),
@@ -164,6 +164,16 @@ fn code(error: &Error) -> String {
     name.to_owned()
 }
 
+/// What to do where nobody has answered. Other causes contain their cure.
+fn no_server_cure(cause: &ConnectError) -> &'static str {
+    match cause {
+        ConnectError::Refused(_) | ConnectError::NoSuchHost(_) | ConnectError::TimedOut(_) => {
+            "; is one running there? --server, ZOOLET_SERVER or a first word HOST:PORT names another"
+        }
+        _ => "",
+    }
+}
+
 /// How many paths a message names.
 const PATHS_SHOWN_MAX: usize = 5;
 
@@ -243,7 +253,9 @@ fn refused(op: OpCode, path: &str, code: ErrorCode) -> String {
             format!("Not a read-only call: {path}; the server is cut off from its ensemble")
         }
         ErrorCode::UNIMPLEMENTED => {
-            format!("{op} {path}: the server does not know this, or has it switched off")
+            format!(
+                "Unimplemented for {path}; the server does not know {op}, or has it switched off"
+            )
         }
         ErrorCode::BAD_ARGUMENTS if path == "/zookeeper" || path.starts_with("/zookeeper/") => {
             format!(

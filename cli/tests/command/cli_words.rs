@@ -4,11 +4,11 @@
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use zoolet::server::{Config, Server};
 
-use crate::process::{Ended, command, ended};
+use crate::process::{Ended, command, ended, within_limit};
 use crate::stage::{Stage, run};
 
 /// A server that answers all words.
@@ -147,6 +147,25 @@ async fn who_does_not_answer_is_told_with_the_reason() {
     let sick = answering(Some("no")).await.to_string();
     let ended = ask(&[&sick, "ruok"]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_long_answer_is_printed_as_it_comes() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all("a line\n".repeat(100).as_bytes()).await.unwrap();
+        // The end never comes.
+        std::future::pending::<()>().await;
+    });
+    let mut child = command(&["cli", &address, "wchp"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..100 {
+        let line = within_limit(lines.next_line()).await.unwrap();
+        assert_eq!(line.as_deref(), Some("a line"));
+    }
+    child.kill().await.unwrap();
 }
 
 #[tokio::test]
