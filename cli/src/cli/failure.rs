@@ -3,8 +3,8 @@
 use std::io;
 
 use serde_json::{Value, json};
-use zoolet_client::{ConnectError, Error};
 use zoolet_client::tls::TlsError;
+use zoolet_client::{ConnectError, Error};
 use zoolet_protocol::{ErrorCode, OpCode};
 
 use super::word::WordFailure;
