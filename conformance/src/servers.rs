@@ -37,6 +37,9 @@ pub struct ScriptServers {
 /// How often the sweeper runs where a script waits for it.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
 
+/// The name of the ensemble, where its provider is configured.
+const ENSEMBLE: &str = "blue";
+
 /// The scheme in which clients must authenticate where that is enforced.
 const ENFORCED_SCHEME: &str = "digest";
 
@@ -117,6 +120,10 @@ pub fn settings(setting: Setting) -> Settings {
         enforce_quota: matches!(setting, Setting::EnforceQuota | Setting::Steady),
         skip_acl: setting == Setting::SkipAcl,
         ttl_znodes: setting != Setting::TtlDisabled,
+        x509_scheme: setting == Setting::Providers,
+        sasl_scheme: setting == Setting::Providers,
+        ensemble_scheme: setting == Setting::Providers,
+        ensemble_names: Some([ENSEMBLE.to_owned()].into()),
         ..Settings::default()
     }
 }
@@ -161,6 +168,15 @@ pub fn properties(setting: Setting) -> Vec<String> {
             format!("-Dzookeeper.enforce.auth.schemes={ENFORCED_SCHEME}"),
         ],
         Setting::EnforceQuota => vec![enforce_quota],
+        Setting::Providers => ["X509", "SASL", "Ensemble"]
+            .map(|name| {
+                let class =
+                    format!("org.apache.zookeeper.server.auth.{name}AuthenticationProvider");
+                format!("-Dzookeeper.authProvider.{name}={class}")
+            })
+            .into_iter()
+            .chain([format!("-Dzookeeper.ensembleAuthName={ENSEMBLE}")])
+            .collect(),
         Setting::SkipAcl => vec!["-Dzookeeper.skipACL=yes".to_owned()],
         Setting::TtlDisabled => vec!["-Dzookeeper.extendedTypesEnabled=false".to_owned()],
         Setting::Sweeping => vec![interval(SWEEP_INTERVAL)],

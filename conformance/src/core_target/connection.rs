@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::{Bytes, BytesMut};
-use zoolet_core::{ConnectionId, Identities, Requester, authenticate};
+use zoolet_core::{
+    ConnectionId, EnsembleName, Identities, Requester, authenticate, check_ensemble_name,
+};
 use zoolet_protocol::{
     Auth, ConnectRequest, ConnectResponse, DecodeFault, Encode, ErrorCode, FrameCodec, MultiOp,
     OpCode, Password, ReplyHeader, Request, RequestHeader, Response, SessionId, SessionRequest,
@@ -193,6 +195,14 @@ impl CoreServer {
         let credentials = auth.auth.as_deref().unwrap_or_default();
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let settings = self.core.settings();
+        if scheme == "ensemble" && settings.ensemble_scheme {
+            return match check_ensemble_name(credentials, settings) {
+                EnsembleName::Other => self.close(id),
+                EnsembleName::Own | EnsembleName::Unchecked => {
+                    self.send(id, xid, Zxid::ZERO, ErrorCode::OK, &Response::Empty);
+                }
+            };
+        }
         match authenticate(scheme, credentials, &connection.identities, settings) {
             Ok(identities) => {
                 connection.identities = identities;

@@ -38,6 +38,9 @@ pub enum Setting {
     /// Clients must authenticate with the digest scheme before their first request: the area
     /// `enforce-auth`.
     EnforceAuth,
+    /// The providers of x509, sasl and ensemble are configured, and the ensemble is `blue`: the area
+    /// `providers`.
+    Providers,
     /// Access control lists are ignored: the area `skip-acl`.
     SkipAcl,
     /// TTL znodes are disabled: the area `ttl-disabled`.
@@ -106,6 +109,7 @@ impl Script {
             "fresh" => Setting::Fresh,
             "quota-enforced" => Setting::EnforceQuota,
             "enforce-auth" => Setting::EnforceAuth,
+            "providers" => Setting::Providers,
             "skip-acl" => Setting::SkipAcl,
             "ttl-disabled" => Setting::TtlDisabled,
             "sweep" => Setting::Sweeping,
