@@ -9,6 +9,8 @@ pub(super) enum Reason {
     Ensemble,
     Tls,
     Schemes,
+    Kerberos,
+    Address,
     Metrics,
     Throttling,
     Fixed,
@@ -47,6 +49,10 @@ impl fmt::Display for Reason {
                 "ZooKeeper does not read this any more; sessionRequireClientSASLAuth=true makes \
                  clients authenticate by SASL"
             }
+            Self::Kerberos => "zoolet does not have Kerberos",
+            Self::Address => {
+                "a client is known by the address of its connection, which no header can change"
+            }
             Self::Metrics => "zoolet has no threads or queues of its own for metrics",
             Self::Throttling => "this version does not throttle requests or connections",
             Self::Fixed => "zoolet has a fixed value for this",
@@ -67,7 +73,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// From `QuorumPeerConfig`, the system properties of the server's classes, and the administrator's
 /// guide, which has names of its own for some. A name that ends in a dot stands for all that
 /// begin with it.
-const KEYS: [(Reason, &str); 11] = [
+const KEYS: [(Reason, &str); 13] = [
     (
         Reason::Files,
         "flushDelay maxBatchSize maxWriteQueuePollTime fsync.warningthresholdms
@@ -92,7 +98,9 @@ const KEYS: [(Reason, &str); 11] = [
         "ssl. ssl.sslProvider ssl.handshakeDetectionTimeoutMillis ssl.allowReverseDnsLookup
          outstandingHandshake.limit netty.server.earlyDropSecureConnectionHandshakes",
     ),
-    (Reason::Schemes, "requireClientAuthScheme jaasLoginRenew kinit"),
+    (Reason::Schemes, "requireClientAuthScheme jaasLoginRenew"),
+    (Reason::Kerberos, "kinit"),
+    (Reason::Address, "IPAuthenticationProvider.usexforwardedfor"),
     (
         Reason::Metrics,
         "metricsProvider. metricsProvider.numWorkerThreads metricsProvider.maxQueueSize

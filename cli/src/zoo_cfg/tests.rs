@@ -265,6 +265,8 @@ fn keys_without_effect_are_named_with_the_reason() {
         ("ssl.handshakeDetectionTimeoutMillis", "ten seconds"),
         ("requireClientAuthScheme", "sessionRequireClientSASLAuth"),
         ("zookeeper.server.principal", "clients"),
+        ("kinit", "Kerberos"),
+        ("IPAuthenticationProvider.usexforwardedfor", "address of its connection"),
         ("metricsProvider.numWorkerThreads", "threads"),
         ("admin.httpVersion", "Java threads"),
         ("globalOutstandingLimit", "throttle"),

@@ -1,5 +1,6 @@
 //! The `zoolet` command, as a person, a script or a service manager runs it.
 
+mod authentication;
 mod bench;
 mod cli;
 mod cli_json;
