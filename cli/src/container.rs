@@ -17,7 +17,7 @@ use self::image::Image;
 use crate::health;
 use crate::logging::{self, LogLevel};
 use crate::serve::{self, ServeError};
-use crate::server_options::Contradiction;
+use crate::server_options::{Contradiction, ServerOptions};
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
 
 /// The options. The help text of the command is on its variant in the list of commands.
@@ -140,11 +140,20 @@ fn settings(image: &Image, file: &Path) -> Result<Settings, ContainerError> {
         let text = image.zoo_cfg()?;
         (flags.parse_over(file, &text)?, Some(text))
     };
-    if zoo_cfg.options.names_no_port() {
-        // An image listens for other machines, and on the port that it declares.
-        zoo_cfg.options.client_port = Some(image::CLIENT_PORT);
-    }
+    listen_for_the_network(&mut zoo_cfg.options);
     Ok(Settings { zoo_cfg, generated })
+}
+
+/// Where nothing is said, an image listens for other machines on the ports that it declares. Outside of
+/// an image the defaults are for this machine only.
+fn listen_for_the_network(options: &mut ServerOptions) {
+    if options.names_no_port() {
+        options.client_port = Some(image::CLIENT_PORT);
+    }
+    let admin = &mut options.admin;
+    if admin.admin_enable_server == Some(true) && admin.admin_server_address.is_none() {
+        admin.admin_server_address = Some("0.0.0.0".to_owned());
+    }
 }
 
 /// Why a container does not start.

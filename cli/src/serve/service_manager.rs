@@ -13,6 +13,9 @@ use zoolet_server::{Probe, Totals};
 /// A file descriptor takes four bytes of the process; a service has one or two sockets.
 const PASSED_MAX: usize = 16;
 
+/// A shorter watchdog would cost more than it is worth: each answer takes a thread and the lock.
+const REASSURANCE_PAUSE_MIN: Duration = Duration::from_millis(50);
+
 /// How the server is told what it listens on.
 const LISTEN_FDS: &str = "LISTEN_FDS";
 
@@ -112,7 +115,7 @@ fn tell(message: &str) {
 /// Tells the service manager twice in each time limit that the server answers. A server that hangs is
 /// not vouched for, and is restarted.
 async fn reassure(limit: Duration, address: SocketAddr, server: Probe) {
-    let pause = limit / 2;
+    let pause = (limit / 2).max(REASSURANCE_PAUSE_MIN);
     loop {
         let mut answer = std::pin::pin!(server.answer());
         let totals = match tokio::time::timeout(pause, &mut answer).await {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::process::{Running, command, ended, run};
+use crate::process::{Running, command, directory, ended, run};
 use crate::test_control::ask;
 
 #[tokio::test]
@@ -81,4 +81,34 @@ async fn it_waits_for_a_server_that_starts_later() {
     assert_eq!(healthy.code, Some(0), "{healthy:?}");
     assert_eq!(healthy.stdout.lines().count(), 2, "{healthy:?}");
     drop(server);
+}
+
+#[tokio::test]
+async fn a_server_is_asked_by_tls() {
+    let certs = directory("health-certs");
+    let made = run(&["certs", certs.to_str().expect("the path is UTF-8")]).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let path = |name: &str| certs.join(name).to_str().expect("the path is UTF-8").to_owned();
+    let (server, ca, client) = (path("server.pem"), path("ca.pem"), path("client.pem"));
+    let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--secure-client-port", "0"];
+    args.extend(["--secure-client-port-address", "127.0.0.1"]);
+    args.extend(["--ssl-key-store-location", &server, "--ssl-trust-store-location", &ca]);
+    let mut server = Running::start(&args).await;
+    let line = server.next_stdout_line().await.expect("the second line says where");
+    let line = line.strip_prefix("listening on ").and_then(|rest| rest.strip_suffix(" for TLS"));
+    let secure = line.expect("it listens for TLS").to_owned();
+
+    let told = run(&["health", &secure, "--tls-ca", &ca, "--tls-cert", &client]).await;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(told.stdout.contains("serves: mode standalone"), "{told:?}");
+    // The server asks for a certificate, unless told otherwise.
+    let told = run(&["health", &secure, "--tls-ca", &ca]).await;
+    assert_eq!(told.code, Some(5), "{told:?}");
+    let told = run(&["health", &server.address.to_string(), "--tls-ca", &ca]).await;
+    assert_eq!(told.code, Some(5), "{told:?}");
+    let told = run(&["health", &secure, "--tls-ca", "/no/such/ca.pem"]).await;
+    assert_eq!((told.code, told.stdout.as_str()), (Some(2), ""), "{told:?}");
+    assert!(told.stderr.contains("/no/such/ca.pem"), "{told:?}");
+    let told = run(&["health", &secure]).await;
+    assert_ne!(told.code, Some(0), "{told:?}");
 }
