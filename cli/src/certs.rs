@@ -66,12 +66,14 @@ fn cannot_write(path: &Path, source: io::Error) -> CertsError {
     CertsError::Write { path: path.to_owned(), source }
 }
 
-/// Writes a file that is not there yet, which only its owner may read.
+/// Writes a file that is not there yet. Only its owner may read it, unless it is public.
 fn write_new(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    if !path.ends_with(issue::AUTHORITY_FILE) {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
     options.open(path)?.write_all(contents)
 }
 
@@ -133,13 +135,14 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_the_owner_may_read_the_files() {
+    fn only_the_owner_may_read_keys_and_passwords() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         certs(folder.path(), &[]).make().unwrap();
         for entry in fs::read_dir(folder.path()).unwrap() {
             let entry = entry.unwrap();
-            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{entry:?}");
+            let is_private = entry.metadata().unwrap().permissions().mode() & 0o777 == 0o600;
+            assert!(is_private || entry.file_name() == "ca.pem", "{entry:?}");
         }
     }
 

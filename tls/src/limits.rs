@@ -10,8 +10,9 @@ pub(crate) const CRL_BYTES_MAX: u64 = 64 << 20;
 /// The bytes of a file with a password. Longer is no password, but the wrong file.
 pub(crate) const PASSWORD_BYTES_MAX: u64 = 4 << 10;
 
-/// The rounds of key derivation that a file may ask for: a second of work. Java writes 10,000.
-pub(crate) const PBKDF2_ROUNDS_MAX: u32 = 10_000_000;
+/// The rounds of key derivation that a private key in PEM may ask for: a second of work. OpenSSL asks
+/// for 2,048. For PKCS12 files, for which Java asks for 10,000, their reader has the same limit.
+pub(crate) const PBKDF2_ROUNDS_MAX: u32 = 1_000_000;
 
 /// The memory that the key derivation scrypt may use for a private key. OpenSSL asks for 16 MiB.
 pub(crate) const SCRYPT_BYTES_MAX: u64 = 256 << 20;

@@ -11,6 +11,8 @@ use zoolet_tls::rustls::pki_types::ServerName;
 
 use super::CertsError;
 
+/// The file that everybody may read.
+pub(super) const AUTHORITY_FILE: &str = "ca.pem";
 /// For how many years the authority is valid.
 const AUTHORITY_YEARS: i16 = 10;
 /// The hosts of every server certificate.
@@ -43,7 +45,7 @@ impl Issued {
     /// The files by their names.
     pub(super) fn files(&self) -> [(&'static str, Vec<u8>); 8] {
         [
-            ("ca.pem", self.authority.pem().into_bytes()),
+            (AUTHORITY_FILE, self.authority.pem().into_bytes()),
             ("ca-key.pem", self.authority_key.clone().into_bytes()),
             ("server.pem", self.server.pem.clone().into_bytes()),
             ("client.pem", self.client.pem.clone().into_bytes()),

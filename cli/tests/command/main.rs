@@ -2,6 +2,7 @@
 
 mod authentication;
 mod bench;
+mod certs;
 mod cli;
 mod cli_json;
 mod cli_terminal;
