@@ -29,7 +29,7 @@ async fn server_and_client_are_set_up_as_it_prints() {
     // Not without the certificates.
     let address = format!("localhost:{port}");
     for args in [["cli", "--server", &address, "ls", "/"], ["cli", "--tls", &address, "ls", "/"]] {
-        assert_eq!(run(&args).await.code, Some(1), "{args:?}");
+        assert_eq!(run(&args).await.code, Some(69), "{args:?}");
     }
 
     let again = run(&["certs", &dir.display().to_string()]).await;

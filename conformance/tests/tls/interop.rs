@@ -2,7 +2,7 @@
 //! znode of its own, whose access control list shows who it is for the server.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use zoolet_conformance::peers::{conformance_folder, kazoo_python};
 use zoolet_server::{Config, Server, TlsConfig};
 use zoolet_tls::{ClientAuth, ClientTls, ClientTlsOptions, ServerTls, ServerTlsOptions};
 
-use crate::workshop::{PASSWORD, Workshop, store};
+use crate::workshop::{PASSWORD, Workshop, free_port, store};
 
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -222,9 +222,7 @@ fn start_apache(
     store_type: &str,
     client_auth: &str,
 ) -> Result<(Apache, SocketAddr), Failed> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let address = listener.local_addr()?;
-    drop(listener);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
     let mut lines = vec![
         "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
         format!("secureClientPort={}", address.port()),

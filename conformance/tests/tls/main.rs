@@ -6,6 +6,7 @@
 #[path = "../../../tls/tests/support/mod.rs"]
 mod support;
 
+mod guide;
 mod interop;
 mod stores;
 mod subjects;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         needs(&[Peer::OpenSsl, Peer::Java, Peer::Kazoo], "kazoo-on-ours", interop::kazoo_on_ours),
         needs(makers, "ours-on-ours", interop::ours_on_ours),
         needs(apache, "ours-on-apache", interop::ours_on_apache),
+        needs(makers, "guide", guide::works),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -1,6 +1,7 @@
 //! A folder in which openssl and keytool make stores.
 
 use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -80,6 +81,14 @@ impl Workshop {
              PASSWORD -destkeystore {to} -deststorepass PASSWORD {options}"
         ))
     }
+}
+
+/// A free port below those from which the system takes the ports of outgoing connections, so that none
+/// of these takes it before a server does.
+pub(crate) fn free_port() -> Result<u16, Failed> {
+    let mut ports = std::iter::repeat_with(|| fastrand::u16(12_000..32_000)).take(1_000);
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    Ok(ports.find(is_free).ok_or("no port is free")?)
 }
 
 /// The store in a file.
