@@ -60,6 +60,12 @@ impl Server {
         self.server.local_addr()
     }
 
+    /// As [`Server::secure_addr`](crate::Server::secure_addr).
+    #[must_use]
+    pub fn secure_addr(&self) -> Option<SocketAddr> {
+        self.server.secure_addr()
+    }
+
     /// Makes connections to it in the same process.
     #[must_use]
     pub fn dialer(&self) -> Dialer {

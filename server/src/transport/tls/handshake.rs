@@ -4,6 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Poll, ready};
 
 use bytes::BytesMut;
 use tokio::io::ReadBuf;
@@ -136,11 +137,15 @@ impl Acceptor {
 }
 
 async fn read_encrypted(socket: &mut TlsSocket, encrypted: &mut BytesMut) -> io::Result<()> {
-    let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
-    let mut buffer = ReadBuf::uninit(&mut buffer);
-    std::future::poll_fn(|context| socket.poll_read_encrypted(context, &mut buffer)).await?;
-    encrypted.extend_from_slice(buffer.filled());
-    Ok(())
+    // The buffer is no part of the future, in which it would stay as long as the connection.
+    std::future::poll_fn(|context| {
+        let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
+        let mut buffer = ReadBuf::uninit(&mut buffer);
+        ready!(socket.poll_read_encrypted(context, &mut buffer))?;
+        encrypted.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok(()))
+    })
+    .await
 }
 
 /// Sends the alert that tells the client why, and waits until it has read it: closing a socket with
