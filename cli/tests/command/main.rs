@@ -18,4 +18,5 @@ mod serve;
 mod service_manager;
 mod stage;
 mod test_control;
+mod tls;
 mod zoo_cfg;

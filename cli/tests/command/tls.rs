@@ -1,0 +1,88 @@
+//! TLS by `zoo.cfg` and by the options of the commands that connect.
+
+use std::path::{Path, PathBuf};
+
+use crate::process::{Running, command, directory, ended, file, run};
+
+/// Certificates to try TLS with.
+async fn certificates(name: &str) -> PathBuf {
+    let folder = directory(name).join("certs");
+    let made = run(&["certs", as_str(&folder)]).await;
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    folder
+}
+
+fn as_str(path: &Path) -> &str {
+    path.to_str().expect("the path is UTF-8")
+}
+
+/// A server with a port for TLS, and that port.
+async fn server(name: &str, certificates: &Path, more: &str) -> (Running, String) {
+    let text = format!(
+        "clientPort=0\nsecureClientPort=0\n4lw.commands.whitelist=*\n\
+         ssl.keyStore.location={0}/server.p12\nssl.keyStore.passwordPath={0}/password\n\
+         ssl.trustStore.location={0}/truststore.p12\nssl.trustStore.passwordPath={0}/password\n\
+         {more}",
+        certificates.display()
+    );
+    let path = file(name, &text);
+    let server = Running::start(&["serve", "--config", as_str(&path)]).await;
+    let conf = server.ask("conf").await;
+    let port = conf.lines().find_map(|line| line.strip_prefix("secureClientPort="));
+    let port = port.expect("conf has the key").to_owned();
+    (server, format!("localhost:{port}"))
+}
+
+#[tokio::test]
+async fn commands_connect_by_tls_by_options_and_by_the_environment() {
+    let certs = certificates("tls-commands").await;
+    let (server, address) = server("tls-commands.cfg", &certs, "").await;
+    let (ca, client) = (certs.join("ca.pem"), certs.join("client.pem"));
+    let options =
+        ["--server", address.as_str(), "--tls-ca", as_str(&ca), "--tls-cert", as_str(&client)];
+    let cli = |words: &[&'static str]| [&["cli"], &options[..], words].concat();
+    let created = run(&cli(&["create", "/a", "secret"])).await;
+    assert_eq!(created.code, Some(0), "{}", created.stderr);
+    let held = run(&[&["lock"], &options[..], &["/lock", "--", "true"]].concat()).await;
+    assert_eq!(held.code, Some(0), "{}", held.stderr);
+
+    let mut by_environment = command(&["cli", "whoami"]);
+    by_environment.env("ZOOLET_SERVER", &address);
+    by_environment.env("ZOOLET_TLS_CA", &ca).env("ZOOLET_TLS_CERT", &client);
+    let told = ended(by_environment).await;
+    assert!(told.stdout.contains("x509: CN=zoolet client"), "{} {}", told.stdout, told.stderr);
+
+    let refused = run(&["cli", "--server", &address, "--tls-ca", as_str(&ca), "ls", "/"]).await;
+    assert_eq!(refused.code, Some(69));
+    assert!(refused.stderr.contains("wants a certificate"), "{}", refused.stderr);
+    let plain = run(&["cli", "--server", &address, "ls", "/"]).await;
+    assert!(plain.stderr.contains("the server speaks TLS on this port"), "{}", plain.stderr);
+    let wrong = run(&["cli", "--server", &address, "--tls-ca", "/nowhere.pem", "ls", "/"]).await;
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("/nowhere.pem"), "{}", wrong.stderr);
+    let (status, stderr) = server.end("TERM").await;
+    assert_eq!(status.code(), Some(0), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_keep_a_setting_of_tls_does_not_start() {
+    let certs = certificates("tls-settings").await;
+    for (more, cure) in [
+        ("ssl.ocsp=true", "zoolet.ssl.crlFile"),
+        ("ssl.crl=true", "zoolet.ssl.crlFile"),
+        ("ssl.context.supplier.class=org.example.A", "org.example.A"),
+        ("ssl.trustStore.passwordPath=/nowhere", "/nowhere"),
+        ("ssl.keyStore.type=BCFKS", "PKCS12"),
+        ("ssl.clientAuth=maybe", "none, want or need"),
+    ] {
+        let text = format!(
+            "clientPort=0\nsecureClientPort=0\nssl.keyStore.location={0}/server.pem\n\
+             ssl.trustStore.location={0}/ca.pem\n{more}",
+            certs.display()
+        );
+        let path = file("tls-settings.cfg", &text);
+        let refused = run(&["serve", "--config", as_str(&path)]).await;
+        assert_eq!(refused.code, Some(2), "{more}: {}", refused.stderr);
+        assert!(refused.stderr.contains(cure), "{more}: {}", refused.stderr);
+    }
+}
