@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use zoolet::server::{Config, Server};
 
-use crate::process::{Ended, command, ended, within_limit};
+use crate::process::{Ended, Running, command, directory, ended, file, within_limit};
 use crate::stage::{Stage, run};
 
 /// A server that answers all words.
@@ -166,6 +166,36 @@ async fn a_long_answer_is_printed_as_it_comes() {
         assert_eq!(line.as_deref(), Some("a line"));
     }
     child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn words_and_commands_go_by_tls() {
+    let folder = directory("cli-tls").join("certificates");
+    let folder = folder.to_str().unwrap();
+    let made = ended(command(&["certs", folder])).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let config = file(
+        "cli-tls.cfg",
+        format!(
+            "clientPort=0\nclientPortAddress=127.0.0.1\nsecureClientPort=0\n\
+             ssl.keyStore.location={folder}/server.pem\nssl.clientAuth=none\n\
+             4lw.commands.whitelist=*\n"
+        ),
+    );
+    let mut server = Running::start(&["serve", "--config", config.to_str().unwrap()]).await;
+    let line = server.next_stdout_line().await.unwrap();
+    let port = line.strip_suffix(" for TLS").and_then(|line| line.rsplit(':').next()).unwrap();
+    let address = format!("localhost:{port}");
+    let authority = format!("{folder}/ca.pem");
+    for (word, answer) in [("ruok", "imok\n"), ("isro", "rw\n")] {
+        let ended = ask(&[&address, "--tls-ca", &authority, word]).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), answer), "{ended:?}");
+    }
+    let ended = ask(&[&address, "--tls-ca", &authority, "ls", "/"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "[zookeeper]\n"), "{ended:?}");
+    let plain = ask(&["--connect-timeout", "2s", &address, "ruok"]).await;
+    assert_eq!(plain.code, Some(69), "{plain:?}");
+    assert!(plain.stderr.contains("the server speaks TLS on this port"), "{plain:?}");
 }
 
 #[tokio::test]
