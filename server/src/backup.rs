@@ -12,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use zoolet_core::{Core, Frozen};
 use zoolet_protocol::Zxid;
 
+use crate::clock::{ms_since, now};
 use crate::engine::lock::Engine;
 use crate::engine::replace::NotReplaced;
 use crate::limits::RESTORED_ZXIDS_AHEAD;
@@ -218,10 +219,12 @@ pub(crate) async fn restore(
     let permit = begin(&engine)?;
     let restoring = Arc::clone(&engine);
     run(&engine, move || {
+        let begin = now();
         let restored = restore_now(&restoring, snapshot);
         drop(permit);
         match &restored {
             Ok(zxid) => {
+                restoring.stats.restore_time.record(ms_since(begin));
                 tracing::warn!("the state was replaced by a snapshot; it goes on at {zxid}")
             }
             Err(error) => tracing::warn!("no snapshot was restored: {error}"),

@@ -12,6 +12,7 @@ mod container;
 mod data;
 mod health;
 mod lock;
+mod logs;
 mod manual;
 mod process;
 mod serve;

@@ -51,7 +51,7 @@ pub(super) fn authorize(
 }
 
 fn refused(peer: SocketAddr, reason: Unauthorized) -> Unauthorized {
-    tracing::warn!(%peer, "a command of the admin server is refused: {reason}");
+    tracing::warn!(address = %peer, cause = %reason, "a command of the admin server is refused");
     reason
 }
 

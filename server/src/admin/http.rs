@@ -104,14 +104,14 @@ impl Site {
                 }
             };
             let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-                tracing::warn!(%peer, "{name} has {HTTP_CONNECTIONS_MAX} connections: no more");
+                tracing::warn!(address = %peer, "{name} has {HTTP_CONNECTIONS_MAX} connections: no more");
                 continue;
             };
             let pages = Pages { router: router.clone(), peer, handling: Handling::default() };
             let end = end.clone();
             connections.spawn(async move {
                 if let Err(error) = serve_connection(stream, pages, idle_timeout, end).await {
-                    tracing::debug!(%peer, "a connection of {name} ended: {error}");
+                    tracing::debug!(address = %peer, cause = %error, "a connection of {name} ended");
                 }
                 drop(slot);
             });

@@ -161,7 +161,12 @@ impl Connection {
             None => self.handle_handshake(&frame).map(|liveness| *session = liveness),
         };
         handled.map_err(|hangup| {
-            tracing::debug!(peer = self.peer.address_text(), "connection closed: {hangup}");
+            tracing::debug!(
+                address = self.peer.address_text(),
+                session = %self.peer.stats.session(),
+                cause = %hangup,
+                "connection closed"
+            );
             match hangup {
                 Hangup::Handshake(_)
                 | Hangup::Header(_)
@@ -185,7 +190,13 @@ impl Connection {
         let reached = self.engine.last_zxid();
         if request.last_zxid_seen > reached {
             let seen = request.last_zxid_seen;
-            tracing::info!(peer = self.peer.address_text(), %seen, %reached, "client is ahead");
+            tracing::info!(
+                address = self.peer.address_text(),
+                session = %request.session,
+                %seen,
+                %reached,
+                "client is ahead"
+            );
             return Err(Hangup::Ahead { seen, reached });
         }
         let timeout_ms = self.engine.negotiate_ms(request.timeout_ms);
@@ -354,9 +365,11 @@ impl Connection {
         error: DecodeError,
     ) -> Result<Zxid, SessionEnded> {
         tracing::debug!(
-            peer = self.peer.address_text(),
+            address = self.peer.address_text(),
+            session = %requester.session,
             operation = %header.op,
-            "request cannot be decoded: {error}"
+            cause = %error,
+            "request cannot be decoded"
         );
         let code = ErrorCode::MARSHALLING_ERROR;
         if header.op == OpCode::MULTI {

@@ -94,7 +94,12 @@ impl Peer {
             Ok(receiver) => receiver,
             Err(overflow) => {
                 self.stats.server.outboxes_overflowed.add(1);
-                tracing::warn!(peer = self.address_text(), "connection cut: {overflow}");
+                tracing::warn!(
+                    address = self.address_text(),
+                    session = %self.stats.session(),
+                    cause = %overflow,
+                    "connection cut"
+                );
                 overflow.receiver
             }
         }
@@ -165,6 +170,11 @@ impl Liveness {
             peer.outbox.request_read();
         }
         is_requested
+    }
+
+    /// The address of its connection, if it has one.
+    pub(crate) fn address_text(&self) -> Option<String> {
+        self.connection.lock().as_ref().map(|peer| peer.address_text())
     }
 
     /// Takes its connection away.

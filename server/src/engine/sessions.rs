@@ -92,6 +92,7 @@ impl Engine {
         }
         tracing::info!(
             session = %liveness.session,
+            address = liveness.address_text(),
             timeout_ms = liveness.timeout_ms(),
             "session expired"
         );

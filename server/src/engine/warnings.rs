@@ -19,13 +19,17 @@ impl Warnings {
     /// Logs why a connection was closed: as a warning if one may pass now, with the number of those
     /// that did not pass since the last.
     pub(crate) fn connection_closed(&self, peer: &Peer, now_ms: u64, why: &dyn fmt::Display) {
-        let peer = peer.address_text();
+        let (address, session) = (peer.address_text(), peer.stats.session());
         match self.admit(now_ms) {
-            None => tracing::debug!(peer, "connection closed: {why}"),
-            Some(0) => tracing::warn!(peer, "connection closed: {why}"),
-            Some(others) => {
-                tracing::warn!(peer, others, "connection closed, as others before it: {why}");
-            }
+            None => tracing::debug!(address, %session, cause = %why, "connection closed"),
+            Some(0) => tracing::warn!(address, %session, cause = %why, "connection closed"),
+            Some(others) => tracing::warn!(
+                address,
+                %session,
+                cause = %why,
+                others,
+                "connection closed, as others before it"
+            ),
         }
     }
 

@@ -74,8 +74,8 @@ pub(crate) async fn converse<S: Socket>(
         }
         Some(Ok(Beginning::Idle)) => {
             engine.stats.sessionless_expired.add(1);
-            let peer = peer.address_text();
-            tracing::debug!(peer, "no handshake in {SESSIONLESS_TIMEOUT:?}");
+            let address = peer.address_text();
+            tracing::debug!(address, "no handshake in {SESSIONLESS_TIMEOUT:?}");
             return;
         }
         Some(Err(_)) | None => return,
@@ -91,10 +91,10 @@ pub(crate) async fn converse<S: Socket>(
     };
     let result = driver.run(cancelled).await;
     engine.remove_watches(&peer).await;
-    let peer = peer.address_text();
+    let (address, session) = (peer.address_text(), peer.stats.session());
     match result {
-        Ok(()) => tracing::debug!(peer, "disconnected"),
-        Err(error) => tracing::debug!(peer, "disconnected: {error}"),
+        Ok(()) => tracing::debug!(address, %session, "disconnected"),
+        Err(error) => tracing::debug!(address, %session, cause = %error, "disconnected"),
     }
 }
 
@@ -351,8 +351,13 @@ impl<S: Socket> Driver<S> {
                 }
                 Ok(None) => return false,
                 Err(error) => {
-                    let peer = self.connection.peer.address_text();
-                    tracing::warn!(peer, "connection closed: {error}");
+                    let peer = &self.connection.peer;
+                    tracing::warn!(
+                        address = peer.address_text(),
+                        session = %peer.stats.session(),
+                        cause = %error,
+                        "connection closed"
+                    );
                     // Replies to earlier frames still leave.
                     self.connection.peer.outbox.finish();
                     return false;
@@ -400,8 +405,9 @@ impl<S: Socket> Driver<S> {
             self.socket.shutdown().await
         };
         let flushed = tokio::time::timeout(SHUTDOWN_TIMEOUT, flush).await.unwrap_or_else(|_| {
-            let peer = self.connection.peer.address_text();
-            tracing::warn!(peer, "the client did not read its last messages in time");
+            let peer = &self.connection.peer;
+            let (address, session) = (peer.address_text(), peer.stats.session());
+            tracing::warn!(address, %session, "the client did not read its last messages in time");
             Err(io::ErrorKind::TimedOut.into())
         });
         if flushed.is_ok() {

@@ -65,7 +65,7 @@ pub(crate) async fn answer(
     engine: &Arc<Engine>,
     asker: &Arc<Peer>,
 ) {
-    tracing::debug!(word = word.0, "four-letter word");
+    tracing::debug!(address = asker.address_text(), word = word.0, "four-letter word");
     asker.stats.frame_received(0);
     let is_listed = engine.config.four_letter_words.contains(word.0);
     let text = if !is_listed || word.0 == TELNET_CLOSE_NAME {
@@ -94,7 +94,7 @@ fn log_failure(word: Word, written: Result<io::Result<()>, Elapsed>) {
     match written {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            tracing::debug!(word = word.0, "the client did not read the answer: {error}")
+            tracing::debug!(word = word.0, cause = %error, "the client did not read the answer");
         }
         Err(_) => tracing::debug!(word = word.0, "the client did not read the answer in time"),
     }

@@ -90,7 +90,13 @@ impl Transport for LocalTransport {
             return Err(Disconnected);
         }
         if let Err(error) = self.codec.check_frame(&frame) {
-            tracing::warn!("connection closed: {error}");
+            let peer = &self.connection.peer;
+            tracing::warn!(
+                address = peer.address_text(),
+                session = %peer.stats.session(),
+                cause = %error,
+                "connection closed"
+            );
             // The client still receives the replies to earlier frames.
             self.connection.peer.outbox.finish();
             return Ok(());

@@ -118,17 +118,17 @@ async fn serve(
 ) {
     // Replies are not delayed to be sent together with later ones.
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(peer = %address, "socket options: {error}");
+        tracing::debug!(%address, cause = %error, "socket options");
     }
     if engine.refuses_connection() {
         return;
     }
     match Connection::open(Arc::clone(&engine), Some(address)) {
         Ok(connection) => {
-            tracing::debug!(peer = %address, "connected");
+            tracing::debug!(%address, "connected");
             port.serve(stream, Arc::new(connection), engine, cancelled).await;
         }
-        Err(full) => tracing::warn!(peer = %address, "connection refused: {full}"),
+        Err(full) => tracing::warn!(%address, cause = %full, "connection refused"),
     }
 }
 

@@ -149,7 +149,11 @@ impl Port for TlsPort {
             }
             // So do the health checks of load balancers.
             Err(failure @ HandshakeFailure::Silent) => {
-                tracing::debug!(peer = peer.address_text(), "connection closed: {failure}");
+                tracing::debug!(
+                    address = peer.address_text(),
+                    cause = %failure,
+                    "connection closed"
+                );
             }
             Err(failure) => {
                 let now_ms = engine.clock.now_ms();

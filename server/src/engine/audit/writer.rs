@@ -238,3 +238,75 @@ fn time(ms: i64) -> String {
     let Ok(moment) = jiff::Timestamp::from_millisecond(ms) else { return ms.to_string() };
     format!("{},{:03}", moment.strftime("%Y-%m-%d %H:%M:%S"), ms.rem_euclid(1_000))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::engine::audit::line::User;
+
+    fn line(znode: &str) -> Line<'_> {
+        Line {
+            session: None,
+            user: User::Server("root"),
+            operation: "create",
+            znode: Some(znode),
+            znode_type: None,
+            acl: None,
+            outcome: Outcome::Success,
+        }
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("zoolet-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("the folder can be made");
+        folder
+    }
+
+    #[test]
+    fn lines_are_appended_and_a_renamed_file_is_left() {
+        let folder = folder("audit");
+        let (path, old) = (folder.join("audit.log"), folder.join("audit.log.1"));
+        std::fs::write(&path, "before\n").unwrap();
+        let log = AuditLog::File(path.clone());
+        let writer = Writer::start(&log).unwrap();
+        writer.put(&line("/a"), 1_795_276_234_266);
+        while writer.counts().0 < 1 {
+            std::thread::yield_now();
+        }
+        std::fs::rename(&path, &old).unwrap();
+        writer.put(&line("/b"), 0);
+        writer.close();
+        writer.put(&line("/late"), 0);
+        assert_eq!(writer.counts(), (2, 1));
+        let first = "before\n2026-11-21 15:50:34,266 INFO audit.Slf4jAuditLogger: \
+                     user=root\toperation=create\tznode=/a\tresult=success\n";
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), first);
+        let second = "1970-01-01 00:00:00,000 INFO audit.Slf4jAuditLogger: \
+                      user=root\toperation=create\tznode=/b\tresult=success\n";
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), second);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_queue_holds_clients_back_and_counts_what_it_loses() {
+        let queue = Arc::<Queue>::default();
+        // Nobody writes.
+        let writer = Writer { queue: Arc::clone(&queue), thread: Mutex::default() };
+        let znode = "/".repeat(1 << 20);
+        for _ in 0..=AUDIT_QUEUE_BYTES_PAUSE >> 20 {
+            writer.put(&line(&znode), 0);
+        }
+        assert!(writer.is_behind());
+        let waited = tokio::time::timeout(Duration::from_secs(1), writer.caught_up()).await;
+        assert!(waited.is_err(), "it is not caught up");
+        while writer.counts().1 == 0 {
+            writer.put(&line(&znode), 0);
+        }
+        assert!(queue.waiting.lock().text.len() <= AUDIT_QUEUE_BYTES_MAX + (2 << 20));
+        assert!(queue.take().is_some());
+        assert!(!writer.is_behind());
+        writer.caught_up().await;
+    }
+}

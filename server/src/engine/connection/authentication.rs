@@ -123,7 +123,12 @@ impl Connection {
         let settings = &self.engine.config.settings;
         match authenticate_sasl(user, &requester.identities, settings) {
             Ok(identities) => {
-                tracing::debug!(peer = self.peer.address_text(), user, "authenticated by SASL");
+                tracing::debug!(
+                    address = self.peer.address_text(),
+                    session = %requester.session,
+                    user,
+                    "authenticated by SASL"
+                );
                 self.peer.identify(identities);
                 Ok(())
             }
@@ -134,7 +139,12 @@ impl Connection {
     /// Counts and logs a failed authentication.
     fn refuse_identity(&self, reason: String) -> Hangup {
         self.engine.stats.auth_failed.add(1);
-        tracing::warn!(peer = self.peer.address_text(), "authentication failed: {reason}");
+        tracing::warn!(
+            address = self.peer.address_text(),
+            session = %self.peer.stats.session(),
+            cause = reason,
+            "authentication failed"
+        );
         Hangup::AuthFailed(reason)
     }
 

@@ -2,6 +2,7 @@
 //! version 3.9, `prometheus-metrics` 1.3 in version 3.10.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::Dialect;
@@ -23,10 +24,11 @@ pub(super) fn text(families: &[Family], dialect: Dialect, names: &[String]) -> S
     if dialect == Dialect::V3_10 {
         families.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     }
+    let names: HashSet<_> = names.iter().map(String::as_str).collect();
     let mut page = String::with_capacity(64 << 10);
     for family in families {
         let is_wanted = |sample: &Sample<'_>| {
-            names.is_empty() || names.iter().any(|name| *name == sample_name(family, sample))
+            names.is_empty() || names.contains(sample_name(family, sample).as_str())
         };
         let samples: Vec<_> = samples(family, dialect).into_iter().filter(is_wanted).collect();
         // 3.9 names a set of which no namespace was used.
