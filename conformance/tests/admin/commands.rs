@@ -99,7 +99,7 @@ async fn trace(
         let answer = http::get(admin, &format!("/commands/{path}"), &header).await?;
         write(&mut trace, path, authorization, &answer);
     }
-    client.close().await;
+    let _ = client.close().await;
     Ok(trace)
 }
 

@@ -62,7 +62,7 @@ async fn what_was_taken_comes_back() -> Outcome {
         let after = other.exists("/new").await?.expect("it was created").czxid;
         assert!(after > before, "{after} follows {before}");
         ours.server.check()?;
-        other.close().await;
+        let _ = other.close().await;
         ours.server.shutdown().await;
         let Some(storage) = storage else { continue };
         let again = Administered::start(Some(storage), |_| {}).await?;
@@ -70,7 +70,7 @@ async fn what_was_taken_comes_back() -> Outcome {
         assert_eq!(client.get("/kept").await?.0, "old", "it is durable");
         assert_eq!(client.exists("/later").await?, None);
         assert!(client.exists("/new").await?.is_some(), "so is what came after it");
-        client.close().await;
+        let _ = client.close().await;
         again.server.shutdown().await;
     }
     Ok(())
