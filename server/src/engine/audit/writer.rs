@@ -273,7 +273,7 @@ mod tests {
         let writer = Writer::start(&log).unwrap();
         writer.put(&line("/a"), 1_795_276_234_266);
         while writer.counts().0 < 1 {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         std::fs::rename(&path, &old).unwrap();
         writer.put(&line("/b"), 0);
