@@ -289,13 +289,6 @@ impl Session {
         self.last_sent = now;
     }
 
-    fn take_xid(&mut self) -> Xid {
-        let xid = Xid(self.next_xid);
-        // Xids are positive: the counter wraps to 1.
-        self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
-        xid
-    }
-
     /// Adds credentials, now and after every reconnect.
     pub(crate) fn authenticate(&mut self, auth: Auth, call: Arc<Call>, now: Instant) {
         self.credentials.push(auth.clone());

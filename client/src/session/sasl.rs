@@ -30,6 +30,14 @@ impl Session {
         self.sasl = Some(Authenticating { exchange, xid, is_read_only });
     }
 
+    /// The xid of the next request.
+    pub(super) fn take_xid(&mut self) -> Xid {
+        let xid = Xid(self.next_xid);
+        // Xids are positive: the counter wraps to 1.
+        self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
+        xid
+    }
+
     fn send_token(&mut self, token: Vec<u8>, now: Instant) -> Xid {
         let xid = self.take_xid();
         let request = Request::Session(SessionRequest::Sasl(Some(token.into())));
