@@ -64,9 +64,10 @@ pub mod server {
     //! [`blocking`] is a server for code without async. [`sasl`] lets users authenticate.
 
     pub use zoolet_server::{
-        Builder, Config, ConfigError, Dialer, DigestAlgorithm, Disagreements, EnforceAuth,
-        FourLetterWhitelist, Server, SessionKey, Settings, StartError, Totals, WallTime, blocking,
-        hooks, limits, raise_descriptor_limit, sasl, storage,
+        BackupError, Builder, Config, ConfigError, ConnectionThrottling, Dialer, DigestAlgorithm,
+        Disagreements, EnforceAuth, FourLetterWhitelist, Server, SessionKey, SessionWeights,
+        Settings, Snapshot, StartError, Throttling, Totals, WallTime, blocking, hooks, limits,
+        raise_descriptor_limit, sasl, storage,
     };
 
     #[cfg(feature = "admin")]

@@ -8,6 +8,7 @@ pub(crate) mod admin;
 pub(crate) mod monitoring;
 mod session_key;
 pub(crate) mod storage;
+pub(crate) mod throttling;
 pub(crate) mod tls;
 pub(crate) mod values;
 
@@ -21,6 +22,7 @@ use self::admin::AdminOptions;
 use self::monitoring::MonitoringOptions;
 use self::session_key::{SessionKeyError, session_key};
 use self::storage::StorageOptions;
+use self::throttling::ThrottlingOptions;
 use self::tls::{TlsContradiction, TlsOptions};
 use self::values::HostPort;
 
@@ -121,6 +123,10 @@ pub(crate) struct ServerOptions {
     #[command(flatten)]
     pub(crate) admin: AdminOptions,
 
+    /// The options that slow clients down.
+    #[command(flatten)]
+    pub(crate) throttling: ThrottlingOptions,
+
     /// The options of the data directory.
     #[command(flatten)]
     pub(crate) storage: StorageOptions,
@@ -176,12 +182,15 @@ impl ServerOptions {
             enforce_auth: self.access.enforce_auth(),
             sasl: self.access.sasl()?,
             storage: self.storage.config()?,
+            throttling: self.throttling.config(),
             tls: self.tls.config()?,
             audit: self.monitoring.audit(),
             metrics_provider: self.monitoring.provider(),
             ..Config::default()
         };
         put(&mut config.tick_time_ms, self.tick_time);
+        put(&mut config.sessionless_timeout, self.throttling.sessionless_timeout);
+        put(&mut config.shutdown_timeout, self.throttling.shutdown_timeout);
         put(&mut config.max_client_connections, self.max_client_cnxns);
         put(&mut config.max_connections, self.max_cnxns);
         put(&mut config.frame_bytes_max, self.jute_maxbuffer);

@@ -331,4 +331,6 @@ fn similar(key: &str) -> Option<&'static str> {
 const SIMILAR: f64 = 0.89;
 
 #[cfg(test)]
+mod documentation;
+#[cfg(test)]
 mod tests;

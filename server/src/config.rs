@@ -1,5 +1,7 @@
 //! The configuration of a server, by the names of `zoo.cfg`.
 
+mod throttling;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,9 +12,12 @@ use zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT;
 use crate::engine::audit::AuditLog;
 use crate::engine::clock::WallTime;
 use crate::engine::metrics::MetricsProvider;
+use crate::limits::{SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT};
 use crate::sasl::Sasl;
 use crate::session_key::SessionKey;
 use crate::storage::StorageConfig;
+
+pub use self::throttling::{ConnectionThrottling, SessionWeights, Throttling};
 #[cfg(feature = "tls")]
 use crate::transport::tls::TlsConfig;
 
@@ -73,6 +78,14 @@ pub struct Config {
     pub audit: Option<AuditLog>,
     /// `metricsProvider.className`: in which form the metrics are shown.
     pub metrics_provider: MetricsProvider,
+    /// `nio.sessionlessCnxnTimeout`: how long a connection may be without a session. 10 s by
+    /// default.
+    pub sessionless_timeout: Duration,
+    /// `nio.shutdownTimeout`: how long a shutdown waits for clients to read their messages. 5 s by
+    /// default.
+    pub shutdown_timeout: Duration,
+    /// How clients are slowed down that ask for more than the server can do; not at all by default.
+    pub throttling: Throttling,
     /// The clock of the times in a Stat.
     pub wall_time: WallTime,
     /// The settings of the state machine.
@@ -103,6 +116,9 @@ impl Default for Config {
             storage: None,
             audit: None,
             metrics_provider: MetricsProvider::Default,
+            sessionless_timeout: SESSIONLESS_TIMEOUT,
+            shutdown_timeout: SHUTDOWN_TIMEOUT,
+            throttling: Throttling::default(),
             wall_time: WallTime::Machine,
             settings: Settings::default(),
         }

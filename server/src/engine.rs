@@ -4,6 +4,7 @@
 //!   replies and events; `state` is what the lock guards.
 //! - `sessions` creates sessions, re-attaches clients to them and expires them; `session_ids` tells
 //!   where their numbers begin.
+//! - `throttle` slows clients down, or turns them away.
 //! - `replace` puts another state in place of the whole.
 //! - `connection` is one client's conversation: the handshake, then requests in their order.
 //! - `outbox` is the queue of the `message`s for one client.
@@ -26,6 +27,7 @@ pub(crate) mod metrics;
 pub(crate) mod outbox;
 pub(crate) mod registry;
 pub(crate) mod stats;
+pub(crate) mod throttle;
 pub(crate) mod ticker;
 pub(crate) mod warnings;
 

@@ -47,7 +47,10 @@ pub mod storage;
 pub use zoolet_core::{DigestAlgorithm, Disagreements, Settings, Totals};
 
 pub use self::backup::{BackupError, Snapshot};
-pub use self::config::{Config, ConfigError, EnforceAuth, FourLetterWhitelist};
+pub use self::config::{
+    Config, ConfigError, ConnectionThrottling, EnforceAuth, FourLetterWhitelist, SessionWeights,
+    Throttling,
+};
 pub use self::engine::audit::{AuditError, AuditLog};
 pub use self::engine::clock::WallTime;
 pub use self::engine::hooks;

@@ -17,7 +17,6 @@ use crate::engine::journal::Journal;
 use crate::engine::lock::Engine;
 use crate::engine::metrics::Metrics;
 use crate::engine::ticker;
-use crate::limits::SHUTDOWN_TIMEOUT;
 use crate::probe::Probe;
 use crate::storage::durable::Durable;
 use crate::storage::{StorageConfig, StorageError};
@@ -110,14 +109,17 @@ impl Server {
     }
 
     /// Stops the server: it refuses new connections, sends the messages that wait, and closes all
-    /// connections. It waits no longer than [`SHUTDOWN_TIMEOUT`] for a client that does not read.
+    /// connections. It waits no longer than [`Config::shutdown_timeout`] for a client that does not read.
     ///
     /// Sessions live on, as when a ZooKeeper server is stopped.
     pub async fn shutdown(self) {
         self.stop_serving();
         self.tasks.close();
         // Each connection observes the limit itself; this is for one that does not.
-        if tokio::time::timeout(2 * SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(2 * self.engine.config.shutdown_timeout, self.tasks.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!("{} connections did not end in time", self.tasks.len());
         }
         let engine = Arc::clone(&self.engine);

@@ -17,7 +17,7 @@ pub(crate) struct AdminOptions {
     #[arg(conflicts_with_all = ["admin_server_address", "admin_server_port"])]
     pub(crate) admin: Option<HostPort>,
 
-    /// The same, at --admin-server-address and --admin-server-port [default: false]
+    /// Answer admin commands at --admin-server-address and --admin-server-port [default: false]
     #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ADMIN)]
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) admin_enable_server: Option<bool>,
@@ -43,14 +43,20 @@ pub(crate) struct AdminOptions {
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) admin_snapshot_enabled: Option<bool>,
 
-    /// Let them replace all data by a snapshot over HTTP [default: true]
+    /// Let those with all permissions on / replace all data over HTTP [default: true]
     #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = ADMIN)]
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) admin_restore_enabled: Option<bool>,
 
-    /// How often they may replace it; a thousand times as often for snapshots [default: 300000]
+    /// Allow one restore over HTTP in this time, and a thousand snapshots [default: 300000]
     #[arg(long, value_name = "MS", value_parser = interval, help_heading = ADMIN)]
     pub(crate) admin_rate_limiter_interval_in_ms: Option<Duration>,
+
+    /// Take the client's address from X-Forwarded-For, as a proxy writes it [default: false]
+    #[arg(long = "ip-authentication-provider-usexforwardedfor", value_name = "BOOL")]
+    #[arg(value_parser = values::boolean, help_heading = ADMIN)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) trust_forwarded_for: Option<bool>,
 
     /// `admin.forceHttps`, `admin.portUnification` and `admin.needClientAuth`.
     #[arg(skip)]
@@ -108,6 +114,7 @@ impl AdminOptions {
         put(&mut config.idle_timeout, self.admin_idle_timeout);
         put(&mut config.snapshot_enabled, self.admin_snapshot_enabled);
         put(&mut config.restore_enabled, self.admin_restore_enabled);
+        put(&mut config.trust_forwarded_for, self.trust_forwarded_for);
         put(&mut config.rate_limiter_interval, self.admin_rate_limiter_interval_in_ms);
         Ok(Some(AdminServer { listen, config }))
     }

@@ -77,6 +77,8 @@ pub(crate) enum BadValue {
     NotProtocols,
     #[error("names no cipher suite that zoolet supports; such are {}", cipher_suites())]
     NotCipherSuites,
+    #[error("must be a number from 0 to 1, such as 0.02")]
+    NotAShare,
     #[error("must not be empty")]
     Empty,
 }

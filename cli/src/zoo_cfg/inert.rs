@@ -10,10 +10,9 @@ pub(super) enum Reason {
     Tls,
     Schemes,
     Kerberos,
-    Address,
     Metrics,
     Throttling,
-    Fixed,
+    Guide,
     Java,
     Logging,
     Debugging,
@@ -50,18 +49,28 @@ impl fmt::Display for Reason {
                  clients authenticate by SASL"
             }
             Self::Kerberos => "zoolet does not have Kerberos",
-            Self::Address => {
-                "a client is known by the address of its connection, which no header can change"
-            }
             Self::Metrics => "zoolet has no threads or queues of its own for metrics",
-            Self::Throttling => "this version does not throttle requests or connections",
-            Self::Fixed => "zoolet has a fixed value for this",
+            Self::Throttling => {
+                "no request of a closed connection is carried out, none is left in a queue at the \
+                 end, and no session is local"
+            }
+            Self::Guide => {
+                "ZooKeeper's guide names it so, but ZooKeeper reads it by the name of its Java \
+                 property: request_throttle_*, request_stale_*, throttled_op_wait_time, \
+                 connection_throttle_*"
+            }
             Self::Java => "zoolet has no Java threads, buffers or caches to tune",
             Self::Logging => "logs go to stderr, as --log-level says",
             Self::Debugging => "zoolet has none of ZooKeeper's debugging aids",
             Self::Client => "clients read this, servers do not",
         })
     }
+}
+
+/// All names; families end in a dot.
+#[cfg(test)]
+pub(super) fn all_names() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().flat_map(|(_, names)| names.split_whitespace())
 }
 
 /// The names in full; families, which end in a dot, are left out.
@@ -73,7 +82,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// From `QuorumPeerConfig`, the system properties of the server's classes, and the administrator's
 /// guide, which has names of its own for some. A name that ends in a dot stands for all that
 /// begin with it.
-const KEYS: [(Reason, &str); 13] = [
+const KEYS: [(Reason, &str); 12] = [
     (
         Reason::Files,
         "flushDelay maxBatchSize maxWriteQueuePollTime fsync.warningthresholdms
@@ -100,7 +109,6 @@ const KEYS: [(Reason, &str); 13] = [
     ),
     (Reason::Schemes, "requireClientAuthScheme jaasLoginRenew"),
     (Reason::Kerberos, "kinit"),
-    (Reason::Address, "IPAuthenticationProvider.usexforwardedfor"),
     (
         Reason::Metrics,
         "metricsProvider. metricsProvider.numWorkerThreads metricsProvider.maxQueueSize
@@ -108,21 +116,17 @@ const KEYS: [(Reason, &str); 13] = [
     ),
     (
         Reason::Throttling,
-        "globalOutstandingLimit request_throttle_max_requests request_throttle_stall_time
-         request_throttle_drop_stale request_stale_latency_check request_stale_connection_check
-         request_throttler.shutdownTimeout throttled_op_wait_time connection_throttle_tokens
-         connection_throttle_fill_time connection_throttle_fill_count
-         connection_throttle_freeze_time connection_throttle_drop_increase
-         connection_throttle_drop_decrease connection_throttle_decrease_ratio
-         connection_throttle_weight_enabled connection_throttle_global_session_weight
-         connection_throttle_local_session_weight connection_throttle_renew_session_weight
-         largeRequestMaxBytes largeRequestThreshold requestThrottleLimit requestThrottleStallTime
-         requestThrottleDropStale requestStaleLatencyCheck requestStaleConnectionCheck
-         throttledOpWaitTime connectionMaxTokens connectionTokenFillTime connectionTokenFillCount
+        "request_stale_connection_check request_throttler.shutdownTimeout
+         connection_throttle_local_session_weight",
+    ),
+    (
+        Reason::Guide,
+        "requestThrottleLimit requestThrottleStallTime requestThrottleDropStale
+         requestStaleLatencyCheck requestStaleConnectionCheck throttledOpWaitTime
+         connectionMaxTokens connectionTokenFillTime connectionTokenFillCount
          connectionFreezeTime connectionDropIncrease connectionDropDecrease
          connectionDecreaseRatio",
     ),
-    (Reason::Fixed, "nio.sessionlessCnxnTimeout nio.shutdownTimeout"),
     (
         Reason::Java,
         "serverCnxnFactory admin.httpVersion nio. netty. advancedFlowControlEnabled maxResponseCacheSize

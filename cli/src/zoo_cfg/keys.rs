@@ -7,6 +7,7 @@ mod monitoring;
 mod operations;
 mod sessions;
 mod storage;
+mod throttling;
 pub(super) mod tls;
 mod znodes;
 
@@ -31,6 +32,7 @@ const TOPICS: &[&[Key]] = &[
     operations::KEYS,
     monitoring::KEYS,
     admin::KEYS,
+    throttling::KEYS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Key> {
@@ -51,7 +53,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// The names of the keys of the other topics, for the test that has them all.
 #[cfg(test)]
 pub(super) fn of_other_topics() -> impl Iterator<Item = &'static str> {
-    let own = || access::KEYS.iter().chain(tls::KEYS).chain(monitoring::KEYS);
+    let own =
+        || access::KEYS.iter().chain(tls::KEYS).chain(monitoring::KEYS).chain(throttling::KEYS);
     names().filter(move |name| !own().any(|(own, _)| own == name))
 }
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use zoolet_server::DigestAlgorithm;
 use zoolet_server::storage::Compression;
 use zoolet_server::tls::{ClientAuth, StoreType};
+use zoolet_server::{ConnectionThrottling, DigestAlgorithm, SessionWeights, Throttling};
 
 use super::*;
 use crate::server_options::access::{AccessOptions, AuthProvider};
@@ -143,6 +143,10 @@ fn every_key_has_its_effect() {
             "admin.rateLimiterIntervalInMS=0",
             admin(|c| c.admin_rate_limiter_interval_in_ms = Some(Duration::ZERO)),
         ),
+        (
+            "IPAuthenticationProvider.usexforwardedfor=true",
+            admin(|c| c.trust_forwarded_for = Some(true)),
+        ),
         ("admin.forceHttps=true", admin(|c| c.https.force = Some(true))),
         ("admin.portUnification=true", admin(|c| c.https.port_unification = Some(true))),
         ("admin.needClientAuth=true", admin(|c| c.https.need_client_auth = Some(true))),
@@ -266,12 +270,10 @@ fn keys_without_effect_are_named_with_the_reason() {
         ("requireClientAuthScheme", "sessionRequireClientSASLAuth"),
         ("zookeeper.server.principal", "clients"),
         ("kinit", "Kerberos"),
-        ("IPAuthenticationProvider.usexforwardedfor", "address of its connection"),
         ("metricsProvider.numWorkerThreads", "threads"),
         ("admin.httpVersion", "Java threads"),
-        ("globalOutstandingLimit", "throttle"),
-        ("connectionMaxTokens", "throttle"),
-        ("nio.sessionlessCnxnTimeout", "fixed value"),
+        ("request_stale_connection_check", "closed connection"),
+        ("connectionMaxTokens", "connection_throttle_"),
         ("nio.numWorkerThreads", "Java threads"),
         ("jvm.pause.monitor", "Java threads"),
         ("root.logger", "--log-level"),
@@ -331,23 +333,7 @@ fn every_key_has_a_flag() {
     let is_in_files_only =
         |key: &&str| in_files_only.contains(key) || keys::tls::IN_FILES_ONLY.contains(key);
     for key in keys::names().filter(|key| !is_in_files_only(key)) {
-        let short = key
-            .replace("ACL", "Acl")
-            .replace("URL", "Url")
-            .replace("InMS", "InMs")
-            .replace("SASL", "Sasl");
-        let short = short.replace("X509AuthenticationProvider.", "x509.");
-        let short = short.strip_prefix("zoolet.").unwrap_or(&short);
-        let short = match short.strip_prefix("DigestAuthenticationProvider.") {
-            Some(short) if short != "enabled" => short,
-            _ => short,
-        };
-        let mut flag = String::new();
-        for (i, c) in short.char_indices() {
-            let begins_word = c.is_ascii_uppercase() && i > 0 && !flag.ends_with('-');
-            flag.push_str(if begins_word { "-" } else { "" });
-            flag.push(if c == '.' { '-' } else { c.to_ascii_lowercase() });
-        }
+        let flag = documentation::flag(key);
         assert!(flags.contains(&flag.as_str()), "{key} should be --{flag}");
     }
 }
@@ -599,6 +585,73 @@ fn metrics_and_the_audit_log_are_configured_as_in_zookeeper() {
         "metricsProvider.httpsPort=7443",
         "audit.impl.class=com.example.Logger",
         "zoolet.metrics.dialect=3.8",
+    ] {
+        assert!(read(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn throttling_is_configured_by_zookeepers_names() {
+    let text = "
+        globalOutstandingLimit=1000
+        request_throttle_max_requests=5000
+        request_throttle_stall_time=50
+        request_throttle_drop_stale=false
+        request_stale_latency_check=true
+        throttled_op_wait_time=1500
+        largeRequestThreshold=65536
+        largeRequestMaxBytes=1048576
+        connection_throttle_tokens=200
+        connection_throttle_fill_time=20
+        connection_throttle_fill_count=4
+        connection_throttle_freeze_time=5000
+        connection_throttle_drop_increase=0.05
+        connection_throttle_drop_decrease=0.001
+        connection_throttle_decrease_ratio=0.25
+        connection_throttle_weight_enabled=true
+        connection_throttle_global_session_weight=5
+        connection_throttle_renew_session_weight=4
+        nio.sessionlessCnxnTimeout=7000
+        nio.shutdownTimeout=900";
+    let config = options(text).config().unwrap();
+    let expected = Throttling {
+        global_outstanding_limit: Some(1_000),
+        max_requests: Some(5_000),
+        stall_time: Duration::from_millis(50),
+        drop_stale: false,
+        stale_latency_check: true,
+        throttled_op_wait: Some(Duration::from_millis(1_500)),
+        large_request_bytes_min: Some(65_536),
+        large_requests_bytes_max: 1_048_576,
+        connections: Some(ConnectionThrottling {
+            tokens: 200,
+            fill_time_ms: 20,
+            fill_count: 4,
+            freeze_time_ms: Some(5_000),
+            drop_increase: 0.05,
+            drop_decrease: 0.001,
+            decrease_ratio: 0.25,
+            weights: Some(SessionWeights { new: 5, renewed: 4 }),
+        }),
+    };
+    assert_eq!(config.throttling, expected);
+    assert_eq!(config.sessionless_timeout, Duration::from_secs(7));
+    assert_eq!(config.shutdown_timeout, Duration::from_millis(900));
+
+    let off = "globalOutstandingLimit=0\nrequest_throttle_max_requests=0\nthrottled_op_wait_time=0\n\
+               largeRequestThreshold=-1\nconnection_throttle_tokens=0\n\
+               connection_throttle_freeze_time=-1";
+    assert_eq!(options(off).config().unwrap().throttling, Throttling::default());
+    for line in [
+        "globalOutstandingLimit=-1",
+        "request_throttle_stall_time=0",
+        "connection_throttle_drop_increase=2",
+        "connection_throttle_drop_increase=NaN",
+        "connection_throttle_fill_time=0",
+        "largeRequestMaxBytes=0",
+        "largeRequestThreshold=x",
+        "connection_throttle_freeze_time=-2",
+        "nio.sessionlessCnxnTimeout=0",
     ] {
         assert!(read(line).is_err(), "{line}");
     }

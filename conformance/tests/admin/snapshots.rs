@@ -168,6 +168,30 @@ async fn only_those_with_all_permissions_may() -> Outcome {
     Ok(())
 }
 
+/// Only with the setting, and only the first address counts.
+#[tokio::test]
+async fn a_proxy_may_tell_who_asks() -> Outcome {
+    for (trusts, status) in [(false, 403), (true, 200)] {
+        let ours = Administered::start(None, |it| it.trust_forwarded_for = trusts).await?;
+        let client = Client::connect(ours.address().as_str()).await?;
+        let of = |id| zoolet_protocol::Acl {
+            permissions: zoolet_protocol::Permissions::ALL,
+            id: zoolet_protocol::Id::new("ip", id),
+        };
+        client.set_acl("/", vec![of("10.1.2.3")]).await?;
+        for (forwarded, status) in [
+            ("10.1.2.3, 127.0.0.1", status),
+            ("127.0.0.1, 10.1.2.3", 403),
+            ("nobody", if trusts { 401 } else { 403 }),
+        ] {
+            let headers = format!("Authorization: ip\r\nX-Forwarded-For: {forwarded}\r\n");
+            let answer = http::get(ours.admin, "/commands/snapshot", &headers).await?;
+            assert_eq!(answer.status, status, "{forwarded}");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn calls_are_limited_and_can_be_turned_off() -> Outcome {
     let limited = Administered::start(None, |config| {

@@ -1,12 +1,13 @@
 //! Who may take a snapshot, restore one, or end connections: who holds every permission on the root
 //! znode (`Commands.handleAuthentication`, `handleAuthorization`).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use zoolet_core::{Identities, authenticate};
 
+use super::server::Admin;
 use crate::engine::lock::Engine;
 
 /// Why a command is refused, by ZooKeeper's words.
@@ -35,13 +36,14 @@ impl Unauthorized {
 /// As in ZooKeeper there is no list of users. On a root znode that is open to everyone any digest
 /// will do.
 pub(super) fn authorize(
-    engine: &Engine,
+    admin: &Admin,
     headers: &HeaderMap,
     peer: SocketAddr,
 ) -> Result<(), Unauthorized> {
+    let engine = &admin.engine;
     let header = headers.get(AUTHORIZATION).ok_or(Unauthorized::Missing)?;
     let text = header.to_str().map_err(|_| Unauthorized::NotAuthenticated)?;
-    let identities = identities(engine, text, peer)
+    let identities = identities(engine, text, client(admin, headers, peer))
         .ok_or_else(|| refused(peer, Unauthorized::NotAuthenticated))?;
     if engine.inspect(|core| core.permits_everything("/", &identities)) {
         Ok(())
@@ -55,9 +57,17 @@ fn refused(peer: SocketAddr, reason: Unauthorized) -> Unauthorized {
     reason
 }
 
+/// The address of the client: of the connection, or what a proxy says; `None` if that is no address
+/// (`IPAuthenticationProvider.getClientIPAddress`).
+fn client(admin: &Admin, headers: &HeaderMap, peer: SocketAddr) -> Option<IpAddr> {
+    let forwarded = headers.get("x-forwarded-for").filter(|_| admin.config.trust_forwarded_for);
+    let Some(forwarded) = forwarded else { return Some(peer.ip()) };
+    forwarded.to_str().ok()?.split(',').next()?.trim().parse().ok()
+}
+
 /// The identities of a request. Only the scheme in its header counts: its address is an identity by
 /// the scheme `ip` alone.
-fn identities(engine: &Engine, header: &str, peer: SocketAddr) -> Option<Identities> {
+fn identities(engine: &Engine, header: &str, client: Option<IpAddr>) -> Option<Identities> {
     // Java's `split` drops empty parts at the end.
     let mut parts = header.trim_end_matches(' ').split(' ');
     let (scheme, credentials) = (parts.next()?, parts.next());
@@ -65,7 +75,7 @@ fn identities(engine: &Engine, header: &str, peer: SocketAddr) -> Option<Identit
         return None;
     }
     match (scheme, credentials) {
-        ("ip", _) => Some(Identities::of_address(peer.ip())),
+        ("ip", _) => Some(Identities::of_address(client?)),
         (_, None) => None,
         (_, Some(credentials)) => {
             let settings = &engine.config.settings;

@@ -169,7 +169,7 @@ pub(super) async fn run(admin: Arc<Admin>, name: &str, asked: Asked, body: Body)
         return error(StatusCode::METHOD_NOT_ALLOWED, name, &reason);
     }
     if command.action.needs_authorization()
-        && let Err(refusal) = authorize(&admin.engine, &asked.headers, asked.peer)
+        && let Err(refusal) = authorize(&admin, &asked.headers, asked.peer)
     {
         return error(refusal.status(), name, &refusal.to_string());
     }

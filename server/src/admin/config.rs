@@ -33,6 +33,10 @@ pub struct AdminConfig {
     /// default, and one `snapshot` in a thousandth of it, as in ZooKeeper, which takes the number
     /// for microseconds there.
     pub rate_limiter_interval: Duration,
+    /// `IPAuthenticationProvider.usexforwardedfor`: whether the first address in the header
+    /// `X-Forwarded-For` counts as the client's for the scheme `ip`. Off by default, and only right
+    /// behind a proxy that sets the header, since any client can write it.
+    pub trust_forwarded_for: bool,
     /// The text that the command `initial_configuration` shows: `zoo.cfg`, without passwords.
     pub initial_configuration: Option<String>,
     /// What the command `system_properties` shows beside the properties of the machine: the keys of
@@ -49,6 +53,7 @@ impl Default for AdminConfig {
             snapshot_enabled: true,
             restore_enabled: true,
             rate_limiter_interval: Duration::from_secs(300),
+            trust_forwarded_for: false,
             initial_configuration: None,
             properties: BTreeMap::new(),
         }

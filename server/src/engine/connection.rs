@@ -26,6 +26,7 @@ use super::message::Message;
 use super::outbox::{Outbox, Outgoing};
 use super::registry::{Full, Liveness, Peer};
 use super::stats::{ConnectionStats, LastNamespace, LastRequest};
+use super::throttle::token_bucket::{Refused, SessionKind};
 use crate::sasl::Exchange;
 use crate::session_key;
 
@@ -73,6 +74,8 @@ pub(crate) enum Hangup {
     AuthRequired,
     #[error("the session has ended")]
     SessionEnded,
+    #[error(transparent)]
+    Refused(Refused),
 }
 
 /// What the server does with a request.
@@ -82,6 +85,9 @@ pub(crate) enum Treatment {
     CarryOut,
     /// It answers with this error code, and does nothing of what the request asks.
     Refuse(ErrorCode),
+    /// It answers with `THROTTLEDOP`, for it has no time for the request. Pings, authentication and
+    /// the end of the session are carried out.
+    Throttle,
 }
 
 impl Connection {
@@ -171,6 +177,7 @@ impl Connection {
                 Hangup::Handshake(_)
                 | Hangup::Header(_)
                 | Hangup::Ahead { .. }
+                | Hangup::Refused(_)
                 | Hangup::OtherEnsemble => {
                     self.peer.outbox.cut();
                 }
@@ -184,9 +191,8 @@ impl Connection {
     /// handshake.
     fn handle_handshake(&self, frame: &Bytes) -> Result<Option<Arc<Liveness>>, Hangup> {
         let request: ConnectRequest = decode_all(frame).map_err(Hangup::Handshake)?;
+        self.admit(request.session)?;
         self.engine.stats.connection_requests.add(1);
-        // Handshakes are not throttled by tokens.
-        self.engine.stats.connection_token_deficit.record(0);
         let reached = self.engine.last_zxid();
         if request.last_zxid_seen > reached {
             let seen = request.last_zxid_seen;
@@ -237,6 +243,17 @@ impl Connection {
         Ok(liveness)
     }
 
+    /// Turns the client away if too many begin or resume sessions.
+    fn admit(&self, session: SessionId) -> Result<(), Hangup> {
+        let engine = &self.engine;
+        let kind = if session.is_none() { SessionKind::New } else { SessionKind::Renewed };
+        let admitted = engine.throttle.admit_session(kind, engine.clock.now_ms(), &engine.stats);
+        admitted.map_err(|refused| {
+            engine.stats.connections_rejected.add(1);
+            Hangup::Refused(refused)
+        })
+    }
+
     fn password_of(&self, session: SessionId) -> Password {
         match &self.engine.config.session_key {
             Some(key) => key.password(session),
@@ -269,7 +286,11 @@ impl Connection {
         };
         let outcome = match (treatment, request) {
             (Treatment::Refuse(code), Ok(request)) => self.refuse(&requester, &request, code),
-            (Treatment::CarryOut, Ok(request)) => self.carry_out(&requester, request, namespace)?,
+            (Treatment::Throttle, Ok(_)) if is_throttlable(header.op) => {
+                self.engine.stats.throttled_operations.add(1);
+                Ok(self.reply(requester.xid, ErrorCode::THROTTLED_OP, Response::Empty))
+            }
+            (_, Ok(request)) => self.carry_out(&requester, request, namespace)?,
             // ZooKeeper reads these before its queue of requests, and closes the connection.
             (_, Err(error)) if is_auth => return Err(Hangup::Unreadable(error)),
             (_, Err(error)) => self.refuse_unreadable(&requester, header, error),
@@ -409,6 +430,11 @@ impl Connection {
         };
         self.peer.stats.replied(&last);
     }
+}
+
+/// Whether an operation may be answered with `THROTTLEDOP` (`Request.isThrottlable`).
+fn is_throttlable(op: OpCode) -> bool {
+    !matches!(op, OpCode::PING | OpCode::CLOSE_SESSION | OpCode::AUTH | OpCode::SASL)
 }
 
 impl Drop for Connection {

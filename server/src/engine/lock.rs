@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
@@ -29,6 +30,7 @@ use super::registry::{Liveness, Peer, Registry};
 use super::session_ids::first_session;
 use super::state::{LockHeld, State};
 use super::stats::{LastNamespace, ServerStats};
+use super::throttle::Throttle;
 use super::warnings::Warnings;
 use crate::config::Config;
 use crate::limits::{FORGET_WATCHES_PER_TURN, REPORTS_AT_ONCE};
@@ -52,6 +54,7 @@ pub(crate) struct Engine {
     pub(crate) expensive_turns: Semaphore,
     /// Admits those who ask for a report.
     pub(crate) reports: Arc<Semaphore>,
+    pub(crate) throttle: Throttle,
     /// The trace mask, which is shown and has no effect.
     pub(crate) trace_mask: AtomicI64,
     /// Admits who takes or restores a snapshot.
@@ -127,6 +130,7 @@ impl Engine {
             last_sweep_ms: Mutex::default(),
             expensive_turns: Semaphore::new((workers() / 2).max(1)),
             reports: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
+            throttle: Throttle::new(&config.throttling, clock.now_ms()),
             trace_mask: AtomicI64::new(DEFAULT_TRACE_MASK),
             backups: Arc::new(Semaphore::new(1)),
             last_session,
@@ -212,6 +216,11 @@ impl Engine {
         if let Some(audit) = &self.audit {
             audit.caught_up().await;
         }
+    }
+
+    /// Waits until more is durable than now, but no longer than `stall_time`.
+    pub(crate) async fn stall(&self, stall_time: Duration) {
+        let _ = tokio::time::timeout(stall_time, self.durable.progressed()).await;
     }
 
     /// The session timeout nearest to the one that a client requests.

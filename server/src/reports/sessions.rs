@@ -6,7 +6,7 @@ use zoolet_core::Core;
 use zoolet_protocol::{SessionId, ZPath};
 
 use crate::engine::lock::Engine;
-use crate::limits::{REPORT_SLICE, SESSIONLESS_TIMEOUT};
+use crate::limits::REPORT_SLICE;
 
 /// The sessions that expire at each tick, by the tick in milliseconds of the server's clock.
 pub(crate) fn by_expiry(engine: &Engine) -> BTreeMap<u64, Vec<SessionId>> {
@@ -46,12 +46,13 @@ pub(crate) struct EndingConnection {
 pub(crate) fn connections_by_end(engine: &Engine) -> BTreeMap<i64, Vec<EndingConnection>> {
     let tick_ms = u64::from(engine.config.tick_time_ms);
     let start_ms = start_ms(engine);
+    let sessionless_ms = engine.config.sessionless_timeout.as_millis() as i64;
     let mut buckets: BTreeMap<i64, Vec<_>> = BTreeMap::new();
     for peer in engine.registry.peers() {
         let session = peer.stats.session();
         let ends_ms = match engine.registry.session(session) {
             Some(liveness) => start_ms + liveness.expires_ms(tick_ms) as i64,
-            None => peer.stats.established_ms + SESSIONLESS_TIMEOUT.as_millis() as i64,
+            None => peer.stats.established_ms + sessionless_ms,
         };
         let connection = EndingConnection { address: peer.address_text(), session };
         buckets.entry(ends_ms).or_default().push(connection);

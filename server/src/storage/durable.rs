@@ -25,6 +25,8 @@ struct Inner {
     /// The bytes of records that wait to be written.
     backlog: AtomicUsize,
     has_room: Notify,
+    /// Notified when more is durable.
+    progress: Notify,
     failure: OnceLock<Arc<StorageError>>,
     failed: CancellationToken,
 }
@@ -42,6 +44,7 @@ impl Durable {
             waiting: Mutex::default(),
             backlog: AtomicUsize::new(0),
             has_room: Notify::new(),
+            progress: Notify::new(),
             failure: OnceLock::new(),
             failed: CancellationToken::new(),
         }))
@@ -84,6 +87,7 @@ impl Durable {
     pub(crate) fn reach(&self, zxid: Zxid) {
         self.0.zxid.store(zxid.0, Ordering::Release);
         let mut waiting = self.0.waiting.lock();
+        self.0.progress.notify_waiters();
         let woken: Vec<_> = waiting.extract_if(.., |(wanted, _)| *wanted <= zxid).collect();
         drop(waiting);
         for (_, waker) in woken {
@@ -105,6 +109,11 @@ impl Durable {
     /// Whether so many bytes wait to be written that no further request should be read.
     pub(crate) fn is_behind(&self) -> bool {
         self.0.backlog.load(Ordering::Relaxed) > LOG_QUEUE_BYTES_MAX
+    }
+
+    /// Waits until more is durable.
+    pub(crate) async fn progressed(&self) {
+        self.0.progress.notified().await;
     }
 
     /// Waits until it is no longer behind.

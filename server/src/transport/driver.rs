@@ -9,20 +9,24 @@
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio_util::sync::CancellationToken;
 use zoolet_protocol::FrameCodec;
 
 use super::four_letter::{self, Word};
 use super::output::Output;
 use super::socket::Socket;
-use crate::engine::connection::Connection;
+use crate::engine::connection::{Connection, Treatment};
+use crate::engine::hooks::Closed;
 use crate::engine::lock::Engine;
 use crate::engine::outbox::Taken;
+use crate::engine::throttle::large_requests::Taken as TakenMemory;
+use crate::engine::throttle::{Fate, Wait};
 use crate::limits::{
     BUFFER_BYTES_KEPT, EXPENSIVE_TURN_MS, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
-    REQUESTS_PER_TURN, SESSIONLESS_TIMEOUT, SHUTDOWN_TIMEOUT, TURN_MS, WRITE_BYTES,
+    REQUESTS_PER_TURN, TURN_MS, WRITE_BYTES,
 };
 
 /// If a write wakes at most so many other clients they are served before the client that wrote gets
@@ -53,7 +57,8 @@ pub(crate) async fn converse<S: Socket>(
     let peer = Arc::clone(&connection.peer);
     let beginning = async {
         peer.outbox.thawed().await;
-        let beginning = begin(&mut socket, &mut input).await;
+        let timeout = engine.config.sessionless_timeout;
+        let beginning = begin(&mut socket, &mut input, timeout).await;
         // A hook may have frozen the connection meanwhile.
         peer.outbox.thawed().await;
         beginning
@@ -74,8 +79,8 @@ pub(crate) async fn converse<S: Socket>(
         }
         Some(Ok(Beginning::Idle)) => {
             engine.stats.sessionless_expired.add(1);
-            let address = peer.address_text();
-            tracing::debug!(address, "no handshake in {SESSIONLESS_TIMEOUT:?}");
+            let (address, timeout) = (peer.address_text(), engine.config.sessionless_timeout);
+            tracing::debug!(address, "no handshake in {timeout:?}");
             return;
         }
         Some(Err(_)) | None => return,
@@ -86,6 +91,8 @@ pub(crate) async fn converse<S: Socket>(
         output: Output::default(),
         has_grown: false,
         is_expensive: false,
+        waits_since_ms: None,
+        large_request: None,
         connection,
         engine: Arc::clone(&engine),
     };
@@ -109,7 +116,11 @@ enum Beginning {
 }
 
 /// Reads the first four bytes: a four-letter word, or the length of a frame.
-async fn begin(socket: &mut impl Socket, input: &mut BytesMut) -> io::Result<Beginning> {
+async fn begin(
+    socket: &mut impl Socket,
+    input: &mut BytesMut,
+    timeout: Duration,
+) -> io::Result<Beginning> {
     let first = async {
         while input.len() < 4 {
             if socket.read(input).await? == 0 {
@@ -122,7 +133,7 @@ async fn begin(socket: &mut impl Socket, input: &mut BytesMut) -> io::Result<Beg
         let word = input.first_chunk().and_then(|bytes| Word::from_bytes(*bytes));
         Ok(word.map_or(Beginning::Frames, Beginning::Word))
     };
-    tokio::time::timeout(SESSIONLESS_TIMEOUT, first).await.unwrap_or(Ok(Beginning::Idle))
+    tokio::time::timeout(timeout, first).await.unwrap_or(Ok(Beginning::Idle))
 }
 
 /// Drives a connection from its socket.
@@ -134,6 +145,11 @@ struct Driver<S> {
     has_grown: bool,
     /// Whether the last turn took long.
     is_expensive: bool,
+    /// Since when the requests that were read wait for those of all clients; in milliseconds of the
+    /// server's clock.
+    waits_since_ms: Option<u64>,
+    /// The memory of the large request that is being read.
+    large_request: Option<TakenMemory>,
     connection: Arc<Connection>,
     engine: Arc<Engine>,
 }
@@ -165,7 +181,7 @@ impl<S: Socket> Driver<S> {
         let engine = Arc::clone(&self.engine);
         let connection = Arc::clone(&self.connection);
         let outbox = &connection.peer.outbox;
-        let idle = tokio::time::sleep(SESSIONLESS_TIMEOUT);
+        let idle = tokio::time::sleep(engine.config.sessionless_timeout);
         tokio::pin!(idle);
         let mut has_more = true;
         loop {
@@ -184,7 +200,8 @@ impl<S: Socket> Driver<S> {
             let is_behind = self.engine.is_behind();
             let is_held = outbox.is_frozen();
             let is_full = self.has_much_waiting();
-            let is_paused = is_held || is_behind || is_full;
+            let stall_time = self.stall_time();
+            let is_paused = is_held || is_behind || is_full || stall_time.is_some();
             if !is_paused {
                 self.input.reserve(READ_BYTES);
             }
@@ -196,6 +213,7 @@ impl<S: Socket> Driver<S> {
                 // Other clients get their turn before more requests of this client are handled.
                 () = tokio::task::yield_now(), if has_more && !is_paused => continue,
                 () = engine.caught_up(), if is_behind => continue,
+                () = engine.stall(stall_time.unwrap_or_default()), if stall_time.is_some() => continue,
                 () = outbox.thawed(), if is_held => continue,
                 () = &mut idle, if !is_held && !connection.is_established() => Woken::Idle,
             };
@@ -282,6 +300,28 @@ impl<S: Socket> Driver<S> {
         self.connection.peer.outbox.is_frozen()
             || self.engine.is_behind()
             || self.has_much_waiting()
+            || self.wait() != Wait::No
+    }
+
+    /// Whether requests wait because too many are outstanding.
+    fn wait(&self) -> Wait {
+        let Some(throttle) = &self.engine.throttle.requests else { return Wait::No };
+        let outbox = &self.connection.peer.outbox;
+        throttle.wait(self.engine.stats.outstanding_requests(), || outbox.waits_for_disk())
+    }
+
+    /// How long to wait at most before looking again, if requests wait.
+    fn stall_time(&mut self) -> Option<Duration> {
+        match self.wait() {
+            Wait::No => return None,
+            Wait::ForOwnReplies => {}
+            Wait::ForAll => {
+                self.engine.stats.request_throttle_waits.add(1);
+                let now_ms = self.engine.clock.now_ms();
+                self.waits_since_ms.get_or_insert(now_ms);
+            }
+        }
+        Some(self.engine.throttle.requests.as_ref()?.stall_time)
     }
 
     /// Whether so many bytes wait for the client that no more is read from it.
@@ -294,7 +334,7 @@ impl<S: Socket> Driver<S> {
     /// stream.
     fn read_or_expire(&mut self, codec: &FrameCodec) -> io::Result<Option<bool>> {
         let outbox = &self.connection.peer.outbox;
-        if self.engine.is_behind() || outbox.waits_for_disk() {
+        if self.engine.is_behind() || outbox.waits_for_disk() || self.wait() != Wait::No {
             // The disk delays the client, from which nothing is read meanwhile. The ticker asks
             // again.
             return Ok(Some(true));
@@ -330,16 +370,25 @@ impl<S: Socket> Driver<S> {
             if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
                 || self.engine.is_behind()
                 || self.connection.peer.outbox.is_frozen()
+                || self.wait() != Wait::No
             {
                 return true;
             }
             match codec.next_frame(&mut self.input) {
                 Ok(Some(frame)) => {
+                    if !self.has_room_for(frame.len()) {
+                        return false;
+                    }
                     if self.input.is_empty() && frame.len() > BUFFER_BYTES_KEPT {
                         self.input = BytesMut::new();
                     }
                     let is_long = frame.len() > LONG_FRAME_BYTES;
-                    if self.connection.receive(frame).is_err() {
+                    let received = match self.waits_since_ms {
+                        None => self.connection.receive(frame),
+                        Some(since_ms) => self.receive_late(frame, since_ms),
+                    };
+                    self.large_request = None;
+                    if received.is_err() {
                         return false;
                     }
                     // Each short request notes when the server replied.
@@ -349,7 +398,14 @@ impl<S: Socket> Driver<S> {
                     };
                     took_ms = now_ms.saturating_sub(begin_ms);
                 }
-                Ok(None) => return false,
+                Ok(None) => {
+                    self.waits_since_ms = None;
+                    if let Some(length) = self.input.first_chunk().map(|it| i32::from_be_bytes(*it))
+                    {
+                        self.has_room_for(usize::try_from(length).unwrap_or(0));
+                    }
+                    return false;
+                }
                 Err(error) => {
                     let peer = &self.connection.peer;
                     tracing::warn!(
@@ -368,6 +424,52 @@ impl<S: Socket> Driver<S> {
         true
     }
 
+    /// Takes the memory of the next request if it is large, unless that is done already. If there is
+    /// none left the connection ends.
+    fn has_room_for(&mut self, bytes: usize) -> bool {
+        let Some(limits) = &self.engine.throttle.large_requests else { return true };
+        if self.large_request.is_some() {
+            return true;
+        }
+        match limits.take(bytes) {
+            Ok(taken) => {
+                self.large_request = taken;
+                true
+            }
+            Err(error) => {
+                self.engine.stats.large_requests_rejected.add(1);
+                let peer = &self.connection.peer;
+                let (address, session) = (peer.address_text(), peer.stats.session());
+                tracing::warn!(address, %session, "connection closed: {error}");
+                self.connection.peer.outbox.finish();
+                false
+            }
+        }
+    }
+
+    /// Receives a request that has waited for those of all clients.
+    fn receive_late(&self, frame: Bytes, since_ms: u64) -> Result<(), Closed> {
+        let Some(throttle) = &self.engine.throttle.requests else {
+            return self.connection.receive(frame);
+        };
+        let stats = &self.engine.stats;
+        let waited_ms = self.engine.clock.now_ms().saturating_sub(since_ms);
+        stats.request_throttle_time.record(waited_ms);
+        match throttle.fate(waited_ms, self.connection.peer.stats.timeout_ms()) {
+            Fate::CarriedOut => self.connection.receive(frame),
+            Fate::CarriedOutStale => {
+                stats.stale_requests.add(1);
+                self.connection.receive(frame)
+            }
+            Fate::Refused => self.connection.handle(frame, Treatment::Throttle),
+            Fate::Dropped => {
+                stats.stale_requests_dropped.add(1);
+                self.connection.peer.outbox.finish();
+                Err(Closed)
+            }
+        }
+    }
+
     /// Encodes the messages that may leave, up to about [`WRITE_BYTES`].
     fn encode_waiting(&mut self) -> Progress {
         let room = WRITE_BYTES.saturating_sub(self.output.len());
@@ -384,9 +486,10 @@ impl<S: Socket> Driver<S> {
         self.socket.write_now(&mut self.output)
     }
 
-    /// Ends the connection. Messages that may leave do so within [`SHUTDOWN_TIMEOUT`].
+    /// Ends the connection. Messages that may leave do so within the time for a shutdown.
     async fn close(mut self) -> io::Result<()> {
         self.connection.peer.outbox.finish();
+        let timeout = self.engine.config.shutdown_timeout;
         let flush = async {
             loop {
                 let progress = self.encode_waiting();
@@ -404,7 +507,7 @@ impl<S: Socket> Driver<S> {
             }
             self.socket.shutdown().await
         };
-        let flushed = tokio::time::timeout(SHUTDOWN_TIMEOUT, flush).await.unwrap_or_else(|_| {
+        let flushed = tokio::time::timeout(timeout, flush).await.unwrap_or_else(|_| {
             let peer = &self.connection.peer;
             let (address, session) = (peer.address_text(), peer.stats.session());
             tracing::warn!(address, %session, "the client did not read its last messages in time");

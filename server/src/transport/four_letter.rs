@@ -15,6 +15,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::time::error::Elapsed;
@@ -23,7 +24,7 @@ use zoolet_core::ConnectionId;
 use super::socket::Socket;
 use crate::engine::lock::Engine;
 use crate::engine::registry::Peer;
-use crate::limits::{REPORT_TIMEOUT, SESSIONLESS_TIMEOUT};
+use crate::limits::REPORT_TIMEOUT;
 use crate::reports::chunks::{self, Chunks};
 use crate::reports::{self, VERSION};
 
@@ -71,7 +72,7 @@ pub(crate) async fn answer(
     let text = if !is_listed || word.0 == TELNET_CLOSE_NAME {
         format!("{} is not executed because it is not in the whitelist.\n", word.0)
     } else if word.0 == "stmk" {
-        match trace_mask(socket, input).await {
+        match trace_mask(socket, input, engine.config.sessionless_timeout).await {
             Some(mask) => mask.to_string(),
             None => return,
         }
@@ -86,7 +87,7 @@ pub(crate) async fn answer(
         socket.write_all(&mut text.as_bytes()).await?;
         socket.shutdown().await
     };
-    log_failure(word, tokio::time::timeout(SESSIONLESS_TIMEOUT, write).await);
+    log_failure(word, tokio::time::timeout(engine.config.sessionless_timeout, write).await);
 }
 
 /// Logs that an answer could not be written.
@@ -143,7 +144,11 @@ fn report(word: Word, engine: &Engine, asker: ConnectionId, out: &mut Chunks) ->
 }
 
 /// Reads the mask that follows `stmk`.
-async fn trace_mask(socket: &mut impl Socket, input: &mut BytesMut) -> Option<i64> {
+async fn trace_mask(
+    socket: &mut impl Socket,
+    input: &mut BytesMut,
+    timeout: Duration,
+) -> Option<i64> {
     let read = async {
         while input.len() < 12 {
             if socket.read(input).await.ok()? == 0 {
@@ -153,7 +158,7 @@ async fn trace_mask(socket: &mut impl Socket, input: &mut BytesMut) -> Option<i6
         let (_, mask) = input.split_first_chunk::<4>()?;
         Some(i64::from_be_bytes(*mask.first_chunk::<8>()?))
     };
-    tokio::time::timeout(SESSIONLESS_TIMEOUT, read).await.ok().flatten()
+    tokio::time::timeout(timeout, read).await.ok().flatten()
 }
 
 fn text(word: Word, engine: &Engine) -> String {

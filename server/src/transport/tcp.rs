@@ -141,13 +141,15 @@ mod tests {
     use tokio::time::advance;
     use zoolet_core::Core;
     use zoolet_protocol::{
-        ConnectRequest, ConnectResponse, Encode, FrameCodec, OpCode, RequestHeader, SessionId, Xid,
-        decode_all,
+        ConnectRequest, ConnectResponse, Encode, FrameCodec, OpCode, Request, RequestHeader,
+        SessionId, Xid, decode_all, encode_request,
     };
 
     use super::*;
+    use crate::config::{ConnectionThrottling, Throttling};
     use crate::engine::journal::Journal;
     use crate::engine::ticker;
+    use crate::storage::{MemDisk, StorageConfig};
 
     /// A server whose ticker the test calls, and a client with a session timeout of six seconds.
     struct Fixture {
@@ -160,7 +162,19 @@ mod tests {
         async fn new() -> Self {
             let config = Config::default();
             let core = Core::new(config.settings.clone());
-            let engine = Arc::new(Engine::new(config, None, Journal::in_memory(), core));
+            Self::of(Arc::new(Engine::new(config, None, Journal::in_memory(), core))).await
+        }
+
+        /// A server with a log that syncs at once.
+        async fn throttled(throttling: Throttling) -> Self {
+            let storage =
+                StorageConfig { disk: Arc::new(MemDisk::default()), ..StorageConfig::at("/data") };
+            let config = Config { throttling, ..Config::default() };
+            let (journal, core) = Journal::open(&storage, &config.settings).unwrap();
+            Self::of(Arc::new(Engine::new(config, None, journal, core))).await
+        }
+
+        async fn of(engine: Arc<Engine>) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (stream, address) = listener.accept().await.unwrap();
@@ -179,6 +193,24 @@ mod tests {
 
         fn has_session(&self) -> bool {
             self.engine.inspect(|core| core.has_session(self.session))
+        }
+
+        /// Lets so many requests of others wait for the disk.
+        fn let_wait(&self, requests: u64) {
+            self.engine.stats.storage.as_ref().unwrap().appended.add(requests);
+        }
+
+        /// They are durable.
+        fn let_go_on(&self, requests: u64) {
+            self.engine.stats.storage.as_ref().unwrap().durable.add(requests);
+        }
+
+        /// The error code of the next reply, if it comes within a time.
+        async fn reply(&mut self, within: Duration) -> Option<i32> {
+            let length = tokio::time::timeout(within, self.client.read_u32()).await.ok()?.ok()?;
+            let mut reply = vec![0; length as usize];
+            self.client.read_exact(&mut reply).await.unwrap();
+            Some(i32::from_be_bytes(*reply[12..].first_chunk().unwrap()))
         }
 
         /// Lets the connection's task run.
@@ -224,5 +256,100 @@ mod tests {
         ticker::tick(&fixture.engine);
         fixture.schedule().await;
         assert!(!fixture.has_session());
+    }
+
+    fn sync(xid: i32) -> BytesMut {
+        let path = zoolet_protocol::RawPath::from("/");
+        let read = zoolet_protocol::Read::Sync(path);
+        framed(&encode_request(Xid(xid), &Request::Read(read)))
+    }
+
+    const SOON: Duration = Duration::from_millis(200);
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_while_too_many_of_all_clients_are_outstanding() {
+        let throttling = Throttling {
+            max_requests: Some(10),
+            throttled_op_wait: Some(Duration::from_secs(1)),
+            ..Throttling::default()
+        };
+        let mut fixture = Fixture::throttled(throttling).await;
+        fixture.let_wait(9);
+        fixture.client.write_all(&sync(1)).await.unwrap();
+        assert_eq!(fixture.reply(SOON).await, Some(0), "nine may be outstanding");
+
+        fixture.let_wait(1);
+        fixture.client.write_all(&sync(2)).await.unwrap();
+        assert_eq!(fixture.reply(SOON).await, None, "ten may not");
+        assert!(fixture.engine.stats.request_throttle_waits.value() >= 1);
+        fixture.let_go_on(1);
+        assert_eq!(fixture.reply(SOON).await, Some(0), "it goes on after the time for a stall");
+
+        fixture.let_wait(1);
+        fixture.client.write_all(&sync(3)).await.unwrap();
+        fixture.client.write_all(&ping()).await.unwrap();
+        assert_eq!(fixture.reply(Duration::from_secs(2)).await, None);
+        fixture.let_go_on(1);
+        assert_eq!(fixture.reply(SOON).await, Some(-127), "it has waited too long");
+        assert_eq!(fixture.reply(SOON).await, Some(0), "a ping is answered in any case");
+        assert_eq!(fixture.engine.stats.throttled_operations.value(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stale_requests_are_dropped_with_their_connection() {
+        let throttling = Throttling {
+            max_requests: Some(1),
+            stale_latency_check: true,
+            ..Throttling::default()
+        };
+        let mut fixture = Fixture::throttled(throttling).await;
+        fixture.let_wait(1);
+        fixture.client.write_all(&sync(1)).await.unwrap();
+        // The session has six seconds; nobody looks whether it expires.
+        assert_eq!(fixture.reply(Duration::from_secs(7)).await, None);
+        fixture.let_go_on(1);
+        assert_eq!(fixture.client.read(&mut [0]).await.unwrap(), 0, "the connection is closed");
+        assert_eq!(fixture.engine.stats.stale_requests_dropped.value(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_requests_have_their_memory_or_are_rejected() {
+        let throttling = Throttling {
+            large_request_bytes_min: Some(100),
+            large_requests_bytes_max: 1_000,
+            ..Throttling::default()
+        };
+        let mut first = Fixture::throttled(throttling).await;
+        let mut second = Fixture::of(Arc::clone(&first.engine)).await;
+        // Only their lengths: what is still to come counts too.
+        first.client.write_all(&600_u32.to_be_bytes()).await.unwrap();
+        first.schedule().await;
+        tokio::time::sleep(SOON).await;
+        second.client.write_all(&500_u32.to_be_bytes()).await.unwrap();
+        assert_eq!(second.client.read(&mut [0]).await.unwrap(), 0, "the connection is closed");
+        assert_eq!(first.engine.stats.large_requests_rejected.value(), 1);
+        let engine = Arc::clone(&first.engine);
+        drop(first);
+        tokio::time::sleep(SOON).await;
+        let mut third = Fixture::of(engine).await;
+        third.client.write_all(&1_000_u32.to_be_bytes()).await.unwrap();
+        assert_eq!(third.reply(SOON).await, None, "its memory was given back");
+        assert_eq!(third.engine.stats.large_requests_rejected.value(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_take_tokens() {
+        let connections =
+            ConnectionThrottling { fill_time_ms: 1_000, ..ConnectionThrottling::of_tokens(2) };
+        let throttling = Throttling { connections: Some(connections), ..Throttling::default() };
+        let first = Fixture::throttled(throttling).await;
+        let engine = Arc::clone(&first.engine);
+        let _second = Fixture::of(Arc::clone(&engine)).await;
+        assert_eq!(engine.stats.connections_rejected.value(), 0);
+        let third = tokio::spawn(Fixture::of(Arc::clone(&engine)));
+        assert!(third.await.is_err(), "there is no token for its handshake");
+        assert_eq!(engine.stats.connections_rejected.value(), 1);
+        advance(Duration::from_millis(1_001)).await;
+        let _fourth = Fixture::of(engine).await;
     }
 }

@@ -19,7 +19,6 @@ use super::socket::Socket;
 use super::tcp::Port;
 use crate::engine::connection::Connection;
 use crate::engine::lock::Engine;
-use crate::limits::SESSIONLESS_TIMEOUT;
 
 pub(crate) use self::reload::watch_files;
 
@@ -122,7 +121,8 @@ impl Port for TlsPort {
             peer.mark_secure();
         } else {
             let first = begins_with_tls(&mut stream, &mut received);
-            let first = async { tokio::time::timeout(SESSIONLESS_TIMEOUT, first).await };
+            let first =
+                async { tokio::time::timeout(engine.config.sessionless_timeout, first).await };
             match cancelled.run_until_cancelled(first).await {
                 Some(Ok(Ok(true))) => {}
                 Some(Ok(Ok(false))) => {

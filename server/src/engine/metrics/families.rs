@@ -160,7 +160,7 @@ fn gauges(table: &mut Table, engine: &Engine) {
         table.gauge("open_file_descriptor_count", open);
         table.gauge("max_file_descriptor_count", most);
     }
-    table.real("connection_drop_probability", 0.0);
+    table.real("connection_drop_probability", engine.throttle.drop_probability());
     table.gauge("last_client_response_size", last_size);
     table.gauge("max_client_response_size", max_size);
     table.gauge("min_client_response_size", min_size);
