@@ -40,7 +40,7 @@ fn entry(scheme: &'static str, id: &'static str) -> Acl {
 }
 
 async fn schemes(client: &Client) -> Vec<String> {
-    let infos = client.who_am_i().await.unwrap();
+    let infos = client.who_am_i().await.expect("the server answers");
     infos.into_iter().map(|info| info.scheme.unwrap_or_default().to_string()).collect()
 }
 
@@ -204,7 +204,8 @@ async fn good_response(address: SocketAddr) -> (Vec<u8>, Tcp) {
     let mut client = raw(address).await;
     let (_, challenge) = client.call(&sasl(Some(&token))).await;
     let Response::Token(Some(challenge)) = challenge else { panic!("{challenge:?}") };
-    let response = exchange.respond(&challenge).unwrap().unwrap();
+    let response =
+        exchange.respond(&challenge).expect("the challenge is one").expect("there is a response");
     (response, client)
 }
 
