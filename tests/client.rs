@@ -262,7 +262,7 @@ async fn the_error_names_why_no_server_could_be_reached() {
         }
     });
     let closed = cause(&address, short).await;
-    assert!(matches!(closed, ConnectError::Other(_)), "{closed:?}");
+    assert!(matches!(closed, ConnectError::Closed(_)), "{closed:?}");
     closing.abort();
 
     // The client returns at once when no server of the list has a known host.

@@ -31,6 +31,9 @@ pub enum ConnectError {
     /// The server did not answer in time.
     #[error("{0}")]
     TimedOut(String),
+    /// The server closed the connection, or the network did, before an answer.
+    #[error("{0}")]
+    Closed(String),
     /// TLS could not be established, and another attempt would fail in the same way: a certificate
     /// is not trusted or not for this host, the server refuses ours, or only one side speaks TLS.
     /// When that is so for all servers, connecting fails at once.
@@ -52,6 +55,10 @@ impl From<io::Error> for ConnectError {
             io::ErrorKind::ConnectionRefused => Self::Refused(text),
             io::ErrorKind::NotFound => Self::NoSuchHost(text),
             io::ErrorKind::TimedOut => Self::TimedOut(text),
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof => Self::Closed(text),
             // What a peer sent is not valid: of an attempt to connect, only TLS has said so.
             io::ErrorKind::InvalidData => Self::Tls(text),
             _ => Self::Other(text),

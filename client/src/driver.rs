@@ -414,7 +414,7 @@ async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<
         Err(fault.into())
     } else {
         let text = "the connection ended before a session was opened; is it a ZooKeeper server?";
-        Err(ConnectError::Other(text.to_owned()))
+        Err(ConnectError::Closed(text.to_owned()))
     })
 }
 

@@ -39,10 +39,13 @@ pub(super) enum Unhealthy {
     Foreign(String),
 }
 
-impl From<ConnectError> for Unhealthy {
-    fn from(error: ConnectError) -> Self {
+impl Unhealthy {
+    fn of(error: ConnectError, has_tls: bool) -> Self {
         match error {
             ConnectError::TimedOut(text) => Self::TimedOut(text),
+            // A port that speaks no TLS may end the connection at a handshake.
+            ConnectError::Closed(text) if has_tls => Self::Foreign(text),
+            ConnectError::Closed(text) => Self::NotServing(text),
             ConnectError::Tls(text) => Self::Foreign(text),
             other => Self::Unreachable(other.to_string()),
         }
@@ -69,7 +72,7 @@ async fn ask_in_time(server: &str, tls: Option<&Arc<ClientTls>>) -> Result<Healt
     if let Some(tls) = tls {
         word = word.tls(Arc::clone(tls));
     }
-    let report = word.ask(server).await?;
+    let report = word.ask(server).await.map_err(|error| Unhealthy::of(error, tls.is_some()))?;
     if report.contains("Mode: ") {
         Ok(Health::of(&report))
     } else if report.contains("not in the whitelist") {
@@ -92,7 +95,8 @@ async fn shake_hands(server: &str, tls: Option<&Arc<ClientTls>>) -> Result<(), U
     if let Some(tls) = tls {
         hosts = hosts.tls(Arc::clone(tls));
     }
-    let transport = hosts.dial().await.map_err(ConnectError::from)?;
+    let dialled = hosts.dial().await.map_err(ConnectError::from);
+    let transport = dialled.map_err(|error| Unhealthy::of(error, tls.is_some()))?;
     let request = ConnectRequest { session: NO_SESSION, ..ConnectRequest::new(0) };
     let mut frame = BytesMut::new();
     request.encode(&mut frame);
@@ -237,6 +241,21 @@ mod tests {
         let report: &[u8] = b"Zookeeper version: 1\x1b[31m, built on x\nMode: a\x07b\r\n";
         let health = ask(&server(vec![report]).await, None, PATIENCE).await.unwrap();
         assert_eq!(health.to_string(), "serves: mode ab, version 1[31m");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_resets_the_connection_does_not_serve() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let resetting = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            stream.readable().await.unwrap();
+            // A socket that is closed with unread input resets the connection.
+            drop(stream);
+        });
+        let error = ask(&address, None, PATIENCE).await.unwrap_err();
+        assert!(matches!(error, Unhealthy::NotServing(_)), "{error}");
+        resetting.await.unwrap();
     }
 
     #[tokio::test]
