@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use zoolet_testkit::ensemble::{CutOff, Ensemble, MEMBERS, Notice, Terms};
 
 use super::clients::{self, Clients};
 use super::counter;
-use super::ensemble::{CutOff, Ensemble, MEMBERS, Notice, Terms};
+use super::ensemble_judge::Judge;
 use super::network::{Link, Network};
 use super::options::{Options, Part};
 use super::oracle::Oracle;
@@ -48,7 +49,8 @@ impl EnsembleWorld {
             tell_zxids: tell_zxids(&mut rng),
         };
         oracle.remark(|| format!("{terms:?}"));
-        let ensemble = Ensemble::new(rng.fork(), terms.clone(), Arc::clone(&oracle));
+        let ensemble =
+            Ensemble::new(rng.fork(), terms.clone(), Arc::new(Judge(Arc::clone(&oracle))));
         let network = Network::new(Arc::clone(&oracle));
         network.serve(Some(Arc::new(ensemble.clone())));
         let kinds = [Part::Mutexes, Part::ReadWriteLocks, Part::Semaphores, Part::Latches];

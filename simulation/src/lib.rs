@@ -3,8 +3,8 @@
 //! no task can run, so that a run can be repeated message by message.
 //!
 //! - `world` is one run: first with faults, then without, until all clients have finished.
-//! - `ensemble_world` is the same with an `ensemble` of three servers, of which some lag or are cut
-//!   off.
+//! - `ensemble_world` is the same with an ensemble of three servers, of which some lag or are cut
+//!   off; `ensemble_judge` sees what the leader commits.
 //! - `clients` are all clients of a run. `worker`, `plain` and `locks` are what each does;
 //!   `network` and `log_tap` carry its messages and writes.
 //! - `model`, `connection` and `tree` compute what the server should send; `oracle` compares.
@@ -14,7 +14,7 @@
 mod clients;
 mod connection;
 mod counter;
-mod ensemble;
+mod ensemble_judge;
 mod ensemble_world;
 mod exclusion;
 mod locks;

@@ -8,8 +8,8 @@ use fastrand::Rng;
 use zoolet_client::Error;
 use zoolet_protocol::{Expect, MultiOp, SetData, Zxid};
 use zoolet_recipes::{InterProcessSemaphoreV2, LeaderLatch, LockError, LockState};
+use zoolet_testkit::ensemble::{CutOff, Notice};
 
-use super::ensemble::{CutOff, Notice};
 use super::exclusion::{Held, Mode};
 use super::options::Part;
 use super::tree::{FENCES, raw};

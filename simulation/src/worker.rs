@@ -11,9 +11,9 @@ use fastrand::Rng;
 use zoolet_client::{Client, Error, PersistentWatcher, RetryPolicy, Watcher};
 use zoolet_protocol::Zxid;
 use zoolet_recipes::{InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock};
+use zoolet_testkit::ensemble::Ensemble;
 
 use super::counter::Counter;
-use super::ensemble::Ensemble;
 use super::exclusion::Exclusion;
 use super::network::Link;
 use super::options::{Options, Part};

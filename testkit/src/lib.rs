@@ -10,6 +10,8 @@
 //!   in the server depends on this crate.
 
 mod clock;
+#[doc(hidden)]
+pub mod ensemble;
 mod faults;
 mod gate;
 mod gates;

@@ -13,6 +13,7 @@
 
 mod faults;
 mod leader;
+mod observer;
 mod state;
 mod step;
 mod tracker;
@@ -23,18 +24,17 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use fastrand::Rng;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use zoolet_core::ConnectionId;
 use zoolet_protocol::{Dial, Dialing, Disconnected, Transport};
 
-pub(crate) use self::faults::{CutOff, Notice};
-use self::state::State;
-pub(crate) use self::state::{MEMBERS, Terms};
-use super::oracle::Oracle;
+pub use self::faults::{CutOff, Notice};
+pub use self::observer::{EnsembleEvent, EnsembleObserver};
+pub use self::state::{MEMBERS, State, Terms};
+use crate::clock::now;
 
 /// An ensemble of three servers that clients can connect to.
 #[derive(Clone)]
-pub(crate) struct Ensemble(Arc<Shared>);
+pub struct Ensemble(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
@@ -42,14 +42,11 @@ struct Shared {
     changed: Notify,
 }
 
-#[allow(clippy::disallowed_methods, reason = "the time of the run is tokio's")]
-fn now() -> Instant {
-    Instant::now()
-}
-
 impl Ensemble {
-    pub(crate) fn new(rng: Rng, terms: Terms, oracle: Arc<Oracle>) -> Self {
-        let state = Mutex::new(State::new(rng, terms, oracle, now()));
+    /// An ensemble, which does nothing by itself until [`Ensemble::live`] is polled.
+    #[must_use]
+    pub fn new(rng: Rng, terms: Terms, observer: Arc<dyn EnsembleObserver>) -> Self {
+        let state = Mutex::new(State::new(rng, terms, observer, now()));
         Self(Arc::new(Shared { state, changed: Notify::new() }))
     }
 
@@ -73,7 +70,7 @@ impl Ensemble {
     }
 
     /// Runs each step when it is due, for ever.
-    pub(crate) async fn live(self) {
+    pub async fn live(self) {
         loop {
             let next = self.state().next_deadline();
             tokio::select! {
@@ -85,12 +82,12 @@ impl Ensemble {
     }
 
     /// Reads the state.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+    pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.state())
     }
 
     /// Changes the faults between the members.
-    pub(crate) fn change_faults(&self, change: impl FnOnce(&mut State)) {
+    pub fn change_faults(&self, change: impl FnOnce(&mut State)) {
         self.act(change);
     }
 }

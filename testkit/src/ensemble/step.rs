@@ -159,9 +159,8 @@ impl State {
                 self.reply(id, Xid::PING, Ok(Response::Empty))
             }
             _ => {
-                let refused =
-                    format!("an ensemble is asked for {request:?}, which it does not know");
-                self.oracle.violation(refused);
+                self.reply(id, xid, Err(ErrorCode::UNIMPLEMENTED));
+                self.close(id);
             }
         }
     }

@@ -7,6 +7,7 @@ use fastrand::Rng;
 use tokio::time::Instant;
 use zoolet_protocol::SessionId;
 
+use super::observer::EnsembleEvent;
 use super::state::{MEMBERS, Role, State};
 use super::tracker::Tracker;
 
@@ -86,17 +87,17 @@ impl State {
     }
 
     /// Lets a follower apply each transaction this much later.
-    pub(crate) fn delay(&mut self, member: usize, delay: Duration) {
+    pub fn delay(&mut self, member: usize, delay: Duration) {
         self.members[member].lag.delay = delay;
     }
 
     /// Lets a follower apply nothing for a while.
-    pub(crate) fn hold_applying(&mut self, member: usize, time: Duration) {
+    pub fn hold_applying(&mut self, member: usize, time: Duration) {
         self.members[member].lag.applies_from = Some(self.now + time);
     }
 
     /// Lets a follower receive nothing from its leader for a while.
-    pub(crate) fn hold_link(&mut self, member: usize, time: Duration) {
+    pub fn hold_link(&mut self, member: usize, time: Duration) {
         // After a longer time it would give the leader up.
         let most = self.terms.tick * self.terms.sync_limit.saturating_sub(1);
         self.members[member].lag.held_until = Some(self.now + time.min(most));
@@ -104,7 +105,7 @@ impl State {
 
     /// Cuts the leader, or one of the followers, off for a while. Unless the cut is noticed at
     /// once, each side notices after `sync_limit` ticks without a message.
-    pub(crate) fn cut_off(&mut self, who: CutOff, notice: Notice, time: Duration) {
+    pub fn cut_off(&mut self, who: CutOff, notice: Notice, time: Duration) {
         let Some(leader) = self.leader.filter(|_| self.cut.is_none()) else { return };
         let member = match who {
             CutOff::Leader => leader,
@@ -129,8 +130,10 @@ impl State {
             (_, true) => (leader_notices, follower_notices),
             (_, false) => (follower_notices, self.now),
         };
-        self.oracle.count(if was_leader { "leaders cut off" } else { "followers cut off" });
-        self.oracle.remark(|| format!("member {member} is cut off, was leader: {was_leader}"));
+        self.observer.happened(match was_leader {
+            true => EnsembleEvent::LeaderCutOff(member),
+            false => EnsembleEvent::FollowerCutOff(member),
+        });
         let have_others_noticed = false;
         let ends = self.now + time;
         let cut =
@@ -139,12 +142,12 @@ impl State {
     }
 
     /// Whether all members serve clients and follow one leader.
-    pub(crate) fn is_well(&self) -> bool {
+    pub fn is_well(&self) -> bool {
         self.cut.is_none() && self.leader.is_some()
     }
 
     /// Ends all faults.
-    pub(crate) fn end_faults(&mut self) {
+    pub fn end_faults(&mut self) {
         self.members.iter_mut().for_each(|member| member.lag = Lag::default());
         if let Some(cut) = &mut self.cut {
             cut.ends = cut.ends.min(self.now);
@@ -178,7 +181,7 @@ impl State {
 
     /// A member has lost its leader, and serves no client.
     fn give_up(&mut self, member: usize) {
-        self.oracle.remark(|| format!("member {member} looks for a leader"));
+        self.observer.happened(EnsembleEvent::LooksForLeader(member));
         self.members[member].role = Role::Looking;
         self.members[member].touched.clear();
         if self.leader == Some(member) {
@@ -194,8 +197,7 @@ impl State {
         let cut = self.cut.as_ref().map(|cut| cut.member);
         let electors: Vec<_> = (0..MEMBERS).filter(|member| Some(*member) != cut).collect();
         let leader = electors[self.rng.usize(..electors.len())];
-        self.oracle.count("leaders elected");
-        self.oracle.remark(|| format!("member {leader} leads"));
+        self.observer.happened(EnsembleEvent::Leads(leader));
         electors.iter().for_each(|member| self.join(*member));
         self.members[leader].role = Role::Leading;
         (self.leader, self.election) = (Some(leader), None);
@@ -236,7 +238,8 @@ impl State {
 
 /// The member that is cut off.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum CutOff {
+pub enum CutOff {
+    /// The leader.
     Leader,
     /// This member, or the next one if it leads.
     Follower(usize),
@@ -246,16 +249,18 @@ pub(crate) enum CutOff {
 
 /// Which side notices a cut before `sync_limit` ticks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Notice {
+pub enum Notice {
     /// Both sides, as when a process ends.
     AtOnce,
     /// The others, as when only the connections to the leader are reset.
     OthersAtOnce,
+    /// Neither side, until its time without a message has passed.
     Nobody,
 }
 
 impl Notice {
-    pub(crate) fn drawn(rng: &mut Rng) -> Self {
+    /// One of them, at random.
+    pub fn drawn(rng: &mut Rng) -> Self {
         match rng.u8(..6) {
             0 => Self::AtOnce,
             1 | 2 => Self::OthersAtOnce,

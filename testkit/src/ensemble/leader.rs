@@ -7,9 +7,9 @@ use zoolet_protocol::{
     ConnectRequest, ConnectResponse, ErrorCode, RequestHeader, SessionId, Write,
 };
 
+use super::observer::EnsembleEvent;
 use super::state::{MEMBERS, State};
 use super::step::{Answer, Step, accepted, handshake};
-use crate::tree::{FENCES, token};
 
 impl State {
     /// The followers that the leader can reach report the sessions that they have heard from.
@@ -30,8 +30,7 @@ impl State {
             return;
         }
         for session in expired {
-            self.oracle.count("sessions expired");
-            self.oracle.remark(|| format!("session {session:?} expires"));
+            self.observer.happened(EnsembleEvent::SessionExpired(session));
             let txn = self.head().prepare_expiry(session, self.wall_ms());
             self.commit(txn, None);
         }
@@ -52,27 +51,13 @@ impl State {
 
     /// Commits a transaction. The leader applies it at once.
     fn commit(&mut self, txn: Txn, origin: Option<ConnectionId>) {
-        self.judge(&txn.op);
+        self.observer.committing(&txn, self.head());
         if let TxnOp::CloseSession { .. } = txn.op {
             self.tracker.end(txn.session);
         }
         self.append(txn, origin);
         if let Some(leader) = self.leader {
             self.apply_next(leader);
-        }
-    }
-
-    /// The holder of a lock writes its token: no smaller one may follow.
-    fn judge(&self, op: &TxnOp) {
-        match op {
-            TxnOp::Multi(ops) => ops.iter().for_each(|op| self.judge(op)),
-            TxnOp::SetData { path, data, .. } if path.starts_with(FENCES) => {
-                let before = self.committed(path).and_then(|(data, _)| data);
-                if token(data) < token(&before) {
-                    self.oracle.violation(format!("{path}: {data:?} after {before:?}"));
-                }
-            }
-            _ => {}
         }
     }
 

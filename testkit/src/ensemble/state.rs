@@ -14,24 +14,25 @@ use zoolet_protocol::{
 };
 
 use super::faults::{Cut, Lag};
+use super::observer::{EnsembleEvent, EnsembleObserver};
 use super::step::{Answer, Connection, Step, handshake, step};
 use super::tracker::Tracker;
-use crate::oracle::Oracle;
-use crate::tree::raw;
 
-pub(crate) const MEMBERS: usize = 3;
+/// The number of servers.
+pub const MEMBERS: usize = 3;
 
 /// Any time other than that of the built-in znodes.
 const WALL_START_MS: i64 = 1_700_000_000_000;
 
 /// The settings of an ensemble.
 #[derive(Debug, Clone)]
-pub(crate) struct Terms {
-    pub(crate) tick: Duration,
+pub struct Terms {
+    /// The length of a tick.
+    pub tick: Duration,
     /// After how many ticks without a message a member gives its leader up.
-    pub(crate) sync_limit: u32,
+    pub sync_limit: u32,
     /// Which members send the zxid with an event, as ZooKeeper does since 3.9.
-    pub(crate) tell_zxids: [bool; MEMBERS],
+    pub tell_zxids: [bool; MEMBERS],
 }
 
 /// The role of a member, as it believes.
@@ -67,10 +68,10 @@ pub(super) struct Committed {
 
 /// The whole ensemble.
 #[derive(Debug)]
-pub(crate) struct State {
+pub struct State {
     pub(super) rng: Rng,
     pub(super) terms: Terms,
-    pub(super) oracle: Arc<Oracle>,
+    pub(super) observer: Arc<dyn EnsembleObserver>,
     pub(super) start: Instant,
     pub(super) now: Instant,
     pub(super) log: Vec<Committed>,
@@ -92,7 +93,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(super) fn new(mut rng: Rng, terms: Terms, oracle: Arc<Oracle>, now: Instant) -> Self {
+    pub(super) fn new(
+        mut rng: Rng,
+        terms: Terms,
+        observer: Arc<dyn EnsembleObserver>,
+        now: Instant,
+    ) -> Self {
         let leader = rng.usize(..MEMBERS);
         let members = std::array::from_fn(|place| Member {
             core: Core::new(Settings::default()),
@@ -104,7 +110,7 @@ impl State {
         });
         Self {
             rng,
-            oracle,
+            observer,
             start: now,
             now,
             log: Vec::new(),
@@ -204,7 +210,7 @@ impl State {
         let (Step::Begin(request) | Step::Resume(request)) = step else { return true };
         let is_behind = request.last_zxid_seen > self.members[member].core.last_zxid();
         if is_behind {
-            self.oracle.count("handshakes refused by a member that was behind");
+            self.observer.happened(EnsembleEvent::ClientAhead(member));
         }
         !is_behind
     }
@@ -295,16 +301,16 @@ impl State {
     }
 
     /// The data and version of a znode after all committed transactions.
-    pub(crate) fn committed(&self, path: &str) -> Option<(Option<Bytes>, i32)> {
+    pub fn committed(&self, path: &str) -> Option<(Option<Bytes>, i32)> {
         let nobody = Requester::new(SessionId::NONE, ConnectionId(0), Xid(0));
-        match self.head.read(&Read::Lookup(Lookup::GetData(raw(path))), &nobody) {
+        match self.head.read(&Read::Lookup(Lookup::GetData(path.into())), &nobody) {
             Ok(Response::Data(data, stat)) => Some((data, stat.version)),
             _ => None,
         }
     }
 
     /// The states of all members.
-    pub(crate) fn cores(&self) -> impl Iterator<Item = &Core> {
+    pub fn cores(&self) -> impl Iterator<Item = &Core> {
         self.members.iter().map(|member| &member.core)
     }
 }
