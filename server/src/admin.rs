@@ -6,11 +6,14 @@
 //!
 //! - [`http`] serves pages on a port: limits, an orderly end, and no service to pages in a browser.
 //! - `commands` is the table of the commands and their aliases, and `json` the form of the answers.
+//! - `https` puts TLS under these.
 //! - `authorization` decides who may take a snapshot or restore one.
 
 mod authorization;
 mod commands;
 mod config;
+#[cfg(feature = "tls")]
+mod https;
 mod json;
 mod metrics;
 mod rate_limiter;
@@ -19,5 +22,7 @@ mod server;
 pub mod http;
 
 pub use self::config::AdminConfig;
+#[cfg(feature = "tls")]
+pub use self::https::HttpsConfig;
 pub use self::metrics::{MetricsConfig, MetricsError};
 pub use self::server::AdminError;

@@ -81,6 +81,12 @@ impl Authority {
         Arc::new(ClientTls::load(options.key_store(Store::new(self.issue(name)))).unwrap())
     }
 
+    /// A client that trusts this authority, and shows a certificate of another one.
+    pub(crate) fn client_of(&self, other: &Self, name: &str) -> Arc<ClientTls> {
+        let options = ClientTlsOptions::new().trust_store(self.trust());
+        Arc::new(ClientTls::load(options.key_store(Store::new(other.issue(name)))).unwrap())
+    }
+
     /// A client that trusts this authority, and shows no certificate.
     pub(crate) fn anonymous(&self) -> Arc<ClientTls> {
         Arc::new(ClientTls::load(ClientTlsOptions::new().trust_store(self.trust())).unwrap())

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admin;
 mod certificates;
 mod clients;
 mod hostile;

@@ -89,6 +89,9 @@ pub enum TlsError {
         /// What is wrong.
         reason: String,
     },
+    /// The certificate of a client is not trusted, or clients need none.
+    #[error("the client's certificate is not accepted: {0}")]
+    ClientCertificate(String),
     /// A certificate of a peer cannot be understood.
     #[error("the certificate cannot be read: {0}")]
     Certificate(String),

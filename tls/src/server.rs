@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 
@@ -14,7 +15,7 @@ use crate::cipher_suites::provider;
 use crate::own::{self, Expired};
 use crate::reload::Reloading;
 use crate::trust::Trust;
-use crate::{ClientAuth, HostnameVerification, Protocol, Store, TlsError, verifiers};
+use crate::{ClientAuth, HostnameVerification, Protocol, Store, TlsError, clock, verifiers};
 
 /// What a server needs for TLS. The defaults are ZooKeeper's, except that TLS 1.2 and 1.3 are both
 /// spoken.
@@ -108,25 +109,34 @@ impl ServerTlsOptions {
         paths.chain(self.crl_files.iter().cloned()).collect()
     }
 
-    fn config(&self, expired: Expired) -> Result<ServerConfig, TlsError> {
+    fn load(&self, expired: Expired) -> Result<Loaded, TlsError> {
         let (provider, protocols) = provider(&self.cipher_suites, &self.protocols)?;
         let provider = Arc::new(provider);
         let certified = own::load(&self.key_store, &provider, expired)?;
         let versions: Vec<_> = protocols.into_iter().map(Protocol::version).collect();
         let clients = match self.client_auth {
-            ClientAuth::None => WebPkiClientVerifier::no_client_auth(),
+            ClientAuth::None => None,
             asked => {
                 let store = Some(self.trust_store.as_ref().ok_or(TlsError::NoTrustStore)?);
                 let trust = Trust::load(store, &self.crl_files, Arc::clone(&provider))?;
-                verifiers::clients(trust, asked)?
+                Some(verifiers::clients(trust, asked)?)
             }
         };
+        let verifier = clients.clone().unwrap_or_else(WebPkiClientVerifier::no_client_auth);
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)?
-            .with_client_cert_verifier(clients)
+            .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-        Ok(config)
+        Ok(Loaded { config: Arc::new(config), clients })
     }
+}
+
+/// What is made of the files.
+#[derive(Debug)]
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// What verifies clients; `None` if they are not asked for certificates.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 /// The TLS of a server: its configuration, which follows its files.
@@ -146,7 +156,7 @@ impl ServerTlsOptions {
 #[derive(Debug)]
 pub struct ServerTls {
     options: ServerTlsOptions,
-    config: Reloading<ServerConfig>,
+    loaded: Reloading<Loaded>,
 }
 
 impl ServerTls {
@@ -157,14 +167,14 @@ impl ServerTls {
     /// If a file cannot be read or used, or the options do not go together. The text names the file
     /// and the cure.
     pub fn load(options: ServerTlsOptions) -> Result<Self, TlsError> {
-        let config = Reloading::load(options.paths(), || options.config(Expired::Warned))?;
-        Ok(Self { options, config })
+        let loaded = Reloading::load(options.paths(), || options.load(Expired::Warned))?;
+        Ok(Self { options, loaded })
     }
 
     /// The configuration for a handshake. Connections keep the one with which they began.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.config.current()
+        Arc::clone(&self.loaded.current().config)
     }
 
     /// Makes a new configuration if a file has changed: its length, its times, or which file its path
@@ -176,13 +186,30 @@ impl ServerTls {
     /// error is returned once for each state of the files, or again and again if a file cannot be
     /// read.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
-        self.config.reload_if_changed(|| self.options.config(Expired::Refused))
+        self.loaded.reload_if_changed(|| self.options.load(Expired::Refused))
     }
 
     /// Whether clients are asked for certificates.
     #[must_use]
     pub fn client_auth(&self) -> ClientAuth {
         self.options.client_auth
+    }
+
+    /// Verifies a client's certificates, its own first, that came by another way than a handshake
+    /// with this configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::ClientCertificate`]; also if this configuration does not ask clients for
+    /// certificates.
+    pub fn verify_client(&self, certificates: &[CertificateDer<'_>]) -> Result<(), TlsError> {
+        let refused = |reason: &str| TlsError::ClientCertificate(reason.to_owned());
+        let loaded = self.loaded.current();
+        let clients = loaded.clients.as_ref();
+        let clients = clients.ok_or_else(|| refused("no trust store tells which are trusted"))?;
+        let (own, issuers) = certificates.split_first().ok_or_else(|| refused("there is none"))?;
+        let verified = clients.verify_client_cert(own, issuers, clock::now());
+        verified.map(|_| ()).map_err(|error| refused(&error.to_string()))
     }
 
     /// Checks that the certificate of a client, which a handshake has verified, was made for the

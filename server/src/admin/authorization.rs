@@ -7,6 +7,8 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use zoolet_core::{Identities, authenticate};
 
+use super::commands::Asked;
+use super::http::OverTls;
 use super::server::Admin;
 use crate::engine::lock::Engine;
 
@@ -30,20 +32,17 @@ impl Unauthorized {
     }
 }
 
-/// Checks the header `Authorization: SCHEME [CREDENTIALS]`. The scheme `ip` takes no credentials: the
-/// client's address counts.
+/// Checks the header `Authorization: SCHEME [CREDENTIALS]`. The schemes `ip` and `x509` take no
+/// credentials: the client's address counts, or its certificate.
 ///
 /// As in ZooKeeper there is no list of users. On a root znode that is open to everyone any digest
 /// will do.
-pub(super) fn authorize(
-    admin: &Admin,
-    headers: &HeaderMap,
-    peer: SocketAddr,
-) -> Result<(), Unauthorized> {
-    let engine = &admin.engine;
+pub(super) fn authorize(admin: &Admin, asked: &Asked) -> Result<(), Unauthorized> {
+    let (engine, headers, peer) = (&admin.engine, &asked.headers, asked.peer);
     let header = headers.get(AUTHORIZATION).ok_or(Unauthorized::Missing)?;
     let text = header.to_str().map_err(|_| Unauthorized::NotAuthenticated)?;
-    let identities = identities(engine, text, client(admin, headers, peer))
+    let over_tls = asked.over_tls.as_ref();
+    let identities = identities(engine, text, client(admin, headers, peer), over_tls)
         .ok_or_else(|| refused(peer, Unauthorized::NotAuthenticated))?;
     if engine.inspect(|core| core.permits_everything("/", &identities)) {
         Ok(())
@@ -67,7 +66,12 @@ fn client(admin: &Admin, headers: &HeaderMap, peer: SocketAddr) -> Option<IpAddr
 
 /// The identities of a request. Only the scheme in its header counts: its address is an identity by
 /// the scheme `ip` alone.
-fn identities(engine: &Engine, header: &str, client: Option<IpAddr>) -> Option<Identities> {
+fn identities(
+    engine: &Engine,
+    header: &str,
+    client: Option<IpAddr>,
+    over_tls: Option<&OverTls>,
+) -> Option<Identities> {
     // Java's `split` drops empty parts at the end.
     let mut parts = header.trim_end_matches(' ').split(' ');
     let (scheme, credentials) = (parts.next()?, parts.next());
@@ -76,10 +80,37 @@ fn identities(engine: &Engine, header: &str, client: Option<IpAddr>) -> Option<I
     }
     match (scheme, credentials) {
         ("ip", _) => Some(Identities::of_address(client?)),
+        ("x509", _) => of_certificate(engine, over_tls?),
         (_, None) => None,
         (_, Some(credentials)) => {
             let settings = &engine.config.settings;
             authenticate(scheme, credentials.as_bytes(), &Identities::default(), settings).ok()
         }
     }
+}
+
+/// The identity of a client's certificate. It counts if clients with it are accepted on the port for
+/// clients too: the admin server may trust other authorities, which name other people
+/// (`X509AuthenticationProvider`, whose trust store is that of `ssl.trustStore`).
+#[cfg(feature = "tls")]
+fn of_certificate(engine: &Engine, over_tls: &OverTls) -> Option<Identities> {
+    use zoolet_core::authenticate_certificate;
+    use zoolet_tls::{distinguished_name, rustls::pki_types::CertificateDer};
+
+    let stores = &engine.config.tls.as_ref()?.stores;
+    let certificates = over_tls.certificates.iter();
+    let certificates: Vec<_> =
+        certificates.map(|der| CertificateDer::from(der.as_slice())).collect();
+    if let Err(error) = stores.verify_client(&certificates) {
+        tracing::warn!(cause = %error, "a certificate is no identity for the admin server");
+        return None;
+    }
+    let subject = distinguished_name(certificates.first()?).ok()?;
+    let settings = &engine.config.settings;
+    authenticate_certificate(&subject, &Identities::default(), settings).ok()
+}
+
+#[cfg(not(feature = "tls"))]
+fn of_certificate(_engine: &Engine, _over_tls: &OverTls) -> Option<Identities> {
+    None
 }

@@ -22,6 +22,7 @@ use hyper::body::Frame;
 use tokio::sync::mpsc::Receiver;
 
 use super::authorization::authorize;
+use super::http::OverTls;
 use super::json::{Object, write_object};
 use super::server::{Admin, JSON, failure, json};
 use crate::reports::chunks;
@@ -140,6 +141,8 @@ pub(super) fn primary_names() -> Vec<&'static str> {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) peer: SocketAddr,
+    /// `None` for one in plaintext.
+    pub(super) over_tls: Option<OverTls>,
     pub(super) headers: HeaderMap,
     /// The arguments, in their order.
     pub(super) query: Vec<(String, String)>,
@@ -169,7 +172,7 @@ pub(super) async fn run(admin: Arc<Admin>, name: &str, asked: Asked, body: Body)
         return error(StatusCode::METHOD_NOT_ALLOWED, name, &reason);
     }
     if command.action.needs_authorization()
-        && let Err(refusal) = authorize(&admin, &asked.headers, asked.peer)
+        && let Err(refusal) = authorize(&admin, &asked)
     {
         return error(refusal.status(), name, &refusal.to_string());
     }

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
+use super::https::HttpsConfig;
+
 /// The configuration of the admin server.
 ///
 /// ```
@@ -37,11 +40,24 @@ pub struct AdminConfig {
     /// `X-Forwarded-For` counts as the client's for the scheme `ip`. Off by default, and only right
     /// behind a proxy that sets the header, since any client can write it.
     pub trust_forwarded_for: bool,
+    /// `admin.forceHttps` and `admin.portUnification`: HTTPS. `None`, the default, for plaintext.
+    #[cfg(feature = "tls")]
+    pub https: Option<HttpsConfig>,
     /// The text that the command `initial_configuration` shows: `zoo.cfg`, without passwords.
     pub initial_configuration: Option<String>,
     /// What the command `system_properties` shows beside the properties of the machine: the keys of
     /// `zoo.cfg` that ZooKeeper has as Java properties, without passwords.
     pub properties: BTreeMap<String, String>,
+}
+
+impl AdminConfig {
+    /// Whether only those are answered who have a certificate.
+    pub(super) fn knows_all_clients(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.https.as_ref().is_some_and(HttpsConfig::knows_all_clients);
+        #[cfg(not(feature = "tls"))]
+        false
+    }
 }
 
 impl Default for AdminConfig {
@@ -54,6 +70,8 @@ impl Default for AdminConfig {
             restore_enabled: true,
             rate_limiter_interval: Duration::from_secs(300),
             trust_forwarded_for: false,
+            #[cfg(feature = "tls")]
+            https: None,
             initial_configuration: None,
             properties: BTreeMap::new(),
         }

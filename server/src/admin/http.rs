@@ -27,6 +27,7 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -87,6 +88,16 @@ impl Site {
     ///
     /// The same as the end: it accepts no more connections, and the open ones are completed.
     pub async fn serve(self, listener: TcpListener, end: CancellationToken) {
+        self.serve_over(Plaintext, listener, end).await;
+    }
+
+    /// As [`Site::serve`], over what `security` makes of connections.
+    pub(super) async fn serve_over(
+        self,
+        security: impl Security,
+        listener: TcpListener,
+        end: CancellationToken,
+    ) {
         let Self { name, router, idle_timeout } = self;
         let names = OwnNames::of(listener.local_addr().ok());
         let router = router.layer(middleware::from_fn_with_state(names, browsers::refuse));
@@ -107,9 +118,11 @@ impl Site {
                 tracing::warn!(address = %peer, "{name} has {HTTP_CONNECTIONS_MAX} connections: no more");
                 continue;
             };
-            let pages = Pages { router: router.clone(), peer, handling: Handling::default() };
-            let end = end.clone();
+            let (security, router, end) = (security.clone(), router.clone(), end.clone());
             connections.spawn(async move {
+                let secured = end.run_until_cancelled(security.secure(stream, peer)).await;
+                let Some(Some(Secured { stream, over_tls })) = secured else { return };
+                let pages = Pages { router, peer, over_tls, handling: Handling::default() };
                 if let Err(error) = serve_connection(stream, pages, idle_timeout, end).await {
                     tracing::debug!(address = %peer, cause = %error, "a connection of {name} ended");
                 }
@@ -121,9 +134,49 @@ impl Site {
     }
 }
 
+/// What is done with a connection before HTTP is spoken on it.
+pub(super) trait Security: Clone + Send + Sync + 'static {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send;
+
+    /// Makes the stream on which HTTP is spoken. `None` if there is none, which was logged.
+    fn secure(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+    ) -> impl Future<Output = Option<Secured<Self::Stream>>> + Send;
+}
+
+/// A connection on which HTTP is spoken.
+#[derive(Debug)]
+pub(super) struct Secured<S> {
+    pub(super) stream: S,
+    /// `None` if it is in plaintext.
+    pub(super) over_tls: Option<OverTls>,
+}
+
+/// What each request over TLS has as an extension.
+#[derive(Debug, Clone)]
+pub(super) struct OverTls {
+    /// The certificates that the client showed, its own first, in DER.
+    #[cfg(feature = "tls")]
+    pub(super) certificates: Arc<[Vec<u8>]>,
+}
+
+/// HTTP without TLS.
+#[derive(Debug, Clone)]
+struct Plaintext;
+
+impl Security for Plaintext {
+    type Stream = TcpStream;
+
+    async fn secure(&self, stream: TcpStream, _peer: SocketAddr) -> Option<Secured<TcpStream>> {
+        Some(Secured { stream, over_tls: None })
+    }
+}
+
 /// Serves one connection until its client or `end` ends it.
 async fn serve_connection(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     pages: Pages,
     idle_timeout: Duration,
     end: CancellationToken,
@@ -148,6 +201,7 @@ async fn serve_connection(
 struct Pages {
     router: Router,
     peer: SocketAddr,
+    over_tls: Option<OverTls>,
     handling: Handling,
 }
 
@@ -159,6 +213,9 @@ impl Service<hyper::Request<Incoming>> for Pages {
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
         let handling = self.handling.begin();
         request.extensions_mut().insert(ConnectInfo(self.peer));
+        if let Some(over_tls) = &self.over_tls {
+            request.extensions_mut().insert(over_tls.clone());
+        }
         let answer = TowerToHyperService::new(self.router.clone()).call(request);
         Box::pin(async move {
             let answer = answer.await;

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use super::commands::{self, Asked};
 use super::config::AdminConfig;
-use super::http::Site;
+use super::http::{OverTls, Site};
 use super::json::write_object;
 use super::rate_limiter::RateLimiter;
 use crate::engine::lock::Engine;
@@ -94,13 +94,15 @@ impl Server {
         let error = |source| AdminError::Listen { address: config.listen, source };
         let listener = TcpListener::bind(config.listen).await.map_err(error)?;
         let address = listener.local_addr().map_err(error)?;
-        if !address.ip().is_loopback() {
+        if !address.ip().is_loopback() && !config.knows_all_clients() {
             tracing::warn!(
                 "the admin server on {address} shows connections, znodes and settings to all who \
                  reach it, and lets those with all permissions on / restore snapshots; a firewall, \
                  or admin.serverAddress=127.0.0.1, keeps others out"
             );
         }
+        #[cfg(feature = "tls")]
+        let https = config.https.clone();
         let now_ms = self.engine.clock.now_ms();
         let interval = config.rate_limiter_interval;
         let idle_timeout = config.idle_timeout;
@@ -110,7 +112,13 @@ impl Server {
             snapshots: RateLimiter::new(interval / 1_000, now_ms),
             restores: RateLimiter::new(interval, now_ms),
         });
-        let site = Site { name: "the admin server", router: routes(&url, admin), idle_timeout };
+        let router = routes(&url, admin, StrictTransport::of(address));
+        let site = Site { name: "the admin server", router, idle_timeout };
+        #[cfg(feature = "tls")]
+        if let Some(https) = https {
+            self.serve_https(&https, site, listener);
+            return Ok(address);
+        }
         self.tasks.spawn(site.serve(listener, self.cancelled.clone()));
         Ok(address)
     }
@@ -122,7 +130,7 @@ fn is_path(url: &str) -> bool {
     url.is_empty() || url.starts_with('/') && !url.contains("//") && url.chars().all(is_plain)
 }
 
-fn routes(url: &str, admin: Arc<Admin>) -> Router {
+fn routes(url: &str, admin: Arc<Admin>, strict: StrictTransport) -> Router {
     let index = index(url);
     let list = move || async { Html(index) };
     Router::new()
@@ -131,7 +139,7 @@ fn routes(url: &str, admin: Arc<Admin>) -> Router {
         .route(if url.is_empty() { "/commands" } else { url }, get(list.clone()).post(list))
         .fallback(nowhere)
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn(harden))
+        .layer(middleware::from_fn_with_state(strict, harden))
         .with_state(admin)
 }
 
@@ -150,17 +158,38 @@ async fn command(
 ) -> Response {
     let (head, body) = request.into_parts();
     let is_post = head.method == Method::POST;
-    let asked = Asked { peer, headers: head.headers, query, is_post };
+    let over_tls = head.extensions.get::<OverTls>().cloned();
+    let asked = Asked { peer, over_tls, headers: head.headers, query, is_post };
     commands::run(admin, &name, asked, body).await
 }
 
+/// Whether browsers that ask by HTTPS are told to ask this host for nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StrictTransport {
+    /// For a day (`JettyAdminServer.DEFAULT_STS_MAX_AGE`).
+    Told,
+    /// They are not: on a loopback address it would count for all else on this machine.
+    NotTold,
+}
+
+impl StrictTransport {
+    fn of(address: SocketAddr) -> Self {
+        if address.ip().is_loopback() { Self::NotTold } else { Self::Told }
+    }
+}
+
 /// Browsers shall take an answer for what it says to be, show it nowhere else, and keep none.
-async fn harden(request: Request, next: Next) -> Response {
+async fn harden(State(strict): State<StrictTransport>, request: Request, next: Next) -> Response {
     if request.method() == Method::TRACE {
         return failure(StatusCode::FORBIDDEN, "TRACE is not answered");
     }
+    let is_over_tls = request.extensions().get::<OverTls>().is_some();
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
+    if is_over_tls && strict == StrictTransport::Told {
+        let a_day = HeaderValue::from_static("max-age=86400; includeSubDomains");
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, a_day);
+    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -52,6 +52,10 @@ pub(crate) struct Engine {
     pub(crate) last_sweep_ms: Mutex<u64>,
     /// Admits the connections whose last turn took long: they share half of the workers.
     pub(crate) expensive_turns: Semaphore,
+    /// Admits the TLS handshakes that compute, for a millisecond and more each. They share half of the
+    /// workers, and queue for them, so that connected clients get their turns in between.
+    #[cfg(feature = "tls")]
+    pub(crate) handshakes: Semaphore,
     /// Admits those who ask for a report.
     pub(crate) reports: Arc<Semaphore>,
     pub(crate) throttle: Throttle,
@@ -129,6 +133,8 @@ impl Engine {
             audit: None,
             last_sweep_ms: Mutex::default(),
             expensive_turns: Semaphore::new((workers() / 2).max(1)),
+            #[cfg(feature = "tls")]
+            handshakes: Semaphore::new((workers() / 2).max(1)),
             reports: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
             throttle: Throttle::new(&config.throttling, clock.now_ms()),
             trace_mask: AtomicI64::new(DEFAULT_TRACE_MASK),
@@ -539,8 +545,7 @@ impl Engine {
 }
 
 /// The number of worker threads of this runtime.
-/// The threads that run tasks.
-pub(crate) fn workers() -> usize {
+fn workers() -> usize {
     Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers())
 }
 

@@ -34,7 +34,7 @@ impl Warnings {
     }
 
     /// The number of those that did not pass since the last, if one may pass now.
-    fn admit(&self, now_ms: u64) -> Option<u64> {
+    pub(crate) fn admit(&self, now_ms: u64) -> Option<u64> {
         let due = |next_ms| (next_ms <= now_ms).then_some(now_ms + HANDSHAKE_WARNING_PAUSE_MS);
         if self.next_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok() {
             Some(self.held_back.swap(0, Ordering::Relaxed))

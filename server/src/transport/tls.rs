@@ -3,6 +3,8 @@
 mod handshake;
 mod reload;
 mod socket;
+#[cfg(feature = "admin")]
+mod stream;
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,14 +15,16 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use zoolet_tls::ServerTls;
 
-use self::handshake::{Acceptor, HandshakeFailure};
 use super::driver::{self, TLS_HANDSHAKE};
 use super::socket::Socket;
 use super::tcp::Port;
 use crate::engine::connection::Connection;
 use crate::engine::lock::Engine;
 
+pub(crate) use self::handshake::{Acceptor, Advice, HandshakeFailure};
 pub(crate) use self::reload::watch_files;
+#[cfg(feature = "admin")]
+pub(crate) use self::stream::TlsStream;
 
 /// TLS for clients: a port that speaks nothing else, the plaintext port that speaks it too, or both.
 ///
@@ -86,6 +90,11 @@ impl TlsConfig {
     }
 }
 
+const ADVICE: Advice = Advice {
+    plaintext: "plaintext clients must connect to clientPort",
+    no_certificate: "give it one, or set ssl.clientAuth to want or none",
+};
+
 /// A port that speaks TLS.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsPort {
@@ -98,7 +107,7 @@ impl TlsPort {
     /// The port that speaks only TLS.
     pub(crate) fn new(config: &TlsConfig) -> Self {
         let (stores, max) = (Arc::clone(&config.stores), config.outstanding_handshakes_max);
-        Self { acceptor: Arc::new(Acceptor::new(stores, max)), is_unified: false }
+        Self { acceptor: Arc::new(Acceptor::new(stores, max, ADVICE)), is_unified: false }
     }
 
     /// The plaintext port that speaks TLS too. The limits hold for both ports together.
@@ -136,7 +145,7 @@ impl Port for TlsPort {
         let accepted = async {
             // A hook may have frozen the connection.
             peer.outbox.thawed().await;
-            self.acceptor.accept(stream, received, &engine.stats).await
+            self.acceptor.accept(stream, received, &engine).await
         };
         let Some(accepted) = cancelled.run_until_cancelled(accepted).await else { return };
         let identified = accepted.and_then(|(socket, input)| {

@@ -91,10 +91,57 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for IdleLimited<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        // TLS has bytes of its own that wait for a client who does not read.
+        match Pin::new(&mut self.stream).poll_flush(context) {
+            Poll::Pending => self.wait(context),
+            flushed => flushed,
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        match Pin::new(&mut self.stream).poll_shutdown(context) {
+            Poll::Pending => self.wait(context),
+            shut_down => shut_down,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    /// Takes all bytes, and is never done with them, like TLS with a client who does not read.
+    struct Stuck;
+
+    impl AsyncWrite for Stuck {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+            buffer: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(buffer.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_are_taken_and_not_written_are_given_up() {
+        const IDLE: Duration = Duration::from_secs(30);
+        let mut stream = IdleLimited::new(Stuck, IDLE, Handling::default());
+        stream.write_all(b"an answer").await.unwrap();
+        let flushed = tokio::time::timeout(2 * IDLE, stream.flush()).await.unwrap();
+        assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let mut stream = IdleLimited::new(Stuck, IDLE, Handling::default());
+        let ended = tokio::time::timeout(2 * IDLE, stream.shutdown()).await.unwrap();
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

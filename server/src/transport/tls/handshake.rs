@@ -3,13 +3,12 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, ready};
 
 use bytes::BytesMut;
 use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use zoolet_tls::rustls::{
     self, AlertDescription, CertificateError, InvalidMessage, ServerConnection,
 };
@@ -17,33 +16,41 @@ use zoolet_tls::{ServerTls, TlsError, distinguished_name};
 
 use super::socket::{TlsSocket, nothing};
 use crate::engine::connection::{Connection, Hangup};
-use crate::engine::lock::workers;
-use crate::engine::stats::ServerStats;
+use crate::engine::lock::Engine;
 use crate::limits::{HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, READ_BYTES};
 use crate::transport::socket::Socket;
 
 /// Makes TLS sockets of TCP sockets.
 #[derive(Debug)]
-pub(super) struct Acceptor {
+pub(crate) struct Acceptor {
     tls: Arc<ServerTls>,
     /// `netty.server.outstandingHandshake.limit`.
     outstanding_max: Option<usize>,
-    /// A handshake computes for a millisecond and more. Those that do so at the same time share half
-    /// of the workers, and queue for them, so that connected clients get their turns in between.
-    computing: Semaphore,
+    /// Its handshakes that are under way.
+    outstanding: AtomicUsize,
+    advice: Advice,
+}
+
+/// What to do about clients whose handshakes fail, which depends on the port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Advice {
+    /// About one that speaks plaintext.
+    pub(crate) plaintext: &'static str,
+    /// About one without a certificate.
+    pub(crate) no_certificate: &'static str,
 }
 
 /// Why there is no TLS socket.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HandshakeFailure {
+pub(crate) enum HandshakeFailure {
     #[error("{0} handshakes are under way; netty.server.outstandingHandshake.limit sets the limit")]
     Exceeded(usize),
     #[error("no whole TLS handshake in {HANDSHAKE_TIMEOUT:?}")]
     TimedOut,
     #[error("the client closed the connection before it sent anything")]
     Silent,
-    #[error("the TLS handshake failed: {}", reason(.0))]
-    Tls(#[from] rustls::Error),
+    #[error("the TLS handshake failed: {}", reason(.error, *.advice))]
+    Tls { error: rustls::Error, advice: Advice },
     #[error("the connection ended in the TLS handshake: {0}")]
     Io(io::Error),
     #[error(transparent)]
@@ -53,23 +60,24 @@ pub(super) enum HandshakeFailure {
 }
 
 impl Acceptor {
-    pub(super) fn new(tls: Arc<ServerTls>, outstanding_max: Option<usize>) -> Self {
-        let computing = Semaphore::new((workers() / 2).max(1));
-        Self { tls, outstanding_max, computing }
+    pub(crate) fn new(tls: Arc<ServerTls>, outstanding_max: Option<usize>, advice: Advice) -> Self {
+        Self { tls, outstanding_max, outstanding: AtomicUsize::new(0), advice }
     }
 
     /// Carries a handshake out. The client has sent `received` already. Returns the socket, and what
     /// the client sent after its handshake.
-    pub(super) async fn accept(
+    pub(crate) async fn accept(
         &self,
         stream: TcpStream,
         received: BytesMut,
-        stats: &ServerStats,
+        engine: &Engine,
     ) -> Result<(TlsSocket, BytesMut), HandshakeFailure> {
-        let outstanding = Outstanding::begin(stats, self.outstanding_max)?;
-        let session = ServerConnection::new(self.tls.config())?;
+        let stats = &engine.stats;
+        let outstanding = self.begin(engine)?;
+        let session = ServerConnection::new(self.tls.config());
+        let session = session.map_err(|error| self.failed(error))?;
         let mut socket = TlsSocket::new(stream, session);
-        let shaken = self.shake_hands(&mut socket, received);
+        let shaken = self.shake_hands(&mut socket, received, engine);
         let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shaken).await;
         drop(outstanding);
         let failure = match shaken {
@@ -80,7 +88,7 @@ impl Acceptor {
         stats.unsuccessful_handshakes.add(1);
         // As `NettyServerCnxnFactory.CertificateVerifier` counts.
         stats.auth_failed.add(1);
-        if let HandshakeFailure::Tls(_) = failure {
+        if let HandshakeFailure::Tls { .. } = failure {
             let _ = tokio::time::timeout(LINGER_TIMEOUT, refuse(&mut socket)).await;
         }
         Err(failure)
@@ -106,10 +114,30 @@ impl Acceptor {
         connection.authenticate_certificate(&subject).map_err(HandshakeFailure::Identity)
     }
 
+    /// Counts a handshake that begins, until the returned value is dropped.
+    fn begin<'a>(&'a self, engine: &'a Engine) -> Result<Outstanding<'a>, HandshakeFailure> {
+        let stats = &engine.stats;
+        let before = self.outstanding.fetch_add(1, Ordering::Relaxed);
+        stats.outstanding_handshakes.fetch_add(1, Ordering::Relaxed);
+        let begun = Outstanding([&self.outstanding, &stats.outstanding_handshakes]);
+        match self.outstanding_max {
+            Some(max) if before >= max => {
+                stats.handshakes_exceeded.add(1);
+                Err(HandshakeFailure::Exceeded(max))
+            }
+            _ => Ok(begun),
+        }
+    }
+
+    fn failed(&self, error: rustls::Error) -> HandshakeFailure {
+        HandshakeFailure::Tls { error, advice: self.advice }
+    }
+
     async fn shake_hands(
         &self,
         socket: &mut TlsSocket,
         received: BytesMut,
+        engine: &Engine,
     ) -> Result<BytesMut, HandshakeFailure> {
         let mut input = BytesMut::new();
         let mut is_silent = received.is_empty();
@@ -127,10 +155,13 @@ impl Acceptor {
                 0 => return Err(HandshakeFailure::Io(io::ErrorKind::UnexpectedEof.into())),
                 _ => is_silent = false,
             }
-            let permit = self.computing.acquire().await;
+            let permit = engine.handshakes.acquire().await;
             let taken = socket.take(&encrypted, &mut input);
             drop(permit);
-            taken.map_err(failure)?;
+            taken.map_err(|error| match error.downcast() {
+                Ok(error) => self.failed(error),
+                Err(error) => HandshakeFailure::Io(error),
+            })?;
             encrypted.clear();
         }
     }
@@ -163,27 +194,18 @@ async fn refuse(socket: &mut TlsSocket) -> io::Result<()> {
     }
 }
 
-fn failure(error: io::Error) -> HandshakeFailure {
-    match error.downcast::<rustls::Error>() {
-        Ok(error) => error.into(),
-        Err(error) => HandshakeFailure::Io(error),
-    }
-}
-
 /// What went wrong, and what to do about it.
-fn reason(error: &rustls::Error) -> String {
+fn reason(error: &rustls::Error, advice: Advice) -> String {
     use rustls::Error::{
         AlertReceived, InvalidCertificate, NoCertificatesPresented, PeerIncompatible,
     };
     match error {
         rustls::Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
-        ) => {
-            "the client does not speak TLS; plaintext clients must connect to clientPort".to_owned()
+        ) => format!("the client does not speak TLS; {}", advice.plaintext),
+        NoCertificatesPresented => {
+            format!("the client showed no certificate; {}", advice.no_certificate)
         }
-        NoCertificatesPresented => "the client showed no certificate; give it one, or set \
-                                    ssl.clientAuth to want or none"
-            .to_owned(),
         InvalidCertificate(CertificateError::UnknownIssuer) => {
             "no authority in the trust store has issued the client's certificate".to_owned()
         }
@@ -203,25 +225,13 @@ fn reason(error: &rustls::Error) -> String {
     }
 }
 
-/// A handshake that is under way, until it is dropped.
-struct Outstanding<'a>(&'a ServerStats);
-
-impl<'a> Outstanding<'a> {
-    fn begin(stats: &'a ServerStats, max: Option<usize>) -> Result<Self, HandshakeFailure> {
-        let before = stats.outstanding_handshakes.fetch_add(1, Ordering::Relaxed);
-        let begun = Self(stats);
-        match max {
-            Some(max) if before >= max => {
-                stats.handshakes_exceeded.add(1);
-                Err(HandshakeFailure::Exceeded(max))
-            }
-            _ => Ok(begun),
-        }
-    }
-}
+/// A handshake that is under way, until it is dropped, and the numbers of these.
+struct Outstanding<'a>([&'a AtomicUsize; 2]);
 
 impl Drop for Outstanding<'_> {
     fn drop(&mut self) {
-        self.0.outstanding_handshakes.fetch_sub(1, Ordering::Relaxed);
+        for number in self.0 {
+            number.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }

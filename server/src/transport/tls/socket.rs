@@ -16,7 +16,7 @@ use crate::transport::socket::Socket;
 
 /// A TCP socket and the TLS session over it. All input that came in is decrypted at once, so that
 /// none is left in here when the driver asks the system.
-pub(super) struct TlsSocket {
+pub(crate) struct TlsSocket {
     stream: TcpStream,
     pub(super) session: ServerConnection,
     /// The client has ended the stream, or the socket has.
