@@ -103,8 +103,8 @@ pub(crate) fn run(
     };
     let secure = options.tls.listen().map_err(Contradiction::from)?;
     let listening = Listening { plain, secure: listen::resolve(secure.as_ref())? };
-    let beside =
-        Beside { page: options.monitoring.page(), admin: options.admin.server()?, test_control };
+    let admin = options.admin.server().map_err(Contradiction::from)?;
+    let beside = Beside { page: options.monitoring.page(), admin, test_control };
     let manager = ServiceManager::from_env();
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -5,6 +5,7 @@
 
 pub(crate) mod access;
 pub(crate) mod admin;
+pub(crate) mod https;
 pub(crate) mod monitoring;
 mod session_key;
 pub(crate) mod storage;
@@ -19,6 +20,7 @@ use zoolet_server::{Config, ConfigError, FourLetterWhitelist, Settings};
 
 use self::access::{AccessOptions, SaslContradiction};
 use self::admin::AdminOptions;
+use self::https::HttpsContradiction;
 use self::monitoring::MonitoringOptions;
 use self::session_key::{SessionKeyError, session_key};
 use self::storage::StorageOptions;
@@ -214,7 +216,7 @@ impl ServerOptions {
     pub(crate) fn remarks(&self) -> Vec<&'static str> {
         let mut remarks = self.access.remarks();
         remarks.extend(self.monitoring.remarks());
-        remarks.extend(self.admin.remark());
+        remarks.extend(self.admin.remarks());
         if self.storage.is_idle() {
             remarks.push("what is set about files has no effect without dataDir: nothing is kept");
         }
@@ -257,11 +259,8 @@ pub(crate) enum Contradiction {
     SuperDigestOfOtherAlgorithm,
     #[error(transparent)]
     Sasl(#[from] SaslContradiction),
-    #[error(
-        "the admin server does not speak TLS; remove admin.forceHttps, admin.portUnification and \
-         admin.needClientAuth, and keep it on 127.0.0.1"
-    )]
-    AdminHttps,
+    #[error(transparent)]
+    Https(#[from] HttpsContradiction),
     #[error(transparent)]
     Tls(#[from] TlsContradiction),
     #[error(transparent)]

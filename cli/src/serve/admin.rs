@@ -1,6 +1,7 @@
 //! `--admin`: the admin server.
 
 use std::io;
+use std::net::SocketAddr;
 
 use zoolet_server::Server;
 use zoolet_server::admin::{AdminConfig, AdminError};
@@ -24,8 +25,7 @@ pub(super) async fn start(
         let config_there = AdminConfig { listen: address, ..config.clone() };
         match server.start_admin(config_there).await {
             Ok(address) => {
-                let url = &config.command_url;
-                tracing::info!(%address, "admin server on http://{address}{url}");
+                tracing::info!(%address, "admin server on {}", urls(&config, address));
                 listen.port = address.port();
                 return Ok(Some(AdminServer { listen, config }));
             }
@@ -33,6 +33,15 @@ pub(super) async fn start(
         }
     }
     Err(refused.map_or_else(|| io::Error::from(io::ErrorKind::NotFound).into(), Into::into))
+}
+
+fn urls(config: &AdminConfig, address: SocketAddr) -> String {
+    let url = |scheme| format!("{scheme}://{address}{}", config.command_url);
+    match &config.https {
+        None => url("http"),
+        Some(https) if https.port_unification => format!("{} and {}", url("http"), url("https")),
+        Some(_) => url("https"),
+    }
 }
 
 /// Why there is no admin server.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use zoolet_server::admin::AdminConfig;
 
+use super::https::{HttpsContradiction, HttpsOptions};
+use super::put;
 use super::values::{self, BadValue, HostPort};
-use super::{Contradiction, put};
 
 /// A field is `None` unless a file or a flag sets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -58,8 +59,8 @@ pub(crate) struct AdminOptions {
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) trust_forwarded_for: Option<bool>,
 
-    /// `admin.forceHttps`, `admin.portUnification` and `admin.needClientAuth`.
-    #[arg(skip)]
+    /// The options of HTTPS.
+    #[command(flatten)]
     pub(crate) https: HttpsOptions,
 
     /// The text of the configuration file, without passwords.
@@ -69,14 +70,6 @@ pub(crate) struct AdminOptions {
     /// What ZooKeeper has as Java properties, without passwords.
     #[arg(skip)]
     pub(crate) properties: BTreeMap<String, String>,
-}
-
-/// How the admin server speaks TLS.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct HttpsOptions {
-    pub(crate) force: Option<bool>,
-    pub(crate) port_unification: Option<bool>,
-    pub(crate) need_client_auth: Option<bool>,
 }
 
 /// The admin server that is asked for.
@@ -92,20 +85,17 @@ impl AdminOptions {
     ///
     /// # Errors
     ///
-    /// [`Contradiction::AdminHttps`] if it is to speak TLS.
-    pub(crate) fn server(&self) -> Result<Option<AdminServer>, Contradiction> {
+    /// [`HttpsContradiction`] if it is to speak TLS and cannot.
+    pub(crate) fn server(&self) -> Result<Option<AdminServer>, HttpsContradiction> {
         if self.admin.is_none() && self.admin_enable_server != Some(true) {
             return Ok(None);
-        }
-        let HttpsOptions { force, port_unification, need_client_auth } = self.https;
-        if [force, port_unification, need_client_auth].contains(&Some(true)) {
-            return Err(Contradiction::AdminHttps);
         }
         let listen = self.admin.clone().unwrap_or_else(|| HostPort {
             host: self.admin_server_address.clone().unwrap_or_else(|| "127.0.0.1".to_owned()),
             port: self.admin_server_port.unwrap_or(8080),
         });
         let mut config = AdminConfig {
+            https: self.https.config()?,
             initial_configuration: self.initial_configuration.clone(),
             properties: self.properties.clone(),
             ..AdminConfig::default()
@@ -119,9 +109,28 @@ impl AdminOptions {
         Ok(Some(AdminServer { listen, config }))
     }
 
-    /// A remark about options that are valid, but have no effect.
-    pub(super) fn remark(&self) -> Option<&'static str> {
+    /// Remarks about options that are valid, but have no effect or one that may surprise.
+    pub(super) fn remarks(&self) -> impl Iterator<Item = &'static str> {
+        let quorum = self.https.has_idle_stores().then_some(
+            "ssl.quorum.* has no effect without admin.forceHttps=true or admin.portUnification=true: \
+             zoolet is a single node, and only its admin server uses them",
+        );
+        let half_open = self.https.is_half_open().then_some(
+            "with admin.portUnification=true the admin server answers plaintext too, for which \
+             admin.needClientAuth has no effect; admin.forceHttps=true refuses it",
+        );
+        [self.idle_remark(), quorum, half_open].into_iter().flatten()
+    }
+
+    fn idle_remark(&self) -> Option<&'static str> {
+        let https = HttpsOptions {
+            admin_force_https: self.https.admin_force_https,
+            admin_port_unification: self.https.admin_port_unification,
+            admin_need_client_auth: self.https.admin_need_client_auth,
+            ..HttpsOptions::default()
+        };
         let chosen = Self {
+            https,
             admin_enable_server: None,
             initial_configuration: None,
             properties: BTreeMap::new(),
@@ -146,4 +155,4 @@ pub(crate) fn interval(text: &str) -> Result<Duration, BadValue> {
     Ok(Duration::from_millis(values::whole(text, 0..=values::INT_MAX)? as u64))
 }
 
-const ADMIN: &str = "Admin server";
+pub(super) const ADMIN: &str = "Admin server";

@@ -198,13 +198,11 @@ impl TlsOptions {
         if let Some(trust_store) = trust_store {
             options = options.trust_store(trust_store);
         }
-        if let Some(Protocols(protocols)) =
-            self.ssl_enabled_protocols.as_ref().or(self.protocol.as_ref())
-        {
-            options = options.protocols(protocols.iter().copied());
+        if let Some(protocols) = self.ssl_enabled_protocols.as_ref().or(self.protocol.as_ref()) {
+            options = options.protocols(protocols.iter());
         }
-        if let Some(CipherSuites(names)) = &self.ssl_ciphersuites {
-            options = options.cipher_suites(names.iter().cloned());
+        if let Some(suites) = &self.ssl_ciphersuites {
+            options = options.cipher_suites(suites.iter());
         }
         // As `X509Util.createTrustManager`, which wants both.
         let verifies_hosts = self.ssl_hostname_verification != Some(false)
@@ -217,7 +215,7 @@ impl TlsOptions {
 }
 
 /// The store that these options describe, if they name a file.
-fn store(
+pub(super) fn store(
     location: Option<&PathBuf>,
     password: Option<&Secret>,
     password_file: Option<&PathBuf>,
@@ -291,6 +289,12 @@ pub(crate) fn handshakes(text: &str) -> Result<HandshakeLimit, BadValue> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Protocols(Vec<Protocol>);
 
+impl Protocols {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Protocol> {
+        self.0.iter().copied()
+    }
+}
+
 /// The value of `ssl.enabledProtocols`. Those that are obsolete are left out: TLS 1.1 and older, which no
 /// client needs.
 pub(crate) fn protocols(text: &str) -> Result<Protocols, BadValue> {
@@ -321,6 +325,12 @@ const OBSOLETE_PROTOCOLS: [&str; 5] = ["TLSv1.1", "TLSv1", "SSLv3", "SSLv2Hello"
 /// Cipher suites, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CipherSuites(Vec<String>);
+
+impl CipherSuites {
+    pub(super) fn iter(&self) -> impl Iterator<Item = String> {
+        self.0.iter().cloned()
+    }
+}
 
 /// The value of `ssl.ciphersuites`. Those that are not supported are left out.
 pub(crate) fn cipher_suites(text: &str) -> Result<CipherSuites, BadValue> {

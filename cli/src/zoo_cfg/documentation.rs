@@ -89,7 +89,6 @@ fn documentation() -> String {
         let flag = flag(key);
         let (option, meaning) = match helps.get(&flag) {
             Some(help) => (format!("`--{flag}`"), help.replace('|', "\\|")),
-            None if HTTPS.contains(&key) => (String::new(), REFUSED.to_owned()),
             None => (String::new(), IN_FILES_ONLY.to_owned()),
         };
         let _ = writeln!(text, "| `{key}` | {option} | {meaning} |");
@@ -150,10 +149,6 @@ pub(super) fn flag(key: &str) -> String {
     flag
 }
 
-const HTTPS: [&str; 3] = ["admin.forceHttps", "admin.portUnification", "admin.needClientAuth"];
-
-const REFUSED: &str = "`true` is refused while the admin server is on: it does not speak TLS";
-
 const IN_FILES_ONLY: &str = "as in ZooKeeper, in the file only";
 
 const BEGIN: &str = "# Configuration
@@ -176,8 +171,7 @@ count), and `authProvider.NAME`.
 ## Keys without effect
 
 The start warns of each of these, and goes on. It does not start where to go on would weaken security: with the keys of
-Kerberos, with a class of an unknown authentication provider, and with `admin.forceHttps`, `admin.portUnification` or
-`admin.needClientAuth` while the admin server is on.
+Kerberos, with a class of an unknown authentication provider, and with `admin.needClientAuth` without HTTPS.
 
 | why | keys |
 |---|---|

@@ -100,7 +100,7 @@ const KEYS: [(Reason, &str); 12] = [
          forward_learner_requests_to_commit_processor_disabled commitProcessor. commitLogCount
          snapshotSizeFactor forceSnapshotSync tcpKeepAlive enableEagerACLCheck
          maxConcurrentSnapSyncs maxConcurrentDiffSyncs maxTimeToWaitForEpoch
-         sslQuorum sslQuorumReloadCertFiles portUnification ssl.quorum. group. weight. version",
+         sslQuorum portUnification ssl.quorum. group. weight. version",
     ),
     (
         Reason::Tls,

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod connections;
+pub(super) mod https;
 mod monitoring;
 mod operations;
 mod sessions;
@@ -32,6 +33,7 @@ const TOPICS: &[&[Key]] = &[
     operations::KEYS,
     monitoring::KEYS,
     admin::KEYS,
+    https::KEYS,
     throttling::KEYS,
 ];
 
@@ -53,8 +55,10 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// The names of the keys of the other topics, for the test that has them all.
 #[cfg(test)]
 pub(super) fn of_other_topics() -> impl Iterator<Item = &'static str> {
-    let own =
-        || access::KEYS.iter().chain(tls::KEYS).chain(monitoring::KEYS).chain(throttling::KEYS);
+    let own = || {
+        let topics = [access::KEYS, tls::KEYS, https::KEYS, monitoring::KEYS, throttling::KEYS];
+        topics.into_iter().flatten()
+    };
     names().filter(move |name| !own().any(|(own, _)| own == name))
 }
 

@@ -1,17 +1,17 @@
 //! Files, and the options, remarks and problems that they make.
 
+mod tls;
+
 use std::path::Path;
 use std::time::Duration;
 
 use zoolet_server::storage::Compression;
-use zoolet_server::tls::{ClientAuth, StoreType};
 use zoolet_server::{ConnectionThrottling, DigestAlgorithm, SessionWeights, Throttling};
 
 use super::*;
 use crate::server_options::access::{AccessOptions, AuthProvider};
 use crate::server_options::admin::AdminOptions;
 use crate::server_options::storage::{self, Purge, StorageOptions};
-use crate::server_options::tls::{self, TlsOptions};
 
 fn read(text: &str) -> Result<ZooCfg, String> {
     let mut reader = Reader::new(Path::new("zoo.cfg"));
@@ -147,9 +147,6 @@ fn every_key_has_its_effect() {
             "IPAuthenticationProvider.usexforwardedfor=true",
             admin(|c| c.trust_forwarded_for = Some(true)),
         ),
-        ("admin.forceHttps=true", admin(|c| c.https.force = Some(true))),
-        ("admin.portUnification=true", admin(|c| c.https.port_unification = Some(true))),
-        ("admin.needClientAuth=true", admin(|c| c.https.need_client_auth = Some(true))),
     ];
     let mut keys = Vec::new();
     for (line, expected) in cases.into_iter().chain(of_admin) {
@@ -263,7 +260,7 @@ fn keys_without_effect_are_named_with_the_reason() {
         ("initLimit", "single node"),
         ("standaloneEnabled", "single node"),
         ("quorum.auth.enableSasl", "single node"),
-        ("ssl.quorum.keyStore.location", "single node"),
+        ("ssl.quorum.clientAuth", "single node"),
         ("group.1", "single node"),
         ("ssl.sslProvider", "TLS"),
         ("ssl.handshakeDetectionTimeoutMillis", "ten seconds"),
@@ -326,9 +323,8 @@ fn every_key_has_a_flag() {
         "metricsProvider.httpsPort",
         "metricsProvider.exportJvmInfo",
         "audit.impl.class",
-        "admin.forceHttps",
-        "admin.portUnification",
-        "admin.needClientAuth",
+        "ssl.quorum.keyStore.password",
+        "ssl.quorum.trustStore.password",
     ];
     let is_in_files_only =
         |key: &&str| in_files_only.contains(key) || keys::tls::IN_FILES_ONLY.contains(key);
@@ -489,51 +485,6 @@ fn the_keys_of_access_control() {
     ];
     for (text, access) in cases {
         assert_eq!(options(text), ServerOptions { access, ..ServerOptions::default() }, "{text}");
-    }
-}
-
-#[test]
-fn every_key_of_tls_has_its_effect() {
-    let text = "secureClientPort=2281\nsecureClientPortAddress=localhost\n\
-                client.portUnification=true\nclient.certReload=true\n\
-                netty.server.outstandingHandshake.limit=7\n\
-                ssl.keyStore.location=/k\nssl.keyStore.password=kp\n\
-                ssl.keyStore.passwordPath=/kp\nssl.keyStore.type=JKS\n\
-                ssl.trustStore.location=/t\nzookeeper.ssl.trustStore.password=tp\n\
-                ssl.trustStore.passwordPath=/tp\nssl.trustStore.type=pem\n\
-                ssl.clientAuth=WANT\nssl.protocol=TLSv1.2\nssl.enabledProtocols=TLSv1.3\n\
-                ssl.ciphersuites=TLS_AES_128_GCM_SHA256\nssl.hostnameVerification=true\n\
-                ssl.clientHostnameVerification=true\nssl.crl=true\nssl.ocsp=false\n\
-                ssl.context.supplier.class=A\nssl.authProvider=x509\nzoolet.ssl.crlFile=/crl";
-    let tls = TlsOptions {
-        secure_client_port: Some(2281),
-        secure_client_port_address: Some("localhost".to_owned()),
-        client_port_unification: Some(true),
-        client_cert_reload: Some(true),
-        netty_server_outstanding_handshake_limit: tls::handshakes("7").ok(),
-        ssl_key_store_location: Some("/k".into()),
-        key_store_password: Some("kp".into()),
-        ssl_key_store_password_path: Some("/kp".into()),
-        ssl_key_store_type: Some(StoreType::Jks),
-        ssl_trust_store_location: Some("/t".into()),
-        trust_store_password: Some("tp".into()),
-        ssl_trust_store_password_path: Some("/tp".into()),
-        ssl_trust_store_type: Some(StoreType::Pem),
-        ssl_client_auth: Some(ClientAuth::Want),
-        protocol: tls::context_protocol("TLSv1.2").ok(),
-        ssl_enabled_protocols: tls::protocols("TLSv1.3").ok(),
-        ssl_ciphersuites: tls::cipher_suites("TLS_AES_128_GCM_SHA256").ok(),
-        ssl_hostname_verification: Some(true),
-        ssl_client_hostname_verification: Some(true),
-        crl: Some(true),
-        ocsp: Some(false),
-        context_supplier: Some("A".to_owned()),
-        auth_provider: Some("x509".to_owned()),
-        ssl_crl_file: vec!["/crl".into()],
-    };
-    assert_eq!(options(text), ServerOptions { tls, ..ServerOptions::default() });
-    for key in keys::tls::KEYS.iter().map(|(key, _)| *key) {
-        assert!(text.contains(key), "{key}");
     }
 }
 

@@ -17,7 +17,4 @@ pub(super) const KEYS: &[Key] = &[
     ("IPAuthenticationProvider.usexforwardedfor", |c, v| {
         put(&mut c.admin.trust_forwarded_for, values::boolean(v))
     }),
-    ("admin.forceHttps", |c, v| put(&mut c.admin.https.force, values::boolean(v))),
-    ("admin.portUnification", |c, v| put(&mut c.admin.https.port_unification, values::boolean(v))),
-    ("admin.needClientAuth", |c, v| put(&mut c.admin.https.need_client_auth, values::boolean(v))),
 ];
