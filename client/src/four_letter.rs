@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::connecting::ConnectError;
 use super::hosts;
 use super::limits::{WORD_ANSWER_BYTES_MAX, WORD_TIMEOUT};
-use super::security::{self, Security, Stream};
+use super::security::{self, Security, Stream, probe};
 
 /// A four-letter word to send to a server, such as `ruok`, `srvr` or `mntr`.
 ///
@@ -185,14 +185,26 @@ impl WordAnswer {
     pub async fn next_part(&mut self) -> Result<Option<Bytes>, ConnectError> {
         let Self { word, address, stream, is_begun } = self;
         let mut part = BytesMut::with_capacity(PART_BYTES);
-        match tokio::time::timeout(word.timeout, stream.read_buf(&mut part)).await {
+        let is_doubtful = !*is_begun && word.security.is_none();
+        let read = tokio::select! {
+            biased;
+            read = tokio::time::timeout(word.timeout, stream.read_buf(&mut part)) => read,
+            // A word is shorter than the head of a record of TLS, for whose rest such a port waits.
+            () = probe::find_tls(address), if is_doubtful => {
+                return Err(ConnectError::at(address, security::speaks_tls()));
+            }
+        };
+        match read {
             Err(_) => Err(word.unanswered(address)),
+            Ok(Ok(0) | Err(_)) if is_doubtful && probe::speaks_tls(&**address).await => {
+                Err(ConnectError::at(address, security::speaks_tls()))
+            }
             Ok(Ok(0)) => Ok(None),
             // Some servers reset the connection after the answer.
             Ok(Err(_)) if *is_begun => Ok(None),
             Ok(Err(error)) => Err(ConnectError::at(address, error)),
             Ok(Ok(_)) if !*is_begun && security::is_tls_alert(&part) => {
-                Err(ConnectError::Tls(format!("{address}: {}", security::SPEAKS_TLS)))
+                Err(ConnectError::at(address, security::speaks_tls()))
             }
             Ok(Ok(_)) => {
                 *is_begun = true;

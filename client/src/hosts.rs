@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,6 +34,8 @@ pub struct Hosts {
     next: Arc<AtomicUsize>,
     /// A server that serves writes, to be dialled next.
     read_write: Arc<Mutex<Option<usize>>>,
+    /// Whether a server has answered in plaintext.
+    has_answered: Arc<AtomicBool>,
     /// Plaintext without it.
     pub(crate) security: Option<Arc<dyn Security>>,
 }
@@ -78,6 +80,7 @@ impl FromStr for Hosts {
             chroot: chroot.to_owned(),
             next,
             read_write: Arc::default(),
+            has_answered: Arc::default(),
             security: None,
         })
     }
@@ -128,7 +131,10 @@ impl Dial for Hosts {
         let found = self.read_write.lock().take();
         let index = found.unwrap_or_else(|| self.next_index());
         let (addresses, security) = (Arc::clone(&self.addresses), self.security.clone());
-        Box::pin(async move { security::dial(&addresses[index], security.as_deref()).await })
+        let has_answered = Arc::clone(&self.has_answered);
+        Box::pin(async move {
+            security::dial(&addresses[index], security.as_deref(), has_answered).await
+        })
     }
 
     fn find_read_write(&self) -> Searching {

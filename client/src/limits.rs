@@ -29,3 +29,11 @@ pub(crate) const WORD_ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// How long a four-letter word may take, unless the caller says otherwise.
 pub(crate) const WORD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a port may take to show that it speaks TLS, or plaintext, after it has ended a connection
+/// that spoke the other: the answer takes one round trip.
+pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a plaintext port may leave a four-letter word unanswered before it is asked whether it speaks
+/// TLS. The answers of servers that are not overloaded begin sooner.
+pub(crate) const SILENCE: Duration = Duration::from_secs(1);

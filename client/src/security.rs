@@ -1,11 +1,14 @@
 //! What lies between a socket and the bytes of the protocol: nothing, or what a [`Security`] adds.
 
+pub(crate) mod probe;
 #[cfg(feature = "tls")]
 mod tls;
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -57,14 +60,16 @@ pub(crate) async fn open(
     }
 }
 
-/// Opens a transport to `HOST:PORT`.
+/// Opens a transport to `HOST:PORT`. `has_answered` tells whether one of the servers has answered in
+/// plaintext before, so that these ports are the right ones.
 pub(crate) async fn dial(
     address: &str,
     security: Option<&dyn Security>,
+    has_answered: Arc<AtomicBool>,
 ) -> io::Result<Box<dyn Transport>> {
     let socket = connect(address).await?;
     match security {
-        None => Ok(Box::new(TcpTransport::new(socket, address)?)),
+        None => Ok(Box::new(TcpTransport::new(socket, address, has_answered)?)),
         Some(security) => {
             security.transport(socket, address).await.map_err(|error| at(address, error))
         }
@@ -76,6 +81,10 @@ pub(crate) fn is_tls_alert(received: &[u8]) -> bool {
     received.starts_with(&[0x15, 0x03])
 }
 
-/// What is wrong when [`is_tls_alert`].
-pub(crate) const SPEAKS_TLS: &str = "the server speaks TLS on this port, and this client does not; \
+/// The error of a plaintext client on a port that speaks TLS.
+pub(crate) fn speaks_tls() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, SPEAKS_TLS)
+}
+
+const SPEAKS_TLS: &str = "the server speaks TLS on this port, and this client does not; \
                                      give it TLS options, or the server's plaintext port";

@@ -1,6 +1,11 @@
 //! Frames over a TCP socket.
 
+use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -9,7 +14,7 @@ use tokio::net::TcpStream;
 use zoolet_protocol::{Disconnected, FrameCodec, Transport};
 
 use super::limits::FRAME_BYTES_MAX;
-use super::security::{SPEAKS_TLS, at, is_tls_alert};
+use super::security::{at, is_tls_alert, probe, speaks_tls};
 
 /// The bytes of one read.
 const READ_BYTES: usize = 16 << 10;
@@ -19,11 +24,22 @@ const READ_BYTES: usize = 16 << 10;
 pub(crate) struct TcpTransport {
     stream: TcpStream,
     output: Mutex<Output>,
-    input: Mutex<BytesMut>,
+    input: Mutex<Input>,
     /// Where it leads to.
     address: String,
+    peer: SocketAddr,
+    /// Whether a server has answered in plaintext, over this connection or another.
+    has_answered: Arc<AtomicBool>,
     /// Why the connection was given up, if the server is to blame.
     fault: Mutex<Option<io::Error>>,
+}
+
+#[derive(Default)]
+struct Input {
+    bytes: BytesMut,
+    is_begun: bool,
+    /// The server ended the connection before it sent anything, and is asked whether it speaks TLS.
+    asking: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
 }
 
 #[derive(Default)]
@@ -37,10 +53,16 @@ struct Output {
 }
 
 impl TcpTransport {
-    pub(crate) fn new(stream: TcpStream, address: &str) -> io::Result<Self> {
+    pub(crate) fn new(
+        stream: TcpStream,
+        address: &str,
+        has_answered: Arc<AtomicBool>,
+    ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self {
             address: address.to_owned(),
+            peer: stream.peer_addr()?,
+            has_answered,
             stream,
             output: Mutex::default(),
             input: Mutex::default(),
@@ -83,27 +105,53 @@ impl TcpTransport {
     fn poll_frame(&self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let codec = FrameCodec::new(FRAME_BYTES_MAX);
         let mut input = self.input.lock();
+        let input = &mut *input;
         loop {
-            let frame = codec.next_frame(&mut input).map_err(|error| match is_tls_alert(&input) {
-                true => io::Error::new(io::ErrorKind::InvalidData, SPEAKS_TLS),
+            let frame = codec.next_frame(&mut input.bytes);
+            let frame = frame.map_err(|error| match is_tls_alert(&input.bytes) {
+                true => speaks_tls(),
                 false => io::Error::other(error),
             });
             if let Some(frame) = frame? {
-                if input.is_empty() && frame.len() > READ_BYTES {
+                if input.bytes.is_empty() && frame.len() > READ_BYTES {
                     // The buffer of one long list is not kept for the life of the connection.
-                    *input = BytesMut::new();
+                    input.bytes = BytesMut::new();
                 }
                 return Poll::Ready(Ok(frame));
             }
             ready!(self.stream.poll_read_ready(context))?;
-            input.reserve(READ_BYTES);
-            match self.stream.try_read_buf(&mut *input) {
-                Ok(0) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-                Ok(_) => {}
+            input.bytes.reserve(READ_BYTES);
+            match self.stream.try_read_buf(&mut input.bytes) {
+                Ok(0) => {
+                    let error = io::ErrorKind::UnexpectedEof.into();
+                    return self.poll_end(input, error, context).map(Err);
+                }
+                Ok(_) if input.is_begun => {}
+                Ok(_) => {
+                    input.is_begun = true;
+                    self.has_answered.store(!is_tls_alert(&input.bytes), Ordering::Relaxed);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(error) => return self.poll_end(input, error, context).map(Err),
             }
         }
+    }
+
+    /// Why the connection has ended. A server that never answered may speak TLS on this port.
+    fn poll_end(
+        &self,
+        input: &mut Input,
+        error: io::Error,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Error> {
+        if input.is_begun || self.has_answered.load(Ordering::Relaxed) {
+            return Poll::Ready(error);
+        }
+        let asking = input.asking.get_or_insert_with(|| Box::pin(probe::speaks_tls(self.peer)));
+        let speaks_it = ready!(asking.as_mut().poll(context));
+        // A future that is done must not be polled again.
+        (input.is_begun, input.asking) = (true, None);
+        Poll::Ready(if speaks_it { speaks_tls() } else { error })
     }
 }
 

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use zoolet::client::tls::{ClientTls, ClientTlsOptions, HostnameVerification};
-use zoolet::client::{Builder, ConnectError, Error};
+use zoolet::client::{Builder, ConnectError, Error, FourLetterWord};
 use zoolet::server::Server;
 use zoolet::server::tls::ClientAuth;
 
 use crate::certificates::{ANY, Authority, builder, server};
+
+/// For what is known long before.
+const LONG: Duration = Duration::from_secs(600);
 
 /// Why a client does not connect. It must be known long before the connection timeout.
 async fn failure(builder: Builder, target: &str) -> String {
@@ -71,6 +74,10 @@ async fn plaintext_to_a_port_that_speaks_tls_is_told_of() {
     let address = server.secure_addr().unwrap().to_string();
     let text = failure(builder(), &address).await;
     assert!(text.contains("the server speaks TLS on this port"), "{text}");
+    // The port waits for more than a word.
+    let error = FourLetterWord::new("srvr").timeout(LONG).ask(&address).await.unwrap_err();
+    let ConnectError::Tls(text) = &error else { panic!("{error:?}") };
+    assert!(text.contains("the server speaks TLS on this port"), "{text}");
 }
 
 #[tokio::test]
@@ -88,12 +95,52 @@ async fn tls_to_a_plaintext_port_is_told_of() {
     let text = failure(builder().tls(ca.anonymous()), &address).await;
     assert!(text.contains("does not speak TLS on this port"), "{text}");
 
-    // A server of ZooKeeper just closes the connection; others do so for other reasons.
+    // A server of ZooKeeper just closes the connection, and then answers in plaintext.
     let server = Server::builder().listen(ANY.into()).start().await.unwrap();
     let address = server.local_addr().unwrap().to_string();
-    let client = builder().connection_timeout(Duration::from_secs(1)).tls(ca.anonymous());
-    let error = client.connect(address.as_str()).await.unwrap_err();
-    assert!(error.to_string().contains("does the server speak TLS on this port?"), "{error}");
+    let text = failure(builder().tls(ca.anonymous()), &address).await;
+    assert!(text.contains("does not speak TLS on this port"), "{text}");
+    let word = FourLetterWord::new("srvr").tls(ca.anonymous());
+    let error = word.ask(&address).await.unwrap_err();
+    let ConnectError::Tls(text) = &error else { panic!("{error:?}") };
+    assert!(text.contains("does not speak TLS on this port"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_that_only_ends_connections_is_tried_again() {
+    let listener = TcpListener::bind(std::net::SocketAddr::from(ANY)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let ca = Authority::new();
+    let soon = || builder().connection_timeout(Duration::from_secs(1));
+    for (client, expected) in [
+        (soon().tls(ca.anonymous()), "does the server speak TLS on this port?"),
+        (soon(), "ended before a session was opened"),
+    ] {
+        let error = client.connect(address.as_str()).await.unwrap_err();
+        let Error::Unreachable(ConnectError::Closed(text)) = &error else { panic!("{error:?}") };
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn plaintext_to_a_port_for_tls_that_only_ends_the_connection_is_told_of() {
+    // As Apache ZooKeeper's port for TLS: an alert answers a handshake, nothing answers plaintext.
+    let listener = TcpListener::bind(std::net::SocketAddr::from(ANY)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut first = [0];
+            if stream.read_exact(&mut first).await.is_ok() && first == [0x16] {
+                let _ = stream.write_all(b"\x15\x03\x03\x00\x02\x02\x28").await;
+            }
+        }
+    });
+    let text = failure(builder(), &address).await;
+    assert!(text.contains("the server speaks TLS on this port"), "{text}");
+    let error = FourLetterWord::new("srvr").ask(&address).await.unwrap_err();
+    let ConnectError::Tls(text) = &error else { panic!("{error:?}") };
+    assert!(text.contains("the server speaks TLS on this port"), "{text}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Connections that count requests, answers, events and bytes.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -146,6 +147,10 @@ impl Transport for Connection {
             }
         }
         received
+    }
+
+    fn take_fault(&self) -> Option<io::Error> {
+        self.inner.take_fault()
     }
 }
 

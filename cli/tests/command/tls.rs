@@ -55,13 +55,35 @@ async fn commands_connect_by_tls_by_options_and_by_the_environment() {
     let refused = run(&["cli", "--server", &address, "--tls-ca", as_str(&ca), "ls", "/"]).await;
     assert_eq!(refused.code, Some(69));
     assert!(refused.stderr.contains("wants a certificate"), "{}", refused.stderr);
-    let plain = run(&["cli", "--server", &address, "ls", "/"]).await;
-    assert!(plain.stderr.contains("the server speaks TLS on this port"), "{}", plain.stderr);
     let wrong = run(&["cli", "--server", &address, "--tls-ca", "/nowhere.pem", "ls", "/"]).await;
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("/nowhere.pem"), "{}", wrong.stderr);
     let (status, stderr) = server.end("TERM").await;
     assert_eq!(status.code(), Some(0), "{stderr}");
+}
+
+#[tokio::test]
+async fn commands_tell_at_once_that_a_port_speaks_tls_or_does_not() {
+    let certs = certificates("tls-wrong-port").await;
+    let (server, secure) = server("tls-wrong-port.cfg", &certs, "").await;
+    let (plain, ca) = (server.reachable().to_string(), certs.join("ca.pem"));
+    let by_tls = ["--server", plain.as_str(), "--tls-ca", as_str(&ca)];
+    let by_plaintext = ["--server", secure.as_str()];
+    for (options, expected) in [
+        (&by_tls[..], "the server does not speak TLS on this port"),
+        (&by_plaintext[..], "the server speaks TLS on this port"),
+    ] {
+        // They wait for much longer, but for an answer that may change.
+        let cli = [&["cli", "--connect-timeout", "600s"], options, &["ls", "/"]].concat();
+        let word = [&["cli", "--connect-timeout", "600s"], options, &["srvr"]].concat();
+        let lock = [&["lock", "--wait", "600s"], options, &["/lock", "--", "true"]].concat();
+        for args in [cli, word, lock] {
+            let told = run(&args).await;
+            assert!(told.stderr.contains(expected), "{args:?}: {told:?}");
+            assert_eq!(told.code, Some(69), "{args:?}: {told:?}");
+        }
+    }
+    drop(server);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod transport;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -13,7 +14,7 @@ use zoolet_protocol::{Dialing, Transport};
 use zoolet_tls::ClientTls;
 
 use self::transport::TlsTransport;
-use super::{Opening, Security, Stream};
+use super::{Opening, Security, Stream, probe};
 use crate::builder::Builder;
 use crate::four_letter::FourLetterWord;
 use crate::hosts::Hosts;
@@ -39,7 +40,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn tls(mut self, tls: impl Into<Arc<ClientTls>>) -> Self {
-        self.security = Some(Arc::new(Tls(tls.into())));
+        self.security = Some(Arc::new(Tls::new(tls.into())));
         self
     }
 }
@@ -48,7 +49,7 @@ impl Hosts {
     /// These servers by TLS, as [`Builder::tls`].
     #[must_use]
     pub fn tls(mut self, tls: impl Into<Arc<ClientTls>>) -> Self {
-        self.security = Some(Arc::new(Tls(tls.into())));
+        self.security = Some(Arc::new(Tls::new(tls.into())));
         self
     }
 }
@@ -56,7 +57,7 @@ impl Hosts {
 impl FourLetterWord {
     /// Sends it by TLS, as [`Builder::tls`].
     pub fn tls(mut self, tls: impl Into<Arc<ClientTls>>) -> Self {
-        self.security = Some(Arc::new(Tls(tls.into())));
+        self.security = Some(Arc::new(Tls::new(tls.into())));
         self
     }
 }
@@ -69,9 +70,17 @@ fn host(address: &str) -> &str {
 
 /// TLS as what secures a socket.
 #[derive(Clone)]
-struct Tls(Arc<ClientTls>);
+struct Tls {
+    stores: Arc<ClientTls>,
+    /// Whether there was a handshake that succeeded, so that these ports are the right ones.
+    has_succeeded: Arc<AtomicBool>,
+}
 
 impl Tls {
+    fn new(stores: Arc<ClientTls>) -> Self {
+        Self { stores, has_succeeded: Arc::default() }
+    }
+
     async fn shake_hands(
         self,
         socket: TcpStream,
@@ -79,14 +88,28 @@ impl Tls {
     ) -> io::Result<TlsStream<TcpStream>> {
         socket.set_nodelay(true)?;
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let name = self.0.server_name(host(&address)).map_err(invalid)?;
+        let name = self.stores.server_name(host(&address)).map_err(invalid)?;
         let connector = TlsConnector::from(self.config().await);
-        connector.connect(name, socket).await.map_err(failure::of_handshake)
+        let server = socket.peer_addr()?;
+        let error = match connector.connect(name, socket).await {
+            Ok(stream) => {
+                self.has_succeeded.store(true, Ordering::Relaxed);
+                return Ok(stream);
+            }
+            Err(error) => failure::of_handshake(error),
+        };
+        // A plaintext port of ZooKeeper ends the connection, as other ports do for other reasons.
+        let has_ended = error.kind() != io::ErrorKind::InvalidData;
+        let is_doubtful = has_ended && !self.has_succeeded.load(Ordering::Relaxed);
+        if is_doubtful && probe::speaks_plaintext(server).await {
+            return Err(failure::of_plaintext());
+        }
+        Err(error)
     }
 
     /// The configuration, from the files as they are now.
     async fn config(&self) -> Arc<zoolet_tls::rustls::ClientConfig> {
-        let tls = Arc::clone(&self.0);
+        let tls = Arc::clone(&self.stores);
         // A network file system may be slow.
         match tokio::task::spawn_blocking(move || tls.reload_if_changed()).await {
             Ok(Ok(false)) => {}
@@ -96,7 +119,7 @@ impl Tls {
             }
             Err(error) => tracing::warn!("the certificates were not read again: {error}"),
         }
-        self.0.config()
+        self.stores.config()
     }
 }
 

@@ -10,7 +10,6 @@ pub(super) fn of_handshake(error: io::Error) -> io::Error {
     match error.downcast::<Error>() {
         Ok(error) => of_tls(&error),
         Err(error) => {
-            // Of ZooKeeper's plaintext ports too this is the answer.
             let text = format!(
                 "the connection ended during the TLS handshake; does the server speak TLS on this \
                  port? ({error})"
@@ -20,14 +19,20 @@ pub(super) fn of_handshake(error: io::Error) -> io::Error {
     }
 }
 
+/// The error of a server that speaks plaintext.
+pub(super) fn of_plaintext() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, SPEAKS_PLAINTEXT)
+}
+
+const SPEAKS_PLAINTEXT: &str = "the server does not speak TLS on this port; name its \
+                                secureClientPort, or connect without TLS";
+
 /// The error of what the TLS library refuses.
 pub(super) fn of_tls(error: &Error) -> io::Error {
     let text = match error {
         Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
-        ) => "the server does not speak TLS on this port; name its secureClientPort, or connect \
-              without TLS"
-            .to_owned(),
+        ) => return of_plaintext(),
         Error::InvalidCertificate(error) => untrusted(error),
         Error::AlertReceived(alert) => refused(*alert),
         Error::PeerIncompatible(error) => {
