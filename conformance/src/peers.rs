@@ -28,6 +28,10 @@ pub enum Peer {
     Java,
     /// OpenSSL's command.
     OpenSsl,
+    /// Apache ZooKeeper 3.9.5, whose jars pyspark has.
+    Apache39,
+    /// Apache's C client with OpenSSL and Cyrus SASL.
+    SecureC,
 }
 
 /// The program of the browser.
@@ -58,6 +62,18 @@ pub fn kazoo_python() -> PathBuf {
     conformance_folder().join("../target/peers/kazoo/bin/python")
 }
 
+/// The folder with the jars of Apache ZooKeeper 3.9.5.
+#[must_use]
+pub fn apache39_jars() -> PathBuf {
+    conformance_folder().join("../target/peers/zookeeper-3.9.5")
+}
+
+/// The program of `foreign/c`.
+#[must_use]
+pub fn secure_c() -> PathBuf {
+    conformance_folder().join("../target/peers/c-client/secure-client")
+}
+
 impl Peer {
     /// Checks that the peer is installed.
     ///
@@ -66,7 +82,7 @@ impl Peer {
     /// [`Missing`] names what is missing.
     pub fn find(self) -> Result<(), Missing> {
         // Running a program for its version takes some time, and many tests ask.
-        static FOUND: [OnceLock<Result<(), Missing>>; 8] = [const { OnceLock::new() }; 8];
+        static FOUND: [OnceLock<Result<(), Missing>>; 10] = [const { OnceLock::new() }; 10];
         FOUND[self as usize].get_or_init(|| self.look_for()).clone()
     }
 
@@ -91,6 +107,12 @@ impl Peer {
             }
             Self::Promtool => needs_program("promtool", "--version"),
             Self::OpenSsl => needs_program("openssl", "version"),
+            Self::Apache39 => {
+                needs_file(&apache39_jars().join("zookeeper-3.9.5.jar"))?;
+                needs_program("java", "-version")?;
+                needs_program("python3", "--version")
+            }
+            Self::SecureC => needs_file(&secure_c()),
             Self::JUnit => needs_file(Path::new("/usr/share/java/junit4.jar")),
         }
     }

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         client("kazoo-recipes", Peer::Kazoo),
         client("curator-mutex", Peer::Curator),
         harness::needs(&[Peer::Kazoo], "kazoo-suite", kazoo_suite),
-        harness::needs(&[Peer::Apache, Peer::Kazoo], "sasl", sasl),
+        harness::needs(&[Peer::Apache, Peer::Kazoo, Peer::SecureC], "sasl", sasl),
         harness::needs(&[Peer::Kazoo], "pytest-example", pytest_example),
         harness::needs(&[Peer::Curator, Peer::JUnit], "junit-example", junit_example),
         harness::needs(&[Peer::Chromium], "page", page::shows_lines_by_day_and_by_night),
@@ -57,7 +57,7 @@ fn kazoo_suite() -> Result<(), Failed> {
     succeeded(&run.output()?)
 }
 
-/// Users of a JAAS file: three clients on our binary and on Apache ZooKeeper.
+/// Users of a JAAS file: four clients on our binary and on Apache ZooKeeper.
 fn sasl() -> Result<(), Failed> {
     let mut run = Command::new(peers::kazoo_python());
     run.arg(peers::conformance_folder().join("foreign/sasl")).arg(zoolet_binary()?);

@@ -1,6 +1,7 @@
 //! TLS between ours and others: their clients on our server, and ours on theirs. Each client creates a
 //! znode of its own, whose access control list shows who it is for the server.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,16 +10,20 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use tokio::runtime::Runtime;
-use zoolet_client::Client;
 use zoolet_client::protocol::Acl;
+use zoolet_client::{Builder, Client, ConnectError, Error, FourLetterWord};
 use zoolet_conformance::apache::Apache;
-use zoolet_conformance::peers::{conformance_folder, kazoo_python};
+use zoolet_conformance::peers::{apache39_jars, conformance_folder, kazoo_python, secure_c};
 use zoolet_server::{Config, Server, TlsConfig};
 use zoolet_tls::{ClientAuth, ClientTls, ClientTlsOptions, ServerTls, ServerTlsOptions};
 
 use crate::workshop::{PASSWORD, Workshop, free_port, store};
 
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// What a plaintext client is told of a port for TLS.
+const SPEAKS_TLS: &str = "the server speaks TLS on this port";
+/// For what is known at once.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The client for openssl, and by Java's name. The name has an attribute without a keyword, and an
 /// escape.
@@ -26,12 +31,42 @@ const SUBJECT: &str = "/C=DE/O=Example/OU=Ops, Team/CN=client/emailAddress=ops@e
 const IDENTITY: &str = "x509:1.2.840.113549.1.9.1=#160f6f7073406578616d706c652e6f7267,CN=client,OU=Ops\\, \
                         Team,O=Example,C=DE";
 
+/// Who may do what with a znode that is open.
+const ANYONE: &str = "world:anyone";
+
+/// A release of Apache ZooKeeper.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Release {
+    /// Debian's, or that of the jars in `ZOOLET_APACHE_JARS`. Its TLS is 1.2.
+    Debian,
+    /// 3.9.5. Its TLS is 1.3.
+    V395,
+}
+
+impl Release {
+    /// The jars of the client.
+    fn class_path(self) -> String {
+        let folder = match self {
+            Self::Debian => std::env::var("ZOOLET_APACHE_JARS").ok(),
+            Self::V395 => Some(apache39_jars().display().to_string()),
+        };
+        if let Some(folder) = folder {
+            return format!("{folder}/*");
+        }
+        // Those that `start-apache` uses.
+        let jars =
+            ["zookeeper", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"];
+        let jars = jars.into_iter().chain(["slf4j-nop"]);
+        jars.map(|jar| format!("/usr/share/java/{jar}.jar")).collect::<Vec<_>>().join(":")
+    }
+}
+
 /// The stores of a server and a client, each in all three types.
-struct Stores(Workshop);
+pub(crate) struct Stores(Workshop);
 
 impl Stores {
-    fn new() -> Result<Self, Failed> {
-        let workshop = Workshop::new()?;
+    pub(crate) fn new(workshop: &Workshop) -> Result<Self, Failed> {
+        let workshop = workshop.copy()?;
         let w = &workshop;
         fs::write(w.path("password"), PASSWORD)?;
         w.run(&format!(
@@ -91,16 +126,15 @@ impl Stores {
         properties
     }
 
-    fn java(&self, address: SocketAddr, path: &str, store_type: &str, own: bool) -> Command {
-        let own = own.then_some("client");
-        let mut java = Command::new("java");
-        java.args(["-XX:TieredStopAtLevel=1", "-cp", &java_class_path()]);
-        java.args(["-Dzookeeper.client.secure=true", "-Djava.awt.headless=true"]);
-        java.arg("-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty");
-        java.args(self.properties("-Dzookeeper.ssl.", own, store_type));
-        java.arg(conformance_folder().join("foreign/TlsClient.java"));
-        java.args([&address.to_string(), path]).arg(if own.is_some() { "auth" } else { "open" });
-        java
+    /// The file with the properties of Java's client, with a certificate or without.
+    fn java_client(&self, store_type: &str, own: Option<&str>) -> Result<PathBuf, Failed> {
+        let mut lines = self.properties("zookeeper.ssl.", own, store_type);
+        lines.push("zookeeper.client.secure=true".to_owned());
+        let socket = "org.apache.zookeeper.ClientCnxnSocketNetty";
+        lines.push(format!("zookeeper.clientCnxnSocket={socket}"));
+        let path = self.path(&format!("{}-{store_type}.properties", own.unwrap_or("nobody")));
+        fs::write(&path, lines.join("\n"))?;
+        Ok(path)
     }
 
     fn kazoo(&self, address: SocketAddr, path: &str, own: bool) -> Command {
@@ -112,16 +146,15 @@ impl Stores {
         }
         kazoo
     }
-}
 
-/// The jars of Apache ZooKeeper's client: those that `start-apache` uses.
-fn java_class_path() -> String {
-    if let Ok(jars) = std::env::var("ZOOLET_APACHE_JARS") {
-        return format!("{jars}/*");
+    /// The C client, which cannot be without a certificate.
+    fn c(&self, address: SocketAddr, path: &str, acl: &str) -> Command {
+        let files = ["ca.pem", "client.crt", "client.key"]
+            .map(|name| self.path(name).display().to_string());
+        let mut client = Command::new(secure_c());
+        client.args([&address.to_string(), path, acl, "tls", &files.join(",")]);
+        client
     }
-    let jars = ["zookeeper", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"];
-    let jars = jars.into_iter().chain(["slf4j-nop"]);
-    jars.map(|jar| format!("/usr/share/java/{jar}.jar")).collect::<Vec<_>>().join(":")
 }
 
 /// Our server, with a port for TLS only.
@@ -158,37 +191,49 @@ fn said(output: &Output) -> Result<String, Failed> {
 }
 
 /// Java's client, which knows all types of stores, on our server with each of them.
-pub(crate) fn java_on_ours() -> Result<(), Failed> {
-    let stores = Stores::new()?;
-    for (on_server, on_client) in [("pem", "p12"), ("p12", "jks"), ("jks", "pem")] {
-        let server = stores.server(on_server, ClientAuth::Need)?;
-        let output = stores.java(server.address, "/own", on_client, true).output()?;
-        assert_eq!(said(&output)?, IDENTITY, "{on_client} on {on_server}");
+pub(crate) fn java_on_ours(stores: &Stores, release: Release) -> Result<(), Failed> {
+    let (mut servers, mut expected) = (Vec::new(), BTreeMap::new());
+    let mut java = Command::new("java");
+    java.args(["-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]);
+    java.args(["-cp", &release.class_path()]);
+    java.arg(conformance_folder().join("foreign/TlsClient.java"));
+    for (on_server, client_auth, on_client, own) in [
+        ("pem", ClientAuth::Need, "p12", Some("client")),
+        ("p12", ClientAuth::Need, "jks", Some("client")),
+        ("jks", ClientAuth::Need, "pem", Some("client")),
+        ("pem", ClientAuth::None, "p12", None),
+        ("pem", ClientAuth::Want, "p12", None),
+    ] {
+        let server = stores.server(on_server, client_auth)?;
+        let path = format!("/{on_client}-on-{on_server}-{client_auth}");
+        java.args([&server.address.to_string(), &path]);
+        java.arg(stores.java_client(on_client, own)?);
+        java.arg(if own.is_some() { "auth" } else { "open" });
+        servers.push(server);
+        expected.insert(path, if own.is_some() { IDENTITY } else { ANYONE });
     }
-    for client_auth in [ClientAuth::None, ClientAuth::Want] {
-        let server = stores.server("pem", client_auth)?;
-        let output = stores.java(server.address, "/open", "p12", false).output()?;
-        assert_eq!(said(&output)?, "world:anyone", "{client_auth}");
-    }
+    let said = said(&java.output()?)?;
+    let found: BTreeMap<_, _> = said.lines().filter_map(|line| line.split_once(' ')).collect();
+    let expected: BTreeMap<_, _> = expected.iter().map(|(path, id)| (path.as_str(), *id)).collect();
+    assert_eq!(found, expected, "{release:?}");
     Ok(())
 }
 
 /// kazoo, with and without a certificate; without one it does not get in where one is needed.
-pub(crate) fn kazoo_on_ours() -> Result<(), Failed> {
-    let stores = Stores::new()?;
+pub(crate) fn kazoo_on_ours(stores: &Stores) -> Result<(), Failed> {
     let server = stores.server("p12", ClientAuth::Need)?;
     assert_eq!(said(&stores.kazoo(server.address, "/own", true).output()?)?, IDENTITY);
     let refused = stores.kazoo(server.address, "/open", false).output()?;
-    assert!(!refused.status.success(), "a client without a certificate got in");
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("not connected"), "{refused:?}");
     let server = stores.server("jks", ClientAuth::Want)?;
     assert_eq!(said(&stores.kazoo(server.address, "/own", true).output()?)?, IDENTITY);
-    assert_eq!(said(&stores.kazoo(server.address, "/open", false).output()?)?, "world:anyone");
+    assert_eq!(said(&stores.kazoo(server.address, "/open", false).output()?)?, ANYONE);
     Ok(())
 }
 
 /// Our client on our server, with stores that others made.
-pub(crate) fn ours_on_ours() -> Result<(), Failed> {
-    let stores = Stores::new()?;
+pub(crate) fn ours_on_ours(stores: &Stores) -> Result<(), Failed> {
     for (on_server, on_client) in [("pem", "jks"), ("p12", "pem"), ("jks", "p12")] {
         let server = stores.server(on_server, ClientAuth::Need)?;
         let seen =
@@ -198,12 +243,29 @@ pub(crate) fn ours_on_ours() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Our client on Apache ZooKeeper's server, with and without a certificate.
-pub(crate) fn ours_on_apache() -> Result<(), Failed> {
-    let stores = Stores::new()?;
+/// The C client, with a certificate: on a server that needs one, and on one that does not ask.
+pub(crate) fn c_on_ours(stores: &Stores) -> Result<(), Failed> {
+    for (store_type, client_auth) in [("p12", ClientAuth::Need), ("pem", ClientAuth::None)] {
+        let server = stores.server(store_type, client_auth)?;
+        c_client(stores, server.address, client_auth != ClientAuth::None)?;
+    }
+    Ok(())
+}
+
+/// The C client on a server that asks for a certificate, or does not.
+fn c_client(stores: &Stores, address: SocketAddr, is_known: bool) -> Result<(), Failed> {
+    let (acl, expected) = if is_known { ("auth", IDENTITY) } else { ("open", ANYONE) };
+    let seen = said(&stores.c(address, "/by-c", acl).output()?)?;
+    assert_eq!(seen, expected, "the C client on {address}");
+    Ok(())
+}
+
+/// Our client and the C client on Apache ZooKeeper's server, with and without a certificate.
+pub(crate) fn on_apache(stores: &Stores, release: Release) -> Result<(), Failed> {
     let runtime = runtime()?;
     for (store_type, client_auth) in [("p12", "need"), ("pem", "need"), ("jks", "none")] {
-        let (_apache, address) = start_apache(&stores, store_type, client_auth)?;
+        let (apache, address) = start_apache(stores, release, store_type, client_auth)?;
+        c_client(stores, address, client_auth == "need")?;
         if client_auth == "need" {
             let seen = runtime.block_on(own_znode(stores.client(Some("pem"))?, address))?;
             assert_eq!(seen, IDENTITY, "{store_type}");
@@ -212,13 +274,36 @@ pub(crate) fn ours_on_apache() -> Result<(), Failed> {
         } else {
             let client = runtime.block_on(connect(stores.client(None)?, address))?;
             runtime.block_on(async { client.create("/open").await })?;
+            let tls = Client::builder().tls(stores.client(None)?);
+            runtime.block_on(wrong_port(
+                tls,
+                apache.address(),
+                "does not speak TLS on this port",
+            ))?;
+            let plain = Client::builder();
+            runtime.block_on(wrong_port(plain, address, SPEAKS_TLS))?;
+            let word = FourLetterWord::new("srvr").timeout(PATIENCE);
+            let asked = runtime.block_on(word.ask(&address.to_string()));
+            let is_told =
+                matches!(&asked, Err(ConnectError::Tls(text)) if text.contains(SPEAKS_TLS));
+            assert!(is_told, "{asked:?}");
         }
     }
     Ok(())
 }
 
+/// What a client is told of a port that speaks TLS, or does not. Both are known long before it gives up.
+async fn wrong_port(client: Builder, address: SocketAddr, expected: &str) -> Result<(), Failed> {
+    let connected = client.connection_timeout(PATIENCE).connect(address.to_string()).await;
+    match connected {
+        Err(Error::Unreachable(ConnectError::Tls(text))) if text.contains(expected) => Ok(()),
+        other => Err(format!("{address}: {expected:?} is expected: {other:?}").into()),
+    }
+}
+
 fn start_apache(
     stores: &Stores,
+    release: Release,
     store_type: &str,
     client_auth: &str,
 ) -> Result<(Apache, SocketAddr), Failed> {
@@ -231,8 +316,11 @@ fn start_apache(
         "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider".to_owned(),
     ];
     lines.extend(stores.properties("ssl.", Some("server"), store_type));
-    let arguments: Vec<_> =
+    let mut arguments: Vec<_> =
         lines.into_iter().flat_map(|line| ["--config-line".to_owned(), line]).collect();
+    if let Release::V395 = release {
+        arguments.extend(["--jars".to_owned(), apache39_jars().display().to_string()]);
+    }
     Ok((Apache::start(&arguments)?, address))
 }
 

@@ -1,7 +1,7 @@
-//! TLS with others: stores of openssl and keytool, the names that Java gives to certificates, Java's
-//! client and kazoo on our server, and our client on Apache ZooKeeper.
+//! TLS with others: stores of openssl and keytool, the names that Java gives to certificates, clients in
+//! Java, Python and C on our server, and ours and the C client on Apache ZooKeeper.
 //!
-//! With `ZOOLET_APACHE_JARS=DIR` server and client in Java are those of these jars.
+//! With `ZOOLET_APACHE_JARS=DIR` the jars there take the place of Debian's ZooKeeper.
 
 #[path = "../../../tls/tests/support/mod.rs"]
 mod support;
@@ -13,24 +13,50 @@ mod subjects;
 mod workshop;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use libtest_mimic::Arguments;
+use libtest_mimic::{Arguments, Failed, Trial};
 use zoolet_conformance::harness::needs;
 use zoolet_conformance::peers::Peer;
+use zoolet_conformance::peers::Peer::{Apache, Apache39, Java, Kazoo, OpenSsl, SecureC};
+
+use self::interop::{Release, Stores};
+use self::workshop::{Shared, Workshop};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let makers = &[Peer::OpenSsl, Peer::Java];
-    let apache = &[Peer::OpenSsl, Peer::Java, Peer::Apache];
+    let (workshop, stores) = (Shared::<Workshop>::new(), Shared::<Stores>::new());
+    let with_workshop = |name, test: fn(&Workshop) -> Result<(), Failed>| -> Trial {
+        let workshop = Arc::clone(&workshop);
+        needs(&[OpenSsl, Java], name, move || test(workshop.get(Workshop::new)?))
+    };
+    let with_stores = |name, peer: &[Peer], test: fn(&Stores) -> Result<(), Failed>| -> Trial {
+        let (workshop, stores) = (Arc::clone(&workshop), Arc::clone(&stores));
+        needs(&[&[OpenSsl, Java], peer].concat(), name, move || {
+            test(stores.get(|| Stores::new(workshop.get(Workshop::new)?))?)
+        })
+    };
+    // The longest come first.
     let trials = vec![
-        needs(makers, "stores-are-read", stores::are_read),
-        needs(makers, "bad-stores-are-told", stores::bad_ones_are_told),
-        needs(&[Peer::Java], "subjects-of-java", subjects::are_those_of_java),
-        needs(apache, "java-on-ours", interop::java_on_ours),
-        needs(&[Peer::OpenSsl, Peer::Java, Peer::Kazoo], "kazoo-on-ours", interop::kazoo_on_ours),
-        needs(makers, "ours-on-ours", interop::ours_on_ours),
-        needs(apache, "ours-on-apache", interop::ours_on_apache),
-        needs(makers, "guide", guide::works),
+        needs(&[OpenSsl, Java], "guide", guide::works),
+        with_stores("on-apache-3.9", &[Apache39, SecureC], |stores| {
+            interop::on_apache(stores, Release::V395)
+        }),
+        with_stores("on-apache-3.8", &[Apache, SecureC], |stores| {
+            interop::on_apache(stores, Release::Debian)
+        }),
+        with_workshop("stores-are-read", stores::are_read),
+        with_workshop("bad-stores-are-told", stores::bad_ones_are_told),
+        with_stores("java-3.8-on-ours", &[Apache], |stores| {
+            interop::java_on_ours(stores, Release::Debian)
+        }),
+        with_stores("java-3.9-on-ours", &[Apache39], |stores| {
+            interop::java_on_ours(stores, Release::V395)
+        }),
+        needs(&[Java], "subjects-of-java", subjects::are_those_of_java),
+        with_stores("kazoo-on-ours", &[Kazoo], interop::kazoo_on_ours),
+        with_stores("c-on-ours", &[SecureC], interop::c_on_ours),
+        with_stores("ours-on-ours", &[], interop::ours_on_ours),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }

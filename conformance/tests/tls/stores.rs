@@ -12,8 +12,8 @@ use crate::support::handshake;
 use crate::workshop::{PASSWORD, Workshop, store};
 
 /// Each key store serves a client that trusts the authority, each trust store lets it in.
-pub(crate) fn are_read() -> Result<(), Failed> {
-    let workshop = Workshop::new()?;
+pub(crate) fn are_read(workshop: &Workshop) -> Result<(), Failed> {
+    let workshop = workshop.copy()?;
     let w = &workshop;
     let mut keys = Vec::new();
     for name in ["rsa", "ec", "p384", "ed25519"] {
@@ -104,8 +104,8 @@ pub(crate) fn are_read() -> Result<(), Failed> {
 }
 
 /// Each store that cannot be used is an error that names the file and what is wrong.
-pub(crate) fn bad_ones_are_told() -> Result<(), Failed> {
-    let workshop = Workshop::new()?;
+pub(crate) fn bad_ones_are_told(workshop: &Workshop) -> Result<(), Failed> {
+    let workshop = workshop.copy()?;
     let w = &workshop;
     w.join(&["rsa.key", "rsa.crt"], "rsa.pem")?;
     w.run("openssl pkcs12 -export -inkey rsa.key -in rsa.crt -passout pass:PASSWORD -out rsa.p12")?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::Failed;
 use tempfile::TempDir;
@@ -15,9 +16,33 @@ pub(crate) const PASSWORD: &str = "pass $word";
 /// A folder in which openssl and keytool work.
 pub(crate) struct Workshop(TempDir);
 
+/// Something that several tests use, made by the first of them.
+pub(crate) struct Shared<T>(OnceLock<Result<T, String>>);
+
+impl<T> Shared<T> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(OnceLock::new()))
+    }
+
+    pub(crate) fn get(&self, make: impl FnOnce() -> Result<T, Failed>) -> Result<&T, Failed> {
+        let made = self.0.get_or_init(|| make().map_err(|failed| format!("{failed:?}")));
+        made.as_ref().map_err(Failed::from)
+    }
+}
+
 impl Workshop {
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
+    }
+
+    /// A folder of its own with the same files.
+    pub(crate) fn copy(&self) -> Result<Self, Failed> {
+        let copy = Self(tempfile::tempdir()?);
+        for file in fs::read_dir(self.0.path())? {
+            let file = file?;
+            fs::copy(file.path(), copy.0.path().join(file.file_name()))?;
+        }
+        Ok(copy)
     }
 
     /// Runs a program with words that a shell would split so, in the folder.
