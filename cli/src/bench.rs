@@ -1,5 +1,6 @@
 //! `zoolet bench`: measures what servers and locks cost.
 
+mod certificates;
 pub(crate) mod clock;
 pub(crate) mod common;
 mod counted;
@@ -91,17 +92,18 @@ impl Bench {
 }
 
 const AFTER_HELP: &str = "\
-Without --server a server is started in this process for the time of the run, and reached by TCP.
-Everything is done below one znode, which is deleted at the end, also after Ctrl-C.
+Without --server a server is started in this process for the time of the run, and reached by TCP;
+with --tls by TLS, with certificates of its own. Everything is done below one znode, which is deleted at the end, also after Ctrl-C.
 
 Examples:
   zoolet bench herd                                     what the herd effect costs, on our server
   zoolet bench herd --report herd.html                  the same with plots, for a browser
   zoolet bench lock --clients 1,64 --lock predecessor   how fast the mutex is
   zoolet bench load --mix get=50,set=40,create=5,delete=5 --sessions 64
+  zoolet bench load --mix get=100 --tls                 what TLS costs
   zoolet bench herd --server embedded --server apache=zk:2181 --rounds 5
                                                         on two servers, by turns
 
 Exit status: 0 if everything was measured, 1 if a lock was held by two at once or the page cannot
 be written, 2 if the arguments are wrong, 69 if there is no server, 70 if the server refused, 71 if
-the system refused what this needs, 130 after Ctrl-C.";
+the system refused what this needs, 77 if the server refused the credentials, 130 after Ctrl-C.";

@@ -44,6 +44,12 @@ impl Certs {
         }
     }
 
+    /// The files for servers and clients on this machine, in a folder that is there. They are valid for a
+    /// day.
+    pub(crate) fn for_this_machine(dir: &Path) -> Result<(), CertsError> {
+        Self { dir: dir.to_owned(), hosts: Vec::new(), days: 1 }.make().map(|_manual| ())
+    }
+
     fn make(&self) -> Result<String, CertsError> {
         let issued = issue::issue(&self.hosts, self.days)?;
         fs::create_dir_all(&self.dir).map_err(|source| cannot_write(&self.dir, source))?;

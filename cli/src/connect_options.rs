@@ -9,7 +9,7 @@ use clap::Args;
 use zoolet_client::tls::TlsError;
 use zoolet_client::{Builder, Client, Hosts};
 
-use self::sasl::{NoPassword, SaslOptions};
+pub(crate) use self::sasl::{NoPassword, SaslOptions, SaslUser};
 pub(crate) use self::tls::TlsOptions;
 use crate::server_options::values;
 
@@ -46,7 +46,10 @@ impl ConnectOptions {
             Some(tls) => builder.tls(tls),
             None => builder,
         };
-        Ok(self.sasl.apply(builder)?)
+        Ok(match self.sasl.user()? {
+            Some(user) => user.apply(builder),
+            None => builder,
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use self::sale::{Act, Sale, Sold};
 use crate::bench::common::Target;
 use crate::bench::failure::Failure;
-use crate::bench::server::{BenchServer, ClientOptions, Endpoint};
+use crate::bench::server::{BenchServer, ClientOptions, ClientSecurity, Endpoint};
 use crate::bench::table::STYLE;
 use crate::bench::values::{Unit, grouped};
 use crate::complain;
@@ -71,7 +71,8 @@ impl Demo {
     }
 
     fn sold(&self) -> Result<(), Failure> {
-        let endpoint = Endpoint::new(&self.server.clone().unwrap_or(Target::EMBEDDED), None, None)?;
+        let target = self.server.clone().unwrap_or(Target::EMBEDDED);
+        let endpoint = Endpoint::new(&target, None, &ClientSecurity::default())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()

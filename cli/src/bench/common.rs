@@ -8,7 +8,7 @@ use clap::{Args, value_parser};
 use zoolet_client::Hosts;
 use zoolet_protocol::ZPath;
 
-use crate::connect_options::TlsOptions;
+use crate::connect_options::{SaslOptions, TlsOptions};
 use crate::logging::LogLevel;
 use crate::server_options::values;
 
@@ -32,6 +32,9 @@ pub(super) struct Common {
 
     #[command(flatten)]
     pub(super) tls: TlsOptions,
+
+    #[command(flatten)]
+    pub(super) sasl: SaslOptions,
 
     /// The znode below which everything is done. It must not be there yet, and is deleted at the
     /// end [default: /zoolet-bench-SESSION]

@@ -6,10 +6,22 @@ use std::net::SocketAddr;
 use tokio::runtime::Runtime;
 use zoolet_server::{Config, Dialer, Server};
 
+use super::certificates::Certificates;
 use super::failure::Failure;
 
 /// The name of its threads, by which its CPU time is told from that of the clients.
 pub(crate) const THREAD_NAME: &str = "zoolet-server";
+
+/// Which port of this machine a server listens on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ports<'a> {
+    /// None: it is reached by calls.
+    None,
+    /// A free one, in plaintext.
+    Plaintext,
+    /// A free one, by TLS.
+    Tls(&'a Certificates),
+}
 
 /// A server, and the runtime that drives it.
 #[derive(Debug)]
@@ -19,8 +31,8 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Starts a server in memory, which listens on a free port of this machine if `listens` is set.
-    pub(crate) fn start(listens: bool) -> Result<Self, Failure> {
+    /// Starts a server in memory.
+    pub(crate) fn start(ports: Ports<'_>) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name(THREAD_NAME)
             .enable_all()
@@ -28,8 +40,10 @@ impl Embedded {
             .map_err(Failure::System)?;
         let config = Config { max_client_connections: 0, ..Config::default() };
         let mut builder = Server::builder().config(config);
-        if listens {
-            builder = builder.listen(([127, 0, 0, 1], 0).into());
+        match ports {
+            Ports::None => {}
+            Ports::Plaintext => builder = builder.listen(([127, 0, 0, 1], 0).into()),
+            Ports::Tls(certificates) => builder = builder.tls(certificates.server()?),
         }
         let server = runtime
             .block_on(builder.start())
@@ -38,7 +52,7 @@ impl Embedded {
     }
 
     pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.server.as_ref().and_then(Server::local_addr)
+        self.server.as_ref().and_then(|server| server.secure_addr().or_else(|| server.local_addr()))
     }
 
     pub(crate) fn dialer(&self) -> Option<Dialer> {

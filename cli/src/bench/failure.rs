@@ -9,6 +9,9 @@ use zoolet_client::tls::TlsError;
 use zoolet_protocol::ErrorCode;
 use zoolet_recipes::LockError;
 
+use crate::certs::CertsError;
+use crate::connect_options::NoPassword;
+
 /// Why a bench failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -16,6 +19,10 @@ pub(crate) enum Failure {
     Usage(String),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Sasl(#[from] NoPassword),
+    #[error(transparent)]
+    Certificates(#[from] CertsError),
     #[error(
         "no server at {0} could be connected to{1}; is one running there? Without --server one is \
          started for the run"
@@ -25,6 +32,8 @@ pub(crate) enum Failure {
     Exists(String),
     #[error("the znode above {0} is not there; create it, or name another --path")]
     NoParent(String),
+    #[error("{0} refused the credentials")]
+    AuthFailed(String),
     #[error("the server refused: {0}")]
     Refused(LockError),
     #[error("two held the lock at once: {times} times. This must never happen")]
@@ -46,11 +55,13 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Violated { .. } | Self::Oversold { .. } | Self::Report { .. } => 1,
-            Self::Usage(_) | Self::Tls(_) | Self::Exists(_) | Self::NoParent(_) => 2,
+            Self::Usage(_) | Self::Tls(_) | Self::Sasl(_) => 2,
+            Self::Exists(_) | Self::NoParent(_) => 2,
             Self::NoServer(..) => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,
             Self::Refused(_) | Self::Silent { .. } => 70,
-            Self::System(_) => 71,
+            Self::System(_) | Self::Certificates(_) => 71,
+            Self::AuthFailed(_) => 77,
             Self::Interrupted => 130,
         })
     }

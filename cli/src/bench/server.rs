@@ -8,13 +8,15 @@ use zoolet_client::tls::ClientTls;
 use zoolet_client::{Client, Error, Hosts};
 use zoolet_protocol::{Dial, ErrorCode};
 
+use super::certificates::Certificates;
 use super::common::{Common, Location, Target};
 use super::counted::{Carried, Counted, Counts};
-use super::embedded::Embedded;
+use super::embedded::{Embedded, Ports};
 use super::environment::{self, ZOOLET};
 use super::failure::Failure;
 use super::process::Process;
 use crate::cli::tree;
+use crate::connect_options::SaslUser;
 
 /// How many clients connect at once: fewer than the backlog of any server.
 const CONNECT_TOGETHER: usize = 32;
@@ -36,13 +38,45 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// How often the final deletion is tried while other clients still create znodes there.
 const CLEAN_UP_TRIES: u32 = 5;
 
+/// How clients secure their connections, and as whom they authenticate.
+#[derive(Debug, Default)]
+pub(crate) struct ClientSecurity {
+    /// For servers elsewhere.
+    tls: Option<Arc<ClientTls>>,
+    /// For servers in this process.
+    embedded: Option<Certificates>,
+    user: Option<SaslUser>,
+}
+
+impl ClientSecurity {
+    fn new(common: &Common, targets: &[Target]) -> Result<Self, Failure> {
+        let (has_tls, user) = (common.tls.is_on(), common.sasl.user()?);
+        let is_any = |location: Location| targets.iter().any(|it| it.location == location);
+        let (is_embedded, is_in_process) =
+            (is_any(Location::Embedded), is_any(Location::InProcess));
+        if has_tls && is_in_process {
+            let text = "a server that is reached by calls has no connections to secure by TLS; \
+                        measure it without, or --server embedded";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        if user.is_some() && (is_embedded || is_in_process) {
+            let text = "a server in this process has no users; name others with --server HOST:PORT";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        let is_elsewhere = targets.iter().any(|it| matches!(it.location, Location::Hosts(_)));
+        let tls = if is_elsewhere { common.tls.load()?.map(Arc::new) } else { None };
+        let embedded = (has_tls && is_embedded).then(Certificates::new).transpose()?;
+        Ok(Self { tls, embedded, user })
+    }
+}
+
 /// Where the server is; it is started here if it is embedded.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) name: String,
     location: Location,
-    /// By TLS, if the server is elsewhere.
     tls: Option<Arc<ClientTls>>,
+    user: Option<SaslUser>,
     embedded: Option<Embedded>,
     process: Process,
 }
@@ -52,11 +86,16 @@ impl Endpoint {
     pub(crate) fn new(
         target: &Target,
         pid: Option<u32>,
-        tls: Option<Arc<ClientTls>>,
+        security: &ClientSecurity,
     ) -> Result<Self, Failure> {
+        let mut tls = security.tls.clone();
         let (embedded, process) = match (&target.location, pid) {
-            (Location::Embedded, _) => (Some(Embedded::start(true)?), Process::Embedded),
-            (Location::InProcess, _) => (Some(Embedded::start(false)?), Process::Unknown),
+            (Location::Embedded, _) => {
+                tls = security.embedded.as_ref().map(|it| Arc::clone(&it.client));
+                let ports = security.embedded.as_ref().map_or(Ports::Plaintext, Ports::Tls);
+                (Some(Embedded::start(ports)?), Process::Embedded)
+            }
+            (Location::InProcess, _) => (Some(Embedded::start(Ports::None)?), Process::Unknown),
             (Location::Hosts(_), Some(pid)) => (None, Process::Of(pid)),
             (Location::Hosts(_), None) => (None, Process::Unknown),
         };
@@ -64,6 +103,7 @@ impl Endpoint {
             name: target.name().to_owned(),
             location: target.location.clone(),
             tls,
+            user: security.user.clone(),
             embedded,
             process,
         })
@@ -80,14 +120,8 @@ impl Endpoint {
             )));
         }
         let pids = common.pids.iter().copied().map(Some).chain(std::iter::repeat(None));
-        let tls = common.tls.load()?.map(Arc::new);
-        if tls.is_some() && !targets.iter().all(|it| matches!(it.location, Location::Hosts(_))) {
-            return Err(Failure::Usage(
-                "a server in this process does not speak TLS; name others with --server HOST:PORT"
-                    .to_owned(),
-            ));
-        }
-        targets.iter().zip(pids).map(|(target, pid)| Self::new(target, pid, tls.clone())).collect()
+        let security = ClientSecurity::new(common, &targets)?;
+        targets.iter().zip(pids).map(|(target, pid)| Self::new(target, pid, &security)).collect()
     }
 
     /// Resolves the address and the dialer.
@@ -143,6 +177,7 @@ pub(crate) struct BenchServer {
     dialer: Arc<dyn Dial>,
     chroot: String,
     options: ClientOptions,
+    user: Option<SaslUser>,
     clients: Vec<Client>,
     paths: usize,
     // Dropped last.
@@ -156,7 +191,9 @@ impl BenchServer {
         let memory_at_first = endpoint.process.resident_bytes();
         let counts = Arc::new(Counts::default());
         let uncounted = Arc::new(Counts::default());
-        let observer = connect(Counted::new(&dialer, &uncounted), &options, &chroot)
+        let user = endpoint.user.clone();
+        let observer = Counted::new(&dialer, &uncounted);
+        let observer = connect(observer, &options, user.as_ref(), &chroot)
             .await
             .map_err(|error| no_server(error, &endpoint.name))?;
         let version = match (&address, &endpoint.location) {
@@ -181,6 +218,7 @@ impl BenchServer {
             dialer,
             chroot,
             options,
+            user,
             clients: Vec::new(),
             paths: 0,
             _endpoint: endpoint,
@@ -215,8 +253,9 @@ impl BenchServer {
         let dialer = Counted::new(&self.dialer, &self.counts);
         let (options, chroot, name) =
             (self.options.clone(), self.chroot.clone(), self.name.clone());
+        let user = self.user.clone();
         async move {
-            let connected = connect(dialer, &options, &chroot).await;
+            let connected = connect(dialer, &options, user.as_ref(), &chroot).await;
             connected.map_err(|error| no_server(error, &name))
         }
     }
@@ -299,10 +338,18 @@ pub(crate) fn unpanicked<T>(joined: Result<T, tokio::task::JoinError>) -> T {
     }
 }
 
-async fn connect(dialer: Counted, options: &ClientOptions, chroot: &str) -> Result<Client, Error> {
-    let builder = Client::builder()
+async fn connect(
+    dialer: Counted,
+    options: &ClientOptions,
+    user: Option<&SaslUser>,
+    chroot: &str,
+) -> Result<Client, Error> {
+    let mut builder = Client::builder()
         .session_timeout(options.session_timeout)
         .connection_timeout(CONNECT_WITHIN);
+    if let Some(user) = user {
+        builder = user.apply(builder);
+    }
     let client = builder.connect(dialer).await?;
     if chroot.is_empty() { Ok(client) } else { client.namespace(chroot) }
 }
@@ -310,6 +357,7 @@ async fn connect(dialer: Counted, options: &ClientOptions, chroot: &str) -> Resu
 fn no_server(error: Error, name: &str) -> Failure {
     match error {
         Error::Unreachable(cause) => Failure::NoServer(name.to_owned(), format!(" ({cause})")),
+        Error::AuthFailed => Failure::AuthFailed(name.to_owned()),
         error => error.into(),
     }
 }

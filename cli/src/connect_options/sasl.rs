@@ -30,16 +30,30 @@ const PASSWORD: &str = "ZOOLET_SASL_PASSWORD";
 pub(crate) struct NoPassword;
 
 impl SaslOptions {
-    /// A builder that authenticates, if the options say so.
+    /// The user to authenticate as, if the options name one.
     ///
     /// # Errors
     ///
     /// [`NoPassword`].
-    pub(super) fn apply(&self, builder: Builder) -> Result<Builder, NoPassword> {
-        let Some(user) = &self.sasl_user else { return Ok(builder) };
+    pub(crate) fn user(&self) -> Result<Option<SaslUser>, NoPassword> {
+        let Some(user) = &self.sasl_user else { return Ok(None) };
         let from_environment = || std::env::var(PASSWORD).ok().map(Password::from);
         let password = self.sasl_password_file.clone().or_else(from_environment);
-        Ok(builder.sasl(DigestMd5::new(user, password.ok_or(NoPassword)?)))
+        Ok(Some(SaslUser { name: user.clone(), password: password.ok_or(NoPassword)? }))
+    }
+}
+
+/// A user with a password.
+#[derive(Debug, Clone)]
+pub(crate) struct SaslUser {
+    name: String,
+    password: Password,
+}
+
+impl SaslUser {
+    /// A builder that authenticates as this user.
+    pub(crate) fn apply(&self, builder: Builder) -> Builder {
+        builder.sasl(DigestMd5::new(&self.name, self.password.clone()))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use zoolet::client::Client;
 
-use crate::process::{Ended, Running, command, directory, file, run, send, within_limit};
+use crate::process::{Ended, Running, command, directory, ended, file, run, send, within_limit};
 
 /// Runs a bench that is to succeed, and returns its JSON.
 async fn measured(args: &[&str]) -> Value {
@@ -42,6 +42,39 @@ fn assert_wrong(ended: &Ended, code: i32, hints: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
     for hint in hints {
         assert!(ended.stderr.contains(hint), "{hint} is not in {}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn tls_and_users_of_sasl_are_measured_too() {
+    let few = ["sessions", "--sessions", "4", "--rounds", "1"];
+    let json = measured(&[&few[..], &["--tls", "--server", "embedded"]].concat()).await;
+    assert!(!json["results"].as_array().unwrap().is_empty(), "{json}");
+
+    let users = "Server { org.apache.zookeeper.server.auth.DigestLoginModule required \
+                 user_ann=\"secret\"; };";
+    let jaas = file("bench-jaas.conf", users);
+    let text = format!(
+        "clientPort=0\nclientPortAddress=127.0.0.1\nzoolet.jaas.config={}\n\
+         authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
+         sessionRequireClientSASLAuth=true\n",
+        jaas.display()
+    );
+    let config = file("bench-sasl.cfg", &text);
+    let server = Running::start(&["serve", "--config", config.to_str().unwrap()]).await;
+    let address = server.address.to_string();
+    let args = [&["bench"], &few[..], &["--server", &address, "--json"]].concat();
+    for (password, expected) in [(Some("secret"), 0), (Some("wrong"), 77), (None, 2)] {
+        let mut bench = command(&[&args[..], &["--sasl-user", "ann"]].concat());
+        bench.envs(password.map(|password| ("ZOOLET_SASL_PASSWORD", password)));
+        let ended = ended(bench).await;
+        assert_eq!(ended.code, Some(expected), "{password:?}: {ended:?}");
+    }
+    for (options, hint) in [
+        (&["--sasl-user", "ann", "--sasl-password-file", config.to_str().unwrap()][..], "no users"),
+        (&["--tls", "--in-process"], "reached by calls"),
+    ] {
+        assert_wrong(&run(&[&["bench"], &few[..], options].concat()).await, 2, &[hint]);
     }
 }
 
