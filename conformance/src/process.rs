@@ -125,6 +125,7 @@ fn build_zoolet() -> io::Result<PathBuf> {
     let workspace = conformance_folder().join("..");
     let mut build = Command::new(cargo);
     build.args(["build", "--release", "--package", "zoolet-cli", "--bin", "zoolet"]);
+    without_variables_of_tests(&mut build);
     let output = build.current_dir(&workspace).stdin(Stdio::null()).output()?;
     if !output.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
@@ -132,3 +133,20 @@ fn build_zoolet() -> io::Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     Ok(target.unwrap_or_else(|| workspace.join("target")).join("release/zoolet"))
 }
+
+/// Removes the variables by which cargo tells a test about its package. Build scripts depend on
+/// them: with those of another package cargo would build their crates again, and link everything
+/// that uses them.
+fn without_variables_of_tests(command: &mut Command) {
+    let is_of_test =
+        |name: &str| name == "OUT_DIR" || TEST_VARIABLES.iter().any(|its| name.starts_with(its));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_test) {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// How the names of these variables begin.
+const TEST_VARIABLES: [&str; 5] =
+    ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_CRATE_NAME", "CARGO_BIN_", "CARGO_PRIMARY_PACKAGE"];
