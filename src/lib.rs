@@ -54,6 +54,10 @@ pub use zoolet_protocol as protocol;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(feature = "testing")]
+#[doc(inline)]
+pub use zoolet_testkit::sim;
+
 #[cfg(feature = "server")]
 pub mod server {
     //! The server: one ZooKeeper node, in memory or with a data directory.

@@ -18,6 +18,7 @@ use crate::retry::RetryPolicy;
 use crate::sasl::Mechanism;
 use crate::security::Security;
 use crate::session::{Options, Session};
+use crate::task_gate::TaskGate;
 use crate::{Client, SessionOwner};
 
 /// The session timeout to ask for by default, as in Curator.
@@ -51,6 +52,7 @@ pub struct Builder {
     /// What secures the connections to the servers of a connection string.
     pub(crate) security: Option<Arc<dyn Security>>,
     failed_attempt: Option<FailedAttempt>,
+    task_gate: Option<Arc<dyn TaskGate>>,
 }
 
 impl Builder {
@@ -70,6 +72,7 @@ impl Builder {
             credentials: Vec::new(),
             security: None,
             failed_attempt: None,
+            task_gate: None,
         }
     }
 
@@ -174,6 +177,14 @@ impl Builder {
         self
     }
 
+    /// Lets the tasks of this client run only while the gate is open: for simulations of a machine
+    /// that stands still.
+    #[doc(hidden)]
+    pub fn task_gate(mut self, gate: Arc<dyn TaskGate>) -> Self {
+        self.task_gate = Some(gate);
+        self
+    }
+
     /// Connects, and waits until there is a session. Must be called within a tokio runtime, which
     /// then drives the client.
     ///
@@ -202,8 +213,9 @@ impl Builder {
         let servers = u32::try_from(dialer.servers().max(1)).unwrap_or(u32::MAX);
         let attempt = self.options.timeout.min(connection_timeout) / 2 / servers;
         let options = Options { attempt, ..self.options };
-        let shared = Shared::new(Session::new(options, now()), Handle::current());
-        shared.runtime.spawn(driver::drive(Arc::clone(&shared), dialer));
+        let session = Session::new(options, now());
+        let shared = Shared::new(session, Handle::current(), self.task_gate);
+        shared.spawn(driver::drive(Arc::clone(&shared), dialer));
         let session = Arc::new(SessionOwner(shared));
         let client = Client { session, root, retry: self.retry };
         client.first_connected(connection_timeout, self.failed_attempt).await?;

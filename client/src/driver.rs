@@ -21,6 +21,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 use zoolet_protocol::{Dial, Transport};
 
 use super::call::Outcome;
@@ -29,6 +30,7 @@ use super::connecting::{ConnectError, Failure, Failures};
 use super::proof::Servers;
 use super::session::{ConnectionFault, Session};
 use super::state::ConnectionState;
+use super::task_gate::{TaskGate, gated};
 
 /// A session and its connection, shared by the clones of a client and the driver task.
 pub(crate) struct Shared {
@@ -43,7 +45,8 @@ pub(crate) struct Shared {
     pub(crate) proof: watch::Sender<()>,
     /// Why the last attempt to connect failed.
     pub(crate) failure: watch::Sender<Option<Failure>>,
-    pub(crate) runtime: Handle,
+    runtime: Handle,
+    task_gate: Option<Arc<dyn TaskGate>>,
 }
 
 struct Inner {
@@ -78,7 +81,11 @@ impl Wake for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(session: Session, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(
+        session: Session,
+        runtime: Handle,
+        task_gate: Option<Arc<dyn TaskGate>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             inner: Mutex::new(Inner {
                 session,
@@ -93,7 +100,19 @@ impl Shared {
             proof: watch::Sender::new(()),
             failure: watch::Sender::new(None),
             runtime,
+            task_gate,
         })
+    }
+
+    /// Runs a task on the runtime that drives the client, whichever thread calls.
+    pub(crate) fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        match &self.task_gate {
+            None => self.runtime.spawn(task),
+            Some(gate) => self.runtime.spawn(gated(Arc::clone(gate), task)),
+        }
     }
 
     /// Acts on the session, and sends and receives what follows from it.

@@ -53,6 +53,7 @@ mod rewatch;
 mod security;
 mod session;
 mod state;
+mod task_gate;
 mod tcp;
 mod transaction;
 mod watcher;

@@ -81,6 +81,8 @@ use crate::operation::Operation;
 use crate::proof::{ClaimId, ClaimedZnode};
 use crate::session::Session;
 use crate::state::ConnectionState;
+#[doc(hidden)]
+pub use crate::task_gate::TaskGate;
 pub use crate::watches::WaiterId;
 use crate::{Client, Create, Parents};
 
@@ -392,7 +394,7 @@ impl Client {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        self.shared().runtime.spawn(task)
+        self.shared().spawn(task)
     }
 
     /// As [`SessionClient::catch_up`], asked once.

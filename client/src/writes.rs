@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use zoolet_protocol::{
@@ -235,10 +236,10 @@ impl Delete {
     /// the server refuses the delete, or the client is closed (Curator's `guaranteed()`). The first
     /// request is sent before this returns.
     pub fn guaranteed(self) {
-        let runtime = self.client.shared().runtime.clone();
+        let shared = Arc::clone(self.client.shared());
         // Sent before any later request of the caller.
         let mut sent = self.operation().send();
-        runtime.spawn(async move {
+        shared.spawn(async move {
             while let Err(error) = sent.await {
                 if !error.is_passing() {
                     break;

@@ -20,6 +20,7 @@ mod limits;
 mod observe;
 mod request_paths;
 mod server;
+pub mod sim;
 
 pub use zoolet_core::ConnectionId;
 pub use zoolet_server::hooks::ConnectionInfo;

@@ -1,0 +1,50 @@
+//! Runs programs that use ZooKeeper in a simulated world: many machines, a server with its disk, a
+//! network and clocks, in which everything may go wrong, all from one seed.
+//!
+//! - [`Sim`] is a simulation: machines with their programs, the faults, the checks. [`Sim::sweep`]
+//!   runs it for many seeds.
+//! - [`World`] is what a program sees.
+//! - [`Failure`] is a run that fails, made as small as possible.
+//!
+//! All of a run is on one thread, under a clock that advances only when no task can run.
+
+mod builder;
+mod connection;
+mod fault;
+mod gate;
+mod hooks;
+mod host;
+mod machine;
+mod network;
+mod page;
+mod plan;
+mod play;
+mod program;
+mod record;
+mod report;
+mod request_text;
+mod run;
+mod schedule;
+mod sections;
+mod story;
+mod sweep;
+mod violation;
+mod world;
+
+/// The parts of the simulator, for the simulation of zoolet itself.
+#[doc(hidden)]
+pub mod parts {
+    pub use super::network::{ConnectionNumber, Link, Network, Tap};
+    pub use super::play::{Played, play};
+    pub use super::sections::{Access, Conflict, Sections, Wrong};
+    pub use super::sweep::{Swept, shrink, sweep, without_a_piece};
+}
+
+pub use self::builder::{RunResult, Sim};
+pub use self::fault::FaultKind;
+pub use self::program::MachineResult;
+pub use self::report::Failure;
+pub use self::schedule::Schedule;
+pub use self::sections::{Held, Section};
+pub use self::violation::{Violation, ViolationKind};
+pub use self::world::World;

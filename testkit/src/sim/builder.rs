@@ -1,0 +1,318 @@
+//! A simulation, as its user describes it.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zoolet_protocol::Stat;
+use zoolet_server::Config;
+
+use super::fault::FaultKind;
+use super::plan::Terms;
+use super::program::{Invariant, Kind, MachineResult, Program, Programs};
+use super::report::{Failure, Report};
+use super::run::{Outcome, run};
+use super::schedule::Schedule;
+use super::sweep;
+use super::violation::Violation;
+use super::world::World;
+
+/// How long machines may take to finish by default.
+const FINISH_WITHIN: Duration = Duration::from_secs(60);
+/// The least time that a message takes, in milliseconds. With none, a program that tries the same
+/// request again and again would never let time pass.
+const LATENCY_MS: u64 = 1;
+/// Seeds, as `FIRST..END`, that take the place of those in the test.
+const SEEDS_VARIABLE: &str = "ZOOLET_SIM_SEEDS";
+/// A schedule that takes the place of the seeds in the test.
+const REPLAY_VARIABLE: &str = "ZOOLET_SIM_REPLAY";
+
+/// A simulation: machines that run programs, what may go wrong, and what must be true.
+///
+/// ```
+/// use std::time::Duration;
+/// use zoolet_recipes::InterProcessMutex;
+/// use zoolet_testkit::sim::{FaultKind, Sim};
+///
+/// Sim::new()
+///     .machine("worker", 3, |world| async move {
+///         let client = world.connect().await?;
+///         let mutex = InterProcessMutex::new(&client, "/locks/stock")?;
+///         while world.goes_on() {
+///             let section = world.enter("stock", mutex.acquire().await?);
+///             world.sleep_up_to(Duration::from_millis(500)).await;
+///             section.leave().release().await?;
+///         }
+///         Ok(())
+///     })
+///     .rate(FaultKind::Pauses, 10.0)
+///     .sweep(0..20);
+/// ```
+#[derive(Clone)]
+#[must_use = "a simulation does nothing until it is run"]
+pub struct Sim {
+    programs: Programs,
+    page_directory: Option<PathBuf>,
+    jobs: Option<usize>,
+}
+
+/// The result of one run.
+///
+/// ```
+/// use zoolet_testkit::sim::Sim;
+///
+/// let sim = Sim::new().machine("idle", 1, |_world| async { Ok(()) });
+/// assert_eq!(sim.run(3).hash, sim.run(3).hash, "a seed repeats");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunResult {
+    /// A hash of all messages, events and times: equal runs have equal hashes.
+    pub hash: u64,
+    /// How many messages were sent.
+    pub messages: u64,
+    /// The first violation, which ended the run.
+    pub violation: Option<Violation>,
+}
+
+impl Default for Sim {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sim {
+    /// A simulation of one server, without machines, with faults for 12 seconds.
+    pub fn new() -> Self {
+        let config = Config { tick_time_ms: 500, max_client_connections: 0, ..Config::default() };
+        Self {
+            programs: Programs {
+                kinds: Vec::new(),
+                setup: None,
+                at_end: None,
+                invariants: Vec::new(),
+                terms: Terms::default(),
+                config,
+                latency_ms: LATENCY_MS,
+                finish_within: FINISH_WITHIN,
+            },
+            page_directory: None,
+            jobs: None,
+        }
+    }
+
+    /// Adds `count` machines with the same program, named `name-0`, `name-1` and so on.
+    ///
+    /// The program begins again when its machine was started after a crash. An error that faults
+    /// explain (a lost connection, session or lock, or a time limit) ends it as it ends a process,
+    /// whose supervisor starts it again; any other error is a violation, and so is a panic.
+    pub fn machine<F>(
+        mut self,
+        name: &str,
+        count: usize,
+        program: impl Fn(World) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = MachineResult> + Send + 'static,
+    {
+        let program = Program::new(program);
+        self.programs.kinds.push(Kind { name: name.to_owned(), count, program });
+        self
+    }
+
+    /// Runs this before the machines start, without faults, for example to create znodes.
+    pub fn setup<F>(mut self, program: impl Fn(World) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = MachineResult> + Send + 'static,
+    {
+        self.programs.setup = Some(Program::new(program));
+        self
+    }
+
+    /// Runs this when all machines have finished, without faults, to check what is left. An error or
+    /// a panic is a violation.
+    pub fn at_end<F>(mut self, program: impl Fn(World) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = MachineResult> + Send + 'static,
+    {
+        self.programs.at_end = Some(Program::new(program));
+        self
+    }
+
+    /// Checks a znode after each request that the server has handled. `check` gets its data and its
+    /// Stat, or `None` if it does not exist, and returns what is wrong.
+    ///
+    /// ```
+    /// use zoolet_testkit::sim::Sim;
+    ///
+    /// let sim = Sim::new()
+    ///     .machine("writer", 1, |world| async move {
+    ///         world.connect().await?.create("/limit").data("12").or_set().await?;
+    ///         Ok(())
+    ///     })
+    ///     .invariant("/limit", |znode| match znode {
+    ///         Some((data, _stat)) if data.len() > 1 => Err(format!("{} digits", data.len())),
+    ///         _ => Ok(()),
+    ///     });
+    /// let violation = sim.run(0).violation.expect("it has two digits");
+    /// assert_eq!(violation.text, "/limit: 2 digits");
+    /// ```
+    pub fn invariant(
+        mut self,
+        path: &str,
+        check: impl Fn(Option<(&[u8], &Stat)>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.programs.invariants.push(Invariant { path: path.to_owned(), check: Arc::new(check) });
+        self
+    }
+
+    /// How often a kind of fault happens in a minute, to each machine or to the server; 0 for never.
+    /// Each run has about half of the kinds only, and those more often.
+    pub fn rate(mut self, kind: FaultKind, per_minute: f64) -> Self {
+        self.programs.terms.rates.insert(kind, per_minute);
+        self
+    }
+
+    /// Leaves out a kind of fault.
+    pub fn without(self, kind: FaultKind) -> Self {
+        self.rate(kind, 0.0)
+    }
+
+    /// Leaves out all other kinds of faults.
+    pub fn only(mut self, kinds: &[FaultKind]) -> Self {
+        self.programs.terms.rates.retain(|kind, _| kinds.contains(kind));
+        self
+    }
+
+    /// How long faults last; 12 seconds by default.
+    pub fn faults_for(mut self, time: Duration) -> Self {
+        self.programs.terms.faults_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// How long machines may take to finish after the faults; a minute by default. It should be
+    /// longer than a session timeout, which is at most 10 seconds.
+    pub fn finish_within(mut self, time: Duration) -> Self {
+        self.programs.finish_within = time;
+        self
+    }
+
+    /// Changes the configuration of the server. It has a tick of 500 ms by default. Where it listens
+    /// and where its data is cannot be changed.
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.programs.config);
+        self
+    }
+
+    /// Where [`Sim::sweep`] writes the page about a failure; `target/zoolet-sim` by default.
+    pub fn page_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.page_directory = Some(directory.into());
+        self
+    }
+
+    /// How many threads run seeds; all cores by default.
+    pub fn jobs(mut self, jobs: usize) -> Self {
+        self.jobs = Some(jobs);
+        self
+    }
+
+    /// Runs a seed, or a part of its faults and machines.
+    #[must_use]
+    pub fn run(&self, schedule: impl Into<Schedule>) -> RunResult {
+        let outcome = self.outcome(&schedule.into(), false);
+        let Outcome { hash, messages, violation, .. } = outcome;
+        RunResult { hash, messages, violation }
+    }
+
+    pub(super) fn outcome(&self, schedule: &Schedule, keeps_entries: bool) -> Outcome {
+        // A run has programs of its own, so that it may end on any thread.
+        run(&Arc::new(self.programs.clone()), schedule, keeps_entries)
+    }
+
+    /// Runs the seeds on all cores until one fails, and then searches for the smallest run of that
+    /// seed that still fails in the same way.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] with that run.
+    pub fn search(&self, seeds: Range<u64>) -> Result<(), Failure> {
+        self.check_that_it_repeats(seeds.start)?;
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = self.jobs.unwrap_or_else(cores);
+        let run = |seed: u64| self.outcome(&seed.into(), false);
+        let swept = sweep::sweep(seeds, jobs, run, |outcome| outcome.violation.is_some());
+        match swept.failure {
+            None => Ok(()),
+            Some((seed, outcome)) => Err(Failure::shrink(self, seed.into(), outcome)),
+        }
+    }
+
+    /// A program that takes chance or time from elsewhere makes seeds useless.
+    fn check_that_it_repeats(&self, seed: u64) -> Result<(), Failure> {
+        let schedule = Schedule::from(seed);
+        let (first, second) = (self.outcome(&schedule, true), self.outcome(&schedule, true));
+        if first.hash == second.hash { Ok(()) } else { Err(Failure::unrepeatable(seed, &first, &second)) }
+    }
+
+    /// Runs the seeds, and panics with the report if one fails: for tests.
+    ///
+    /// The variable `ZOOLET_SIM_SEEDS` (`0..100000`) takes the place of the seeds, and
+    /// `ZOOLET_SIM_REPLAY` runs one schedule, as the report of a failure shows it.
+    ///
+    /// # Panics
+    ///
+    /// If a run has a violation, with its report: the seed, the story of the smallest run that fails
+    /// in the same way, how to repeat it, and the path of a page with its timeline. Also if one of the
+    /// variables cannot be read.
+    pub fn sweep(&self, seeds: Range<u64>) {
+        if let Ok(schedule) = std::env::var(REPLAY_VARIABLE) {
+            let schedule: Result<Schedule, String> = schedule.parse();
+            return match schedule {
+                Ok(schedule) => self.replay(schedule),
+                Err(error) => panic!("{REPLAY_VARIABLE}: {error}"),
+            };
+        }
+        let seeds = match std::env::var(SEEDS_VARIABLE) {
+            Ok(text) => seeds_of(&text).unwrap_or_else(|error| panic!("{SEEDS_VARIABLE}: {error}")),
+            Err(_) => seeds,
+        };
+        if let Err(failure) = self.search(seeds) {
+            panic!("{}", self.report(&failure));
+        }
+    }
+
+    /// Runs one schedule, and panics with the report if it fails.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::sweep`].
+    pub fn replay(&self, schedule: impl Into<Schedule>) {
+        let schedule = schedule.into();
+        let outcome = self.outcome(&schedule, true);
+        if outcome.violation.is_some() {
+            panic!("{}", self.report(&Failure::new(schedule, outcome)));
+        }
+    }
+
+    fn report(&self, failure: &Failure) -> Report {
+        Report::write(failure, self.page_directory.clone())
+    }
+}
+
+/// Seeds as `FIRST..END`.
+fn seeds_of(text: &str) -> Result<Range<u64>, String> {
+    let wrong = || format!("{text:?} is not a range of seeds; write FIRST..END");
+    let (first, end) = text.split_once("..").ok_or_else(wrong)?;
+    let number = |text: &str| text.trim().parse().map_err(|_| wrong());
+    Ok(number(first)?..number(end)?)
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let machines: Vec<_> =
+            self.programs.kinds.iter().map(|kind| (&kind.name, kind.count)).collect();
+        f.debug_struct("Sim").field("machines", &machines).finish_non_exhaustive()
+    }
+}

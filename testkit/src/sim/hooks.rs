@@ -1,0 +1,99 @@
+//! What a simulation needs of the server's hooks: to look at its state, and to expire sessions.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use zoolet_core::{ConnectionId, Core};
+use zoolet_protocol::{SessionId, Zxid};
+use zoolet_server::hooks::{
+    Admission, ClockOffset, Closed, HookedConnection, HookedServer, Hooks, Message, ServerTxn,
+};
+
+/// Hooks of one server that change nothing.
+#[derive(Default)]
+pub(super) struct SimHooks {
+    server: Mutex<Option<Weak<dyn HookedServer>>>,
+    changed: Notify,
+}
+
+impl SimHooks {
+    fn server(&self) -> Option<Arc<dyn HookedServer>> {
+        let server = self.server.lock().as_ref().and_then(Weak::upgrade);
+        server.filter(|server| !server.is_shut_down())
+    }
+
+    /// Calls `inspect` with the state, if the server runs.
+    pub(super) fn inspect(&self, mut inspect: impl FnMut(&Core)) {
+        if let Some(server) = self.server() {
+            server.inspect(&mut inspect);
+        }
+    }
+
+    /// Expires a session, if the server runs.
+    pub(super) fn expire(&self, session: SessionId) {
+        if let Some(server) = self.server() {
+            server.expire(session);
+        }
+    }
+}
+
+impl Hooks for SimHooks {
+    fn started(&self, server: Weak<dyn HookedServer>) {
+        *self.server.lock() = Some(server);
+    }
+
+    fn stopping(&self) {}
+
+    fn changed(&self) -> &Notify {
+        &self.changed
+    }
+
+    fn clock_offset(&self) -> ClockOffset {
+        ClockOffset::default()
+    }
+
+    fn is_server_frozen(&self) -> bool {
+        false
+    }
+
+    fn refuses_connection(&self) -> bool {
+        false
+    }
+
+    fn is_frozen(&self, _connection: ConnectionId) -> bool {
+        false
+    }
+
+    fn receive(&self, connection: Arc<dyn HookedConnection>, frame: Bytes) -> Result<(), Closed> {
+        connection.handle(frame)
+    }
+
+    fn send(&self, _connection: ConnectionId, _number: u64, _message: &mut Message) -> Admission {
+        Admission::Queue
+    }
+
+    fn discard(&self, _connection: ConnectionId, _message: &Message) {}
+
+    fn may_leave(&self, _connection: ConnectionId, _number: u64) -> bool {
+        true
+    }
+
+    fn may_wake(&self, _connection: ConnectionId) -> bool {
+        true
+    }
+
+    fn server_txn(&self, _txn: ServerTxn, _zxid: Zxid) {}
+
+    fn closed(&self, _connection: ConnectionId) {}
+
+    fn settled(&self) {}
+}
+
+impl fmt::Debug for SimHooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimHooks").finish_non_exhaustive()
+    }
+}

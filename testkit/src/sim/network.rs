@@ -1,0 +1,314 @@
+//! The network of a simulation: connections in process that are cut, and whose frames are delayed,
+//! held back or lost, in both directions.
+//!
+//! A [`Tap`] sees each frame that arrives and each one that the server sends. The frames of one
+//! direction keep their order, as over TCP.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fastrand::Rng;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
+use zoolet_protocol::{Dial, Dialing, Transport};
+
+use super::connection::{ClientSide, Connection};
+use crate::clock::now;
+
+/// The number of a connection: connections are numbered from 1 in the order in which they are opened.
+pub type ConnectionNumber = u64;
+
+/// Sees what passes over a network.
+pub trait Tap: Send + Sync {
+    /// A client has opened a connection over a link.
+    fn opened(&self, connection: ConnectionNumber, link: usize);
+
+    /// The server's side of a connection is closed.
+    fn closed(&self, connection: ConnectionNumber);
+
+    /// A frame has arrived. `handle` passes it to the server, and returns whether the server took
+    /// it.
+    fn arrived(
+        &self,
+        connection: ConnectionNumber,
+        frame: &Bytes,
+        handle: &mut dyn FnMut() -> bool,
+    );
+
+    /// The server has sent a frame. It may be lost on its way to the client.
+    fn sent(&self, connection: ConnectionNumber, frame: &Bytes);
+
+    /// The server has sent everything that it had.
+    fn drained(&self, _connection: ConnectionNumber) {}
+
+    /// The client has received a frame.
+    fn received(&self, _connection: ConnectionNumber, _frame: &Bytes) {}
+}
+
+/// All connections to a server that stops and starts. Clones share them.
+#[derive(Clone)]
+pub struct Network(pub(super) Arc<NetworkState>);
+
+pub(super) struct NetworkState {
+    pub(super) tap: Arc<dyn Tap>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// `None` while no server runs.
+    server: Option<Arc<dyn Dial>>,
+    last_connection: ConnectionNumber,
+    connections: Vec<Weak<Connection>>,
+}
+
+/// The faults between one machine and the server.
+pub(super) struct LinkState {
+    place: usize,
+    faults: Mutex<LinkFaults>,
+}
+
+/// The present faults of a link.
+pub(super) struct LinkFaults {
+    rng: Rng,
+    /// The least time that a frame takes, in milliseconds.
+    latency_ms: u64,
+    /// Frames take up to this many milliseconds more.
+    delay_ms_max: u64,
+    /// No frame arrives at the server before this time.
+    requests_held_until: Option<Instant>,
+    /// No frame arrives at the client before this time.
+    replies_held_until: Option<Instant>,
+    /// No connection succeeds before this time.
+    refused_until: Option<Instant>,
+    /// After how many more requests the connection is lost, with their replies.
+    pub(super) cut_after: Option<u64>,
+    /// The client's machine stands still: it receives nothing.
+    pub(super) is_paused: bool,
+}
+
+/// The link of one client to the server. Clones share it.
+#[derive(Clone)]
+pub struct Link {
+    pub(super) network: Network,
+    pub(super) state: Arc<LinkState>,
+    /// The machine has crashed: nothing passes for ever. A [successor](Link::successor) has the same
+    /// faults and a life of its own.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Network {
+    /// A network without a server.
+    pub fn new(tap: Arc<dyn Tap>) -> Self {
+        Self(Arc::new(NetworkState { tap, inner: Mutex::default() }))
+    }
+
+    /// Creates one more link, without faults. `place` is its name for the tap. Each frame takes at
+    /// least `latency_ms`; with 0 the server handles it in the sender's call.
+    #[must_use]
+    pub fn link(&self, place: usize, seed: u64, latency_ms: u64) -> Link {
+        let faults = LinkFaults {
+            rng: Rng::with_seed(seed),
+            latency_ms,
+            delay_ms_max: 0,
+            requests_held_until: None,
+            replies_held_until: None,
+            refused_until: None,
+            cut_after: None,
+            is_paused: false,
+        };
+        let state = Arc::new(LinkState { place, faults: Mutex::new(faults) });
+        Link { network: self.clone(), state, is_over: Arc::default() }
+    }
+
+    /// Lets clients connect to a server, or to none.
+    pub fn serve(&self, server: Option<Arc<dyn Dial>>) {
+        self.0.inner.lock().server = server;
+    }
+
+    fn connections(&self) -> Vec<Arc<Connection>> {
+        self.0.inner.lock().connections.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The server is gone, and with it all connections and all frames in flight.
+    pub fn lose_server(&self) {
+        self.serve(None);
+        for connection in self.connections() {
+            connection.lose_server_side();
+            connection.lose_client_side();
+        }
+    }
+
+    /// Passes everything that the server has sent to the tap.
+    pub fn drain(&self) {
+        for connection in self.connections() {
+            connection.wake();
+        }
+    }
+
+    /// Delivers one frame in flight at once, as another thread might do at this moment.
+    pub fn let_one_arrive(&self) {
+        for connection in self.connections() {
+            if connection.deliver_first() {
+                return;
+            }
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn faults(&self) -> MutexGuard<'_, LinkFaults> {
+        self.state.faults.lock()
+    }
+
+    fn connections(&self) -> impl Iterator<Item = Arc<Connection>> {
+        let all = self.network.connections().into_iter();
+        all.filter(|connection| Arc::ptr_eq(&connection.link.state, &self.state))
+    }
+
+    /// Delays each frame by up to this many milliseconds from now on.
+    pub fn delay(&self, ms_max: u64) {
+        self.faults().delay_ms_max = ms_max;
+    }
+
+    /// Holds back all frames for a time, in both directions.
+    pub fn hold(&self, time: Duration) {
+        let until = Some(now() + time);
+        let mut faults = self.faults();
+        (faults.requests_held_until, faults.replies_held_until) = (until, until);
+    }
+
+    /// Holds back all frames to the client for a time.
+    pub fn hold_replies(&self, time: Duration) {
+        self.faults().replies_held_until = Some(now() + time);
+    }
+
+    /// Refuses connections for a time.
+    pub fn refuse(&self, time: Duration) {
+        self.faults().refused_until = Some(now() + time);
+    }
+
+    /// Cuts the connection when this many more requests were sent. The last of them arrives, and its
+    /// reply does not.
+    pub fn cut_after(&self, requests: u64) {
+        self.faults().cut_after = Some(requests);
+    }
+
+    /// Cuts the connection. Until the server notices, frames in flight still arrive there.
+    pub fn cut(&self, noticed_after: Duration) {
+        for connection in self.connections() {
+            connection.lose_client_side();
+            connection.lose_server_side_after(noticed_after);
+        }
+    }
+
+    /// The machine stands still: it receives nothing until [`Link::resume`].
+    pub(super) fn pause(&self) {
+        self.faults().is_paused = true;
+    }
+
+    pub(super) fn resume(&self) {
+        self.faults().is_paused = false;
+        self.connections().for_each(|connection| connection.wake());
+    }
+
+    /// The machine has crashed. What it has sent still arrives; the server notices the end of the
+    /// connections after a while, if at all.
+    pub(super) fn end(&self, noticed_after: Option<Duration>) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for connection in self.connections() {
+            connection.lose_client_side();
+            if let Some(after) = noticed_after {
+                connection.lose_server_side_after(after);
+            }
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// The link of the same machine after it was started again.
+    pub(super) fn successor(&self) -> Self {
+        Self { is_over: Arc::default(), ..self.clone() }
+    }
+
+    /// Ends all faults of this link.
+    pub fn clear(&self) {
+        let mut faults = self.faults();
+        faults.delay_ms_max = 0;
+        (faults.requests_held_until, faults.replies_held_until) = (None, None);
+        (faults.refused_until, faults.cut_after) = (None, None);
+        drop(faults);
+        self.connections().for_each(|connection| connection.changed.notify_one());
+    }
+
+    fn connect(&self) -> std::io::Result<Box<dyn Transport>> {
+        let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let server = self.network.0.inner.lock().server.clone().ok_or_else(refused)?;
+        if self.is_over() || self.faults().refused_until.is_some_and(|until| now() < until) {
+            return Err(refused());
+        }
+        // In process a dial completes at once.
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(inner) = server.dial().as_mut().poll(&mut context) else {
+            return Err(refused());
+        };
+        let inner: Arc<dyn Transport> = inner?.into();
+        let mut network = self.network.0.inner.lock();
+        network.last_connection += 1;
+        let number = network.last_connection;
+        let connection = Connection::open(number, self.clone(), inner);
+        network.connections.retain(|connection| connection.strong_count() > 0);
+        network.connections.push(Arc::downgrade(&connection));
+        drop(network);
+        self.network.0.tap.opened(number, self.state.place);
+        tokio::spawn(Arc::clone(&connection).deliver_until_closed());
+        Ok(Box::new(ClientSide(connection)))
+    }
+}
+
+impl Dial for Link {
+    fn dial(&self) -> Dialing {
+        let link = self.clone();
+        Box::pin(async move {
+            let late_ms = link.faults().drawn_ms();
+            if late_ms > 0 {
+                tokio::time::sleep(Duration::from_millis(late_ms)).await;
+            }
+            link.connect()
+        })
+    }
+
+    fn servers(&self) -> usize {
+        self.network.0.inner.lock().server.as_ref().map_or(1, |server| server.servers())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_over()
+    }
+}
+
+impl LinkFaults {
+    /// How long the next frame takes, in milliseconds.
+    pub(super) fn drawn_ms(&mut self) -> u64 {
+        self.latency_ms + self.rng.u64(..=self.delay_ms_max)
+    }
+
+    pub(super) fn are_requests_held(&self) -> bool {
+        self.requests_held_until.is_some_and(|until| until > now())
+    }
+
+    /// When a frame to the server arrives that would be due at this time.
+    pub(super) fn request_due(&self, due: Instant) -> Instant {
+        self.requests_held_until.map_or(due, |until| until.max(due))
+    }
+
+    /// When a frame to the client arrives that would be due at this time.
+    pub(super) fn reply_due(&self, due: Instant) -> Instant {
+        self.replies_held_until.map_or(due, |until| until.max(due))
+    }
+}

@@ -1,0 +1,136 @@
+//! The schedule of a run: which faults happen when. A seed decides it before the run, as a list, so
+//! that single faults can be left out.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+
+use super::fault::{Fault, FaultKind, MachineFault, Planned, ServerFault};
+
+/// The most faults of one kind for one machine in one run.
+const FAULTS_MAX: usize = 200;
+
+/// What may go wrong.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    /// How often each kind of fault happens in a minute.
+    pub(super) rates: BTreeMap<FaultKind, f64>,
+    /// How long faults last, in milliseconds.
+    pub(super) faults_ms: u64,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        let rates = FaultKind::ALL.map(|kind| (kind, kind.default_rate()));
+        Self { rates: rates.into(), faults_ms: 12_000 }
+    }
+}
+
+/// Draws the faults of a run, in the order of their times.
+pub(super) fn draw(terms: &Terms, machines: usize, seed: u64) -> Vec<Planned> {
+    let mut rng = Rng::with_seed(seed);
+    let mut planned = Vec::new();
+    for (kind, rate) in &terms.rates {
+        // Drawn for each kind, so that a change of one rate leaves the other kinds as they are.
+        let mut rng = rng.fork();
+        // Each run has some kinds only, and those more often: a run in which everything goes wrong
+        // gets nowhere.
+        let is_on = rng.bool();
+        let rate = rate * rng.choice([1.0, 2.0, 4.0]).unwrap_or(1.0);
+        if !is_on || rate <= 0.0 {
+            continue;
+        }
+        let subjects = if kind.is_of_machines() { machines } else { 1 };
+        for subject in 0..subjects {
+            let times = times(&mut rng.fork(), rate, terms.faults_ms);
+            let mut rng = rng.fork();
+            planned.extend(times.into_iter().map(|at_ms| {
+                let fault = one(*kind, subject, &mut rng);
+                Planned { at_ms, after_entering: trigger(*kind, &mut rng), fault }
+            }));
+        }
+    }
+    planned.sort_by_key(|planned| planned.at_ms);
+    planned
+}
+
+/// When the faults of one kind happen to one subject.
+fn times(rng: &mut Rng, rate: f64, faults_ms: u64) -> Vec<u64> {
+    let mean_ms = 60_000.0 / rate;
+    let mut times = Vec::new();
+    let mut at = 0.0;
+    while times.len() < FAULTS_MAX {
+        // The gaps between independent events are distributed exponentially.
+        at += -mean_ms * (1.0 - rng.f64()).ln();
+        if at >= faults_ms as f64 {
+            break;
+        }
+        times.push(at as u64);
+    }
+    times
+}
+
+/// Half of the faults that threaten the holder of a lock wait until there is one.
+fn trigger(kind: FaultKind, rng: &mut Rng) -> Option<u64> {
+    let (waits, soon_ms, later_ms) = (rng.bool(), rng.u64(..5), rng.u64(..200));
+    let after_ms = rng.choice([0, soon_ms, later_ms]);
+    let threatens = !matches!(kind, FaultKind::ClockJumps | FaultKind::Delays);
+    (waits && threatens && kind.is_of_machines()).then_some(after_ms.unwrap_or(0))
+}
+
+fn one(kind: FaultKind, machine: usize, rng: &mut Rng) -> Fault {
+    // All are drawn in any case, so that kinds do not influence each other.
+    let (short, long) = (rng.u64(1..700), rng.u64(700..9_000));
+    let for_ms = if rng.u8(..3) == 0 { long } else { short };
+    let (down_ms, survives, steps) = (rng.u64(1..3_000), rng.u64(..), rng.u64(..2_000));
+    let (is_now, jump_ms) = (rng.bool(), rng.i64(-20_000..20_000));
+    let noticed_after_ms = if is_now { 0 } else { for_ms };
+    let (requests, ms_max) = (rng.u64(..6), rng.choice([3, 30, 300]).unwrap_or(30));
+    let of_machine = |fault| Fault::Machine(machine, fault);
+    match kind {
+        FaultKind::Cuts => of_machine(MachineFault::Cut { noticed_after_ms }),
+        FaultKind::LostReplies => of_machine(MachineFault::LoseReply { requests }),
+        FaultKind::Delays => of_machine(MachineFault::Delay { ms_max, for_ms }),
+        FaultKind::Silences => of_machine(MachineFault::Silence { for_ms }),
+        FaultKind::LateReplies => of_machine(MachineFault::LateReplies { for_ms }),
+        FaultKind::Refusals => of_machine(MachineFault::Refuse { for_ms }),
+        FaultKind::Expiries => of_machine(MachineFault::Expire),
+        FaultKind::Pauses => of_machine(MachineFault::Pause { for_ms }),
+        FaultKind::Crashes => of_machine(MachineFault::Crash {
+            down_ms,
+            noticed_after_ms: is_now.then_some(0),
+        }),
+        FaultKind::ClockJumps => of_machine(MachineFault::ClockJump { ms: jump_ms }),
+        FaultKind::ServerRestarts => Fault::Server(ServerFault::Restart { down_ms }),
+        FaultKind::PowerLosses => {
+            let steps = if is_now { 0 } else { steps };
+            Fault::Server(ServerFault::LosePower { steps, down_ms, survives })
+        }
+        FaultKind::FailedSyncs => Fault::Server(ServerFault::FailToSync { down_ms, survives }),
+        FaultKind::ServerClockJumps => Fault::Server(ServerFault::ClockJump { ms: jump_ms / 6 }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_one_schedule_and_a_rate_of_zero_none() {
+        let terms = Terms::default();
+        assert_eq!(draw(&terms, 3, 7), draw(&terms, 3, 7));
+        assert!((0..20).any(|seed| draw(&terms, 3, seed) != draw(&terms, 3, seed + 1)));
+        let none = Terms { rates: BTreeMap::new(), ..terms };
+        assert_eq!(draw(&none, 3, 7), []);
+    }
+
+    #[test]
+    fn every_kind_happens_about_as_often_as_its_rate_says() {
+        let rates = [(FaultKind::Cuts, 6.0)].into();
+        let terms = Terms { rates, faults_ms: 60_000 };
+        let count: usize = (0..400).map(|seed| draw(&terms, 1, seed).len()).sum();
+        // On in half of the runs, and there by 7/3 as often on average.
+        let mean = count as f64 / 400.0;
+        assert!((6.0..8.2).contains(&mean), "{mean}");
+    }
+}

@@ -1,0 +1,115 @@
+//! What a simulation runs: the programs of its machines, and its checks.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zoolet_client as client;
+use zoolet_protocol::Stat;
+use zoolet_recipes::{LockError, ValueError};
+use zoolet_server::Config;
+
+use super::plan::Terms;
+use super::world::World;
+
+/// What a machine's program returns.
+pub type MachineResult = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// A run of a machine's program.
+type Running = Pin<Box<dyn Future<Output = MachineResult> + Send>>;
+
+/// The program of a machine. It begins again when the machine was started again.
+#[derive(Clone)]
+pub(super) struct Program(Arc<dyn Fn(World) -> Running + Send + Sync>);
+
+impl Program {
+    pub(super) fn new<F>(program: impl Fn(World) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = MachineResult> + Send + 'static,
+    {
+        Self(Arc::new(move |world| Box::pin(program(world))))
+    }
+
+    pub(super) fn run(&self, world: World) -> Running {
+        (self.0)(world)
+    }
+}
+
+/// Machines with the same program.
+#[derive(Clone)]
+pub(super) struct Kind {
+    pub(super) name: String,
+    pub(super) count: usize,
+    pub(super) program: Program,
+}
+
+/// What is wrong with a znode, given its data and Stat if it exists.
+type InvariantCheck = dyn Fn(Option<(&[u8], &Stat)>) -> Result<(), String> + Send + Sync;
+
+/// What must be true of a znode at any time.
+#[derive(Clone)]
+pub(super) struct Invariant {
+    pub(super) path: String,
+    pub(super) check: Arc<InvariantCheck>,
+}
+
+/// Everything that a simulation runs.
+#[derive(Clone)]
+pub(super) struct Programs {
+    pub(super) kinds: Vec<Kind>,
+    pub(super) setup: Option<Program>,
+    pub(super) at_end: Option<Program>,
+    pub(super) invariants: Vec<Invariant>,
+    pub(super) terms: Terms,
+    pub(super) config: Config,
+    pub(super) latency_ms: u64,
+    pub(super) finish_within: Duration,
+}
+
+impl Programs {
+    /// All machines in order: the number of their kind, and their number among those.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        let kinds = self.kinds.iter().enumerate();
+        kinds.flat_map(|(number, kind)| (0..kind.count).map(move |index| (number, index)))
+    }
+}
+
+/// Whether faults explain an error: a connection, a session or a lock was lost. A program may end
+/// with it, as a process does that its supervisor starts again.
+pub(super) fn is_explained(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let is_explained = error.downcast_ref().map(is_loss).or_else(|| {
+            error.downcast_ref().map(is_lock_loss).or_else(|| error.downcast_ref().map(is_value_loss))
+        });
+        if let Some(is_explained) = is_explained {
+            return is_explained;
+        }
+        next = error.source();
+    }
+    false
+}
+
+fn is_loss(error: &client::Error) -> bool {
+    error.is_retryable()
+        || matches!(error, client::Error::SessionExpired | client::Error::Closed)
+}
+
+fn is_lock_loss(error: &LockError) -> bool {
+    match error {
+        LockError::Lost(_) | LockError::PlaceLost(_) | LockError::TimedOut(_) => true,
+        LockError::Client(error) => is_loss(error),
+        LockError::Count(error) => is_value_loss(error),
+        LockError::Several(errors) => errors.iter().all(is_lock_loss),
+        _ => false,
+    }
+}
+
+fn is_value_loss(error: &ValueError) -> bool {
+    match error {
+        ValueError::Client(error) => is_loss(error),
+        ValueError::Mutex(error) => is_lock_loss(error),
+        _ => false,
+    }
+}

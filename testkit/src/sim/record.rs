@@ -1,0 +1,276 @@
+//! What happens in a run: a hash of everything, the first violation, and, where a story is wanted,
+//! each event.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use zoolet_protocol::{
+    ConnectResponse, ErrorCode, EventType, Incoming, OpCode, Request, SessionId, Xid, decode_all,
+    decode_incoming, decode_request,
+};
+
+use super::network::{ConnectionNumber, Tap};
+use super::request_text;
+use super::violation::{Violation, ViolationKind};
+use crate::clock::now;
+use crate::limits::SIM_ENTRIES_MAX;
+
+/// Who does something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lane {
+    Machine(usize),
+    /// The server, or the ensemble.
+    Server,
+}
+
+/// One event of a run.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) ms: u64,
+    pub(super) lane: Lane,
+    pub(super) what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// A request arrived at the server.
+    Request { op: OpCode, text: String },
+    /// The client received the reply.
+    Reply { text: String, code: ErrorCode },
+    /// The client received an event.
+    Event { event: EventType, path: String },
+    /// A session was opened or taken up again.
+    Session { session: SessionId, is_new: bool },
+    /// The server refused to take up a session, which has expired.
+    SessionOver,
+    /// A connection was lost at the server.
+    Disconnected,
+    /// A fault, for a time or at once.
+    Fault { text: String, for_ms: Option<u64> },
+    Entered { section: String, number: u64, token: Option<i64> },
+    Left { section: String, number: u64 },
+    /// What the user's code says.
+    Note(String),
+    /// A machine or the server starts, stops or finishes.
+    State(String),
+    Violation(String),
+}
+
+/// The record of one run.
+pub(super) struct Record {
+    inner: Mutex<Inner>,
+    /// Notified when a violation was found, which ends the run.
+    pub(super) stop: Notify,
+    start: Instant,
+    keeps_entries: bool,
+    /// Called after each request that the server has handled.
+    after_request: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    hash: DefaultHasher,
+    messages: u64,
+    violation: Option<Violation>,
+    entries: Vec<Entry>,
+    connections: BTreeMap<ConnectionNumber, Connection>,
+}
+
+/// What is known of a connection.
+struct Connection {
+    machine: usize,
+    /// [`SessionId::NONE`] before the handshake is answered.
+    session: SessionId,
+    /// The session that the handshake asks for.
+    asked: SessionId,
+    is_shaking: bool,
+    is_received: bool,
+    requests: BTreeMap<Xid, String>,
+}
+
+impl Record {
+    pub(super) fn new(keeps_entries: bool) -> Self {
+        Self {
+            inner: Mutex::default(),
+            stop: Notify::new(),
+            start: now(),
+            keeps_entries,
+            after_request: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// The time of the run in milliseconds.
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from((now() - self.start).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Calls this after each request that the server has handled.
+    pub(super) fn after_requests(&self, call: Arc<dyn Fn() + Send + Sync>) {
+        *self.after_request.lock() = Some(call);
+    }
+
+    /// Adds an event, which is a part of the hash in any case.
+    pub(super) fn add(&self, lane: Lane, what: impl FnOnce() -> What) {
+        let ms = self.now_ms();
+        let mut inner = self.lock();
+        let what = what();
+        let lane_number = match lane {
+            Lane::Machine(machine) => machine + 1,
+            Lane::Server => 0,
+        };
+        (ms, lane_number, format!("{what:?}")).hash(&mut inner.hash);
+        self.keep(&mut inner, ms, lane, || what);
+    }
+
+    /// Adds an event that follows from messages, which are hashed themselves.
+    fn keep(&self, inner: &mut Inner, ms: u64, lane: Lane, what: impl FnOnce() -> What) {
+        if self.keeps_entries && inner.violation.is_none() && inner.entries.len() < SIM_ENTRIES_MAX
+        {
+            inner.entries.push(Entry { ms, lane, what: what() });
+        }
+    }
+
+    /// Records the first violation, which ends the run.
+    pub(super) fn violation(&self, lane: Lane, kind: ViolationKind, text: impl Into<String>) {
+        let ms = self.now_ms();
+        let mut inner = self.lock();
+        if inner.violation.is_some() {
+            return;
+        }
+        let text = text.into();
+        (ms, &text).hash(&mut inner.hash);
+        self.keep(&mut inner, ms, lane, || What::Violation(text.clone()));
+        inner.violation = Some(Violation { kind, text, ms });
+        self.stop.notify_one();
+    }
+
+    pub(super) fn has_violation(&self) -> bool {
+        self.lock().violation.is_some()
+    }
+
+    /// The sessions of the open connections of a machine.
+    pub(super) fn sessions_of(&self, machine: usize) -> Vec<SessionId> {
+        let inner = self.lock();
+        let its = inner.connections.values().filter(|connection| connection.machine == machine);
+        let mut sessions: Vec<_> = its.map(|connection| connection.session).collect();
+        sessions.retain(|session| !session.is_none());
+        sessions
+    }
+
+    pub(super) fn finish(&self) -> (u64, u64, Option<Violation>, Vec<Entry>) {
+        let mut inner = self.lock();
+        let entries = std::mem::take(&mut inner.entries);
+        (inner.hash.finish(), inner.messages, inner.violation.clone(), entries)
+    }
+}
+
+impl Inner {
+    fn add_frame(&mut self, direction: u8, ms: u64, number: ConnectionNumber, frame: &[u8]) {
+        (direction, ms, number, frame).hash(&mut self.hash);
+        self.messages += 1;
+    }
+}
+
+impl Tap for Record {
+    fn opened(&self, number: ConnectionNumber, link: usize) {
+        let connection = Connection {
+            machine: link,
+            session: SessionId::NONE,
+            asked: SessionId::NONE,
+            is_shaking: true,
+            is_received: false,
+            requests: BTreeMap::new(),
+        };
+        self.lock().connections.insert(number, connection);
+    }
+
+    fn closed(&self, number: ConnectionNumber) {
+        let ms = self.now_ms();
+        let mut inner = self.lock();
+        let Some(connection) = inner.connections.remove(&number) else { return };
+        if !connection.session.is_none() {
+            let lane = Lane::Machine(connection.machine);
+            self.keep(&mut inner, ms, lane, || What::Disconnected);
+        }
+    }
+
+    fn arrived(&self, number: ConnectionNumber, frame: &Bytes, handle: &mut dyn FnMut() -> bool) {
+        let ms = self.now_ms();
+        let mut inner = self.lock();
+        inner.add_frame(0, ms, number, frame);
+        if let Some(connection) = inner.connections.get_mut(&number) {
+            let lane = Lane::Machine(connection.machine);
+            if connection.is_shaking {
+                connection.asked = request_text::asked_session(frame);
+            } else if self.keeps_entries
+                && let Ok((header, Ok(request))) = decode_request(frame)
+                && !matches!(request, Request::Session(_))
+            {
+                let text = request_text::of(&request);
+                connection.requests.insert(header.xid, text.clone());
+                self.keep(&mut inner, ms, lane, || What::Request { op: header.op, text });
+            }
+        }
+        drop(inner);
+        handle();
+        let after = self.after_request.lock().clone();
+        if let Some(after) = after {
+            after();
+        }
+    }
+
+    fn sent(&self, number: ConnectionNumber, frame: &Bytes) {
+        let ms = self.now_ms();
+        let mut inner = self.lock();
+        inner.add_frame(1, ms, number, frame);
+        let Some(connection) = inner.connections.get_mut(&number) else { return };
+        if !connection.is_shaking {
+            return;
+        }
+        connection.is_shaking = false;
+        let Ok(response) = decode_all::<ConnectResponse>(frame) else { return };
+        if response.is_refused() {
+            return;
+        }
+        connection.session = response.session;
+    }
+
+    fn received(&self, number: ConnectionNumber, frame: &Bytes) {
+        if !self.keeps_entries {
+            return;
+        }
+        let ms = self.now_ms();
+        let mut inner = self.lock();
+        let Some(connection) = inner.connections.get_mut(&number) else { return };
+        let lane = Lane::Machine(connection.machine);
+        if !std::mem::replace(&mut connection.is_received, true) {
+            let (session, asked) = (connection.session, connection.asked);
+            let what = match session.is_none() {
+                true => What::SessionOver,
+                false => What::Session { session, is_new: session != asked },
+            };
+            return self.keep(&mut inner, ms, lane, || what);
+        }
+        let what = match decode_incoming(frame) {
+            Ok(Incoming::Event { event, .. }) => {
+                What::Event { event: event.event_type, path: event.path.to_string() }
+            }
+            Ok(Incoming::Reply { header, .. }) => {
+                let Some(text) = connection.requests.remove(&header.xid) else { return };
+                What::Reply { text, code: header.err }
+            }
+            Err(_) => return,
+        };
+        self.keep(&mut inner, ms, lane, || what);
+    }
+}

@@ -1,0 +1,224 @@
+//! A run that fails, as small as possible, and what is told about it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::builder::Sim;
+use super::run::Outcome;
+use super::schedule::Schedule;
+use super::story;
+use super::sweep::{shrink, without_a_piece};
+use super::violation::Violation;
+
+/// How many smaller runs are tried.
+const TRIES: usize = 1_000;
+/// From this divisor of the faults' times on, no greater one is tried.
+const HURRY_MAX: u32 = 256;
+
+/// A run that fails.
+///
+/// ```
+/// use zoolet_testkit::sim::Sim;
+///
+/// let sim = Sim::new().machine("worker", 2, |world| async move {
+///     let client = world.connect().await?;
+///     client.create("/only-once").await?; // the second worker fails
+///     Ok(())
+/// });
+/// let failure = sim.search(0..10).unwrap_err();
+/// assert!(failure.violation().text.contains("NodeExists"), "{failure}");
+/// assert!(failure.story().len() < 30);
+/// ```
+pub struct Failure {
+    seed: u64,
+    schedule: Schedule,
+    pub(super) outcome: Outcome,
+    /// Set if the program does not repeat.
+    unrepeatable: Option<Vec<String>>,
+}
+
+impl Failure {
+    pub(super) fn new(schedule: Schedule, outcome: Outcome) -> Self {
+        Self { seed: schedule.seed, schedule, outcome, unrepeatable: None }
+    }
+
+    /// Searches for the smallest run that fails in the same way.
+    pub(super) fn shrink(sim: &Sim, schedule: Schedule, outcome: Outcome) -> Self {
+        let kind = outcome.violation.clone().map(|violation| violation.kind);
+        let fails = |schedule: &Schedule| {
+            let outcome = sim.outcome(schedule, false);
+            let is_same = outcome.violation.as_ref().map(|violation| &violation.kind) == kind.as_ref();
+            is_same.then_some(outcome)
+        };
+        let (schedule, _) = shrink((schedule, outcome), TRIES, smaller, fails);
+        let outcome = sim.outcome(&schedule, true);
+        Self::new(schedule, outcome)
+    }
+
+    /// A seed of which two runs differ.
+    pub(super) fn unrepeatable(seed: u64, first: &Outcome, second: &Outcome) -> Self {
+        let pairs = first.entries.iter().zip(&second.entries);
+        let same = pairs.take_while(|(one, other)| format!("{one:?}") == format!("{other:?}"));
+        let place = same.count();
+        let line = |outcome: &Outcome| {
+            let entry = outcome.entries.get(place);
+            entry.map_or_else(|| "the end".to_owned(), |entry| story::line(entry, &outcome.names))
+        };
+        let lines = vec![line(first), line(second)];
+        let outcome = first.clone();
+        Self { seed, schedule: seed.into(), outcome, unrepeatable: Some(lines) }
+    }
+
+    /// The seed.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The smallest run of the seed that was found to fail.
+    #[must_use]
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// What is wrong.
+    ///
+    /// # Panics
+    ///
+    /// If the run has no violation, because two runs of its seed differ.
+    #[must_use]
+    pub fn violation(&self) -> &Violation {
+        self.outcome.violation.as_ref().expect("a run that fails has a violation")
+    }
+
+    /// What happened, one event a line: as much as fits into less than 30 lines.
+    #[must_use]
+    pub fn story(&self) -> Vec<String> {
+        story::tell(&self.outcome.entries, &self.outcome.names)
+    }
+
+    /// Writes the page with the timeline.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write_page(&self, path: &Path) -> std::io::Result<()> {
+        let page = super::page::of(self);
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        std::fs::write(path, page)
+    }
+}
+
+/// The schedules that are smaller by one step.
+fn smaller((schedule, outcome): &(Schedule, Outcome)) -> Vec<Schedule> {
+    let mut smaller = Vec::new();
+    let machines: Vec<usize> =
+        (0..outcome.names.len()).filter(|place| schedule.has_machine(*place)).collect();
+    if machines.len() > 1 {
+        for left_out in machines.iter().rev() {
+            let rest = machines.iter().copied().filter(|place| place != left_out);
+            smaller.push(Schedule { machines: Some(rest.collect()), ..schedule.clone() });
+        }
+    }
+    let all: BTreeSet<usize> = (0..outcome.planned.len()).collect();
+    let faults = schedule.faults.as_ref().unwrap_or(&all);
+    // Those after the violation do nothing.
+    let end_ms = outcome.violation.as_ref().map_or(u64::MAX, |violation| violation.ms);
+    let end_ms = end_ms.saturating_mul(u64::from(schedule.hurry));
+    let kept: Vec<usize> = faults
+        .iter()
+        .copied()
+        .filter(|number| outcome.planned.get(*number).is_some_and(|fault| fault.at_ms <= end_ms))
+        .collect();
+    if kept.len() < faults.len() {
+        let faults = Some(kept.iter().copied().collect());
+        smaller.push(Schedule { faults, ..schedule.clone() });
+    }
+    for list in without_a_piece(&kept) {
+        smaller.push(Schedule { faults: Some(list.into_iter().collect()), ..schedule.clone() });
+    }
+    let rounds = schedule.rounds.unwrap_or(outcome.rounds).min(outcome.rounds);
+    for fewer in [rounds / 2, rounds - rounds / 4] {
+        if fewer > 0 && fewer < rounds {
+            smaller.push(Schedule { rounds: Some(fewer), ..schedule.clone() });
+        }
+    }
+    if !kept.is_empty() && schedule.hurry < HURRY_MAX {
+        for times in [16, 4, 2] {
+            smaller.push(Schedule { hurry: schedule.hurry * times, ..schedule.clone() });
+        }
+    }
+    smaller
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(lines) = &self.unrepeatable {
+            writeln!(f, "two runs of seed {} differ, so that a failure could not be repeated.", self.seed)?;
+            writeln!(f, "The first difference:")?;
+            lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+            return write!(
+                f,
+                "A program takes chance or time from outside its world: a `select!` without `biased`, \
+                 the order of a HashMap, another source of random numbers, `Instant::now` of the \
+                 standard library, or a thread."
+            );
+        }
+        writeln!(f, "seed {} fails: {}", self.seed, self.violation())?;
+        writeln!(f, "the smallest run that fails in the same way:")?;
+        let story = self.story();
+        story.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        write!(f, "hash {:016x}; again: ZOOLET_SIM_REPLAY={}", self.outcome.hash, self.schedule)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A failure, and where its page is.
+pub(super) struct Report {
+    text: String,
+    page: Result<PathBuf, String>,
+}
+
+impl Report {
+    /// Writes the page of a failure.
+    pub(super) fn write(failure: &Failure, directory: Option<PathBuf>) -> Self {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("sim").replace("::", "-");
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let test: String = test.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+        let directory = directory.unwrap_or_else(default_directory);
+        let path = directory.join(format!("{test}-{}.html", failure.seed));
+        let written = failure.write_page(&path);
+        let page = match written {
+            Ok(()) => Ok(path),
+            Err(error) => Err(format!("{} cannot be written: {error}", path.display())),
+        };
+        Self { text: failure.to_string(), page }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.text)?;
+        match &self.page {
+            Ok(path) => write!(f, "timeline: {}", path.display()),
+            Err(error) => write!(f, "no timeline: {error}"),
+        }
+    }
+}
+
+/// `zoolet-sim` in cargo's target directory, in which the test program is.
+fn default_directory() -> PathBuf {
+    let program = std::env::current_exe().ok();
+    let is_target = |directory: &&Path| directory.join("CACHEDIR.TAG").exists();
+    let target = program.as_deref().and_then(|program| program.ancestors().find(is_target));
+    target.unwrap_or_else(|| Path::new("target")).join("zoolet-sim")
+}

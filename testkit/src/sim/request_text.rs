@@ -1,0 +1,67 @@
+//! Requests in a few words, for stories.
+
+use bytes::Bytes;
+use zoolet_protocol::{
+    ConnectRequest, CreateFlags, Expect, MultiOp, RawPath, Read, Request, SessionId, Watch, Write,
+    decode_all,
+};
+
+/// The most operations of a multi that are named.
+const OPS_SHOWN: usize = 3;
+
+/// The session that a handshake asks for.
+pub(super) fn asked_session(frame: &Bytes) -> SessionId {
+    decode_all::<ConnectRequest>(frame).map_or(SessionId::NONE, |request| request.session)
+}
+
+/// A request: its operation and what it concerns.
+pub(super) fn of(request: &Request) -> String {
+    let op = request.op_code();
+    match request {
+        Request::Read(Read::Lookup(lookup)) => format!("{op} {}", path(lookup.path())),
+        Request::Read(Read::Sync(raw) | Read::GetEphemerals(raw) | Read::GetAcl(raw)) => {
+            format!("{op} {}", path(raw))
+        }
+        Request::Watch(Watch::Lookup(lookup)) => {
+            format!("{op} {}, and watches it", path(lookup.path()))
+        }
+        Request::Watch(Watch::Add(add)) => format!("{op} {}", path(&add.path)),
+        Request::Watch(Watch::Remove(remove)) => format!("{op} {}", path(&remove.path)),
+        Request::Write(Write::Op(write)) => of_op(write),
+        Request::Write(Write::Multi(ops)) => {
+            let mut shown: Vec<_> = ops.iter().take(OPS_SHOWN).map(of_op).collect();
+            if ops.len() > OPS_SHOWN {
+                shown.push(format!("{} more", ops.len() - OPS_SHOWN));
+            }
+            format!("{op}: {}", shown.join(", "))
+        }
+        _ => op.to_string(),
+    }
+}
+
+fn of_op(write: &MultiOp) -> String {
+    let op = write.op_code();
+    let path = path(write.path());
+    let version = match write {
+        MultiOp::Create(create) => {
+            let kind = match create.flags {
+                CreateFlags::EPHEMERAL => " (ephemeral)",
+                CreateFlags::EPHEMERAL_SEQUENTIAL => " (ephemeral, sequential)",
+                CreateFlags::PERSISTENT_SEQUENTIAL => " (sequential)",
+                _ => "",
+            };
+            return format!("{op} {path}{kind}");
+        }
+        MultiOp::Delete(delete) => delete.version,
+        MultiOp::SetData(set) => set.version,
+        MultiOp::Check(check) => check.version,
+    };
+    match version {
+        Expect::Any => format!("{op} {path}"),
+        Expect::Exactly(version) => format!("{op} {path} (version {version})"),
+    }
+}
+
+fn path(raw: &RawPath) -> &str {
+    raw.text().unwrap_or("null")
+}

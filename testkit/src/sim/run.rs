@@ -1,0 +1,335 @@
+//! One run: machines work on a server while faults happen; then no faults, until all machines have
+//! finished.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+
+use super::fault::{Fault, MachineFault, Planned};
+use super::host::Host;
+use super::machine::{self, Machine};
+use super::network::{Link, Network};
+use super::plan;
+use super::program::{Invariant, Programs};
+use super::record::{Entry, Lane, Record, What};
+use super::schedule::Schedule;
+use super::sections::{Access, Conflict, Held, Sections};
+use super::violation::{Violation, ViolationKind};
+
+/// The interval of the checks that do not follow from an event.
+const LOOK: Duration = Duration::from_millis(20);
+/// A machine that ran again for less than this had no time to notice that it stood still.
+const NOTICE_MS: u64 = 50;
+/// The longest run by its own clock.
+const RUN_LIMIT: Duration = Duration::from_secs(3_600);
+
+/// What all parts of one run share.
+pub(super) struct Run {
+    pub(super) seed: u64,
+    pub(super) record: Arc<Record>,
+    pub(super) host: Host,
+    pub(super) programs: Arc<Programs>,
+    pub(super) machines: Vec<Machine>,
+    /// The link of `setup` and `at_end`, which has no faults.
+    pub(super) quiet_link: Link,
+    sections: Sections,
+    rounds_max: Option<u32>,
+    are_faults_over: AtomicBool,
+    shared: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+/// The result of one run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outcome {
+    pub(super) hash: u64,
+    pub(super) messages: u64,
+    pub(super) violation: Option<Violation>,
+    pub(super) entries: Vec<Entry>,
+    /// The faults of the schedule, with those that were left out.
+    pub(super) planned: Vec<Planned>,
+    pub(super) rounds: u32,
+    pub(super) names: Vec<String>,
+}
+
+impl Run {
+    fn new(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: bool) -> Arc<Self> {
+        let mut rng = Rng::with_seed(schedule.seed);
+        let record = Arc::new(Record::new(keeps_entries));
+        let network = Network::new(Arc::clone(&record) as _);
+        let host = Host::new(&record, &network, &programs.config);
+        let machines = programs.places().enumerate().map(|(place, (kind, index))| {
+            let link = network.link(place, rng.fork().u64(..), programs.latency_ms);
+            let is_there = schedule.has_machine(place);
+            Machine::new(&programs.kinds[kind].name, kind, index, is_there, link, rng.fork())
+        });
+        let machines: Vec<_> = machines.collect();
+        let quiet_link = network.link(machines.len(), rng.u64(..), programs.latency_ms);
+        Arc::new(Self {
+            seed: schedule.seed,
+            record,
+            host,
+            programs: Arc::clone(programs),
+            machines,
+            quiet_link,
+            sections: Sections::default(),
+            rounds_max: schedule.rounds,
+            are_faults_over: AtomicBool::new(false),
+            shared: Mutex::default(),
+        })
+    }
+
+    pub(super) fn are_faults_over(&self) -> bool {
+        self.are_faults_over.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn violation(&self, lane: Lane, kind: ViolationKind, text: impl Into<String>) {
+        self.record.violation(lane, kind, text);
+    }
+
+    pub(super) fn name(&self, place: usize) -> String {
+        self.machines.get(place).map_or_else(|| "zoolet".to_owned(), |machine| machine.name())
+    }
+
+    /// The value of this type that all machines of the run share.
+    pub(super) fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut shared = self.shared.lock();
+        let value = shared.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        Arc::clone(value).downcast().expect("a value has the type of its key")
+    }
+
+    /// Whether a machine is to begin another round: while faults last, and then until each machine
+    /// has had a whole round without faults.
+    pub(super) fn goes_on(&self, place: usize) -> bool {
+        let Some(machine) = self.machines.get(place) else { return false };
+        let rounds = machine.begin_round();
+        if !self.are_faults_over() {
+            return self.rounds_max.is_none_or(|max| rounds <= max);
+        }
+        machine.begin_calm_round();
+        self.machines.iter().any(|machine| !machine.is_done() && machine.calm_rounds() < 2)
+    }
+
+    pub(super) fn enter<H: Held + 'static>(
+        &self,
+        place: usize,
+        section: &str,
+        access: Access,
+        held: &Arc<H>,
+    ) -> u64 {
+        let lane = Lane::Machine(place);
+        match self.sections.enter(section, place, access, held) {
+            Ok(number) => {
+                let token = held.fencing_token().map(|token| token.0);
+                let section = section.to_owned();
+                self.record.add(lane, || What::Entered { section, number, token });
+                self.check_sections(lane);
+                self.machines.iter().skip(place).take(1).for_each(Machine::has_entered);
+                number
+            }
+            Err(conflict) => {
+                self.conflict(lane, &conflict);
+                0
+            }
+        }
+    }
+
+    /// A machine leaves a section in the belief that it was alone in it.
+    pub(super) fn leaves(&self, place: usize, section: &str, number: u64) {
+        if let Err(conflict) = self.sections.check_alone(section, number) {
+            self.conflict(Lane::Machine(place), &conflict);
+        }
+    }
+
+    pub(super) fn left(&self, place: usize, section: &str, number: u64) {
+        if self.sections.leave(section, number) {
+            let section = section.to_owned();
+            self.record.add(Lane::Machine(place), || What::Left { section, number });
+        }
+    }
+
+    /// A machine has crashed.
+    pub(super) fn left_all(&self, place: usize) {
+        for (section, number) in self.sections.leave_all(place) {
+            self.record.add(Lane::Machine(place), || What::Left { section, number });
+        }
+    }
+
+    fn conflict(&self, lane: Lane, conflict: &Conflict) {
+        let text = conflict.describe(|place| self.name(place));
+        self.violation(lane, ViolationKind::Exclusion(conflict.section.clone()), text);
+    }
+
+    fn check_sections(&self, lane: Lane) {
+        let now_ms = self.record.now_ms();
+        let runs = |place: usize| {
+            let machine = self.machines.get(place);
+            machine.is_some_and(|machine| machine.has_run_for(now_ms, NOTICE_MS))
+        };
+        if let Err(conflict) = self.sections.check(runs) {
+            self.conflict(lane, &conflict);
+        }
+    }
+
+    fn check_invariants(&self) {
+        for Invariant { path, check } in &self.programs.invariants {
+            let Some(znode) = self.host.znode(path) else { continue };
+            let znode = znode.as_ref().map(|(data, stat)| (&data[..], stat));
+            if let Err(text) = check(znode) {
+                let kind = ViolationKind::Invariant(path.clone());
+                self.violation(Lane::Server, kind, format!("{path}: {text}"));
+            }
+        }
+    }
+
+    async fn look(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            self.check_sections(Lane::Server);
+            self.check_invariants();
+        }
+    }
+
+    /// Plays the whole run.
+    async fn play(self: Arc<Self>, planned: Vec<Planned>) {
+        self.host.start().await;
+        machine::run_once(&self, self.programs.setup.as_ref(), "setup").await;
+        if !self.programs.invariants.is_empty() {
+            let run = Arc::downgrade(&self);
+            self.record.after_requests(Arc::new(move || {
+                run.upgrade().inspect(|run| run.check_invariants());
+            }));
+        }
+        let look = tokio::spawn(Arc::clone(&self).look());
+        let there = (0..self.machines.len()).filter(|place| self.machines[*place].is_there());
+        let machines: Vec<_> = there
+            .map(|place| tokio::spawn(machine::supervise(Arc::clone(&self), place)))
+            .collect();
+        self.suffer(planned).await;
+        self.finish(machines).await;
+        look.abort();
+        machine::run_once(&self, self.programs.at_end.as_ref(), "the check at the end").await;
+    }
+
+    /// Lets all faults happen, and ends them.
+    async fn suffer(self: &Arc<Self>, planned: Vec<Planned>) {
+        let start_ms = self.record.now_ms();
+        let (mut of_machines, mut of_server) = (Vec::new(), Vec::new());
+        for planned in planned {
+            match planned.fault {
+                Fault::Machine(place, fault) => {
+                    let run = Arc::clone(self);
+                    of_machines.push(tokio::spawn(async move {
+                        tokio::time::sleep(Duration::from_millis(planned.at_ms)).await;
+                        run.suffer_one(place, planned.after_entering, fault).await;
+                    }));
+                }
+                Fault::Server(fault) => of_server.push((planned.at_ms, fault)),
+            }
+        }
+        let run = Arc::clone(self);
+        // One after the other: a server that is down cannot be killed.
+        let server = tokio::spawn(async move {
+            for (at_ms, fault) in of_server {
+                let passed_ms = run.record.now_ms() - start_ms;
+                tokio::time::sleep(Duration::from_millis(at_ms.saturating_sub(passed_ms))).await;
+                if run.are_faults_over() {
+                    return;
+                }
+                run.host.suffer(fault).await;
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(self.programs.terms.faults_ms)).await;
+        self.are_faults_over.store(true, Ordering::Relaxed);
+        of_machines.iter().for_each(JoinHandle::abort);
+        // What has begun goes on until the server serves again.
+        let _ = server.await;
+        for machine in &self.machines {
+            machine.end_faults(self.record.now_ms());
+        }
+        self.record.add(Lane::Server, || What::State("the faults are over".to_owned()));
+    }
+
+    async fn suffer_one(&self, place: usize, after_entering: Option<u64>, fault: MachineFault) {
+        let machine = &self.machines[place];
+        if !machine.is_there() {
+            return;
+        }
+        if let Some(after_ms) = after_entering {
+            machine.until_entered().await;
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        }
+        if machine.is_done() {
+            return;
+        }
+        let (text, for_ms) = (fault.to_string(), fault.for_ms());
+        self.record.add(Lane::Machine(place), || What::Fault { text, for_ms });
+        if fault == MachineFault::Expire {
+            let sessions = self.record.sessions_of(place);
+            sessions.into_iter().for_each(|session| self.host.expire(session));
+        }
+        machine.suffer(fault, &self.record).await;
+    }
+
+    /// Waits until all machines have finished.
+    async fn finish(&self, machines: Vec<JoinHandle<()>>) {
+        let limit = self.programs.finish_within;
+        let all = async {
+            for machine in machines {
+                // A supervisor does not panic.
+                let _ = machine.await;
+            }
+        };
+        if tokio::time::timeout(limit, all).await.is_err() {
+            let behind = self.machines.iter().position(|machine| {
+                machine.is_there() && !machine.is_done() && machine.calm_rounds() < 2
+            });
+            let Some(place) = behind else { return };
+            let machine = &self.machines[place];
+            let text = format!(
+                "{} does not finish within {} s after the faults{}",
+                machine.name(),
+                limit.as_secs(),
+                machine.last_words(),
+            );
+            let kind = ViolationKind::Unfinished(machine.kind_name.clone());
+            self.violation(Lane::Machine(place), kind, text);
+        }
+    }
+}
+
+/// Runs a schedule.
+pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: bool) -> Outcome {
+    let places = programs.places().count();
+    let planned = plan::draw(&programs.terms, places, schedule.seed);
+    let kept: Vec<_> = schedule.kept(&planned);
+    let played = super::play::play(schedule.seed, async || {
+        let run = Run::new(programs, schedule, keeps_entries);
+        let ended = tokio::select! {
+            biased;
+            () = run.record.stop.notified() => true,
+            () = tokio::time::sleep(RUN_LIMIT) => false,
+            () = Arc::clone(&run).play(kept) => true,
+        };
+        if !ended {
+            run.violation(Lane::Server, ViolationKind::Server, "the run does not end");
+        }
+        let rounds = run.machines.iter().map(Machine::rounds).max().unwrap_or(0);
+        let names = run.machines.iter().map(Machine::name).collect();
+        let (hash, messages, violation, entries) = run.record.finish();
+        Outcome { hash, messages, violation, entries, planned: Vec::new(), rounds, names }
+    });
+    let mut outcome = played.result.unwrap_or_default();
+    outcome.planned = planned;
+    if let (Some(panic), None) = (played.panic, &outcome.violation) {
+        // In no machine: in a task that nobody waits for.
+        let kind = ViolationKind::Panic("a task".to_owned());
+        outcome.violation = Some(Violation { kind, text: panic, ms: 0 });
+    }
+    outcome
+}

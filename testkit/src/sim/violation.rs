@@ -1,0 +1,77 @@
+//! What can be wrong with a run.
+
+use std::fmt;
+
+/// Which check a run violates.
+///
+/// ```
+/// use zoolet_testkit::sim::ViolationKind;
+///
+/// let kind = ViolationKind::Exclusion("stock".to_owned());
+/// assert_eq!(kind.to_string(), "exclusion of \"stock\"");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ViolationKind {
+    /// More machines than may be were in the section of this name at the same time, or the fencing
+    /// tokens of its holders did not increase.
+    Exclusion(String),
+    /// The znode at this path was not as its invariant says.
+    Invariant(String),
+    /// A machine of this kind panicked.
+    Panic(String),
+    /// A machine of this kind returned an error that no fault explains.
+    Error(String),
+    /// A machine of this kind did not finish when the faults were over.
+    Unfinished(String),
+    /// A machine of this kind said so: [`World::fail`](super::World::fail).
+    Failed(String),
+    /// The check at the end failed: [`Sim::at_end`](super::Sim::at_end).
+    End,
+    /// The server did not start or did not answer: a defect of zoolet.
+    Server,
+}
+
+impl fmt::Display for ViolationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exclusion(section) => write!(f, "exclusion of {section:?}"),
+            Self::Invariant(path) => write!(f, "invariant of {path}"),
+            Self::Panic(machine) => write!(f, "{machine} panics"),
+            Self::Error(machine) => write!(f, "{machine} fails"),
+            Self::Unfinished(machine) => write!(f, "{machine} does not finish"),
+            Self::Failed(machine) => write!(f, "{machine} reports a failure"),
+            Self::End => f.write_str("check at the end"),
+            Self::Server => f.write_str("server"),
+        }
+    }
+}
+
+/// The first violation of a run.
+///
+/// ```
+/// use zoolet_testkit::sim::Sim;
+///
+/// let sim = Sim::new().machine("worker", 1, |world| async move {
+///     world.fail("it is broken");
+///     Ok(())
+/// });
+/// let violation = sim.run(7).violation.expect("the machine fails");
+/// assert_eq!(violation.text, "worker-0: it is broken");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// The check that it violates.
+    pub kind: ViolationKind,
+    /// What was wrong.
+    pub text: String,
+    /// When, in milliseconds since the start of the run.
+    pub ms: u64,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, at {} ms)", self.text, self.kind, self.ms)
+    }
+}

@@ -1,0 +1,300 @@
+//! What the program of a machine sees of its world.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use fastrand::Rng;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use zoolet_client::{Builder, Client, Error, RetryPolicy};
+use zoolet_protocol::Dial;
+
+use super::gate::Gate;
+use super::host::WALL_START_MS;
+use super::network::Link;
+use super::record::{Lane, What};
+use super::run::Run;
+use super::sections::{Access, Exit, Held, Section};
+use super::violation::ViolationKind;
+
+/// The world of one machine, from when it is started until it crashes: its clients, its clocks, and
+/// what it tells the checks. Clones are the same.
+///
+/// Whatever a program does must follow from its world, so that a run repeats: random numbers come
+/// from [`World::random`], the time from [`World::wall_clock`] and tokio's clock, and a
+/// [`tokio::select!`] polls in order (`biased`).
+///
+/// ```
+/// use zoolet_testkit::sim::Sim;
+///
+/// Sim::new()
+///     .machine("worker", 2, |world| async move {
+///         let client = world.connect().await?;
+///         client.create(&format!("/{}", world.name())).or_set().await?;
+///         Ok(())
+///     })
+///     .sweep(0..3);
+/// ```
+#[derive(Clone)]
+pub struct World(Arc<Inner>);
+
+struct Inner {
+    run: Arc<Run>,
+    place: usize,
+    name: String,
+    index: usize,
+    link: Link,
+    gate: Arc<Gate>,
+    rng: Mutex<Rng>,
+    /// What its program has spawned.
+    tasks: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl World {
+    pub(super) fn new(
+        run: &Arc<Run>,
+        place: usize,
+        name: String,
+        index: usize,
+        seed: u64,
+        link: Link,
+    ) -> Self {
+        let gate = run.machines.get(place).map(|machine| Arc::clone(&machine.gate));
+        Self(Arc::new(Inner {
+            run: Arc::clone(run),
+            place,
+            name,
+            index,
+            link,
+            gate: gate.unwrap_or_default(),
+            rng: Mutex::new(Rng::with_seed(seed)),
+            tasks: Arc::default(),
+        }))
+    }
+
+    pub(super) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.0.gate)
+    }
+
+    pub(super) fn tasks(&self) -> Arc<Mutex<Vec<JoinHandle<()>>>> {
+        Arc::clone(&self.0.tasks)
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::Machine(self.0.place)
+    }
+
+    /// The name of the machine: `worker-0`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The number of the machine among those with the same program, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.0.index
+    }
+
+    /// Connects a client. Its timeouts and its retry policy are drawn. It waits for the first
+    /// connection as long as necessary.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Builder::connect`], except that no server could be connected to.
+    pub async fn connect(&self) -> Result<Client, Error> {
+        let session_timeout = Duration::from_millis(self.random(1_500..6_000));
+        let connection_timeout = Duration::from_millis(self.random(1_000..5_000));
+        let retry = match self.random(0..3) {
+            0 => RetryPolicy::never(),
+            1 => RetryPolicy::n_times(3, Duration::from_millis(100)),
+            _ => RetryPolicy::exponential_backoff(Duration::from_millis(50), 4),
+        };
+        loop {
+            let builder = self.client_builder().session_timeout(session_timeout);
+            let builder = builder.connection_timeout(connection_timeout);
+            match builder.retry_policy(retry.clone()).connect(self.dialer()).await {
+                Err(Error::Unreachable(_)) if !self.0.link.is_over() => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// The options of a client that runs on this machine, for one that needs other options than
+    /// [`World::connect`] draws. Connect it to [`World::dialer`].
+    pub fn client_builder(&self) -> Builder {
+        Client::builder()
+            // The clocks of the real machine must not influence a run.
+            .suspended_time(|| Duration::ZERO)
+            .task_gate(self.gate())
+    }
+
+    /// The network of this machine, to connect clients to.
+    #[must_use]
+    pub fn dialer(&self) -> impl Dial + 'static {
+        self.0.link.clone()
+    }
+
+    /// Whether the program is to begin another round of what it does again and again: while faults
+    /// happen, and then until each machine has had a whole round without faults.
+    ///
+    /// So a lock that nobody can acquire any more is found: the last rounds do not end.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.0.run.goes_on(self.0.place)
+    }
+
+    /// Whether faults still happen.
+    #[must_use]
+    pub fn has_faults(&self) -> bool {
+        !self.0.run.are_faults_over()
+    }
+
+    /// Sleeps.
+    pub async fn sleep(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Sleeps for a time that is drawn, from nothing up to this.
+    pub async fn sleep_up_to(&self, time: Duration) {
+        let ms_max = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let ms = self.0.rng.lock().u64(..=ms_max);
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    /// Draws a number.
+    ///
+    /// # Panics
+    ///
+    /// If the range is empty.
+    #[must_use]
+    pub fn random(&self, range: Range<u64>) -> u64 {
+        self.0.rng.lock().u64(range)
+    }
+
+    /// Draws whether something happens, with the chance of one in so many.
+    ///
+    /// # Panics
+    ///
+    /// If `many` is 0.
+    #[must_use]
+    pub fn one_in(&self, many: u64) -> bool {
+        self.random(0..many) == 0
+    }
+
+    /// The wall clock of this machine, which jumps
+    /// ([`FaultKind::ClockJumps`](super::FaultKind::ClockJumps)). Each machine has its own.
+    #[must_use]
+    pub fn wall_clock(&self) -> SystemTime {
+        let run = &self.0.run;
+        let skew_ms = run.machines.get(self.0.place).map_or(0, |machine| machine.skew_ms());
+        let passed_ms = i64::try_from(run.record.now_ms()).unwrap_or(i64::MAX);
+        let ms = WALL_START_MS.saturating_add(passed_ms).saturating_add(skew_ms);
+        SystemTime::UNIX_EPOCH + Duration::from_millis(ms.max(0).unsigned_abs())
+    }
+
+    /// The time since the start of the run.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.0.run.record.now_ms())
+    }
+
+    /// Starts another task on this machine. It stands still with the machine, and ends when the
+    /// machine crashes or its program ends. A task that is started with [`tokio::spawn`] does not.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = tokio::spawn(self.gate().pass(task));
+        self.0.tasks.lock().push(task);
+    }
+
+    /// The value of this type that all machines of a run share, for what they observe of each other
+    /// outside ZooKeeper. Each run begins with the default.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use zoolet_testkit::sim::Sim;
+    ///
+    /// Sim::new()
+    ///     .machine("worker", 3, |world| async move {
+    ///         world.shared::<AtomicU32>().fetch_add(1, Ordering::Relaxed);
+    ///         Ok(())
+    ///     })
+    ///     .at_end(|world| async move {
+    ///         assert!(world.shared::<AtomicU32>().load(Ordering::Relaxed) >= 3);
+    ///         Ok(())
+    ///     })
+    ///     .sweep(0..3);
+    /// ```
+    #[must_use]
+    pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.0.run.shared()
+    }
+
+    /// Adds a line to the story of a run that fails.
+    pub fn note(&self, text: impl Into<String>) {
+        let text = text.into();
+        if let Some(machine) = self.0.run.machines.get(self.0.place) {
+            machine.say(text.clone());
+        }
+        self.0.run.record.add(self.lane(), || What::Note(text));
+    }
+
+    /// Reports a violation, which ends the run.
+    pub fn fail(&self, text: impl Into<String>) {
+        let kind = self.0.run.machines.get(self.0.place).map(|machine| machine.kind_name.clone());
+        let kind = ViolationKind::Failed(kind.unwrap_or_else(|| self.name().to_owned()));
+        let text = format!("{}: {}", self.name(), text.into());
+        self.0.run.violation(self.lane(), kind, text);
+    }
+
+    /// Enters a critical section in which no other machine may be at the same time. `held` is what
+    /// permits it: a guard of zoolet's recipes, any [`Held`], a closure that tells whether the lock
+    /// is held, or `()` for a lock that does not tell.
+    ///
+    /// It is a violation if two machines that run are in the section and both of them believe that
+    /// they hold the lock, if a fencing token is not greater than all before, and if a machine
+    /// [leaves](Section::leave) a section in that belief which another has entered meanwhile.
+    pub fn enter<H: Held + 'static>(&self, section: &str, held: H) -> Section<H> {
+        self.enter_with(section, Access::Alone, held)
+    }
+
+    /// Enters a section that others may share.
+    pub fn enter_shared<H: Held + 'static>(&self, section: &str, held: H) -> Section<H> {
+        self.enter_with(section, Access::Shared, held)
+    }
+
+    /// Enters a section with `count` permits of at most `max` in total.
+    pub fn enter_with_permits<H: Held + 'static>(
+        &self,
+        section: &str,
+        (count, max): (usize, usize),
+        held: H,
+    ) -> Section<H> {
+        self.enter_with(section, Access::Permits { count, max }, held)
+    }
+
+    fn enter_with<H: Held + 'static>(&self, section: &str, access: Access, held: H) -> Section<H> {
+        let held = Arc::new(held);
+        let number = self.0.run.enter(self.0.place, section, access, &held);
+        let (run, place) = (Arc::clone(&self.0.run), self.0.place);
+        let door = Door { run, place, section: section.to_owned() };
+        Section { held: Some(held), exit: Arc::new(door), number }
+    }
+}
+
+/// The way out of a section.
+struct Door {
+    run: Arc<Run>,
+    place: usize,
+    section: String,
+}
+
+impl Exit for Door {
+    fn leaves(&self, number: u64) {
+        self.run.leaves(self.place, &self.section, number);
+    }
+
+    fn left(&self, number: u64) {
+        self.run.left(self.place, &self.section, number);
+    }
+}

@@ -1,0 +1,36 @@
+//! Correct programs have no violation, whatever goes wrong.
+
+use std::time::Duration;
+
+use zoolet::recipes::InterProcessMutex;
+use zoolet::sim::Sim;
+
+fn mutex() -> Sim {
+    Sim::new().machine("worker", 3, |world| async move {
+        let client = world.connect().await?;
+        let mutex = InterProcessMutex::new(&client, "/locks/stock")?;
+        while world.goes_on() {
+            let section = world.enter("stock", mutex.acquire().await?);
+            world.sleep_up_to(Duration::from_millis(500)).await;
+            section.leave().release().await?;
+            world.sleep_up_to(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_mutex_excludes() {
+    mutex().sweep(0..200);
+}
+
+#[test]
+fn a_seed_gives_the_same_run_a_hundred_times() {
+    let sim = mutex();
+    let first = sim.run(11);
+    assert!(first.messages > 100);
+    for _ in 0..100 {
+        assert_eq!(sim.run(11), first);
+    }
+    assert_ne!(sim.run(12).hash, first.hash);
+}
