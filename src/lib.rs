@@ -4,6 +4,7 @@
 //! | what you want to do | where to look |
 //! |---|---|
 //! | test code that takes locks or elects leaders | [`testing`], which begins with [a lock tested in ten lines](testing#testing-a-lock-in-ten-lines) |
+//! | run many machines in a world where everything goes wrong, from a seed | [`sim`] |
 //! | hold a lock, lead, count, wait for others | [`recipes`]: [`InterProcessMutex`](recipes::InterProcessMutex) and its like |
 //! | read, write and watch znodes | [`client::Client`], for zoolet and for Apache ZooKeeper |
 //! | run a server in your program | [`server::Server`], in memory or with a data directory |
@@ -43,7 +44,7 @@
 //! | `recipes` | yes | [`recipes`] |
 //! | `tls` | no | [`server::tls`] and [`client::tls`] |
 //! | `sasl` | no | DIGEST-MD5 in [`server::sasl`] and [`client::sasl`] |
-//! | `testing` | no | [`testing`]: ask for it as a dev-dependency |
+//! | `testing` | no | [`testing`] and [`sim`]: ask for it as a dev-dependency |
 //!
 //! Each module is a crate that can be had by itself: `zoolet-server`, `zoolet-client`, `zoolet-recipes`,
 //! `zoolet-testkit` and `zoolet-protocol`. The `zoolet` command is the package `zoolet-cli`.
@@ -55,8 +56,10 @@ pub use zoolet_protocol as protocol;
 pub mod testing;
 
 #[cfg(feature = "testing")]
-#[doc(inline)]
-pub use zoolet_testkit::sim;
+pub mod sim;
+
+#[cfg(feature = "testing")]
+pub use zoolet_testkit::sim_test;
 
 #[cfg(feature = "server")]
 pub mod server {

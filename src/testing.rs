@@ -29,6 +29,10 @@
 //! # }
 //! ```
 //!
+//! Such a test shows one order of events. [`zoolet::sim`](crate::sim) runs the same lock on several
+//! machines in thousands of orders, with faults at every moment, and explains the shortest one that
+//! breaks it.
+//!
 //! # Session expiry at once
 //!
 //! [`Aim::expire`] expires a session. When it returns, the session's ephemeral znodes are deleted

@@ -28,6 +28,7 @@ mod schedule;
 mod sections;
 mod story;
 mod sweep;
+mod timeline;
 mod violation;
 mod world;
 

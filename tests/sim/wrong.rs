@@ -1,5 +1,6 @@
 //! Wrong locks are found, and what went wrong is told in less than 30 lines.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use zoolet::client::{Client, Error};
@@ -9,7 +10,7 @@ use zoolet::sim::{Failure, Sim, ViolationKind, World};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Runs a simulation whose lock is wrong, and checks what is reported.
-fn found(sim: &Sim) -> Failure {
+fn found(name: &str, sim: &Sim) -> Failure {
     let failure = sim.search(0..2_000).expect_err("the lock is wrong");
     println!("{failure}");
     assert_eq!(failure.violation().kind, ViolationKind::Exclusion("stock".to_owned()));
@@ -18,6 +19,10 @@ fn found(sim: &Sim) -> Failure {
     for _ in 0..100 {
         assert_eq!(sim.run(failure.schedule().clone()), first);
     }
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
+    failure.write_page(&page).expect("the target directory can be written to");
+    let page = std::fs::read_to_string(page).expect("it was written");
+    assert!(page.contains("<svg") && page.contains("violation at"));
     let read = failure.schedule().to_string().parse().expect("a schedule can be read");
     assert_eq!(failure.schedule(), &read);
     failure
@@ -50,7 +55,7 @@ async fn delete(client: &Client) -> Result<()> {
 
 #[test]
 fn a_lock_that_looks_and_then_creates_is_found() {
-    let failure = found(&Sim::new().machine("worker", 3, check_then_create));
+    let failure = found("looks-and-creates", &Sim::new().machine("worker", 3, check_then_create));
     assert!(failure.schedule().to_string().contains(":faults=:"), "it fails without faults");
 }
 
@@ -76,7 +81,7 @@ async fn holds_on(world: World) -> Result<()> {
 
 #[test]
 fn a_lock_that_is_held_on_after_the_session_is_lost_is_found() {
-    found(&Sim::new().machine("worker", 3, holds_on));
+    found("holds-on", &Sim::new().machine("worker", 3, holds_on));
 }
 
 /// How long a lease is valid.
@@ -114,6 +119,6 @@ fn a_lease_by_the_clocks_of_clients_is_found() {
         world.connect().await?.create("/lease").data("0").await?;
         Ok(())
     });
-    let failure = found(&sim);
-    assert!(failure.to_string().contains("clock jumps"), "{failure}");
+    let failure = found("lease", &sim);
+    assert!(failure.to_string().contains("its wall clock jumps"), "{failure}");
 }

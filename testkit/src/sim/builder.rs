@@ -253,7 +253,11 @@ impl Sim {
     fn check_that_it_repeats(&self, seed: u64) -> Result<(), Failure> {
         let schedule = Schedule::from(seed);
         let (first, second) = (self.outcome(&schedule, true), self.outcome(&schedule, true));
-        if first.hash == second.hash { Ok(()) } else { Err(Failure::unrepeatable(seed, &first, &second)) }
+        if first.hash == second.hash {
+            Ok(())
+        } else {
+            Err(Failure::unrepeatable(seed, &first, &second))
+        }
     }
 
     /// Runs the seeds, and panics with the report if one fails: for tests.
@@ -299,6 +303,29 @@ impl Sim {
     fn report(&self, failure: &Failure) -> Report {
         Report::write(failure, self.page_directory.clone())
     }
+}
+
+/// A test that [sweeps](Sim::sweep) seeds of a simulation.
+///
+/// ```
+/// use zoolet_testkit::sim::{MachineResult, Sim, World};
+/// use zoolet_testkit::sim_test;
+///
+/// async fn worker(world: World) -> MachineResult {
+///     world.connect().await?.create(&format!("/{}", world.name())).or_set().await?;
+///     Ok(())
+/// }
+///
+/// sim_test!(workers_do_not_disturb_each_other, 0..1_000, Sim::new().machine("worker", 3, worker));
+/// ```
+#[macro_export]
+macro_rules! sim_test {
+    ($name:ident, $seeds:expr, $sim:expr $(,)?) => {
+        #[test]
+        fn $name() {
+            $sim.sweep($seeds);
+        }
+    };
 }
 
 /// Seeds as `FIRST..END`.

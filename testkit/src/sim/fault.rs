@@ -144,11 +144,22 @@ pub(super) enum MachineFault {
 /// What happens to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerFault {
-    Restart { down_ms: u64 },
-    LosePower { steps: u64, down_ms: u64, survives: u64 },
-    FailToSync { down_ms: u64, survives: u64 },
+    Restart {
+        down_ms: u64,
+    },
+    LosePower {
+        steps: u64,
+        down_ms: u64,
+        survives: u64,
+    },
+    FailToSync {
+        down_ms: u64,
+        survives: u64,
+    },
     /// At the next start.
-    ClockJump { ms: i64 },
+    ClockJump {
+        ms: i64,
+    },
 }
 
 impl fmt::Display for MachineFault {

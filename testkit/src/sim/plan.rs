@@ -96,10 +96,9 @@ fn one(kind: FaultKind, machine: usize, rng: &mut Rng) -> Fault {
         FaultKind::Refusals => of_machine(MachineFault::Refuse { for_ms }),
         FaultKind::Expiries => of_machine(MachineFault::Expire),
         FaultKind::Pauses => of_machine(MachineFault::Pause { for_ms }),
-        FaultKind::Crashes => of_machine(MachineFault::Crash {
-            down_ms,
-            noticed_after_ms: is_now.then_some(0),
-        }),
+        FaultKind::Crashes => {
+            of_machine(MachineFault::Crash { down_ms, noticed_after_ms: is_now.then_some(0) })
+        }
         FaultKind::ClockJumps => of_machine(MachineFault::ClockJump { ms: jump_ms }),
         FaultKind::ServerRestarts => Fault::Server(ServerFault::Restart { down_ms }),
         FaultKind::PowerLosses => {

@@ -13,7 +13,18 @@ use zoolet_server::Config;
 use super::plan::Terms;
 use super::world::World;
 
-/// What a machine's program returns.
+/// What a machine's program returns: an error of any type ends it.
+///
+/// ```
+/// use zoolet_testkit::sim::{MachineResult, Sim, World};
+///
+/// async fn writer(world: World) -> MachineResult {
+///     world.connect().await?.create("/seen").or_set().await?;
+///     Ok(())
+/// }
+///
+/// assert_eq!(Sim::new().machine("writer", 2, writer).run(1).violation, None);
+/// ```
 pub type MachineResult = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// A run of a machine's program.
@@ -81,7 +92,10 @@ pub(super) fn is_explained(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
         let is_explained = error.downcast_ref().map(is_loss).or_else(|| {
-            error.downcast_ref().map(is_lock_loss).or_else(|| error.downcast_ref().map(is_value_loss))
+            error
+                .downcast_ref()
+                .map(is_lock_loss)
+                .or_else(|| error.downcast_ref().map(is_value_loss))
         });
         if let Some(is_explained) = is_explained {
             return is_explained;
@@ -92,8 +106,7 @@ pub(super) fn is_explained(error: &(dyn Error + 'static)) -> bool {
 }
 
 fn is_loss(error: &client::Error) -> bool {
-    error.is_retryable()
-        || matches!(error, client::Error::SessionExpired | client::Error::Closed)
+    error.is_retryable() || matches!(error, client::Error::SessionExpired | client::Error::Closed)
 }
 
 fn is_lock_loss(error: &LockError) -> bool {

@@ -40,21 +40,43 @@ pub(super) struct Entry {
 #[derive(Debug, Clone)]
 pub(super) enum What {
     /// A request arrived at the server.
-    Request { op: OpCode, text: String },
+    Request {
+        op: OpCode,
+        text: String,
+    },
     /// The client received the reply.
-    Reply { text: String, code: ErrorCode },
+    Reply {
+        text: String,
+        code: ErrorCode,
+    },
     /// The client received an event.
-    Event { event: EventType, path: String },
+    Event {
+        event: EventType,
+        path: String,
+    },
     /// A session was opened or taken up again.
-    Session { session: SessionId, is_new: bool },
+    Session {
+        session: SessionId,
+        is_new: bool,
+    },
     /// The server refused to take up a session, which has expired.
     SessionOver,
     /// A connection was lost at the server.
     Disconnected,
     /// A fault, for a time or at once.
-    Fault { text: String, for_ms: Option<u64> },
-    Entered { section: String, number: u64, token: Option<i64> },
-    Left { section: String, number: u64 },
+    Fault {
+        text: String,
+        for_ms: Option<u64>,
+    },
+    Entered {
+        section: String,
+        number: u64,
+        token: Option<i64>,
+    },
+    Left {
+        section: String,
+        number: u64,
+    },
     /// What the user's code says.
     Note(String),
     /// A machine or the server starts, stops or finishes.

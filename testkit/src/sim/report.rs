@@ -14,7 +14,7 @@ use super::violation::Violation;
 /// How many smaller runs are tried.
 const TRIES: usize = 1_000;
 /// From this divisor of the faults' times on, no greater one is tried.
-const HURRY_MAX: u32 = 256;
+const HURRY_MAX: u32 = 64;
 
 /// A run that fails.
 ///
@@ -30,17 +30,18 @@ const HURRY_MAX: u32 = 256;
 /// assert!(failure.violation().text.contains("NodeExists"), "{failure}");
 /// assert!(failure.story().len() < 30);
 /// ```
-pub struct Failure {
-    seed: u64,
-    schedule: Schedule,
+pub struct Failure(pub(super) Box<FailedRun>);
+
+pub(super) struct FailedRun {
+    pub(super) schedule: Schedule,
     pub(super) outcome: Outcome,
-    /// Set if the program does not repeat.
+    /// Where two runs differ, if the program does not repeat.
     unrepeatable: Option<Vec<String>>,
 }
 
 impl Failure {
     pub(super) fn new(schedule: Schedule, outcome: Outcome) -> Self {
-        Self { seed: schedule.seed, schedule, outcome, unrepeatable: None }
+        Self(Box::new(FailedRun { schedule, outcome, unrepeatable: None }))
     }
 
     /// Searches for the smallest run that fails in the same way.
@@ -48,7 +49,8 @@ impl Failure {
         let kind = outcome.violation.clone().map(|violation| violation.kind);
         let fails = |schedule: &Schedule| {
             let outcome = sim.outcome(schedule, false);
-            let is_same = outcome.violation.as_ref().map(|violation| &violation.kind) == kind.as_ref();
+            let is_same =
+                outcome.violation.as_ref().map(|violation| &violation.kind) == kind.as_ref();
             is_same.then_some(outcome)
         };
         let (schedule, _) = shrink((schedule, outcome), TRIES, smaller, fails);
@@ -66,20 +68,20 @@ impl Failure {
             entry.map_or_else(|| "the end".to_owned(), |entry| story::line(entry, &outcome.names))
         };
         let lines = vec![line(first), line(second)];
-        let outcome = first.clone();
-        Self { seed, schedule: seed.into(), outcome, unrepeatable: Some(lines) }
+        let (outcome, schedule) = (first.clone(), seed.into());
+        Self(Box::new(FailedRun { schedule, outcome, unrepeatable: Some(lines) }))
     }
 
     /// The seed.
     #[must_use]
     pub fn seed(&self) -> u64 {
-        self.seed
+        self.0.schedule.seed
     }
 
     /// The smallest run of the seed that was found to fail.
     #[must_use]
     pub fn schedule(&self) -> &Schedule {
-        &self.schedule
+        &self.0.schedule
     }
 
     /// What is wrong.
@@ -89,13 +91,13 @@ impl Failure {
     /// If the run has no violation, because two runs of its seed differ.
     #[must_use]
     pub fn violation(&self) -> &Violation {
-        self.outcome.violation.as_ref().expect("a run that fails has a violation")
+        self.0.outcome.violation.as_ref().expect("a run that fails has a violation")
     }
 
     /// What happened, one event a line: as much as fits into less than 30 lines.
     #[must_use]
     pub fn story(&self) -> Vec<String> {
-        story::tell(&self.outcome.entries, &self.outcome.names)
+        story::tell(&self.0.outcome.entries, &self.0.outcome.names)
     }
 
     /// Writes the page with the timeline.
@@ -156,8 +158,12 @@ fn smaller((schedule, outcome): &(Schedule, Outcome)) -> Vec<Schedule> {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(lines) = &self.unrepeatable {
-            writeln!(f, "two runs of seed {} differ, so that a failure could not be repeated.", self.seed)?;
+        if let Some(lines) = &self.0.unrepeatable {
+            writeln!(
+                f,
+                "two runs of seed {} differ, so that a failure could not be repeated.",
+                self.0.schedule.seed
+            )?;
             writeln!(f, "The first difference:")?;
             lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
             return write!(
@@ -167,11 +173,11 @@ impl fmt::Display for Failure {
                  standard library, or a thread."
             );
         }
-        writeln!(f, "seed {} fails: {}", self.seed, self.violation())?;
+        writeln!(f, "seed {} fails: {}", self.seed(), self.violation())?;
         writeln!(f, "the smallest run that fails in the same way:")?;
         let story = self.story();
         story.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
-        write!(f, "hash {:016x}; again: ZOOLET_SIM_REPLAY={}", self.outcome.hash, self.schedule)
+        write!(f, "hash {:016x}; again: ZOOLET_SIM_REPLAY={}", self.0.outcome.hash, self.0.schedule)
     }
 }
 
@@ -195,7 +201,7 @@ impl Report {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let test: String = test.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
         let directory = directory.unwrap_or_else(default_directory);
-        let path = directory.join(format!("{test}-{}.html", failure.seed));
+        let path = directory.join(format!("{test}-{}.html", failure.seed()));
         let written = failure.write_page(&path);
         let page = match written {
             Ok(()) => Ok(path),

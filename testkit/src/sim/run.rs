@@ -207,9 +207,8 @@ impl Run {
         }
         let look = tokio::spawn(Arc::clone(&self).look());
         let there = (0..self.machines.len()).filter(|place| self.machines[*place].is_there());
-        let machines: Vec<_> = there
-            .map(|place| tokio::spawn(machine::supervise(Arc::clone(&self), place)))
-            .collect();
+        let machines: Vec<_> =
+            there.map(|place| tokio::spawn(machine::supervise(Arc::clone(&self), place))).collect();
         self.suffer(planned).await;
         self.finish(machines).await;
         look.abort();

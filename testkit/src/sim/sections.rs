@@ -193,9 +193,10 @@ impl Sections {
         }
         place.holders.retain(|holder| holder.held.strong_count() > 0);
         if held.is_held() {
-            let excluded = place.holders.iter_mut().filter(|holder| {
-                [holder.access, access].contains(&Access::Alone)
-            });
+            let excluded = place
+                .holders
+                .iter_mut()
+                .filter(|holder| [holder.access, access].contains(&Access::Alone));
             excluded.for_each(|holder| holder.overtaken_by = Some((machine, held.fencing_token())));
         }
         let held: Arc<dyn Held> = held.clone();

@@ -1,6 +1,6 @@
 //! The story of a run: what matters of its events, one a line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zoolet_protocol::{ErrorCode, SessionId, Zxid};
 
@@ -9,28 +9,64 @@ use super::record::{Entry, Lane, What};
 /// The most lines of a story.
 const LINES_MAX: usize = 28;
 
+/// A story with no more lines than this has room for what matters least.
+const FEW_LINES: usize = 14;
+/// Events up to this rank are told where there is room.
+const LAST_TELLING_RANK: usize = 5;
 /// The greatest rank.
-const LAST_RANK: usize = 7;
+const LAST_RANK: usize = 8;
 /// Events up to this rank are told however often they are repeated.
 const ALWAYS_TOLD: usize = 2;
 
-/// How much an event matters; the least number matters most.
-fn rank(what: &What) -> usize {
-    match what {
-        What::Violation(_) => 0,
-        What::Fault { .. } | What::Entered { .. } | What::Left { .. } | What::Note(_) => 1,
-        What::State(_) | What::SessionOver | What::Session { is_new: true, .. } => 2,
-        What::Request { op, .. } if op.is_create() => 3,
-        What::Reply { code, .. } if *code != ErrorCode::OK => 3,
-        What::Request { text, .. } if is_write(text) => 3,
-        What::Event { .. } => 4,
-        What::Session { .. } | What::Disconnected => 5,
-        What::Request { .. } => 6,
-        What::Reply { .. } => 7,
+/// Which events matter, and how much.
+struct Ranks<'a> {
+    names: &'a [String],
+    /// The sections that machines are in at the violation, by their numbers.
+    open: BTreeSet<u64>,
+    /// When the first of these was entered.
+    since_ms: u64,
+}
+
+impl<'a> Ranks<'a> {
+    fn new(entries: &[Entry], names: &'a [String]) -> Self {
+        let mut open = BTreeMap::new();
+        for entry in entries {
+            match &entry.what {
+                What::Entered { number, .. } => drop(open.insert(*number, entry.ms)),
+                What::Left { number, .. } => drop(open.remove(number)),
+                _ => {}
+            }
+        }
+        let since_ms = open.values().copied().min().unwrap_or(u64::MAX);
+        Self { names, open: open.into_keys().collect(), since_ms }
+    }
+
+    /// The least number matters most.
+    fn rank(&self, entry: &Entry) -> usize {
+        let rank = match &entry.what {
+            What::Violation(_) => 0,
+            What::Fault { .. } | What::Note(_) => 1,
+            What::Entered { number, .. } if self.open.contains(number) => 1,
+            What::Entered { .. } | What::Left { .. } if entry.ms >= self.since_ms => 2,
+            What::State(_) | What::SessionOver | What::Session { is_new: true, .. } => 2,
+            What::Entered { .. } | What::Left { .. } => 3,
+            What::Request { op, .. } if op.is_create() => 4,
+            What::Reply { code, .. } if *code != ErrorCode::OK => 4,
+            What::Request { text, .. } if is_write(text) => 4,
+            What::Event { .. } => 5,
+            What::Session { .. } | What::Disconnected => 6,
+            What::Request { .. } => 7,
+            What::Reply { .. } => LAST_RANK,
+        };
+        match entry.lane {
+            // What prepares and checks the run matters less.
+            Lane::Machine(place) if place >= self.names.len() && rank > 0 => LAST_RANK,
+            _ => rank,
+        }
     }
 }
 
-fn is_write(text: &str) -> bool {
+pub(super) fn is_write(text: &str) -> bool {
     ["delete", "setData", "multi"].iter().any(|op| text.starts_with(op))
 }
 
@@ -42,12 +78,12 @@ struct Told<'a> {
 
 /// The events of a rank, or that matter more. What a machine repeats until something happens to it is
 /// told once, the last time.
-fn at_least<'a>(entries: &'a [Entry], most: usize) -> Vec<Told<'a>> {
+fn at_least<'a>(entries: &'a [Entry], ranks: &Ranks<'_>, most: usize) -> Vec<Told<'a>> {
     let mut told: Vec<Option<Told<'a>>> = Vec::new();
     let mut repeated: BTreeMap<(Lane, String), usize> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| rank(&entry.what) <= most) {
+    for entry in entries.iter().filter(|entry| ranks.rank(entry) <= most) {
         let mut times = 1;
-        if rank(&entry.what) <= ALWAYS_TOLD {
+        if ranks.rank(entry) <= ALWAYS_TOLD {
             repeated.retain(|(lane, _), _| *lane != entry.lane);
         } else {
             let key = (entry.lane, text(&entry.what));
@@ -64,35 +100,43 @@ fn at_least<'a>(entries: &'a [Entry], most: usize) -> Vec<Told<'a>> {
 
 /// The story, as much of it as fits.
 pub(super) fn tell(entries: &[Entry], names: &[String]) -> Vec<String> {
+    let ranks = Ranks::new(entries, names);
     let mut chosen: Vec<Told<'_>> = Vec::new();
     for most in 0..=LAST_RANK {
-        let next = at_least(entries, most);
-        if next.len() > LINES_MAX {
-            // Of the first rank that does not fit, those that are next to the violation.
-            let mut room = LINES_MAX.saturating_sub(chosen.len());
-            let mut kept = Vec::new();
-            for entry in next.into_iter().rev() {
-                if rank(&entry.entry.what) < most {
-                    kept.push(entry);
-                } else if room > 0 {
-                    room -= 1;
-                    kept.push(entry);
-                }
-            }
-            kept.reverse();
-            if kept.len() > LINES_MAX {
-                kept.drain(..kept.len() - LINES_MAX);
-            }
-            chosen = kept;
-            break;
+        let next = at_least(entries, &ranks, most);
+        if next.len() <= LINES_MAX && (most <= LAST_TELLING_RANK || next.len() <= FEW_LINES) {
+            chosen = next;
+            continue;
         }
-        chosen = next;
+        if most <= LAST_TELLING_RANK {
+            chosen = the_last(next, |told| ranks.rank(told.entry) < most);
+        }
+        break;
     }
     let line = |told: &Told<'_>| match told.times {
         1 => line(told.entry, names),
         times => format!("{} ({times} times)", line(told.entry, names)),
     };
     chosen.iter().map(line).collect()
+}
+
+/// As many events as fit: those that matter more, and of the others the last ones.
+fn the_last<'a>(all: Vec<Told<'a>>, matters: impl Fn(&Told<'a>) -> bool) -> Vec<Told<'a>> {
+    let count = all.iter().filter(|told| matters(told)).count();
+    let mut room = LINES_MAX.saturating_sub(count);
+    let mut kept = Vec::new();
+    for told in all.into_iter().rev() {
+        let is_kept = matters(&told) || room > 0;
+        if !matters(&told) {
+            room = room.saturating_sub(1);
+        }
+        if is_kept {
+            kept.push(told);
+        }
+    }
+    kept.truncate(LINES_MAX);
+    kept.reverse();
+    kept
 }
 
 /// One event.
@@ -115,7 +159,9 @@ pub(super) fn text(what: &What) -> String {
         What::Reply { text, code, .. } if *code == ErrorCode::OK => format!("reply to {text}"),
         What::Reply { text, code, .. } => format!("{text}: {code}"),
         What::Event { event, path } => format!("event {event} {path}"),
-        What::Session { session, is_new: true } => format!("session {} begins", session_id(*session)),
+        What::Session { session, is_new: true } => {
+            format!("session {} begins", session_id(*session))
+        }
         What::Session { session, is_new: false } => {
             format!("connected again, session {} lives", session_id(*session))
         }

@@ -1,0 +1,127 @@
+//! Runs programs that use ZooKeeper in a simulated world, in which everything goes wrong, and explains
+//! what breaks.
+//!
+//! A [`Sim`] has machines. Each runs a program: a closure that gets a [`World`], connects clients and
+//! does its work. One seed decides everything that happens: connections that are cut, replies that are
+//! lost, messages that are late, machines that stand still or crash, clocks that jump, a server that
+//! is killed or whose disk loses power while it writes. Time is virtual, so that minutes take
+//! milliseconds.
+//!
+//! # Testing a lock in ten lines
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use zoolet::recipes::InterProcessMutex;
+//! use zoolet::sim::Sim;
+//!
+//! Sim::new()
+//!     .machine("worker", 3, |world| async move {
+//!         let client = world.connect().await?;
+//!         let mutex = InterProcessMutex::new(&client, "/locks/stock")?;
+//!         while world.goes_on() {
+//!             let section = world.enter("stock", mutex.acquire().await?);
+//!             world.sleep_up_to(Duration::from_millis(300)).await;
+//!             section.leave().release().await?;
+//!         }
+//!         Ok(())
+//!     })
+//!     .sweep(0..10); // in a test: 0..1_000
+//! ```
+//!
+//! [`Sim::sweep`] runs the seeds on all cores. It panics if one of them fails, so a test is this and
+//! `#[test]`; [`sim_test!`](crate::sim_test) is the same in one line.
+//!
+//! # What is checked
+//!
+//! - **Exclusion.** [`World::enter`] enters a critical section with what permits it: a guard, a closure
+//!   that tells whether the lock is held, or `()` for a lock that does not tell. Two machines that run
+//!   must not be in a section while both believe to hold the lock, and fencing tokens must increase. A
+//!   machine that stood still while another took the lock must notice before it
+//!   [leaves](Section::leave). [`World::enter_shared`] and [`World::enter_with_permits`] are for locks
+//!   with several holders; a [`LeaderLatch`](crate::recipes::LeaderLatch) can be held as well, which
+//!   checks that at most one leads.
+//! - **Invariants** over a znode ([`Sim::invariant`]), checked after each request.
+//! - **Everybody finishes.** The faults end. From then on each machine must have a whole round of its
+//!   work without faults, and then finish. So a lock that nobody can acquire any more is found.
+//! - **No panic, and no error that faults do not explain.** A lost connection, session or lock may end
+//!   a program, which is then started again, as by a supervisor. A `NodeExists` that the program did
+//!   not expect is a violation.
+//! - **The end** ([`Sim::at_end`]): what must be true when all is done.
+//!
+//! # What a failure tells
+//!
+//! A lock without a look at the session. `holds_on` takes it by an ephemeral znode, and believes to
+//! hold it until it deletes that:
+//!
+//! ```
+//! # use std::time::Duration;
+//! # use zoolet::client::Error;
+//! # use zoolet::protocol::{CreateMode, ErrorCode};
+//! # use zoolet::sim::{FaultKind, Sim};
+//! let sim = Sim::new().machine("worker", 2, |world| async move {
+//!     let client = world.connect().await?;
+//!     while world.goes_on() {
+//!         match client.create("/lock").mode(CreateMode::Ephemeral).await {
+//!             Ok(_) => {}
+//!             Err(Error::Refused { code: ErrorCode::NODE_EXISTS, .. }) => {
+//!                 world.sleep_up_to(Duration::from_millis(100)).await;
+//!                 continue;
+//!             }
+//!             Err(error) => return Err(error.into()),
+//!         }
+//!         let section = world.enter("stock", ());
+//!         world.sleep_up_to(Duration::from_millis(500)).await;
+//!         section.leave();
+//!         client.delete("/lock").await?;
+//!     }
+//!     Ok(())
+//! });
+//! # let sim = sim.only(&[FaultKind::Pauses]);
+//! let failure = sim.search(0..1_000).unwrap_err();
+//! println!("{failure}");
+//! # let text = failure.to_string();
+//! # assert!(text.contains("FAULT: it stands still for"), "{text}");
+//! # assert!(text.contains("ZOOLET_SIM_REPLAY="), "{text}");
+//! ```
+//!
+//! The run that failed had many faults. The smallest one that still fails has one, and its story is
+//! short:
+//!
+//! ```text
+//! seed 2 fails: worker-1 believes that it still holds "stock", and worker-0 has entered it since
+//! the smallest run that fails in the same way:
+//!    2085 ms  worker-1    ENTERS "stock"
+//!    2085 ms  worker-1    FAULT: it stands still for 3598 ms
+//!    4567 ms  worker-0    create2 /lock (ephemeral) (54 times)
+//!    4568 ms  worker-0    ENTERS "stock"
+//!    5683 ms  worker-1    VIOLATION: worker-1 believes that it still holds "stock", and worker-0 has ..
+//! hash 5b0f5421b70c4683; again: ZOOLET_SIM_REPLAY=2:faults=6:rounds=106
+//! timeline: target/zoolet-sim/the_lock_excludes-2.html
+//! ```
+//!
+//! The page shows the machines as lanes, with sections as bars, faults, requests, and the moment of the
+//! violation. `ZOOLET_SIM_REPLAY=.. cargo test the_lock_excludes` runs the same again, message by
+//! message, as does [`Sim::replay`]; `ZOOLET_SIM_SEEDS=0..100000` runs more seeds.
+//!
+//! # What goes wrong, and how often
+//!
+//! [`FaultKind`] lists the kinds. [`Sim::rate`] says how often one happens, [`Sim::without`] and
+//! [`Sim::only`] choose. Each seed has about half of the kinds, and those more often: a run in which
+//! everything goes wrong gets nowhere. Half of the faults wait until their machine is in a critical
+//! section, where they do the most harm.
+//!
+//! # What a program must not do
+//!
+//! A run repeats only if all that happens follows from its seed. So a program takes random numbers from
+//! [`World::random`], starts tasks with [`World::spawn`], reads the time from tokio's clock or
+//! [`World::wall_clock`], and writes `biased;` into each `select!`. [`Sim::sweep`] runs the first seed
+//! twice, and shows where two runs differ.
+//!
+//! It is for async programs, and for clients that `World` makes. Threads and sockets are not
+//! simulated.
+
+pub use zoolet_testkit::sim::{
+    Failure, FaultKind, Held, MachineResult, RunResult, Schedule, Section, Sim, Violation,
+    ViolationKind, World,
+};
