@@ -302,12 +302,13 @@ pub(crate) enum ServeError {
 }
 
 impl ServeError {
-    /// ZooKeeper's exit statuses: 2 for bad arguments or configuration, 4 for the admin server, 1 for
-    /// everything else.
+    /// ZooKeeper's exit statuses: 2 for bad arguments or configuration, 3 for the data directory, 4 for
+    /// the admin server, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) | Self::Passed(_) => 2,
             Self::Listen(error) if error.is_about_the_name() => 2,
+            Self::Listen(error) if error.is_about_the_data_directory() => 3,
             Self::Admin(_) => 4,
             Self::Listen(_)
             | Self::Metrics(_)
@@ -333,4 +334,4 @@ Examples:
   zoolet serve --config zoo.cfg             with the settings of a ZooKeeper server
 
 Exit status: 0 after a signal, 1 if the server failed, 2 if the command or its configuration is
-wrong, 4 if the admin server cannot start.";
+wrong, 3 if the data directory is missing or cannot be created, 4 if the admin server cannot start.";

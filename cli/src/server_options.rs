@@ -206,7 +206,7 @@ impl ServerOptions {
         // As `QuorumPeerConfig.configureSSLAuth`.
         config.settings.x509_scheme |= config.tls.is_some();
         config.check()?;
-        if self.access.secret_session_passwords == Some(true) {
+        if self.access.secret_session_passwords == Some(true) && !self.storage.lacks_directory() {
             config.session_key = Some(session_key(self.storage.data_dir.as_deref())?);
         }
         Ok(config)

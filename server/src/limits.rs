@@ -108,8 +108,9 @@ pub const LOG_BATCH_BYTES_MAX: usize = 4 << 20;
 /// delay its syncs would take disk time from the log.
 pub const MARK_SYNC_DELAY: Duration = Duration::from_millis(100);
 
-/// A sync of the log that takes longer is logged: ZooKeeper's `fsync.warningthresholdms`.
-pub const FSYNC_WARNING_MS: u64 = 1_000;
+/// A sync of the log that takes longer is logged, unless the configuration says otherwise: ZooKeeper's
+/// `fsync.warningthresholdms`.
+pub const FSYNC_WARNING: Duration = Duration::from_secs(1);
 
 /// The bytes of the lines waiting to be written to the audit log above which the server reads no
 /// further request from a socket, so that a slow disk slows clients down and no line is lost.

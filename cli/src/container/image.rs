@@ -55,6 +55,9 @@ impl Image {
         let words = |name| -> Vec<String> {
             set(name).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
         };
+        // As `zkServer.sh`.
+        let autocreate = set("ZOO_DATADIR_AUTOCREATE_DISABLE")
+            .map(|_| "-Dzookeeper.datadir.autocreate=false".to_owned());
         let own = ["ZOO_DATA_DIR", "ZOO_DATA_LOG_DIR", "ZOO_LOG_DIR"];
         let mut servers = words("ZOO_SERVERS");
         if servers.is_empty() {
@@ -70,7 +73,12 @@ impl Image {
             four_letter_words: set("ZOO_4LW_COMMANDS_WHITELIST"),
             extra: words("ZOO_CFG_EXTRA"),
             my_id: or("ZOO_MY_ID", "1"),
-            jvm_flags: [words("SERVER_JVMFLAGS"), words("JVMFLAGS")].concat(),
+            jvm_flags: [
+                autocreate.into_iter().collect(),
+                words("SERVER_JVMFLAGS"),
+                words("JVMFLAGS"),
+            ]
+            .concat(),
         }
     }
 
@@ -175,6 +183,13 @@ mod tests {
              metricsProvider.httpPort=7000\n\
              snapCount=50\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn directories_are_not_created_if_a_variable_says_so() {
+        assert!(image(&[]).jvm_flags.is_empty());
+        let disabled = image(&[("ZOO_DATADIR_AUTOCREATE_DISABLE", "1"), ("JVMFLAGS", "-Xmx1g")]);
+        assert_eq!(disabled.jvm_flags, ["-Dzookeeper.datadir.autocreate=false", "-Xmx1g"]);
     }
 
     #[test]

@@ -112,6 +112,15 @@ pub(crate) enum ListenError {
 }
 
 impl ListenError {
+    /// Whether the data directory is missing, or cannot be created.
+    pub(super) fn is_about_the_data_directory(&self) -> bool {
+        let Self::Start(StartError::Storage(error)) = self else { return false };
+        matches!(
+            error,
+            StorageError::MissingDirectory { .. } | StorageError::Io { what: "create", .. }
+        )
+    }
+
     /// Whether the host name is at fault.
     pub(super) fn is_about_the_name(&self) -> bool {
         matches!(self, Self::Unresolved { .. })

@@ -1,6 +1,7 @@
 //! The options of the data directory.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use zoolet_server::storage::{Compression, Durability, StorageConfig};
@@ -58,6 +59,15 @@ pub(crate) struct StorageOptions {
     #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = STORAGE)]
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     pub(crate) snapshot_trust_empty: Option<bool>,
+
+    /// Create the directories of the data if they are missing [default: true]
+    #[arg(long, value_name = "BOOL", value_parser = values::boolean, help_heading = STORAGE)]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) datadir_autocreate: Option<bool>,
+
+    /// Log and count a sync of the log that takes longer [default: 1000]
+    #[arg(long, value_name = "MS", value_parser = sync_warning, help_heading = STORAGE)]
+    pub(crate) fsync_warningthresholdms: Option<Duration>,
 
     /// `forceSync`.
     #[arg(skip)]
@@ -117,7 +127,16 @@ impl StorageOptions {
             config.snap_retain_count = None;
         }
         put(&mut config.trust_empty_snapshot, self.snapshot_trust_empty);
+        put(&mut config.create_directories, self.datadir_autocreate);
+        put(&mut config.sync_warning, self.fsync_warningthresholdms);
         Ok(Some(config))
+    }
+
+    /// Whether the server will refuse to start because the data directory is missing. Until then
+    /// nothing else creates it either.
+    pub(super) fn lacks_directory(&self) -> bool {
+        let lacks = |directory: &PathBuf| !directory.join("version-2").exists();
+        self.datadir_autocreate == Some(false) && self.data_dir.as_ref().is_some_and(lacks)
     }
 
     /// Whether an option is set that has no effect without a data directory.
@@ -147,6 +166,11 @@ pub(crate) fn limit_kb(text: &str) -> Result<KbLimit, BadValue> {
 /// A terabyte at most: it is bytes that count.
 pub(crate) fn allocate_kb(text: &str) -> Result<u64, BadValue> {
     Ok(values::decoded(text, 0..=1 << 30)? as u64)
+}
+
+/// Any time. ZooKeeper takes less than none too, and then warns of every sync.
+pub(crate) fn sync_warning(text: &str) -> Result<Duration, BadValue> {
+    Ok(Duration::from_millis(values::decoded(text, 0..=values::INT_MAX)? as u64))
 }
 
 pub(crate) fn compression(text: &str) -> Result<Compression, BadValue> {

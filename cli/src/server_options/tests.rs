@@ -284,6 +284,8 @@ fn flags_about_files_reach_the_configuration() {
         "--snapshot-compression-method=gz",
         "--autopurge-snap-retain-count=9",
         "--snapshot-trust-empty",
+        "--datadir-autocreate=false",
+        "--fsync-warningthresholdms=20",
     ]);
     let expected = StorageConfig {
         data_log_dir: Some("/logs".into()),
@@ -295,6 +297,8 @@ fn flags_about_files_reach_the_configuration() {
         snapshot_compression: Compression::Gzip,
         snap_retain_count: Some(9),
         trust_empty_snapshot: true,
+        create_directories: false,
+        sync_warning: Duration::from_millis(20),
         ..StorageConfig::at("/data")
     };
     let storage = config.config().unwrap().storage.unwrap();

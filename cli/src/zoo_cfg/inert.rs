@@ -85,9 +85,9 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 const KEYS: [(Reason, &str); 12] = [
     (
         Reason::Files,
-        "flushDelay maxBatchSize maxWriteQueuePollTime fsync.warningthresholdms
+        "flushDelay maxBatchSize maxWriteQueuePollTime
          serializeLastProcessedZxid.enabled closeSessionTxn.enabled digest.enabled
-         datadir.autocreate db.autocreate jute.maxbuffer.extrasize emulate353TTLNodes",
+         jute.maxbuffer.extrasize emulate353TTLNodes",
     ),
     (
         Reason::Ensemble,
@@ -100,7 +100,7 @@ const KEYS: [(Reason, &str); 12] = [
          forward_learner_requests_to_commit_processor_disabled commitProcessor. commitLogCount
          snapshotSizeFactor forceSnapshotSync tcpKeepAlive enableEagerACLCheck
          maxConcurrentSnapSyncs maxConcurrentDiffSyncs maxTimeToWaitForEpoch
-         sslQuorum portUnification ssl.quorum. group. weight. version",
+         db.autocreate sslQuorum portUnification ssl.quorum. group. weight. version",
     ),
     (
         Reason::Tls,

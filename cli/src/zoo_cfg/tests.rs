@@ -66,6 +66,11 @@ fn every_key_has_its_effect() {
             kept(|c| c.autopurge_purge_interval = Some(Purge::AfterSnapshots)),
         ),
         ("autopurge.purgeInterval=0", kept(|c| c.autopurge_purge_interval = Some(Purge::Never))),
+        ("datadir.autocreate=false", kept(|c| c.datadir_autocreate = Some(false))),
+        (
+            "fsync.warningthresholdms=20",
+            kept(|c| c.fsync_warningthresholdms = Some(Duration::from_millis(20))),
+        ),
         ("snapshot.trust.empty=true", kept(|c| c.snapshot_trust_empty = Some(true))),
         ("clientPort=2182", ServerOptions { client_port: Some(2182), ..set() }),
         ("clientPort=0", ServerOptions { client_port: Some(0), ..set() }),
@@ -256,7 +261,6 @@ fn keys_without_effect_are_named_with_the_reason() {
     let cases = [
         ("flushDelay", "at once"),
         ("digest.enabled", "every format"),
-        ("fsync.warningthresholdms", "at once"),
         ("initLimit", "single node"),
         ("standaloneEnabled", "single node"),
         ("quorum.auth.enableSasl", "single node"),

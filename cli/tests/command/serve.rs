@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use zoolet::client::Client;
 use zoolet::protocol::ConnectRequest;
 
-use crate::process::{Running, run, within_limit};
+use crate::process::{Running, directory, file, run, within_limit};
 use zoolet_test_support::Tcp;
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn clients_are_disconnected_when_the_server_stops() {
 
 #[tokio::test]
 async fn file_descriptors_are_reserved_for_logs_and_snapshots() {
-    let data_dir = crate::process::directory("few-descriptors");
+    let data_dir = directory("few-descriptors");
     let data_dir = data_dir.to_str().expect("the path is UTF-8");
     let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
     args.extend(["--snap-count", "5", "--max-client-cnxns", "0"]);
@@ -147,9 +147,33 @@ async fn an_address_of_another_machine_is_refused() {
 async fn an_unusable_data_directory_is_an_error_with_a_cure() {
     let args = ["serve", "--listen", "127.0.0.1:0", "--data-dir", "/dev/null/data"];
     let ended = run(&args).await;
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.stderr.contains("cannot create /dev/null/data/version-2: "), "{ended:?}");
     assert!(ended.stderr.contains("with --data-dir DIR"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_missing_data_directory_is_not_created_if_that_is_forbidden() {
+    let data = directory("autocreate");
+    let text = format!(
+        "clientPort=0\ndataDir={0}\ndataLogDir={0}/log\nzookeeper.datadir.autocreate=false\n\
+         zoolet.secretSessionPasswords=true\n",
+        data.display()
+    );
+    let config = file("autocreate.cfg", text);
+    let args = ["serve", "--config", config.to_str().unwrap()];
+    for missing in ["version-2", "log/version-2"] {
+        let ended = run(&args).await;
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        let path = data.join(missing);
+        let expected = format!("the directory {} is missing", path.display());
+        assert!(ended.stderr.contains(&expected), "{ended:?}");
+        assert!(!data.join("log/version-2").exists());
+        std::fs::create_dir_all(path).unwrap();
+    }
+    let server = Running::start(&args).await;
+    let (status, stderr) = server.end("TERM").await;
+    assert_eq!(status.code(), Some(0), "{stderr}");
 }
 
 #[tokio::test]

@@ -96,12 +96,7 @@ impl Committer {
     ) -> Self {
         let is_synced = mark.is_some();
         Self {
-            writer: LogWriter::new(
-                directory.clone(),
-                config.allocate_bytes,
-                mark,
-                Arc::clone(&stats),
-            ),
+            writer: LogWriter::new(directory.clone(), config, mark, Arc::clone(&stats)),
             in_background: !directory.disk.is_immediate(),
             directory,
             durable,

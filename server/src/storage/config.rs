@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::compression::Compression;
 use super::disk::{Disk, FsDisk};
+use crate::limits::FSYNC_WARNING;
 
 /// The configuration of a server's files.
 ///
@@ -44,6 +46,13 @@ pub struct StorageConfig {
     /// `snapshot.trust.empty`: whether the server starts without a snapshot although the logs do
     /// not begin with the first transaction. Off by default.
     pub trust_empty_snapshot: bool,
+    /// `datadir.autocreate`: whether the start creates directories that are missing. On by default.
+    /// Off, the server does not start if the disk of its data is not mounted, instead of starting
+    /// without the data.
+    pub create_directories: bool,
+    /// `fsync.warningthresholdms`: a sync of the log that takes longer is logged and counted. One
+    /// second by default.
+    pub sync_warning: Duration,
     /// The disk; the machine's by default.
     pub disk: Arc<dyn Disk>,
 }
@@ -62,6 +71,8 @@ impl StorageConfig {
             snapshot_compression: Compression::None,
             snap_retain_count: Some(3),
             trust_empty_snapshot: false,
+            create_directories: true,
+            sync_warning: FSYNC_WARNING,
             disk: Arc::new(FsDisk),
         }
     }

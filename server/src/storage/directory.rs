@@ -1,6 +1,7 @@
 //! The files of a server: their names, and which of them are still needed (`FileTxnSnapLog`,
 //! `PurgeTxnLog`).
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub(crate) struct Directory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(super) snapshots: PathBuf,
     pub(super) logs: PathBuf,
+    /// Whether they are created if they are missing.
+    creates: bool,
 }
 
 /// A log, and its first transaction.
@@ -68,17 +71,22 @@ impl Directory {
     /// The directories of a configuration.
     pub(crate) fn of(config: &StorageConfig) -> Self {
         let logs = config.data_log_dir.as_ref().unwrap_or(&config.data_dir);
-        Self::new(Arc::clone(&config.disk), &config.data_dir, logs)
+        let directory = Self::new(Arc::clone(&config.disk), &config.data_dir, logs);
+        Self { creates: config.create_directories, ..directory }
     }
 
     /// The snapshots below `data`, and the logs below `logs`.
     fn new(disk: Arc<dyn Disk>, data: &Path, logs: &Path) -> Self {
         let (snapshots, logs) = (data.join(VERSION_DIRECTORY), logs.join(VERSION_DIRECTORY));
-        Self { disk, snapshots, logs }
+        Self { disk, snapshots, logs, creates: true }
     }
 
-    /// Creates the directories, and locks them against other servers until the locks are dropped.
+    /// Creates the directories, if that is allowed, and locks them against other servers until the
+    /// locks are dropped.
     pub(crate) fn lock(&self) -> Result<Vec<Box<dyn DirectoryLock>>, StorageError> {
+        if !self.creates {
+            self.all().try_for_each(|directory| self.check_exists(directory))?;
+        }
         let lock = |directory: &Path| {
             let made = self.disk.create_directory(directory);
             made.map_err(StorageError::io("create", directory))?;
@@ -91,6 +99,16 @@ impl Directory {
             }
         };
         self.all().map(lock).collect()
+    }
+
+    fn check_exists(&self, directory: &Path) -> Result<(), StorageError> {
+        match self.disk.list(directory) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(StorageError::MissingDirectory { path: directory.to_owned() })
+            }
+            Err(error) => Err(StorageError::io("list", directory)(error)),
+        }
     }
 
     /// The directory of the snapshots with the bytes of all its files, and the same of the logs.

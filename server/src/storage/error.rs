@@ -33,6 +33,17 @@ pub enum StorageError {
         /// The system's error.
         source: io::Error,
     },
+    /// A directory is missing, and may not be created
+    /// ([`StorageConfig::create_directories`](super::StorageConfig::create_directories)).
+    #[error(
+        "the directory {} is missing, and datadir.autocreate=false forbids to create it; mount its \
+         disk, or create it for a new server",
+        path.display()
+    )]
+    MissingDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Another server uses the directory.
     #[error("{} is in use: {source}; stop that server, or choose another directory", path.display())]
     Locked {

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use zoolet_core::Txn;
 use zoolet_protocol::Zxid;
 
+use super::config::StorageConfig;
 use super::directory::Directory;
 use super::disk::DiskFile;
 use super::error::StorageError;
@@ -15,7 +17,6 @@ use super::mark::{Mark, MarkFile};
 use super::stats::StorageStats;
 use super::txn_record::encode_txn;
 use crate::clock::{ms_since, now};
-use crate::limits::FSYNC_WARNING_MS;
 
 /// A log is extended when it has fewer free bytes than these.
 const ROOM_BYTES_MIN: u64 = 4096;
@@ -58,6 +59,8 @@ pub(super) struct LogWriter {
     directory: Directory,
     /// By how many bytes a log is extended ahead of its records: `preAllocSize`.
     allocate_bytes: u64,
+    /// `fsync.warningthresholdms`.
+    sync_warning: Duration,
     /// Whether files and names are synced at all.
     is_synced: bool,
     /// `None` if records are not synced.
@@ -79,11 +82,13 @@ impl LogWriter {
     /// A writer, which syncs its records if it has a mark to update.
     pub(super) fn new(
         directory: Directory,
-        allocate_bytes: u64,
+        config: &StorageConfig,
         mark: Option<MarkFile>,
         stats: Arc<StorageStats>,
     ) -> Self {
-        Self { directory, allocate_bytes, is_synced: mark.is_some(), mark, open: None, stats }
+        let StorageConfig { allocate_bytes, sync_warning, .. } = *config;
+        let is_synced = mark.is_some();
+        Self { directory, allocate_bytes, sync_warning, is_synced, mark, open: None, stats }
     }
 
     /// Writes records and syncs them. `first` is the zxid of the first record.
@@ -111,7 +116,7 @@ impl LogWriter {
 
     fn synced_in(&self, ms: u64) {
         self.stats.fsync_time.record(ms);
-        if ms > FSYNC_WARNING_MS {
+        if Duration::from_millis(ms) > self.sync_warning {
             self.stats.slow_syncs.add(1);
             tracing::warn!(
                 "the disk took {ms} ms to sync the log, and every write waits for it; give the log \
@@ -169,5 +174,26 @@ impl OpenLog {
         self.file.set_length(bytes).map_err(StorageError::io("make longer", &self.path))?;
         self.allocated = bytes;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::MemDisk;
+
+    #[test]
+    fn a_sync_that_takes_longer_than_the_threshold_is_counted() {
+        let config = StorageConfig {
+            sync_warning: Duration::from_millis(20),
+            disk: Arc::new(MemDisk::default()),
+            ..StorageConfig::at("/data")
+        };
+        let stats = Arc::new(StorageStats::default());
+        let writer = LogWriter::new(Directory::of(&config), &config, None, Arc::clone(&stats));
+        for (ms, count) in [(0, 0), (20, 0), (21, 1), (1_000, 2)] {
+            writer.synced_in(ms);
+            assert_eq!(stats.slow_syncs.value(), count, "{ms} ms");
+        }
     }
 }

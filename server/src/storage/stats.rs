@@ -7,7 +7,7 @@ use crate::measure::{Counter, Summary};
 pub(crate) struct StorageStats {
     /// The syncs of the log.
     pub(crate) fsync_time: Summary,
-    /// The syncs that took longer than `FSYNC_WARNING_MS`.
+    /// The syncs that took longer than `StorageConfig::sync_warning`.
     pub(crate) slow_syncs: Counter,
     pub(crate) snapshot_time: Summary,
     pub(crate) snapshot_errors: Counter,

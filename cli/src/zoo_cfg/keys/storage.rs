@@ -22,5 +22,9 @@ pub(super) const KEYS: &[Key] = &[
     ("autopurge.purgeInterval", |c, v| {
         put(&mut c.storage.autopurge_purge_interval, storage::purge_interval(v))
     }),
+    ("datadir.autocreate", |c, v| put(&mut c.storage.datadir_autocreate, values::boolean(v))),
+    ("fsync.warningthresholdms", |c, v| {
+        put(&mut c.storage.fsync_warningthresholdms, storage::sync_warning(v))
+    }),
     ("snapshot.trust.empty", |c, v| put(&mut c.storage.snapshot_trust_empty, values::boolean(v))),
 ];
