@@ -1,5 +1,6 @@
 //! The `zoolet` command, as a person, a script or a service manager runs it.
 
+mod admin;
 mod authentication;
 mod bench;
 mod certs;

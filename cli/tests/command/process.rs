@@ -113,6 +113,18 @@ impl Running {
         within_limit(self.stdout.next_line()).await.expect("stdout can be read")
     }
 
+    /// The next line that it logs with this text.
+    pub(crate) async fn logged(&mut self, text: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let bytes = within_limit(self.stderr.read_line(&mut line)).await;
+            assert_ne!(bytes.expect("stderr can be read"), 0, "it did not log {text:?}");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
     /// The answer to a four-letter word.
     pub(crate) async fn ask(&self, word: &str) -> String {
         let talk = async {
