@@ -1,4 +1,4 @@
-//! Counters and summaries: numbers that many threads change without a lock.
+//! Counters and summaries: numbers that threads change without a lock of their own.
 //!
 //! A number is read alone, so a report may show a request in one number and not yet in another.
 
@@ -6,5 +6,5 @@ mod counter;
 mod histogram;
 mod summary;
 
-pub(crate) use self::counter::Counter;
+pub(crate) use self::counter::{Counter, Tally};
 pub(crate) use self::summary::{Latency, Summarised, Summary, Window};

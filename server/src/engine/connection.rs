@@ -7,16 +7,15 @@
 
 mod authentication;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use zoolet_core::Requester;
 use zoolet_protocol::{
-    ConnectRequest, ConnectResponse, DecodeError, DecodeFault, ErrorCode, MultiOp, OpCode,
-    Password, Read, ReplyHeader, Request, RequestHeader, Response, SessionId, SessionRequest,
-    Write, Xid, Zxid, decode_all, decode_request,
+    ConnectRequest, ConnectResponse, DecodeError, DecodeFault, ErrorCode, FrameError, MultiOp,
+    OpCode, Password, Read, ReplyHeader, Request, RequestHeader, Response, SessionId,
+    SessionRequest, Write, Xid, Zxid, decode_all, decode_request,
 };
 
 use super::audit::Asked;
@@ -24,7 +23,7 @@ use super::hooks::Closed;
 use super::lock::{Engine, SessionEnded};
 use super::message::Message;
 use super::outbox::{Outbox, Outgoing};
-use super::registry::{Full, Liveness, Peer};
+use super::registry::{Entrance, Full, Liveness, Peer};
 use super::stats::{ConnectionStats, LastNamespace, LastRequest};
 use super::throttle::token_bucket::{Refused, SessionKind};
 use crate::sasl::Exchange;
@@ -37,16 +36,17 @@ pub(crate) struct Connection {
     pub(crate) peer: Arc<Peer>,
     /// Locked while a frame is handled, so that frames from several threads are handled one at a
     /// time.
-    attached: Mutex<Attached>,
+    attached: Mutex<Option<Attached>>,
     /// The exchange of SASL tokens, if the client has begun one.
     sasl: Mutex<Option<Box<dyn Exchange>>>,
 }
 
-/// What a connection is attached to.
-#[derive(Debug, Default)]
+/// What a connection is attached to, after the handshake.
+#[derive(Debug)]
 struct Attached {
-    /// The session, after the handshake.
-    session: Option<Arc<Liveness>>,
+    liveness: Arc<Liveness>,
+    /// Who asks: kept from request to request.
+    requester: Requester,
     namespace: LastNamespace,
 }
 
@@ -92,17 +92,17 @@ pub(crate) enum Treatment {
 
 impl Connection {
     /// Opens a connection, if the limits allow it.
-    pub(crate) fn open(engine: Arc<Engine>, address: Option<SocketAddr>) -> Result<Self, Full> {
+    pub(crate) fn open(engine: Arc<Engine>, entrance: Entrance) -> Result<Self, Full> {
         let stats = ConnectionStats::new(Arc::clone(&engine.stats), engine.clock.wall_ms());
         let id = engine.registry.next_connection();
         let outbox = Outbox::new(id, engine.durable(), engine.hooks.clone());
-        let peer = Arc::new(Peer::new(id, address, outbox, stats));
+        let peer = Arc::new(Peer::new(id, entrance, outbox, stats));
         let config = &engine.config;
         engine
             .registry
             .admit(&peer, config.max_client_connections, config.max_connections)
             .inspect_err(|_| engine.stats.connections_rejected.add(1))?;
-        let (attached, sasl) = (Mutex::default(), Mutex::new(None));
+        let (attached, sasl) = (Mutex::new(None), Mutex::new(None));
         let connection = Self { engine, peer, attached, sasl };
         // A shutdown that began before the connection was listed did not see it.
         if connection.engine.is_shut_down() {
@@ -113,14 +113,14 @@ impl Connection {
 
     /// Whether the handshake is done.
     pub(crate) fn is_established(&self) -> bool {
-        self.attached.lock().session.is_some()
+        self.attached.lock().is_some()
     }
 
     /// Extends the session as a request does. The server reads no requests of a client for which
     /// too much waits, so the client extends its session by reading.
     pub(crate) fn extend_session(&self) {
-        if let Some(liveness) = &self.attached.lock().session {
-            liveness.touch(self.engine.clock.now_ms());
+        if let Some(attached) = &*self.attached.lock() {
+            attached.liveness.touch(self.engine.clock.now_ms());
         }
     }
 
@@ -128,13 +128,14 @@ impl Connection {
     pub(crate) fn is_due(&self) -> bool {
         let tick_ms = u64::from(self.engine.config.tick_time_ms);
         let now_ms = self.engine.clock.now_ms();
-        self.attached.lock().session.as_ref().is_some_and(|live| live.expires_ms(tick_ms) <= now_ms)
+        let attached = self.attached.lock();
+        attached.as_ref().is_some_and(|attached| attached.liveness.expires_ms(tick_ms) <= now_ms)
     }
 
     /// Expires the session if its timeout has passed. The caller has read all that the client has
     /// sent.
     pub(crate) fn expire_if_due(&self) {
-        let liveness = self.attached.lock().session.clone();
+        let liveness = self.attached.lock().as_ref().map(|attached| Arc::clone(&attached.liveness));
         if let Some(liveness) = liveness
             && !self.engine.is_frozen()
         {
@@ -159,12 +160,14 @@ impl Connection {
         if !self.peer.outbox.is_open() {
             return Err(Closed);
         }
-        self.peer.stats.frame_received(frame.len());
+        self.engine.stats.frame_received(frame.len());
         let mut attached = self.attached.lock();
-        let Attached { session, namespace } = &mut *attached;
-        let handled = match session {
-            Some(liveness) => self.handle_request(liveness, namespace, &frame, treatment),
-            None => self.handle_handshake(&frame).map(|liveness| *session = liveness),
+        self.peer.stats.received.add(1);
+        let handled = match &mut *attached {
+            Some(attached) => self.handle_request(attached, &frame, treatment),
+            None => self.handle_handshake(&frame).map(|liveness| {
+                *attached = liveness.map(|liveness| self.attach(liveness));
+            }),
         };
         handled.map_err(|hangup| {
             tracing::debug!(
@@ -185,6 +188,17 @@ impl Connection {
             }
             Closed
         })
+    }
+
+    /// Ends the connection because of a frame that is none. Replies to earlier frames still leave.
+    pub(crate) fn refuse_frame(&self, error: &FrameError) {
+        tracing::warn!(
+            address = self.peer.address_text(),
+            session = %self.peer.stats.session(),
+            cause = %error,
+            "connection closed"
+        );
+        self.peer.outbox.finish();
     }
 
     /// Creates a session or re-attaches the client to a live one. Returns `None` if it refuses the
@@ -243,6 +257,16 @@ impl Connection {
         Ok(liveness)
     }
 
+    fn attach(&self, liveness: Arc<Liveness>) -> Attached {
+        let requester = Requester {
+            session: liveness.session,
+            connection: self.peer.id,
+            xid: Xid(0),
+            identities: self.peer.identities(),
+        };
+        Attached { liveness, requester, namespace: LastNamespace::default() }
+    }
+
     /// Turns the client away if too many begin or resume sessions.
     fn admit(&self, session: SessionId) -> Result<(), Hangup> {
         let engine = &self.engine;
@@ -263,8 +287,7 @@ impl Connection {
 
     fn handle_request(
         &self,
-        liveness: &Arc<Liveness>,
-        namespace: &mut LastNamespace,
+        attached: &mut Attached,
         frame: &Bytes,
         treatment: Treatment,
     ) -> Result<(), Hangup> {
@@ -273,33 +296,30 @@ impl Connection {
         self.peer.stats.request_began(received_ms);
         self.engine.stats.operations.count(header.op);
         let is_auth = matches!(header.op, OpCode::AUTH | OpCode::SASL);
-        let identities = self.peer.identities();
+        let Attached { liveness, requester, namespace } = attached;
+        requester.xid = header.xid;
         if !is_auth {
-            self.check_enforced_auth(header, &identities)?;
+            self.check_enforced_auth(header, &requester.identities)?;
             liveness.touch(received_ms);
         }
-        let requester = Requester {
-            session: liveness.session,
-            connection: self.peer.id,
-            xid: header.xid,
-            identities,
-        };
         let outcome = match (treatment, request) {
-            (Treatment::Refuse(code), Ok(request)) => self.refuse(&requester, &request, code),
+            (Treatment::Refuse(code), Ok(request)) => self.refuse(requester, &request, code),
             (Treatment::Throttle, Ok(_)) if is_throttlable(header.op) => {
                 self.engine.stats.throttled_operations.add(1);
                 Ok(self.reply(requester.xid, ErrorCode::THROTTLED_OP, Response::Empty))
             }
-            (_, Ok(request)) => self.carry_out(&requester, request, namespace)?,
+            (_, Ok(request)) => self.carry_out(requester, request, namespace)?,
             // ZooKeeper reads these before its queue of requests, and closes the connection.
             (_, Err(error)) if is_auth => return Err(Hangup::Unreadable(error)),
-            (_, Err(error)) => self.refuse_unreadable(&requester, header, error),
+            (_, Err(error)) => self.refuse_unreadable(requester, header, error),
         };
         let Ok(zxid) = outcome else {
             self.engine.stats.stale_requests_dropped.add(1);
             return Err(Hangup::SessionEnded);
         };
-        if !is_auth {
+        if is_auth {
+            requester.identities = self.peer.identities();
+        } else {
             self.count_reply(header, zxid, received_ms);
         }
         Ok(())
@@ -481,20 +501,21 @@ mod tests {
         let core = Core::new(config.settings.clone());
         let engine = Engine::new(config, None, Journal::in_memory(), core);
         let engine = Arc::new(engine);
-        let connect = || Connection::open(Arc::clone(&engine), None).expect("it may");
+        let connect =
+            || Connection::open(Arc::clone(&engine), Entrance::IN_PROCESS).expect("it may");
         let (first, second) = (connect(), connect());
         first
             .handle(handshake(SessionId::NONE), Treatment::CarryOut)
             .expect("a session is to be had");
         let held_up = first.attached.lock();
-        let session = held_up.session.as_ref().expect("there is one").session;
+        let session = held_up.as_ref().expect("there is one").liveness.session;
         let (znodes, frames) =
-            (engine.inspect(|core| core.totals().znodes), first.peer.stats.received.value());
+            (engine.inspect(|core| core.totals().znodes), engine.stats.received.value());
         let created = thread::scope(|scope| {
             let creating = scope.spawn(|| first.handle(create("/orphan"), Treatment::CarryOut));
             // This thread has read the request and found its connection open. It continues when the
             // client has seen over the other connection that the znode does not exist.
-            while first.peer.stats.received.value() == frames {
+            while engine.stats.received.value() == frames {
                 thread::yield_now();
             }
             second.handle(handshake(session), Treatment::CarryOut).expect("the session lives");

@@ -132,12 +132,13 @@ impl Journal {
         self.durable.clone()
     }
 
-    /// Appends a transaction, before it is applied. The request for it came at `moment`.
-    pub(crate) fn append(&mut self, txn: &Txn, origin: Origin, moment: Instant) {
+    /// Appends a transaction, before it is applied. The request for it came at `moment`, which is
+    /// asked for if there is a log.
+    pub(crate) fn append(&mut self, txn: &Txn, origin: Origin, moment: impl FnOnce() -> Instant) {
         assert!(txn.zxid > self.last, "{} is appended after {}", txn.zxid, self.last);
         self.last = txn.zxid;
         if let Some(log) = &mut self.log {
-            let bytes = log.commits.append(txn, Since { moment, origin }) as u64;
+            let bytes = log.commits.append(txn, Since { moment: moment(), origin }) as u64;
             log.txns += 1;
             log.bytes += bytes;
             log.bytes_of_log += bytes;

@@ -29,7 +29,7 @@ use super::outbox::Outgoing;
 use super::registry::{Liveness, Peer, Registry};
 use super::session_ids::first_session;
 use super::state::{LockHeld, State};
-use super::stats::{LastNamespace, ServerStats};
+use super::stats::{LastNamespace, ServerStats, bytes_of};
 use super::throttle::Throttle;
 use super::warnings::Warnings;
 use crate::config::Config;
@@ -83,14 +83,17 @@ pub(super) struct Wakers(Vec<Waker>);
 
 impl Wakers {
     pub(super) fn add(&mut self, waker: Option<Waker>) {
-        self.0.extend(waker);
+        if let Some(waker) = waker {
+            self.0.push(waker);
+        }
     }
 }
 
 impl Drop for Wakers {
     fn drop(&mut self) {
-        for waker in self.0.drain(..) {
-            waker.wake();
+        // Most writes and all reads wake nobody.
+        if !self.0.is_empty() {
+            self.0.drain(..).for_each(Waker::wake);
         }
     }
 }
@@ -290,17 +293,20 @@ impl Engine {
             },
             _ => state.core.read(read, requester),
         };
-        match (read, &reply) {
-            (Read::Lookup(lookup), Ok(response)) => {
-                self.stats.namespaces.looked_up(namespace, lookup, response);
-            }
+        let looked_up = match (read, &reply) {
+            (Read::Lookup(lookup), Ok(response)) => Some((lookup, bytes_of(response))),
             (Read::MultiRead(ops), Ok(response)) => {
                 self.stats.namespaces.read_multi(namespace, ops, response);
+                None
             }
-            _ => {}
-        }
+            _ => None,
+        };
         let zxid = state.core.last_zxid();
         wakers.add(push_reply(state.lock_held(), peer, requester.xid, zxid, reply));
+        drop(state);
+        if let Some((lookup, bytes)) = looked_up {
+            self.stats.namespaces.looked_up(namespace, lookup, bytes);
+        }
         Ok(zxid)
     }
 
@@ -317,13 +323,18 @@ impl Engine {
         check_session(&state.core, requester)?;
         let zxid = state.core.last_zxid();
         let watched = state.core.watch(watch, requester);
-        if let (Watch::Lookup(lookup), Ok(response)) = (watch, &watched.reply) {
-            self.stats.namespaces.looked_up(namespace, lookup, response);
-        }
+        let looked_up = match (watch, &watched.reply) {
+            (Watch::Lookup(lookup), Ok(response)) => Some((lookup, bytes_of(response))),
+            _ => None,
+        };
         for event in &watched.events {
             wakers.add(push_event(state.lock_held(), peer, zxid, event));
         }
         wakers.add(push_reply(state.lock_held(), peer, requester.xid, zxid, watched.reply));
+        drop(state);
+        if let Some((lookup, bytes)) = looked_up {
+            self.stats.namespaces.looked_up(namespace, lookup, bytes);
+        }
         Ok(zxid)
     }
 
@@ -400,7 +411,7 @@ impl Engine {
         wakers: &mut Wakers,
     ) -> Effects {
         let (origin, received_ms) = received;
-        state.journal.append(txn, origin, self.clock.at_ms(received_ms));
+        state.journal.append(txn, origin, || self.clock.at_ms(received_ms));
         if let (Some(audit), TxnOp::CloseSession { .. }) = (&self.audit, &txn.op) {
             let paths = state.core.ephemerals_after(txn.session, "", usize::MAX);
             audit.session_ended(txn.session, paths.iter(), txn.time_ms);

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use dashmap::DashMap;
@@ -20,6 +20,19 @@ use super::outbox::{Outbox, Outgoing};
 use super::state::LockHeld;
 use super::stats::ConnectionStats;
 
+/// Where a client has come in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entrance {
+    /// The client's address; `None` in process.
+    pub(crate) address: Option<SocketAddr>,
+    /// Whether it came to the port that speaks only TLS.
+    pub(crate) is_secure: bool,
+}
+
+impl Entrance {
+    pub(crate) const IN_PROCESS: Self = Self { address: None, is_secure: false };
+}
+
 /// A connection, as the rest of the engine uses it.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -31,31 +44,21 @@ pub(crate) struct Peer {
     /// The number of receivers that its writes have woken.
     woken: AtomicUsize,
     /// Whether it came to the port that speaks only TLS.
-    is_secure: AtomicBool,
+    pub(crate) is_secure: bool,
     pub(crate) stats: ConnectionStats,
 }
 
 impl Peer {
     pub(crate) fn new(
         id: ConnectionId,
-        address: Option<SocketAddr>,
+        Entrance { address, is_secure }: Entrance,
         outbox: Outbox,
         stats: ConnectionStats,
     ) -> Self {
         let ip = address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip());
         let identities = Mutex::new(Identities::of_address(ip));
-        let (woken, is_secure) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let woken = AtomicUsize::new(0);
         Self { id, address, outbox, identities, woken, is_secure, stats }
-    }
-
-    /// Notes that it came to the port that speaks only TLS.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is no such port"))]
-    pub(crate) fn mark_secure(&self) {
-        self.is_secure.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_secure(&self) -> bool {
-        self.is_secure.load(Ordering::Relaxed)
     }
 
     /// Counts the receivers that a write of this client has woken.
@@ -130,7 +133,10 @@ impl Liveness {
 
     /// Notes that the client has sent something: any request extends its session.
     pub(crate) fn touch(&self, now_ms: u64) {
-        self.last_heard_ms.fetch_max(now_ms, Ordering::Relaxed);
+        // Most requests come in the millisecond of the one before.
+        if self.last_heard_ms.load(Ordering::Relaxed) < now_ms {
+            self.last_heard_ms.fetch_max(now_ms, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn renegotiate(&self, timeout_ms: i32) {
@@ -310,7 +316,7 @@ mod tests {
         let id = registry.next_connection();
         let outbox = Outbox::new(id, Durable::always(), None);
         let stats = ConnectionStats::new(Arc::<ServerStats>::default(), 0);
-        Arc::new(Peer::new(id, None, outbox, stats))
+        Arc::new(Peer::new(id, Entrance::IN_PROCESS, outbox, stats))
     }
 
     #[test]

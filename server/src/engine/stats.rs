@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use zoolet_protocol::Xid;
 
 pub(crate) use self::connection::{ConnectionStats, LastRequest};
-pub(crate) use self::namespaces::{LastNamespace, NamespaceCounters, Namespaces};
+pub(crate) use self::namespaces::{LastNamespace, NamespaceCounters, Namespaces, bytes_of};
 pub(crate) use self::operations::{Operations, four_letters};
 use crate::engine::message::Message;
 use crate::measure::{Counter, Summarised, Summary, Window};
@@ -113,6 +113,12 @@ impl ServerStats {
             Some(address) if !address.ip().is_loopback() => self.plaintext_remote.add(1),
             _ => self.plaintext_local.add(1),
         }
+    }
+
+    /// Counts a frame that came in.
+    pub(crate) fn frame_received(&self, bytes: usize) {
+        self.received.add(1);
+        self.bytes_received.add(4 + bytes as u64);
     }
 
     /// Counts a message that enters an outbox, with the bytes of its frame.

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::counter::Counter;
+use super::counter::{Counter, Tally};
 use super::histogram::{Distribution, Histogram};
 
 /// The moments of the past that a summary remembers: with one every two minutes, its window reaches
 /// eight to ten minutes back, as that of ZooKeeper's Prometheus library.
 const MOMENTS: usize = 5;
 
-/// Count, sum, minimum and maximum of times in milliseconds.
+/// Count, sum, minimum and maximum of times in milliseconds, which one thread at a time records.
 #[derive(Debug, Default)]
 pub(crate) struct Latency {
-    count: Counter,
+    count: Tally,
     extent: Extent,
 }
 

@@ -61,7 +61,7 @@ impl ConnectionReport {
         };
         Self {
             address: peer.address_text(),
-            is_secure: peer.is_secure(),
+            is_secure: peer.is_secure,
             interest,
             outstanding,
             received: peer.stats.received.value(),

@@ -67,7 +67,8 @@ pub(crate) async fn answer(
     asker: &Arc<Peer>,
 ) {
     tracing::debug!(address = asker.address_text(), word = word.0, "four-letter word");
-    asker.stats.frame_received(0);
+    asker.stats.received.add(1);
+    engine.stats.frame_received(0);
     let is_listed = engine.config.four_letter_words.contains(word.0);
     let text = if !is_listed || word.0 == TELNET_CLOSE_NAME {
         format!("{} is not executed because it is not in the whitelist.\n", word.0)

@@ -13,6 +13,7 @@ use zoolet_protocol::{Dial, Dialing, Disconnected, FrameCodec, Transport};
 use crate::engine::connection::Connection;
 use crate::engine::lock::Engine;
 use crate::engine::outbox::Taken;
+use crate::engine::registry::Entrance;
 
 /// Makes connections to a server in the same process. Clones reach the same server.
 ///
@@ -53,8 +54,8 @@ impl Dialer {
             return Err(refused("the server's hooks refuse new connections".into()));
         }
         let codec = FrameCodec::new(engine.config.frame_bytes_max);
-        let connection =
-            Connection::open(engine, None).map_err(|full| refused(full.to_string()))?;
+        let connection = Connection::open(engine, Entrance::IN_PROCESS)
+            .map_err(|full| refused(full.to_string()))?;
         Ok(Box::new(LocalTransport { connection: Arc::new(connection), codec }))
     }
 }
@@ -90,15 +91,7 @@ impl Transport for LocalTransport {
             return Err(Disconnected);
         }
         if let Err(error) = self.codec.check_frame(&frame) {
-            let peer = &self.connection.peer;
-            tracing::warn!(
-                address = peer.address_text(),
-                session = %peer.stats.session(),
-                cause = %error,
-                "connection closed"
-            );
-            // The client still receives the replies to earlier frames.
-            self.connection.peer.outbox.finish();
+            self.connection.refuse_frame(&error);
             return Ok(());
         }
         // The sender looks for the reply itself, so the reply does not wake the receiving side.

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::Config;
 use crate::engine::connection::Connection;
 use crate::engine::lock::Engine;
+use crate::engine::registry::Entrance;
 use crate::limits::ACCEPT_RETRY;
 use crate::transport::descriptors::is_kept_for_files;
 use crate::transport::driver;
@@ -47,6 +48,9 @@ pub(crate) fn adopt(listener: &std::net::TcpListener, config: &Config) -> io::Re
 
 /// Serves the connections that are accepted at one address.
 pub(crate) trait Port: Clone + Send + 'static {
+    /// Whether it speaks only TLS.
+    fn is_secure(&self) -> bool;
+
     /// Serves an open connection from its first byte to its last.
     fn serve(
         self,
@@ -62,6 +66,10 @@ pub(crate) trait Port: Clone + Send + 'static {
 pub(crate) struct PlainPort;
 
 impl Port for PlainPort {
+    fn is_secure(&self) -> bool {
+        false
+    }
+
     async fn serve(
         self,
         stream: TcpStream,
@@ -123,7 +131,8 @@ async fn serve(
     if engine.refuses_connection() {
         return;
     }
-    match Connection::open(Arc::clone(&engine), Some(address)) {
+    let entrance = Entrance { address: Some(address), is_secure: port.is_secure() };
+    match Connection::open(Arc::clone(&engine), entrance) {
         Ok(connection) => {
             tracing::debug!(%address, "connected");
             port.serve(stream, Arc::new(connection), engine, cancelled).await;

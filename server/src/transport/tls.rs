@@ -117,6 +117,10 @@ impl TlsPort {
 }
 
 impl Port for TlsPort {
+    fn is_secure(&self) -> bool {
+        !self.is_unified
+    }
+
     async fn serve(
         self,
         mut stream: TcpStream,
@@ -126,9 +130,7 @@ impl Port for TlsPort {
     ) {
         let peer = Arc::clone(&connection.peer);
         let mut received = BytesMut::new();
-        if !self.is_unified {
-            peer.mark_secure();
-        } else {
+        if self.is_unified {
             let first = begins_with_tls(&mut stream, &mut received);
             let first =
                 async { tokio::time::timeout(engine.config.sessionless_timeout, first).await };

@@ -90,7 +90,7 @@ impl Keeper {
     fn write(&mut self, number: u64) {
         let mut rng = Rng::with_seed(number);
         let txn = decide(&self.core, number, &mut rng);
-        self.journal.append(&txn, Origin::Client, now());
+        self.journal.append(&txn, Origin::Client, now);
         self.core.apply(&txn);
         if self.journal.wants_snapshot() {
             self.journal.take_snapshot(self.core.freeze());

@@ -8,15 +8,17 @@ use zoolet_protocol::{OpCode, SessionId, Xid, Zxid};
 use super::ServerStats;
 use super::operations::is_update;
 use crate::engine::message::Message;
-use crate::measure::{Counter, Latency};
+use crate::measure::{Latency, Tally};
 
 /// The counters of a connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionStats {
     /// When it was opened, in milliseconds since 1970.
     pub(crate) established_ms: i64,
-    pub(crate) received: Counter,
-    pub(crate) sent: Counter,
+    /// Counted under the lock of the connection, as is `latency`.
+    pub(crate) received: Tally,
+    /// Counted under the lock of the outbox.
+    pub(crate) sent: Tally,
     pub(crate) latency: Latency,
     session: AtomicI64,
     timeout_ms: AtomicU64,
@@ -83,8 +85,8 @@ impl ConnectionStats {
     pub(crate) fn new(server: Arc<ServerStats>, established_ms: i64) -> Self {
         Self {
             established_ms,
-            received: Counter::default(),
-            sent: Counter::default(),
+            received: Tally::default(),
+            sent: Tally::default(),
             latency: Latency::default(),
             session: AtomicI64::new(0),
             timeout_ms: AtomicU64::new(0),
@@ -92,13 +94,6 @@ impl ConnectionStats {
             last: Last::default(),
             server,
         }
-    }
-
-    /// Counts a frame that came in.
-    pub(crate) fn frame_received(&self, bytes: usize) {
-        self.received.add(1);
-        self.server.received.add(1);
-        self.server.bytes_received.add(4 + bytes as u64);
     }
 
     /// Counts a message that enters the outbox, with the bytes of its frame.

@@ -23,8 +23,9 @@ pub(crate) struct Namespaces {
 }
 
 /// The counters of one namespace.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct NamespaceCounters {
+    name: Box<str>,
     /// The bytes of each read.
     pub(crate) reads: Summary,
     /// The bytes of each write.
@@ -34,7 +35,21 @@ pub(crate) struct NamespaceCounters {
 
 /// The namespace that a connection has used last: mostly it is the next one, too.
 #[derive(Debug, Default)]
-pub(crate) struct LastNamespace(Option<(Box<str>, Arc<NamespaceCounters>)>);
+pub(crate) struct LastNamespace(Option<Arc<NamespaceCounters>>);
+
+impl NamespaceCounters {
+    fn new(name: &str) -> Self {
+        let (reads, writes) = (Summary::default(), Summary::default());
+        Self { name: name.into(), reads, writes, quota_exceeded: Counter::default() }
+    }
+
+    /// Whether a path is in this namespace.
+    fn contains(&self, path: &str) -> bool {
+        let (name, path) = (self.name.as_bytes(), path.as_bytes());
+        let end = 1 + name.len();
+        path.get(1..end) == Some(name) && path.get(end).is_none_or(|next| *next == b'/')
+    }
+}
 
 /// The namespace of a path; `None` for the root.
 fn namespace(path: &str) -> Option<&str> {
@@ -53,16 +68,12 @@ impl Namespaces {
             self.left_out.add(1);
             return None;
         }
-        Some(Arc::clone(&self.counters.entry(name.into()).or_default()))
+        let counters = || Arc::new(NamespaceCounters::new(name));
+        Some(Arc::clone(&self.counters.entry(name.into()).or_insert_with(counters)))
     }
 
-    /// Counts a lookup that was answered.
-    pub(crate) fn looked_up(&self, last: &mut LastNamespace, lookup: &Lookup, response: &Response) {
-        let bytes = match response {
-            Response::Data(data, _) => data.as_ref().map_or(0, bytes::Bytes::len),
-            Response::Names(names) | Response::NamesStat(names, _) => name_bytes(names),
-            _ => 0,
-        };
+    /// Counts a lookup that was answered with so many [`bytes_of`] a znode.
+    pub(crate) fn looked_up(&self, last: &mut LastNamespace, lookup: &Lookup, bytes: usize) {
         self.read(last, lookup.path().text().unwrap_or_default(), bytes);
     }
 
@@ -91,16 +102,16 @@ impl Namespaces {
     }
 
     /// The counters of the namespace of a path, which becomes the last one of the connection.
+    #[inline]
     fn known<'a>(
         &self,
         last: &'a mut LastNamespace,
         path: &str,
     ) -> Option<&'a Arc<NamespaceCounters>> {
-        let name = namespace(path)?;
-        if last.0.as_ref().is_none_or(|(known, _)| **known != *name) {
-            last.0 = Some((name.into(), self.of(path)?));
+        if last.0.as_ref().is_none_or(|known| !known.contains(path)) {
+            last.0 = Some(self.of(path)?);
         }
-        last.0.as_ref().map(|(_, counters)| counters)
+        last.0.as_ref()
     }
 
     /// Counts what a transaction writes.
@@ -174,6 +185,15 @@ impl Namespaces {
     }
 }
 
+/// The bytes of a znode that the reply to a lookup shows.
+pub(crate) fn bytes_of(response: &Response) -> usize {
+    match response {
+        Response::Data(data, _) => data.as_ref().map_or(0, bytes::Bytes::len),
+        Response::Names(names) | Response::NamesStat(names, _) => name_bytes(names),
+        _ => 0,
+    }
+}
+
 /// The bytes of all names of a list.
 fn name_bytes(names: &Names) -> usize {
     use zoolet_protocol::Encode;
@@ -207,7 +227,7 @@ mod tests {
     #[test]
     fn a_connection_changes_its_namespace() {
         let (namespaces, mut last) = (Namespaces::default(), LastNamespace::default());
-        for path in ["/a", "/a/b", "/b", "/a", "/"] {
+        for path in ["/a", "/a/b", "/ab", "/a", "/"] {
             namespaces.read(&mut last, path, 10);
         }
         let all = namespaces.all();
@@ -215,6 +235,6 @@ mod tests {
             let reads = counters.reads.summarise(crate::measure::Window::All);
             (name.as_str(), reads.count, reads.sum)
         });
-        assert_eq!(sums.collect::<Vec<_>>(), [("a", 3, 3 * 78 + 2 + 4 + 2), ("b", 1, 78 + 2)]);
+        assert_eq!(sums.collect::<Vec<_>>(), [("a", 3, 3 * 78 + 2 + 4 + 2), ("ab", 1, 78 + 3)]);
     }
 }
