@@ -20,6 +20,10 @@ pub const OUTBOX_BYTES_PAUSE: usize = 1 << 20;
 /// The requests of one client that the server handles before other clients get their turn.
 pub const REQUESTS_PER_TURN: usize = 64;
 
+/// How often a client's socket is read in a row when its session is due: half a megabyte. What is
+/// still unread then is read in the next turn.
+pub const READS_PER_TURN: usize = 64;
+
 /// The time after which a client's turn ends, in milliseconds; the request that is being handled is
 /// completed. With it a hundred clients with expensive requests delay another client by some 100
 /// ms.
@@ -68,6 +72,13 @@ pub const HANDSHAKE_WARNING_PAUSE_MS: u64 = 1_000;
 /// The bytes that are encrypted for a client before its socket is written to: four records, which
 /// leave with one system call. They wait in memory if the client does not read.
 pub const TLS_WRITE_BYTES: usize = 64 << 10;
+
+/// How often the socket of a TLS client is read in a row without getting any data: a whole record
+/// takes three reads. A client that sends empty records, or one key after the other, gets its next
+/// turn after other clients, and does not extend its session.
+pub const READS_WITHOUT_DATA_MAX: usize = 4;
+
+const _: () = assert!(READS_WITHOUT_DATA_MAX * READ_BYTES > (16 << 10) + 256 + 5);
 
 /// How often the files of certificates are looked at if they are to be read again.
 pub const CERTIFICATE_RELOAD_INTERVAL: Duration = Duration::from_secs(5);

@@ -1,19 +1,26 @@
 //! Clients that stall, break the protocol or come all at once, and those that speak to the wrong port.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use zoolet::client::tls::ClientTls;
-use zoolet::client::tls::rustls::ClientConnection;
-use zoolet::protocol::ConnectRequest;
+use zoolet::client::tls::rustls::crypto::cipher::{
+    AeadKey, Iv, MessageEncrypter, OutboundPlainMessage,
+};
+use zoolet::client::tls::rustls::crypto::tls13::OkmBlock;
+use zoolet::client::tls::rustls::{
+    ClientConnection, ContentType, KeyLog, ProtocolVersion, SupportedCipherSuite, Tls13CipherSuite,
+};
+use zoolet::protocol::{ConnectRequest, Encode, FrameCodec};
 use zoolet::server::limits::HANDSHAKE_TIMEOUT;
 use zoolet::server::tls::ClientAuth;
 use zoolet::server::{Config, Server};
@@ -217,6 +224,133 @@ fn apart<T: Send + 'static>(
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(future)
     })
+}
+
+/// Keeps the first secret of what a client sends.
+#[derive(Debug, Default)]
+struct Secrets(Mutex<Vec<u8>>);
+
+impl KeyLog for Secrets {
+    fn log(&self, label: &str, _client_random: &[u8], secret: &[u8]) {
+        if label == "CLIENT_TRAFFIC_SECRET_0" {
+            *self.0.lock().unwrap() = secret.to_vec();
+        }
+    }
+}
+
+/// Encrypts records for a server over a TLS 1.3 connection whose handshake is done.
+struct Records {
+    suite: &'static Tls13CipherSuite,
+    secret: OkmBlock,
+    encrypter: Box<dyn MessageEncrypter>,
+    number: u64,
+}
+
+impl Records {
+    /// Shakes hands over `socket`.
+    fn begin(tls: &ClientTls, socket: &mut std::net::TcpStream) -> Self {
+        let secrets = Arc::<Secrets>::default();
+        let mut config = Arc::unwrap_or_clone(tls.config());
+        config.key_log = Arc::<Secrets>::clone(&secrets);
+        let name = tls.server_name("localhost").unwrap();
+        let mut session = ClientConnection::new(Arc::new(config), name).unwrap();
+        while session.is_handshaking() || session.wants_write() {
+            session.complete_io(socket).unwrap();
+        }
+        let Some(SupportedCipherSuite::Tls13(suite)) = session.negotiated_cipher_suite() else {
+            panic!("the server does not speak TLS 1.3")
+        };
+        let secret = OkmBlock::new(&secrets.0.lock().unwrap());
+        Self { suite, encrypter: encrypter(suite, &secret), secret, number: 0 }
+    }
+
+    fn put(&mut self, typ: ContentType, data: &[u8], records: &mut Vec<u8>) {
+        let (version, payload) = (ProtocolVersion::TLSv1_2, data.into());
+        let message = OutboundPlainMessage { typ, version, payload };
+        records.extend(self.encrypter.encrypt(message, self.number).unwrap().encode());
+        self.number += 1;
+    }
+
+    /// Puts a key update, and goes on with the next key.
+    fn update_key(&mut self, records: &mut Vec<u8>) {
+        self.put(ContentType::Handshake, &[24, 0, 0, 1, 0], records);
+        let mut next = vec![0; self.secret.as_ref().len()];
+        expand(self.suite, &self.secret, "traffic upd", &mut next);
+        self.secret = OkmBlock::new(&next);
+        (self.encrypter, self.number) = (encrypter(self.suite, &self.secret), 0);
+    }
+}
+
+fn encrypter(suite: &Tls13CipherSuite, secret: &OkmBlock) -> Box<dyn MessageEncrypter> {
+    let (mut key, mut iv) = ([0; 32], [0; 12]);
+    assert_eq!(suite.aead_alg.key_len(), key.len(), "the suites that are preferred have such keys");
+    expand(suite, secret, "key", &mut key);
+    expand(suite, secret, "iv", &mut iv);
+    suite.aead_alg.encrypter(AeadKey::from(key), Iv::from(iv))
+}
+
+/// HKDF-Expand-Label of TLS 1.3.
+fn expand(suite: &Tls13CipherSuite, secret: &OkmBlock, label: &str, output: &mut [u8]) {
+    let label = format!("tls13 {label}");
+    let length = u16::try_from(output.len()).unwrap().to_be_bytes();
+    let label_length = [u8::try_from(label.len()).unwrap()];
+    let expander = suite.hkdf_provider.expander_for_okm(secret);
+    let info = [&length[..], &label_length, label.as_bytes(), &[0]];
+    expander.expand_slice(&info, output).unwrap();
+}
+
+/// How long the records without data take that a client sends.
+const FLOOD: Duration = Duration::from_secs(3);
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test measures how long a client waits")]
+fn records_without_data_hold_nobody_up_and_extend_no_session() {
+    let ca = Authority::new();
+    let tls = ca.server_tls(ClientAuth::Need);
+    let ann = ca.client("ann");
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+    let config = Config { tick_time_ms: 100, ..config() };
+    let server: Server = runtime.block_on(server_with(config, tls));
+    let (plain, secure) = (server.local_addr().unwrap(), server.secure_addr().unwrap());
+
+    let mut socket = std::net::TcpStream::connect(secure).unwrap();
+    let mut records = Records::begin(&ann, &mut socket);
+    let mut sent = Vec::new();
+    let mut welcome = BytesMut::new();
+    ConnectRequest::new(200).encode(&mut welcome);
+    let mut frame = BytesMut::new();
+    FrameCodec::put(&welcome.freeze(), &mut frame);
+    records.put(ContentType::ApplicationData, &frame, &mut sent);
+    // The server takes about as long to decrypt them.
+    let begin = Instant::now();
+    while begin.elapsed() < FLOOD {
+        // As many in a row as rustls takes.
+        (0..32).for_each(|_| records.put(ContentType::ApplicationData, &[], &mut sent));
+        records.update_key(&mut sent);
+    }
+    let flood = std::thread::spawn(move || socket.write_all(&sent));
+    let waited = apart(async move {
+        let client = builder().session_timeout(Duration::from_secs(20));
+        let client = client.connect(plain.to_string()).await.unwrap();
+        let (mut longest, begin) = (Duration::ZERO, Instant::now());
+        while begin.elapsed() < FLOOD {
+            let asked = Instant::now();
+            client.exists("/").await.unwrap();
+            longest = longest.max(asked.elapsed());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        longest
+    });
+    let waited = waited.join().unwrap();
+    assert!(waited < FLOOD / 2, "another client waits {waited:?}");
+    let _ended = flood.join().unwrap();
+    runtime.block_on(async {
+        while metric(&server, "stale_sessions_expired").await < 1.0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        server.shutdown().await;
+    });
 }
 
 const STORM: usize = 1_000;

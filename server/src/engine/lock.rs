@@ -56,6 +56,9 @@ pub(crate) struct Engine {
     /// workers, and queue for them, so that connected clients get their turns in between.
     #[cfg(feature = "tls")]
     pub(crate) handshakes: Semaphore,
+    /// Admits those that have not begun yet to that queue, so that those that have go before them.
+    #[cfg(feature = "tls")]
+    pub(crate) new_handshakes: Semaphore,
     /// Admits those who ask for a report.
     pub(crate) reports: Arc<Semaphore>,
     pub(crate) throttle: Throttle,
@@ -138,6 +141,8 @@ impl Engine {
             expensive_turns: Semaphore::new((workers() / 2).max(1)),
             #[cfg(feature = "tls")]
             handshakes: Semaphore::new((workers() / 2).max(1)),
+            #[cfg(feature = "tls")]
+            new_handshakes: Semaphore::new((workers() / 2).max(1)),
             reports: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
             throttle: Throttle::new(&config.throttling, clock.now_ms()),
             trace_mask: AtomicI64::new(DEFAULT_TRACE_MASK),

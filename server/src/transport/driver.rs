@@ -26,7 +26,7 @@ use crate::engine::throttle::large_requests::Taken as TakenMemory;
 use crate::engine::throttle::{Fate, Wait};
 use crate::limits::{
     BUFFER_BYTES_KEPT, EXPENSIVE_TURN_MS, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
-    REQUESTS_PER_TURN, TURN_MS, WRITE_BYTES,
+    READS_PER_TURN, REQUESTS_PER_TURN, TURN_MS, WRITE_BYTES,
 };
 
 /// If a write wakes at most so many other clients they are served before the client that wrote gets
@@ -339,19 +339,26 @@ impl<S: Socket> Driver<S> {
             // again.
             return Ok(Some(true));
         }
-        // A client that does not read its messages does not extend its session by sending more.
-        while !self.has_much_waiting() && self.connection.peer.outbox.is_open() {
+        for _ in 0..READS_PER_TURN {
+            // A client that does not read its messages does not extend its session by sending more.
+            if self.has_much_waiting() || !self.connection.peer.outbox.is_open() {
+                self.connection.expire_if_due();
+                return Ok(Some(true));
+            }
             if self.handle_frames(codec) || !self.connection.is_due() {
                 return Ok(Some(true));
             }
             match self.socket.read_now(&mut self.input) {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.connection.expire_if_due();
+                    return Ok(Some(true));
+                }
                 Err(error) => return Err(error),
             }
         }
-        self.connection.expire_if_due();
+        // It has sent something. The ticker asks again.
         Ok(Some(true))
     }
 
@@ -367,61 +374,51 @@ impl<S: Socket> Driver<S> {
                 self.engine.stats.expensive_turns.add(u64::from(self.is_expensive));
                 return true;
             }
-            if self.connection.peer.outbox.waiting_bytes() > OUTBOX_BYTES_PAUSE
-                || self.engine.is_behind()
-                || self.connection.peer.outbox.is_frozen()
-                || self.wait() != Wait::No
-            {
+            if self.is_paused() {
                 return true;
             }
-            match codec.next_frame(&mut self.input) {
-                Ok(Some(frame)) => {
-                    if !self.has_room_for(frame.len()) {
-                        return false;
-                    }
-                    if self.input.is_empty() && frame.len() > BUFFER_BYTES_KEPT {
-                        self.input = BytesMut::new();
-                    }
-                    let is_long = frame.len() > LONG_FRAME_BYTES;
-                    let received = match self.waits_since_ms {
-                        None => self.connection.receive(frame),
-                        Some(since_ms) => self.receive_late(frame, since_ms),
-                    };
-                    self.large_request = None;
-                    if received.is_err() {
-                        return false;
-                    }
-                    // Each short request notes when the server replied.
-                    let now_ms = match is_long {
-                        true => self.engine.clock.now_ms(),
-                        false => self.connection.peer.stats.last_replied_ms(),
-                    };
-                    took_ms = now_ms.saturating_sub(begin_ms);
-                }
-                Ok(None) => {
-                    self.waits_since_ms = None;
-                    if let Some(length) = self.input.first_chunk().map(|it| i32::from_be_bytes(*it))
-                    {
-                        self.has_room_for(usize::try_from(length).unwrap_or(0));
-                    }
-                    return false;
-                }
-                Err(error) => {
-                    let peer = &self.connection.peer;
-                    tracing::warn!(
-                        address = peer.address_text(),
-                        session = %peer.stats.session(),
-                        cause = %error,
-                        "connection closed"
-                    );
-                    // Replies to earlier frames still leave.
-                    self.connection.peer.outbox.finish();
-                    return false;
-                }
+            let Some(frame) = self.next_frame(codec) else { return false };
+            let is_long = frame.len() > LONG_FRAME_BYTES;
+            let received = match self.waits_since_ms {
+                None => self.connection.receive(frame),
+                Some(since_ms) => self.receive_late(frame, since_ms),
+            };
+            self.large_request = None;
+            if received.is_err() {
+                return false;
             }
+            // Each short request notes when the server replied.
+            let now_ms = match is_long {
+                true => self.engine.clock.now_ms(),
+                false => self.connection.peer.stats.last_replied_ms(),
+            };
+            took_ms = now_ms.saturating_sub(begin_ms);
         }
         self.engine.stats.turns_cut.add(1);
         true
+    }
+
+    /// The next frame that was read, if it is whole and may be handled.
+    fn next_frame(&mut self, codec: &FrameCodec) -> Option<Bytes> {
+        match codec.next_frame(&mut self.input) {
+            Ok(Some(frame)) => {
+                if self.input.is_empty() && frame.len() > BUFFER_BYTES_KEPT {
+                    self.input = BytesMut::new();
+                }
+                self.has_room_for(frame.len()).then_some(frame)
+            }
+            Ok(None) => {
+                self.waits_since_ms = None;
+                if let Some(length) = self.input.first_chunk().map(|it| i32::from_be_bytes(*it)) {
+                    self.has_room_for(usize::try_from(length).unwrap_or(0));
+                }
+                None
+            }
+            Err(error) => {
+                self.connection.refuse_frame(&error);
+                None
+            }
+        }
     }
 
     /// Takes the memory of the next request if it is large, unless that is done already. If there is

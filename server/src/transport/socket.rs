@@ -29,7 +29,7 @@ pub(crate) trait Socket: Send {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WouldBlock`] if nothing has come in.
+    /// [`io::ErrorKind::WouldBlock`] if nothing has come in, or nothing but records without data.
     fn read_now(&mut self, input: &mut BytesMut) -> io::Result<usize>;
 
     /// Writes some bytes, and advances `output` by those that the socket has taken. What

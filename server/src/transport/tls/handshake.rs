@@ -2,12 +2,13 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, ready};
 
 use bytes::BytesMut;
-use tokio::io::ReadBuf;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use zoolet_tls::rustls::{
     self, AlertDescription, CertificateError, InvalidMessage, ServerConnection,
@@ -74,22 +75,20 @@ impl Acceptor {
     ) -> Result<(TlsSocket, BytesMut), HandshakeFailure> {
         let stats = &engine.stats;
         let outstanding = self.begin(engine)?;
-        let session = ServerConnection::new(self.tls.config());
-        let session = session.map_err(|error| self.failed(error))?;
-        let mut socket = TlsSocket::new(stream, session);
-        let shaken = self.shake_hands(&mut socket, received, engine);
+        let mut socket = None;
+        let shaken = self.shake_hands(stream, received, &mut socket, engine);
         let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shaken).await;
         drop(outstanding);
         let failure = match shaken {
-            Ok(Ok(input)) => return Ok((socket, input)),
+            Ok(Ok(input)) => return Ok((socket.expect("it has shaken hands"), input)),
             Ok(Err(failure)) => failure,
             Err(_) => HandshakeFailure::TimedOut,
         };
         stats.unsuccessful_handshakes.add(1);
         // As `NettyServerCnxnFactory.CertificateVerifier` counts.
         stats.auth_failed.add(1);
-        if let HandshakeFailure::Tls { .. } = failure {
-            let _ = tokio::time::timeout(LINGER_TIMEOUT, refuse(&mut socket)).await;
+        if let (HandshakeFailure::Tls { .. }, Some(socket)) = (&failure, &mut socket) {
+            let _ = tokio::time::timeout(LINGER_TIMEOUT, refuse(socket)).await;
         }
         Err(failure)
     }
@@ -133,50 +132,88 @@ impl Acceptor {
         HandshakeFailure::Tls { error, advice: self.advice }
     }
 
+    /// Returns what the client sent after its handshake. `socket` is the socket from the beginning
+    /// of the handshake on.
     async fn shake_hands(
         &self,
-        socket: &mut TlsSocket,
+        mut stream: TcpStream,
         received: BytesMut,
+        socket: &mut Option<TlsSocket>,
         engine: &Engine,
     ) -> Result<BytesMut, HandshakeFailure> {
-        let mut input = BytesMut::new();
-        let mut is_silent = received.is_empty();
         let mut encrypted = received;
+        if encrypted.is_empty() {
+            read_encrypted(&mut stream, &mut encrypted).await.map_err(HandshakeFailure::Io)?;
+        }
+        if encrypted.is_empty() {
+            return Err(HandshakeFailure::Silent);
+        }
+        let begins = engine.new_handshakes.acquire().await;
+        // A client that has given up meanwhile costs no more.
+        read_waiting(&stream, &mut encrypted).map_err(HandshakeFailure::Io)?;
+        let session = ServerConnection::new(self.tls.config());
+        let session = session.map_err(|error| self.failed(error))?;
+        let socket = socket.insert(TlsSocket::new(stream, session));
+        let mut input = BytesMut::new();
+        self.compute(socket, &mut encrypted, &mut input, engine).await?;
+        drop(begins);
         loop {
             socket.write_all(&mut nothing()).await.map_err(HandshakeFailure::Io)?;
             if !socket.session.is_handshaking() {
                 return Ok(input);
             }
+            let read = read_encrypted(&mut socket.stream, &mut encrypted).await;
+            read.map_err(HandshakeFailure::Io)?;
             if encrypted.is_empty() {
-                read_encrypted(socket, &mut encrypted).await.map_err(HandshakeFailure::Io)?;
+                return Err(HandshakeFailure::Io(io::ErrorKind::UnexpectedEof.into()));
             }
-            match encrypted.len() {
-                0 if is_silent => return Err(HandshakeFailure::Silent),
-                0 => return Err(HandshakeFailure::Io(io::ErrorKind::UnexpectedEof.into())),
-                _ => is_silent = false,
-            }
-            let permit = engine.handshakes.acquire().await;
-            let taken = socket.take(&encrypted, &mut input);
-            drop(permit);
-            taken.map_err(|error| match error.downcast() {
-                Ok(error) => self.failed(error),
-                Err(error) => HandshakeFailure::Io(error),
-            })?;
-            encrypted.clear();
+            self.compute(socket, &mut encrypted, &mut input, engine).await?;
         }
+    }
+
+    /// Takes what came in, which may be a step of the handshake.
+    async fn compute(
+        &self,
+        socket: &mut TlsSocket,
+        encrypted: &mut BytesMut,
+        input: &mut BytesMut,
+        engine: &Engine,
+    ) -> Result<(), HandshakeFailure> {
+        let permit = engine.handshakes.acquire().await;
+        let taken = socket.take(encrypted, input);
+        drop(permit);
+        encrypted.clear();
+        taken.map(drop).map_err(|error| match error.downcast() {
+            Ok(error) => self.failed(error),
+            Err(error) => HandshakeFailure::Io(error),
+        })
     }
 }
 
-async fn read_encrypted(socket: &mut TlsSocket, encrypted: &mut BytesMut) -> io::Result<()> {
+async fn read_encrypted(stream: &mut TcpStream, encrypted: &mut BytesMut) -> io::Result<()> {
     // The buffer is no part of the future, in which it would stay as long as the connection.
     std::future::poll_fn(|context| {
         let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut buffer = ReadBuf::uninit(&mut buffer);
-        ready!(socket.poll_read_encrypted(context, &mut buffer))?;
+        ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
         encrypted.extend_from_slice(buffer.filled());
         Poll::Ready(Ok(()))
     })
     .await
+}
+
+/// Reads what has come in, without waiting. It is an error if the stream has ended.
+fn read_waiting(stream: &TcpStream, encrypted: &mut BytesMut) -> io::Result<()> {
+    let mut buffer = [0; READ_BYTES];
+    match stream.try_read(&mut buffer) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(bytes) => {
+            encrypted.extend_from_slice(&buffer[..bytes]);
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Sends the alert that tells the client why, and waits until it has read it: closing a socket with
@@ -186,7 +223,7 @@ async fn refuse(socket: &mut TlsSocket) -> io::Result<()> {
     socket.shutdown().await?;
     let mut unread = BytesMut::new();
     loop {
-        read_encrypted(socket, &mut unread).await?;
+        read_encrypted(&mut socket.stream, &mut unread).await?;
         if unread.is_empty() {
             return Ok(());
         }

@@ -11,14 +11,15 @@ use tokio::io::{AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use zoolet_tls::rustls::ServerConnection;
 
-use crate::limits::{READ_BYTES, TLS_WRITE_BYTES};
+use crate::limits::{READ_BYTES, READS_WITHOUT_DATA_MAX, TLS_WRITE_BYTES};
 use crate::transport::socket::Socket;
 
 /// A TCP socket and the TLS session over it. All input that came in is decrypted at once, so that
 /// none is left in here when the driver asks the system.
 pub(crate) struct TlsSocket {
-    stream: TcpStream,
-    pub(super) session: ServerConnection,
+    pub(super) stream: TcpStream,
+    /// It has more than a kilobyte, which a connection does not take before it is needed.
+    pub(super) session: Box<ServerConnection>,
     /// The client has ended the stream, or the socket has.
     is_at_end: bool,
     /// The client was told that the stream ends.
@@ -29,11 +30,11 @@ impl TlsSocket {
     pub(super) fn new(stream: TcpStream, mut session: ServerConnection) -> Self {
         // `encrypt` has a limit of its own.
         session.set_buffer_limit(None);
-        Self { stream, session, is_at_end: false, is_closing: false }
+        Self { stream, session: Box::new(session), is_at_end: false, is_closing: false }
     }
 
     /// Reads bytes as they are on the wire. 0 at the end of the stream.
-    pub(super) fn poll_read_encrypted(
+    fn poll_read_encrypted(
         &mut self,
         context: &mut Context<'_>,
         encrypted: &mut ReadBuf<'_>,
@@ -102,12 +103,15 @@ impl Socket for TlsSocket {
         input: &mut BytesMut,
     ) -> Poll<io::Result<usize>> {
         let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
-        while !self.is_at_end {
+        for _ in 0..READS_WITHOUT_DATA_MAX {
+            if self.is_at_end {
+                return Poll::Ready(Ok(0));
+            }
             let mut encrypted = ReadBuf::uninit(&mut buffer);
             ready!(self.poll_read_encrypted(context, &mut encrypted))?;
             if encrypted.filled().is_empty() {
                 self.is_at_end = true;
-                break;
+                continue;
             }
             // A part of a record decrypts to nothing.
             let taken = self.take(encrypted.filled(), input)?;
@@ -118,23 +122,29 @@ impl Socket for TlsSocket {
                 self.write_now(&mut nothing())?;
             }
         }
-        Poll::Ready(Ok(0))
+        // Other clients get their turn before more is read.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn read_now(&mut self, input: &mut BytesMut) -> io::Result<usize> {
         let mut buffer = [0; READ_BYTES];
-        while !self.is_at_end {
+        for _ in 0..READS_WITHOUT_DATA_MAX {
+            if self.is_at_end {
+                return Ok(0);
+            }
             let bytes = (&*SockRef::from(&self.stream)).read(&mut buffer)?;
             if bytes == 0 {
                 self.is_at_end = true;
-                break;
+                continue;
             }
             let taken = self.take(&buffer[..bytes], input)?;
             if taken > 0 {
                 return Ok(taken);
             }
         }
-        Ok(0)
+        // Records without data are as good as none.
+        Err(io::ErrorKind::WouldBlock.into())
     }
 
     fn poll_write(
