@@ -32,6 +32,8 @@ pub enum Peer {
     Apache39,
     /// Apache's C client with OpenSSL and Cyrus SASL.
     SecureC,
+    /// The program curl.
+    Curl,
 }
 
 /// The program of the browser.
@@ -82,7 +84,7 @@ impl Peer {
     /// [`Missing`] names what is missing.
     pub fn find(self) -> Result<(), Missing> {
         // Running a program for its version takes some time, and many tests ask.
-        static FOUND: [OnceLock<Result<(), Missing>>; 10] = [const { OnceLock::new() }; 10];
+        static FOUND: [OnceLock<Result<(), Missing>>; 11] = [const { OnceLock::new() }; 11];
         FOUND[self as usize].get_or_init(|| self.look_for()).clone()
     }
 
@@ -113,6 +115,7 @@ impl Peer {
                 needs_program("python3", "--version")
             }
             Self::SecureC => needs_file(&secure_c()),
+            Self::Curl => needs_program("curl", "--version"),
             Self::JUnit => needs_file(Path::new("/usr/share/java/junit4.jar")),
         }
     }

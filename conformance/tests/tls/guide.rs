@@ -10,11 +10,48 @@ use zoolet_conformance::process::zoolet_binary;
 use crate::workshop::free_port;
 
 /// The blocks of the page that are run, in their order.
-const BLOCKS: [&str; 7] =
-    ["certs", "server", "client", "four-letter word", "openssl", "keytool", "renewal"];
+const BLOCKS: [&str; 8] = [
+    "certs",
+    "server",
+    "client",
+    "four-letter word",
+    "openssl",
+    "keytool",
+    "renewal",
+    ADMIN_SERVER,
+];
+
+const ADMIN_SERVER: &str = "admin server";
+
+/// The server of the last block.
+const ADMIN: &str = r#"
+cat >admin.cfg <<EOF
+clientPort=0
+clientPortAddress=127.0.0.1
+dataDir=admin
+secureClientPort=0
+secureClientPortAddress=127.0.0.1
+ssl.keyStore.location=certs/server.pem
+ssl.trustStore.location=certs/ca.pem
+X509AuthenticationProvider.superUser=CN=zoolet client
+admin.enableServer=true
+admin.serverAddress=127.0.0.1
+admin.serverPort=8080
+admin.forceHttps=true
+admin.needClientAuth=true
+ssl.quorum.keyStore.location=certs/server.pem
+ssl.quorum.trustStore.location=certs/ca.pem
+EOF
+zoolet serve --config admin.cfg &
+for _ in $(seq 300); do
+    curl --silent --cacert certs/ca.pem --cert certs/client.pem https://localhost:8080/commands && break
+    sleep 0.1
+done
+"#;
 
 /// After the blocks: the server shows its new certificate, and ends.
 const END: &str = r#"
+test -s snapshot.0
 shown() { openssl s_client -connect localhost:2281 </dev/null 2>/dev/null | openssl x509 -noout -subject; }
 for _ in $(seq 300); do shown | grep -q 'CN = app' && break; sleep 0.1; done
 shown
@@ -24,7 +61,9 @@ wait %1 || true
 
 pub(crate) fn works() -> Result<(), Failed> {
     let page = fs::read_to_string(conformance_folder().join("../docs/tls.md"))?;
-    let script = [&blocks(&page)?, END].concat().replace("2281", &free_port()?.to_string());
+    let script = [&blocks(&page)?, END].concat();
+    let script = script.replace("2281", &free_port()?.to_string());
+    let script = script.replace("8080", &free_port()?.to_string());
     let folder = tempfile::tempdir()?;
     let binary = fs::canonicalize(zoolet_binary()?)?;
     let programs = binary.parent().ok_or("it is in a folder")?;
@@ -57,7 +96,16 @@ fn blocks(page: &str) -> Result<String, Failed> {
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
         let name = line.strip_prefix("<!-- test: ").and_then(|rest| rest.strip_suffix(" -->"));
-        let Some(name) = name else { continue };
+        let Some(name) = name else {
+            // A command that nobody would run.
+            if line == "```sh" {
+                return Err("a block of the page has no name".into());
+            }
+            continue;
+        };
+        if name == ADMIN_SERVER {
+            script += ADMIN;
+        }
         if lines.next() != Some("```sh") {
             return Err(format!("no block follows {line:?}").into());
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Failed, Trial};
 use zoolet_conformance::harness::needs;
 use zoolet_conformance::peers::Peer;
-use zoolet_conformance::peers::Peer::{Apache, Apache39, Java, Kazoo, OpenSsl, SecureC};
+use zoolet_conformance::peers::Peer::{Apache, Apache39, Curl, Java, Kazoo, OpenSsl, SecureC};
 
 use self::interop::{Release, Stores};
 use self::workshop::{Shared, Workshop};
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     };
     // The longest come first.
     let trials = vec![
-        needs(&[OpenSsl, Java], "guide", guide::works),
+        needs(&[OpenSsl, Java, Curl], "guide", guide::works),
         with_stores("on-apache-3.9", &[Apache39, SecureC], |stores| {
             interop::on_apache(stores, Release::V395)
         }),

@@ -2,23 +2,19 @@
 //! directory, and from zoolet to an Apache ensemble of three. A client stays connected all the time.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use libtest_mimic::Arguments;
 use tempfile::TempDir;
 use zoolet_client::{Client, CreateMode};
 use zoolet_conformance::apache::{Apache, Timing};
-use zoolet_conformance::harness;
-use zoolet_conformance::peers::{Peer, conformance_folder};
-use zoolet_conformance::process::zoolet_binary;
+use zoolet_conformance::peers::conformance_folder;
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+use crate::{Outcome, path_with_zoolet};
 
 /// The blocks of the page that are run, in their order. A block that is missing fails the test.
 const BLOCKS: [&str; 8] = [
@@ -32,18 +28,7 @@ const BLOCKS: [&str; 8] = [
     "copy znodes",
 ];
 
-fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
-    let run = |test: fn() -> Outcome<()>| move || Ok(test()?);
-    let trials = vec![
-        harness::needs(&[Peer::Apache], "there-and-back", run(there_and_back)),
-        harness::needs(&[Peer::Apache], "to-an-ensemble", run(to_an_ensemble)),
-    ];
-    libtest_mimic::run(&arguments, trials).exit_code()
-}
-
-fn there_and_back() -> Outcome<()> {
+pub(crate) fn there_and_back() -> Outcome<()> {
     let migration = Migration::new()?;
     migration.shell("systemctl start zookeeper")?;
     let keeper = Keeper::start(&migration.server)?;
@@ -58,7 +43,7 @@ fn there_and_back() -> Outcome<()> {
     migration.shell("systemctl stop zookeeper && zoolet data check \"$DATA.before-zoolet\"")
 }
 
-fn to_an_ensemble() -> Outcome<()> {
+pub(crate) fn to_an_ensemble() -> Outcome<()> {
     let migration = Migration::new()?;
     migration.shell("systemctl start zoolet")?;
     let keeper = Keeper::start(&migration.server)?;
@@ -180,12 +165,8 @@ impl Drop for Migration {
 
 /// The stand-ins first, then the command under test.
 fn path() -> Outcome<String> {
-    let command = zoolet_binary()?;
-    let command = command.parent().ok_or("it is in a folder")?.to_owned();
-    let command = fs::canonicalize(command)?;
     let stand_ins: PathBuf = conformance_folder().join("migration");
-    let others = std::env::var("PATH")?;
-    Ok(format!("{}:{}:{others}", stand_ins.display(), command.display()))
+    Ok(format!("{}:{}", stand_ins.display(), path_with_zoolet()?))
 }
 
 /// The fenced blocks of the page that follow a line `<!-- test: NAME -->`.
