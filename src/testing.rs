@@ -229,7 +229,9 @@
 //! | `Timing2` | not needed: tests do not wait for real time |
 
 pub use zoolet_testkit::{
-    Aim, ConnectionId, ConnectionInfo, Contender, Fault, FaultError, Faults, Observer, PathStats,
-    Recorder, RequestFilter, Requests, Scope, SessionStats, Stats, TestDialer, TestHooks,
-    TestServer, TestServerBuilder, TestServerError, WatchGraph, WatchedPath, Watcher,
+    Aim, ConnectionId, ConnectionInfo, Contender, EnsembleDialer, EnsembleEvent, EnsembleServer,
+    Fault, FaultError, Faults, Observer, PathStats, Recorder, RequestFilter, Requests, Scope,
+    ServerRole, SessionStats, Stats, TestDialer, TestEnsemble, TestEnsembleBuilder,
+    TestEnsembleError, TestHooks, TestServer, TestServerBuilder, TestServerError, WatchGraph,
+    WatchedPath, Watcher,
 };

@@ -25,6 +25,10 @@ pub mod sim;
 pub use zoolet_core::ConnectionId;
 pub use zoolet_server::hooks::ConnectionInfo;
 
+pub use self::ensemble::{
+    EnsembleDialer, EnsembleEvent, EnsembleServer, ServerRole, TestEnsemble, TestEnsembleBuilder,
+    TestEnsembleError,
+};
 pub use self::faults::{Aim, Fault, FaultError, Faults, RequestFilter, Scope};
 pub use self::hooks::TestHooks;
 #[doc(hidden)]

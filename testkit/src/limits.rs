@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// The servers of one ensemble for tests. More than these vote in no real one, and each is a copy of
+/// the whole state.
+pub(crate) const ENSEMBLE_SERVERS_MAX: usize = 15;
+
 /// The entries that one recording keeps. No reader needs a longer script, and a test that runs for
 /// hours would otherwise fill the memory.
 pub(crate) const RECORDED_MESSAGES_MAX: usize = 100_000;

@@ -266,7 +266,8 @@ pub trait HookedConnection: Send + Sync {
     /// Whether its handshake is done.
     fn is_established(&self) -> bool;
 
-    /// Handles a frame. The answer is in the outbox when this returns.
+    /// Handles a frame. The answer is in the outbox when this returns, unless
+    /// [`HookedConnection::answers_at_once`] says otherwise.
     ///
     /// # Errors
     ///
@@ -283,6 +284,12 @@ pub trait HookedConnection: Send + Sync {
 
     /// Closes it at once. What waits in its outbox is lost; the session lives on.
     fn cut(&self);
+
+    /// Whether the answer to a frame is in the outbox when [`HookedConnection::handle`] returns, if
+    /// there will be one. A server that waits for another answers later.
+    fn answers_at_once(&self) -> bool {
+        true
+    }
 }
 
 /// A running server, as its hooks use it.
@@ -318,6 +325,12 @@ pub trait HookedServer: Send + Sync {
 
     /// The live sessions, in order.
     fn sessions(&self) -> Vec<SessionId>;
+
+    /// Those of the live sessions that this server serves, in order: all of them, unless it is one
+    /// of several servers.
+    fn own_sessions(&self) -> Vec<SessionId> {
+        self.sessions()
+    }
 
     /// Ends a session as if its timeout had passed.
     fn expire(&self, session: SessionId);

@@ -5,7 +5,19 @@ use std::fmt;
 use zoolet_core::{Core, Txn};
 use zoolet_protocol::SessionId;
 
-/// What happens in an ensemble.
+/// What happens between the servers of an ensemble. Servers are counted from 0.
+///
+/// ```
+/// use zoolet_testkit::{EnsembleEvent, TestEnsemble};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let ensemble = TestEnsemble::start().await?;
+/// ensemble.server(2).cut_off();
+/// assert_eq!(ensemble.events(), [EnsembleEvent::FollowerCutOff(2)]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnsembleEvent {
@@ -17,6 +29,8 @@ pub enum EnsembleEvent {
     LooksForLeader(usize),
     /// A server was elected.
     Leads(usize),
+    /// The process of a server has ended.
+    Stopped(usize),
     /// The leader ends a session whose timeout has passed.
     SessionExpired(SessionId),
     /// A server closed the connection of a client that has seen more than the server.
@@ -30,6 +44,7 @@ impl fmt::Display for EnsembleEvent {
             Self::FollowerCutOff(server) => write!(f, "follower {server} is cut off"),
             Self::LooksForLeader(server) => write!(f, "server {server} looks for a leader"),
             Self::Leads(server) => write!(f, "server {server} leads"),
+            Self::Stopped(server) => write!(f, "server {server} stops"),
             Self::SessionExpired(session) => write!(f, "session {session} expires"),
             Self::ClientAhead(server) => {
                 write!(f, "server {server} refuses a client that is ahead")

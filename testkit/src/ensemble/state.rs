@@ -1,47 +1,36 @@
 //! The committed transactions, and the members that apply them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::task::Waker;
 
 use bytes::Bytes;
 use fastrand::Rng;
 use tokio::time::Instant;
-use zoolet_core::{ConnectionId, Core, Requester, Settings, Txn};
-use zoolet_protocol::{
-    Disconnected, ErrorCode, Lookup, Read, Response, SessionId, Xid, Zxid, encode_event,
-};
+use zoolet_core::{Audience, ConnectionId, Core, Effects, Identities, Requester, Txn, TxnOp};
+use zoolet_protocol::{ErrorCode, Id, Lookup, Read, Response, SessionId, Xid, Zxid, encode_event};
+use zoolet_server::hooks::{ClockOffset, Hooks, Message};
 
-use super::faults::{Cut, Lag};
-use super::observer::{EnsembleEvent, EnsembleObserver};
-use super::step::{Answer, Connection, Step, handshake, step};
+use super::connection::Connection;
+use super::faults::{Lag, TimedCut};
+use super::observer::EnsembleObserver;
+use super::step::{Answer, Step};
+use super::terms::Law;
 use super::tracker::Tracker;
 
-/// The number of servers.
-pub const MEMBERS: usize = 3;
-
-/// Any time other than that of the built-in znodes.
-const WALL_START_MS: i64 = 1_700_000_000_000;
-
-/// The settings of an ensemble.
-#[derive(Debug, Clone)]
-pub struct Terms {
-    /// The length of a tick.
-    pub tick: Duration,
-    /// After how many ticks without a message a member gives its leader up.
-    pub sync_limit: u32,
-    /// Which members send the zxid with an event, as ZooKeeper does since 3.9.
-    pub tell_zxids: [bool; MEMBERS],
-}
+/// The bits of a zxid that count within an epoch, and those of a session id below the server's.
+const EPOCH_BITS: u32 = 32;
+const SESSION_BITS: u32 = 56;
 
 /// The role of a member, as it believes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Leading,
     Following,
-    /// It has no leader, and serves no client.
+    /// It has no leader, and serves no client, but for those that only read.
     Looking,
+    /// Its process has ended.
+    Stopped,
 }
 
 /// One server.
@@ -49,90 +38,161 @@ pub(super) enum Role {
 pub(super) struct Member {
     pub(super) core: Core,
     pub(super) role: Role,
+    /// The leader that it follows, or that it is, belongs to this epoch.
+    pub(super) epoch: i64,
     /// The number of committed transactions that it has applied.
     pub(super) applied: usize,
     pub(super) lag: Lag,
-    /// The sessions that it has heard from since its last report to the leader.
-    pub(super) touched: Vec<SessionId>,
+    /// Those with the same number reach each other.
+    pub(super) side: usize,
+    /// When a follower heard from its leader, or a leader from a majority.
+    pub(super) heard: Instant,
+    /// Since when it looks for a leader.
+    pub(super) looks_since: Instant,
+    /// The sessions that it has heard from since its last report to the leader, with the timeouts
+    /// of their connections.
+    pub(super) touched: Vec<(SessionId, i32)>,
     /// The leader has asked for a report of the sessions.
     pub(super) is_asked: bool,
+    /// The sessions that it has begun without a leader.
+    pub(super) local_sessions: BTreeSet<SessionId>,
+    pub(super) hooks: Option<Arc<dyn Hooks>>,
+    last_session: i64,
 }
 
-/// A committed transaction.
+/// What is committed, in its order.
 #[derive(Debug)]
 pub(super) struct Committed {
-    txn: Txn,
+    entry: Entry,
     pub(super) at: Instant,
     origin: Option<ConnectionId>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Txn(Txn),
+    /// An epoch begins. Only its leader takes the zxid of it.
+    Epoch(Txn, usize),
 }
 
 /// The whole ensemble.
 #[derive(Debug)]
 pub struct State {
     pub(super) rng: Rng,
-    pub(super) terms: Terms,
+    pub(super) law: Law,
     pub(super) observer: Arc<dyn EnsembleObserver>,
     pub(super) start: Instant,
     pub(super) now: Instant,
     pub(super) log: Vec<Committed>,
     /// The state after all committed transactions, for the leader's decisions and for the checks.
     head: Core,
-    pub(super) members: [Member; MEMBERS],
+    pub(super) members: Vec<Member>,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
-    last_connection: u64,
-    last_session: i64,
+    pub(super) last_connection: u64,
     /// The leader that a majority follows.
     pub(super) leader: Option<usize>,
+    pub(super) epoch: i64,
     pub(super) tracker: Tracker,
-    pub(super) cut: Option<Cut>,
+    /// The sessions that a test ends. Without a leader they end later.
+    pub(super) condemned: BTreeSet<SessionId>,
+    pub(super) timed_cut: Option<TimedCut>,
     pub(super) election: Option<Instant>,
     pub(super) next_half_tick: Instant,
     /// When the leader next looks for empty containers.
     pub(super) next_sweep: Instant,
+    pub(super) is_over: bool,
+    /// A message was sent since the hooks were last told.
+    pub(super) has_sent: bool,
     pub(super) wakers: Vec<Waker>,
+    /// The connections that are gone, and the hooks to tell.
+    pub(super) closed: Vec<(Arc<dyn Hooks>, ConnectionId)>,
 }
 
 impl State {
     pub(super) fn new(
         mut rng: Rng,
-        terms: Terms,
+        law: Law,
         observer: Arc<dyn EnsembleObserver>,
         now: Instant,
     ) -> Self {
-        let leader = rng.usize(..MEMBERS);
-        let members = std::array::from_fn(|place| Member {
-            core: Core::new(Settings::default()),
+        let leader = law.first_leader.unwrap_or_else(|| rng.usize(..law.servers()));
+        let first_session =
+            if law.has_epochs { rng.i64(0..1 << (SESSION_BITS - 16)) << 8 } else { 0 };
+        let member = |place: usize| Member {
+            core: Core::new(law.settings.clone()),
             role: if place == leader { Role::Leading } else { Role::Following },
+            epoch: 1,
             applied: 0,
             lag: Lag::default(),
+            side: 0,
+            heard: now,
+            looks_since: now,
             touched: Vec::new(),
             is_asked: false,
-        });
-        Self {
+            local_sessions: BTreeSet::new(),
+            hooks: None,
+            last_session: first_session,
+        };
+        let mut state = Self {
             rng,
             observer,
             start: now,
             now,
             log: Vec::new(),
-            head: Core::new(Settings::default()),
-            members,
+            head: Core::new(law.settings.clone()),
+            members: (0..law.servers()).map(member).collect(),
             connections: BTreeMap::new(),
             last_connection: 0,
-            last_session: 0,
             leader: Some(leader),
-            tracker: Tracker::new(now, terms.tick),
-            cut: None,
+            epoch: 1,
+            tracker: Tracker::new(now, law.tick),
+            condemned: BTreeSet::new(),
+            timed_cut: None,
             election: None,
-            next_half_tick: now + terms.tick / 2,
+            next_half_tick: now + law.tick / 2,
             next_sweep: now,
+            is_over: false,
+            has_sent: false,
             wakers: Vec::new(),
-            terms,
+            closed: Vec::new(),
+            law,
+        };
+        state.begin_epoch(leader);
+        state
+    }
+
+    /// The zxids of a leader begin with its epoch.
+    pub(super) fn begin_epoch(&mut self, leader: usize) {
+        if !self.law.has_epochs {
+            return;
         }
+        let txn = Txn {
+            session: SessionId::NONE,
+            cxid: Xid(0),
+            zxid: Zxid(self.epoch << EPOCH_BITS),
+            time_ms: self.wall_ms(),
+            op: TxnOp::Error(ErrorCode::OK),
+        };
+        self.head.apply(&txn);
+        self.log.push(Committed { entry: Entry::Epoch(txn, leader), at: self.now, origin: None });
+        self.apply_next(leader);
+    }
+
+    /// By how much a test moves the clock of the leader.
+    pub(super) fn clock_offset(&self) -> ClockOffset {
+        let leader = self.leader.and_then(|leader| self.members[leader].hooks.as_ref());
+        leader.map_or_else(ClockOffset::default, |hooks| hooks.clock_offset())
+    }
+
+    /// The time by which sessions expire.
+    pub(super) fn session_time(&self) -> Instant {
+        self.now + self.clock_offset().monotonic
     }
 
     pub(super) fn wall_ms(&self) -> i64 {
         let passed = (self.now - self.start).as_millis();
-        WALL_START_MS + i64::try_from(passed).unwrap_or(i64::MAX)
+        let unmoved = self.law.wall_start_ms + i64::try_from(passed).unwrap_or(i64::MAX);
+        unmoved.saturating_add(self.clock_offset().wall_ms)
     }
 
     /// The state after all committed transactions.
@@ -140,103 +200,53 @@ impl State {
         &self.head
     }
 
-    pub(super) fn new_session(&mut self) -> SessionId {
-        self.last_session += 1;
-        SessionId(self.last_session)
+    /// The id of a new session. Its highest byte is the number of its server.
+    pub(super) fn new_session(&mut self, member: usize) -> SessionId {
+        if !self.law.has_epochs {
+            // One count for all.
+            self.members[0].last_session += 1;
+            return SessionId(self.members[0].last_session);
+        }
+        self.members[member].last_session += 1;
+        let server = i64::try_from(member + 1).unwrap_or(i64::MAX);
+        SessionId((server << SESSION_BITS) | self.members[member].last_session)
     }
 
     pub(super) fn append(&mut self, txn: Txn, origin: Option<ConnectionId>) {
         self.head.apply(&txn);
-        self.log.push(Committed { txn, at: self.now, origin });
-    }
-
-    /// Connects a client to a member that serves clients.
-    pub(super) fn open(&mut self) -> Option<ConnectionId> {
-        let member = self.rng.usize(..MEMBERS);
-        if self.members[member].role == Role::Looking {
-            return None;
-        }
-        self.last_connection += 1;
-        let id = ConnectionId(self.last_connection);
-        self.connections.insert(id, Connection::new(member));
-        Some(id)
-    }
-
-    /// A connection is closed.
-    pub(super) fn forget(&mut self, id: ConnectionId) {
-        self.close(id);
-        self.connections.remove(&id);
-    }
-
-    pub(super) fn poll_receive(
-        &mut self,
-        id: ConnectionId,
-        context: &Context<'_>,
-    ) -> Poll<Option<Bytes>> {
-        let Some(connection) = self.connections.get_mut(&id) else { return Poll::Ready(None) };
-        match connection.outgoing.pop_front() {
-            Some(frame) => Poll::Ready(Some(frame)),
-            None if connection.is_closed => Poll::Ready(None),
-            None => {
-                connection.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-
-    /// A frame of a client arrives at its member.
-    pub(super) fn take_in(&mut self, id: ConnectionId, frame: &Bytes) -> Result<(), Disconnected> {
-        let open = self.connections.get(&id).filter(|connection| !connection.is_closed);
-        let connection = open.ok_or(Disconnected)?;
-        let (member, session) = (connection.member, connection.session);
-        let is_first = session.is_none() && connection.steps.is_empty();
-        let step = step(frame, is_first).filter(|step| self.is_welcome(member, step));
-        let Some(step) = step else {
-            self.close(id);
-            return Ok(());
-        };
-        if let Some(session) = session {
-            self.touch(member, session);
-        }
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.steps.push_back(step);
-        }
-        self.answer_all(id);
-        Ok(())
-    }
-
-    /// Whether a member accepts a request: the client must not have seen more than the member.
-    fn is_welcome(&self, member: usize, step: &Step) -> bool {
-        let (Step::Begin(request) | Step::Resume(request)) = step else { return true };
-        let is_behind = request.last_zxid_seen > self.members[member].core.last_zxid();
-        if is_behind {
-            self.observer.happened(EnsembleEvent::ClientAhead(member));
-        }
-        !is_behind
+        self.log.push(Committed { entry: Entry::Txn(txn), at: self.now, origin });
     }
 
     /// A member has heard from a session. The leader learns it with the member's next reply to a
     /// ping.
-    fn touch(&mut self, member: usize, session: SessionId) {
+    pub(super) fn touch(&mut self, member: usize, session: SessionId, timeout_ms: i32) {
         if self.leader == Some(member) {
-            self.tracker.touch(session, self.now);
-        } else if !self.members[member].touched.contains(&session) {
-            self.members[member].touched.push(session);
+            self.tracker.touch(session, timeout_ms, self.session_time());
+            return;
+        }
+        let touched = &mut self.members[member].touched;
+        match touched.iter_mut().find(|(known, _)| *known == session) {
+            Some(known) => known.1 = timeout_ms,
+            None => touched.push((session, timeout_ms)),
         }
     }
 
     /// Runs every step that is due.
     pub(super) fn advance(&mut self) {
-        self.advance_faults();
+        if self.is_over {
+            return;
+        }
         while self.next_half_tick <= self.now {
-            self.next_half_tick += self.terms.tick / 2;
+            self.hear(self.next_half_tick);
+            self.next_half_tick += self.law.tick / 2;
             self.members.iter_mut().for_each(|member| member.is_asked = true);
         }
+        self.advance_links();
         self.answer_pings();
         self.close_expired();
-        self.sweep();
+        self.sweep_if_due();
         self.forward_all();
-        for member in 0..MEMBERS {
+        for member in 0..self.members.len() {
             while self.due(member).is_some_and(|due| due <= self.now) {
                 self.apply_next(member);
             }
@@ -246,23 +256,24 @@ impl State {
 
     /// The time of the next step.
     pub(super) fn next_deadline(&self) -> Instant {
-        let due = (0..MEMBERS).filter_map(|member| self.due(member));
-        let next = due.chain(self.fault_deadlines()).min();
+        let due = (0..self.members.len()).filter_map(|member| self.due(member));
+        let next = due.chain(self.link_deadlines()).min();
         next.map_or(self.next_half_tick, |next| next.min(self.next_half_tick))
     }
 
     /// A member applies the next transaction, and sends its events before any reply.
     pub(super) fn apply_next(&mut self, member: usize) {
         let index = self.members[member].applied;
-        let Some(Committed { txn, origin, .. }) = self.log.get(index) else { return };
+        let Some(Committed { entry, origin, .. }) = self.log.get(index) else { return };
         let origin = *origin;
         self.members[member].applied += 1;
+        let txn = match entry {
+            Entry::Txn(txn) => txn,
+            Entry::Epoch(_, leader) if *leader != member => return,
+            Entry::Epoch(txn, _) => txn,
+        };
         let effects = self.members[member].core.apply(txn);
-        let zxid = if self.terms.tell_zxids[member] { effects.zxid } else { Zxid::NONE };
-        for fired in &effects.events {
-            let frame = encode_event(zxid, &fired.event);
-            fired.receivers.iter().for_each(|receiver| self.give(*receiver, frame.clone()));
-        }
+        self.send_events(member, &effects);
         if let Some(id) = origin {
             self.answer_committed(id, member, index, effects.reply);
         }
@@ -272,9 +283,24 @@ impl State {
         self.answer_everyone();
     }
 
+    fn send_events(&mut self, member: usize, effects: &Effects) {
+        let zxid = if self.law.tell_zxids[member] { effects.zxid } else { Zxid::NONE };
+        let mut audience = Audience::default();
+        for fired in &effects.events {
+            let frame = encode_event(zxid, &fired.event);
+            let is_public = audience.is_everyone(fired);
+            for receiver in &fired.receivers {
+                let Some(connection) = self.connections.get(receiver) else { continue };
+                let identities = || connection.identities.clone();
+                if is_public || audience.includes(fired, *receiver, identities) {
+                    self.give(*receiver, Message::Event(frame.clone()));
+                }
+            }
+        }
+    }
+
     fn answer_everyone(&mut self) {
-        let ids: Vec<_> = self.connections.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.answer_all(id));
+        self.ids().into_iter().for_each(|id| self.answer_all(id));
     }
 
     fn answer_committed(
@@ -293,24 +319,54 @@ impl State {
         match connection.steps.pop_front() {
             Some(Step::Committed(_, Answer::Handshake(response))) => {
                 connection.session = Some(response.session);
-                self.give(id, handshake(&response));
+                self.give(id, Message::Connected(response));
+            }
+            // The client has moved to another server (`FinalRequestProcessor`).
+            Some(Step::Committed(_, Answer::Reply(_)))
+                if reply == Err(ErrorCode::SESSION_MOVED) =>
+            {
+                self.close(id);
             }
             Some(Step::Committed(_, Answer::Reply(xid))) => self.reply(id, xid, reply),
             _ => {}
         }
     }
 
+    /// Nobody is served any more.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+        self.members.iter_mut().for_each(|member| member.role = Role::Stopped);
+        self.ids().into_iter().for_each(|id| self.cut(id));
+    }
+
     /// The data and version of a znode after all committed transactions.
     pub fn committed(&self, path: &str) -> Option<(Option<Bytes>, i32)> {
-        let nobody = Requester::new(SessionId::NONE, ConnectionId(0), Xid(0));
-        match self.head.read(&Read::Lookup(Lookup::GetData(path.into())), &nobody) {
-            Ok(Response::Data(data, stat)) => Some((data, stat.version)),
-            _ => None,
-        }
+        data(&self.head, path)
     }
 
     /// The states of all members.
     pub fn cores(&self) -> impl Iterator<Item = &Core> {
         self.members.iter().map(|member| &member.core)
     }
+}
+
+/// The data and version of a znode.
+pub(super) fn data(core: &Core, path: &str) -> Option<(Option<Bytes>, i32)> {
+    let identities = Identities::default().and(Id::new("super", ""));
+    let (session, connection, xid) = (SessionId::NONE, ConnectionId(0), Xid(0));
+    let nobody = Requester { session, connection, xid, identities };
+    match core.read(&Read::Lookup(Lookup::GetData(path.into())), &nobody) {
+        Ok(Response::Data(data, stat)) => Some((data, stat.version)),
+        _ => None,
+    }
+}
+
+/// Until when something is held back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Hold {
+    #[default]
+    No,
+    Until(Instant),
+    /// Until a test releases it.
+    Released,
 }

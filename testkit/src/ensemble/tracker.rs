@@ -17,7 +17,6 @@ pub(super) struct Tracker {
 
 #[derive(Debug)]
 struct Tracked {
-    timeout: Duration,
     expires: Instant,
     /// The connection that attached to the session last. Requests over another are those of a
     /// client that moved.
@@ -44,9 +43,8 @@ impl Tracker {
         owner: Option<ConnectionId>,
         now: Instant,
     ) {
-        let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
-        let expires = self.boundary(now + timeout);
-        let tracked = Tracked { timeout, expires, owner, is_closing: false };
+        let expires = self.boundary(now + timeout(timeout_ms));
+        let tracked = Tracked { expires, owner, is_closing: false };
         self.sessions.insert(session, tracked);
     }
 
@@ -71,14 +69,18 @@ impl Tracker {
         }
     }
 
-    /// The leader has heard from the session.
-    pub(super) fn touch(&mut self, session: SessionId, now: Instant) {
-        let Some(timeout) = self.sessions.get(&session).map(|tracked| tracked.timeout) else {
-            return;
-        };
-        let expires = self.boundary(now + timeout);
+    /// The leader has heard from the session, whose connection has negotiated this timeout.
+    pub(super) fn touch(&mut self, session: SessionId, timeout_ms: i32, now: Instant) {
+        let expires = self.boundary(now + timeout(timeout_ms));
         if let Some(tracked) = self.sessions.get_mut(&session) {
             tracked.expires = tracked.expires.max(expires);
+        }
+    }
+
+    /// The session ends, whatever its client does.
+    pub(super) fn close(&mut self, session: SessionId) {
+        if let Some(tracked) = self.sessions.get_mut(&session) {
+            tracked.is_closing = true;
         }
     }
 
@@ -90,4 +92,8 @@ impl Tracker {
         let closing = self.sessions.iter().filter(|(_, tracked)| tracked.is_closing);
         closing.map(|(session, _)| *session).collect()
     }
+}
+
+fn timeout(ms: i32) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }

@@ -206,7 +206,7 @@ impl Aim {
     fn sessions(&self, server: &dyn HookedServer) -> Vec<SessionId> {
         let live = server.sessions();
         match self.scope {
-            Scope::Server => live,
+            Scope::Server => server.own_sessions(),
             Scope::Session(session) => vec![session],
             Scope::Connection(connection) => {
                 let session = server.session_of(connection);

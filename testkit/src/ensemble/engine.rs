@@ -1,0 +1,181 @@
+//! The ensemble behind its lock, and the time that passes in it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
+
+use fastrand::Rng;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+use zoolet_core::ConnectionId;
+use zoolet_protocol::{Dial, Dialing, FrameCodec};
+use zoolet_server::hooks::Hooks;
+
+use super::hooked::ServerSide;
+use super::observer::EnsembleObserver;
+use super::state::State;
+use super::terms::{Law, Terms};
+use super::transport::{ClientSide, refused};
+use crate::clock::now;
+
+/// An ensemble of servers that clients can connect to.
+#[derive(Debug, Clone)]
+pub struct Ensemble(pub(super) Arc<Shared>);
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Notified when something changed that may change the time of the next step.
+    changed: Notify,
+    /// Notified after each step, for those who wait for a state.
+    stepped: Notify,
+    pub(super) codec: FrameCodec,
+}
+
+impl Ensemble {
+    /// An ensemble, which does nothing by itself until [`Ensemble::live`] is polled.
+    #[must_use]
+    pub fn new(rng: Rng, terms: Terms, observer: Arc<dyn EnsembleObserver>) -> Self {
+        Self::with_law(rng, terms.into(), observer)
+    }
+
+    pub(super) fn with_law(rng: Rng, law: Law, observer: Arc<dyn EnsembleObserver>) -> Self {
+        let codec = FrameCodec::new(law.frame_bytes_max);
+        let state = Mutex::new(State::new(rng, law, observer, now()));
+        let (changed, stepped) = (Notify::new(), Notify::new());
+        Self(Arc::new(Shared { state, changed, stepped, codec }))
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock()
+    }
+
+    /// Runs an action, and then every step that is due.
+    pub(super) fn act<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state();
+        state.now = now();
+        let result = act(&mut state);
+        state.advance();
+        let (wakers, closed) =
+            (std::mem::take(&mut state.wakers), std::mem::take(&mut state.closed));
+        let settled: Vec<_> = match std::mem::take(&mut state.has_sent) {
+            true => state.members.iter().filter_map(|member| member.hooks.clone()).collect(),
+            false => Vec::new(),
+        };
+        drop(state);
+        // A woken client may lock the state at once.
+        wakers.iter().for_each(Waker::wake_by_ref);
+        for (hooks, connection) in closed {
+            hooks.closed(connection);
+        }
+        settled.iter().for_each(|hooks| hooks.settled());
+        self.0.changed.notify_one();
+        self.0.stepped.notify_waiters();
+        result
+    }
+
+    /// Runs every step that is due, then an action, and then what follows from it at once.
+    pub(super) fn control<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        self.act(|state| {
+            state.advance();
+            act(state)
+        })
+    }
+
+    /// Runs each step when it is due, for ever.
+    pub async fn live(self) {
+        loop {
+            let next = self.state().next_deadline();
+            tokio::select! {
+                biased;
+                () = self.0.changed.notified() => {}
+                () = tokio::time::sleep_until(next) => self.act(|_| ()),
+            }
+        }
+    }
+
+    /// Reads the state.
+    pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.state())
+    }
+
+    /// Changes the faults between the members.
+    pub fn change_faults(&self, change: impl FnOnce(&mut State)) {
+        self.act(change);
+    }
+
+    /// Waits until a state is reached; looks after each step.
+    pub(super) async fn until(&self, mut is_so: impl FnMut() -> bool) {
+        loop {
+            let stepped = self.0.stepped.notified();
+            tokio::pin!(stepped);
+            stepped.as_mut().enable();
+            if is_so() {
+                return;
+            }
+            stepped.await;
+        }
+    }
+
+    /// Opens a connection to a server, or says why not.
+    pub(super) fn open(
+        &self,
+        member: usize,
+        address: Option<SocketAddr>,
+    ) -> Result<Arc<ServerSide>, &'static str> {
+        let hooks: Option<Arc<dyn Hooks>> = self.state().members[member].hooks.clone();
+        if hooks.as_ref().is_some_and(|hooks| hooks.refuses_connection()) {
+            return Err("a fault refuses new connections");
+        }
+        let opened = self.act(|state| state.open(member, address));
+        let id: ConnectionId = opened.ok_or("the server serves nobody now")?;
+        Ok(Arc::new(ServerSide { ensemble: self.clone(), id, hooks }))
+    }
+
+    /// Whether it was stopped for good.
+    pub(super) fn is_over(&self) -> bool {
+        self.state().is_over
+    }
+}
+
+/// Connects to a server that the seed draws.
+impl Dial for Ensemble {
+    fn dial(&self) -> Dialing {
+        let member = {
+            let mut state = self.state();
+            let members = state.members.len();
+            state.rng.usize(..members)
+        };
+        let dialed = self.open(member, None).map(ClientSide::boxed).map_err(refused);
+        Box::pin(std::future::ready(dialed))
+    }
+
+    fn servers(&self) -> usize {
+        self.state().members.len()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_over()
+    }
+}
+
+/// Counts for those who dial the servers in turn.
+#[derive(Debug, Default)]
+pub(super) struct Turn(AtomicUsize);
+
+impl Turn {
+    pub(super) fn starting_at(first: usize) -> Self {
+        Self(AtomicUsize::new(first))
+    }
+
+    /// The next server of this many.
+    pub(super) fn next(&self, servers: usize) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed) % servers
+    }
+
+    /// The server whose turn it is.
+    pub(super) fn present(&self, servers: usize) -> usize {
+        self.0.load(Ordering::Relaxed) % servers
+    }
+}

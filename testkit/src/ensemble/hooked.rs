@@ -1,0 +1,178 @@
+//! What one server of the ensemble lets the hooks of a test do.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use zoolet_core::{ConnectionId, Core};
+use zoolet_protocol::{ErrorCode, SessionId};
+use zoolet_server::hooks::{
+    Closed, ConnectionInfo, HookedConnection, HookedServer, Hooks, Message,
+};
+
+use super::engine::Ensemble;
+use super::state::State;
+use super::step::Treatment;
+use crate::clock::now;
+
+/// The server's side of a connection. The connection ends when this is dropped.
+pub(super) struct ServerSide {
+    pub(super) ensemble: Ensemble,
+    pub(super) id: ConnectionId,
+    pub(super) hooks: Option<Arc<dyn Hooks>>,
+}
+
+impl ServerSide {
+    /// A frame has come in.
+    pub(super) fn receive(self: &Arc<Self>, frame: Bytes) -> Result<(), Closed> {
+        if let Err(error) = self.ensemble.0.codec.check_frame(&frame) {
+            tracing::warn!(connection = self.id.0, cause = %error, "connection closed");
+            self.ensemble.act(|state| state.close(self.id));
+            return Err(Closed);
+        }
+        match &self.hooks {
+            None => self.handle(frame),
+            Some(hooks) => hooks.receive(Arc::<Self>::clone(self), frame),
+        }
+    }
+
+    pub(super) fn is_still_open(&self) -> bool {
+        self.ensemble.look(|state| state.is_open(self.id))
+    }
+
+    pub(super) fn poll_take(&self, context: &Context<'_>) -> Poll<Option<Message>> {
+        self.ensemble.state().poll_take(self.id, context)
+    }
+}
+
+impl Drop for ServerSide {
+    fn drop(&mut self) {
+        self.ensemble.act(|state| state.forget(self.id));
+    }
+}
+
+impl HookedConnection for ServerSide {
+    fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_still_open()
+    }
+
+    fn is_established(&self) -> bool {
+        let has_begun = |state: &State| state.connections.get(&self.id).map(|it| it.has_begun);
+        self.ensemble.look(has_begun).unwrap_or(false)
+    }
+
+    fn handle(&self, frame: Bytes) -> Result<(), Closed> {
+        self.ensemble.act(|state| state.take_in(self.id, &frame, Treatment::CarryOut))
+    }
+
+    fn refuse(&self, frame: Bytes, code: ErrorCode) -> Result<(), Closed> {
+        self.ensemble.act(|state| state.take_in(self.id, &frame, Treatment::Refuse(code)))
+    }
+
+    fn cut(&self) {
+        self.ensemble.act(|state| state.cut(self.id));
+    }
+
+    fn answers_at_once(&self) -> bool {
+        false
+    }
+}
+
+/// One server of the ensemble.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) ensemble: Ensemble,
+    pub(super) index: usize,
+}
+
+impl HookedServer for Member {
+    fn is_shut_down(&self) -> bool {
+        self.ensemble.is_over()
+    }
+
+    fn connections(&self) -> Vec<ConnectionInfo> {
+        self.ensemble.look(|state| {
+            let its = state.connections.iter().filter(|(_, it)| it.member == self.index);
+            let info = its.map(|(id, it)| ConnectionInfo {
+                id: *id,
+                session: it.session.unwrap_or(SessionId::NONE),
+                address: it.address,
+            });
+            info.collect()
+        })
+    }
+
+    fn session_of(&self, connection: ConnectionId) -> Option<SessionId> {
+        let its = |state: &State| {
+            let connection = state.connections.get(&connection)?;
+            (connection.member == self.index).then(|| connection.session.unwrap_or(SessionId::NONE))
+        };
+        self.ensemble.look(its)
+    }
+
+    fn is_open(&self, connection: ConnectionId) -> bool {
+        self.session_of(connection).is_some()
+            && self.ensemble.look(|state| state.is_open(connection))
+    }
+
+    fn cut(&self, connection: ConnectionId) {
+        if self.session_of(connection).is_some() {
+            self.ensemble.act(|state| state.cut(connection));
+        }
+    }
+
+    fn wake(&self, connection: ConnectionId) {
+        self.ensemble.act(|state| state.wake(connection));
+    }
+
+    fn sessions(&self) -> Vec<SessionId> {
+        self.ensemble.look(|state| {
+            let sessions = state.members[self.index].core.sessions();
+            sessions.into_iter().map(|(session, _)| session).collect()
+        })
+    }
+
+    fn own_sessions(&self) -> Vec<SessionId> {
+        let connections = self.connections();
+        let mut own: Vec<_> =
+            connections.into_iter().map(|connection| connection.session).collect();
+        let live = self.sessions();
+        own.retain(|session| live.contains(session));
+        own.sort_unstable();
+        own.dedup();
+        own
+    }
+
+    fn expire(&self, session: SessionId) {
+        self.ensemble.control(|state| state.expire(session));
+    }
+
+    fn tick(&self) {
+        self.ensemble.act(|_| ());
+    }
+
+    fn await_tick(&self) {
+        self.ensemble.act(|_| ());
+    }
+
+    fn sweep(&self) {
+        self.ensemble.control(State::sweep);
+    }
+
+    fn inspect(&self, inspect: &mut dyn FnMut(&Core)) {
+        self.ensemble.look(|state| inspect(&state.members[self.index].core));
+    }
+
+    fn since_start(&self) -> Duration {
+        self.ensemble.look(|state| {
+            let hooks = state.members[self.index].hooks.as_ref();
+            let offset = hooks.map_or(Duration::ZERO, |hooks| hooks.clock_offset().monotonic);
+            now().saturating_duration_since(state.start) + offset
+        })
+    }
+}
