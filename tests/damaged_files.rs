@@ -431,7 +431,8 @@ enum Digest {
 
 /// The snapshot as ZooKeeper 3.9 writes it, with `last` as the last zxid at its end.
 fn as_by_the_original(snapshot: &[u8], digest: Digest, last: i64) -> Vec<u8> {
-    let mut bytes = snapshot[..snapshot.len() - 13].to_vec();
+    // Three seals, the digest and the zxid.
+    let mut bytes = snapshot[..snapshot.len() - (3 * 13 + 20 + 8)].to_vec();
     bytes[8..16].fill(0xff);
     let seal = |bytes: &mut Vec<u8>| {
         let sum = u64::from(simd_adler32(bytes));

@@ -32,8 +32,15 @@ pub(super) const ACL_OPEN: i64 = -1;
 /// The bytes that are gathered before the output is called.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Writes a snapshot without compression and without a digest, which ZooKeeper does not need. It
-/// takes memory for one reference per znode and for the numbers of the access control lists.
+/// The version of the digest, of which ZooKeeper since 3.6 reads the number.
+const DIGEST_VERSION: i32 = 2;
+
+/// Writes a snapshot without compression. It takes memory for one reference per znode and for the
+/// numbers of the access control lists.
+///
+/// Its sections are those of ZooKeeper 3.9. The digest is empty, as when ZooKeeper has none; the
+/// last zxid follows it, because nothing marks the sections. Older versions of ZooKeeper do not read
+/// the sections that they do not know.
 ///
 /// ```
 /// use zoolet_core::{Core, Settings};
@@ -78,6 +85,12 @@ pub fn write_snapshot(frozen: &Frozen, output: impl Write) -> io::Result<()> {
         out.put(&znode.stat)?;
     }
     out.put(&RawPath::from("/"))?;
+    out.seal()?;
+    out.put(&Zxid::ZERO)?;
+    out.put(&DIGEST_VERSION)?;
+    out.put(&0_i64)?;
+    out.seal()?;
+    out.put(&frozen.zxid)?;
     out.seal()?;
     out.flush()
 }
