@@ -200,6 +200,13 @@ mod tests {
             Self { engine, client, session: answer.session }
         }
 
+        /// What `mntr` shows.
+        fn metric(&self, name: &str) -> String {
+            let all = crate::engine::metrics::monitor(&self.engine, "");
+            let found = all.into_iter().find(|(key, _)| key == name);
+            found.unwrap_or_else(|| panic!("there is no {name}")).1
+        }
+
         fn has_session(&self) -> bool {
             self.engine.inspect(|core| core.has_session(self.session))
         }
@@ -342,6 +349,7 @@ mod tests {
         tokio::time::sleep(SOON).await;
         let mut third = Fixture::of(engine).await;
         third.client.write_all(&1_000_u32.to_be_bytes()).await.unwrap();
+        assert_eq!(third.metric("large_requests_rejected"), "1");
         assert_eq!(third.reply(SOON).await, None, "its memory was given back");
         assert_eq!(third.engine.stats.large_requests_rejected.value(), 1);
     }
@@ -359,6 +367,30 @@ mod tests {
         assert!(third.await.is_err(), "there is no token for its handshake");
         assert_eq!(engine.stats.connections_rejected.value(), 1);
         advance(Duration::from_millis(1_001)).await;
-        let _fourth = Fixture::of(engine).await;
+        let fourth = Fixture::of(engine).await;
+        // Of those that were admitted: one token is missing, two, and two again.
+        assert_eq!(fourth.metric("cnt_connection_token_deficit"), "3");
+        assert_eq!(fourth.metric("sum_connection_token_deficit"), "5");
+        assert_eq!(fourth.metric("max_connection_token_deficit"), "2");
+        assert_eq!(fourth.metric("connection_request_count"), "3");
+        assert_eq!(fourth.metric("connection_rejected"), "1");
+        assert_eq!(fourth.metric("connection_drop_probability"), "0.0");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_probability_of_a_refusal_is_shown() {
+        let connections = ConnectionThrottling {
+            fill_time_ms: 1_000_000,
+            freeze_time_ms: Some(0),
+            drop_increase: 1.0,
+            ..ConnectionThrottling::of_tokens(1)
+        };
+        let throttling = Throttling { connections: Some(connections), ..Throttling::default() };
+        let first = Fixture::throttled(throttling).await;
+        assert_eq!(first.metric("connection_drop_probability"), "0.0");
+        advance(Duration::from_millis(1)).await;
+        let second = tokio::spawn(Fixture::of(Arc::clone(&first.engine)));
+        assert!(second.await.is_err(), "there is no token for its handshake");
+        assert_eq!(first.metric("connection_drop_probability"), "1.0");
     }
 }
