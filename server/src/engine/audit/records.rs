@@ -76,15 +76,13 @@ impl Audit {
         paths: impl Iterator<Item = &'a ZPath>,
         time_ms: i64,
     ) {
-        for path in paths {
-            let line = Line {
-                session: Some(session),
-                operation: "ephemeralZNodeDeletionOnSessionCloseOrExpire",
-                znode: Some(path),
-                ..self.of_server()
-            };
-            self.writer.put(&line, time_ms);
-        }
+        let line = |path: &'a ZPath| Line {
+            session: Some(session),
+            operation: "ephemeralZNodeDeletionOnSessionCloseOrExpire",
+            znode: Some(path),
+            ..self.of_server()
+        };
+        self.writer.put_all(paths.map(line), time_ms);
     }
 
     /// A client's write was carried out or refused, as `txn` says.

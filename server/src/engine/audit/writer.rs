@@ -85,15 +85,22 @@ impl Writer {
 
     /// Adds a line.
     pub(super) fn put(&self, line: &Line<'_>, time_ms: i64) {
+        self.put_all(std::iter::once(*line), time_ms);
+    }
+
+    /// Adds lines, with one lock and one wake-up of the thread for all.
+    pub(super) fn put_all<'a>(&self, lines: impl Iterator<Item = Line<'a>>, time_ms: i64) {
         let mut waiting = self.queue.waiting.lock();
-        if waiting.is_closed || waiting.text.len() > AUDIT_QUEUE_BYTES_MAX {
-            self.queue.lost.add(1);
-            return;
+        for line in lines {
+            if waiting.is_closed || waiting.text.len() > AUDIT_QUEUE_BYTES_MAX {
+                self.queue.lost.add(1);
+                continue;
+            }
+            let _ = write!(waiting.text, "{line}");
+            let end = waiting.text.len();
+            waiting.lines.push(Mark { end, outcome: line.outcome, time_ms });
         }
-        let _ = write!(waiting.text, "{line}");
-        let end = waiting.text.len();
-        waiting.lines.push(Mark { end, outcome: line.outcome, time_ms });
-        self.queue.bytes.store(end, Ordering::Relaxed);
+        self.queue.bytes.store(waiting.text.len(), Ordering::Relaxed);
         drop(waiting);
         self.queue.filled.notify_one();
     }
