@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
+use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
 
@@ -125,9 +126,17 @@ impl ClientTlsOptions {
             // "Dangerous" is the verifier that one writes; this one verifies chains as rustls does.
             .dangerous()
             .with_custom_certificate_verifier(servers);
-        let Some(store) = &self.key_store else { return Ok(builder.with_no_client_auth()) };
-        let certified = own::load(store, &provider, expired)?;
-        Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified))))
+        let mut config = match &self.key_store {
+            None => builder.with_no_client_auth(),
+            Some(store) => {
+                let certified = own::load(store, &provider, expired)?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
+            }
+        };
+        // A resumed TLS session would not look at the server's certificate, which may have expired or
+        // been revoked since.
+        config.resumption = Resumption::disabled();
+        Ok(config)
     }
 }
 

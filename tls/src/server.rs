@@ -8,7 +8,7 @@ use rustls::ServerConfig;
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 
 use crate::cipher_suites::provider;
@@ -63,7 +63,8 @@ impl ServerTlsOptions {
         self
     }
 
-    /// Whether clients show certificates: `ssl.clientAuth`. By default they must.
+    /// Whether clients show certificates: `ssl.clientAuth`. By default they must. Unless it is
+    /// [`ClientAuth::None`] no TLS session is resumed: each handshake verifies the certificate.
     pub fn client_auth(mut self, client_auth: ClientAuth) -> Self {
         self.client_auth = client_auth;
         self
@@ -123,10 +124,16 @@ impl ServerTlsOptions {
             }
         };
         let verifier = clients.clone().unwrap_or_else(WebPkiClientVerifier::no_client_auth);
-        let config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        if self.client_auth != ClientAuth::None {
+            // A resumed TLS session would have the identity of the one before without a look at the
+            // certificate, which may have expired since, or at the lists of revoked ones.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         Ok(Loaded { config: Arc::new(config), clients })
     }
 }

@@ -5,12 +5,14 @@
 mod support;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateRevocationListParams, IsCa, KeyIdMethod, KeyPair,
     RevokedCertParams, SerialNumber, date_time_ymd,
 };
-use support::{Authority, handshake, handshake_with, params};
+use support::{Authority, handshake, handshake_resuming, handshake_with, params};
+use zoolet_tls::rustls::client::Resumption;
 use zoolet_tls::rustls::pki_types::CertificateDer;
 use zoolet_tls::rustls::pki_types::pem::PemObject;
 use zoolet_tls::rustls::{CertificateError, Error, ProtocolVersion};
@@ -53,6 +55,37 @@ fn a_client_of_another_authority_is_refused_also_where_none_is_needed() {
         let server = ServerTls::load(ca.server_options().client_auth(mode)).unwrap();
         let error = handshake(&server, &stranger).unwrap_err();
         assert!(matches!(error, Error::InvalidCertificate(_)), "{mode}: {error}");
+    }
+}
+
+/// A resumed TLS session would keep the identity of a certificate that has expired since.
+#[test]
+fn where_clients_show_certificates_no_tls_session_is_resumed() {
+    let ca = Authority::new();
+    for protocol in Protocol::ALL {
+        let client = ClientTls::load(ca.client_options().protocols([protocol])).unwrap();
+        let mut resuming = (*client.config()).clone();
+        resuming.resumption = Resumption::in_memory_sessions(8);
+        let resuming = Arc::new(resuming);
+        for mode in [ClientAuth::None, ClientAuth::Want, ClientAuth::Need] {
+            let server = ServerTls::load(ca.server_options().client_auth(mode)).unwrap();
+            let resumed = || handshake_resuming(&server, &resuming).unwrap().is_resumed;
+            assert!(!resumed(), "{protocol} {mode}: the first time");
+            assert_eq!(resumed(), mode == ClientAuth::None, "{protocol} {mode}");
+        }
+    }
+}
+
+/// The client verifies the certificate of its server each time.
+#[test]
+fn a_client_resumes_no_tls_session() {
+    let ca = Authority::new();
+    let server = ServerTls::load(ca.server_options().client_auth(ClientAuth::None)).unwrap();
+    for protocol in Protocol::ALL {
+        let client = ClientTls::load(ca.client_options().protocols([protocol])).unwrap();
+        for _ in 0..2 {
+            assert!(!handshake(&server, &client).unwrap().is_resumed, "{protocol}");
+        }
     }
 }
 

@@ -5,13 +5,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose,
 };
 use tempfile::TempDir;
-use zoolet_tls::rustls::{self, ClientConnection, ProtocolVersion, ServerConnection};
+use zoolet_tls::rustls::{
+    self, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, ServerConnection,
+};
 use zoolet_tls::{ClientTls, ClientTlsOptions, ServerTls, ServerTlsOptions, Store};
 
 /// An authority that issues certificates into files.
@@ -95,6 +98,8 @@ pub struct Agreed {
     pub version: ProtocolVersion,
     /// The name of the client, if it showed a certificate.
     pub client: Option<String>,
+    /// Whether the handshake resumed a TLS session, and so verified no certificate.
+    pub is_resumed: bool,
 }
 
 /// Shakes hands in memory.
@@ -107,7 +112,20 @@ pub fn handshake_with(
     client: &ClientTls,
     host: &str,
 ) -> Result<Agreed, rustls::Error> {
-    let mut client = ClientConnection::new(client.config(), client.server_name(host).unwrap())?;
+    let name = client.server_name(host).unwrap();
+    handshake_of(server, ClientConnection::new(client.config(), name)?)
+}
+
+/// Shakes hands with a client that resumes TLS sessions if the server lets it, as others' clients do.
+pub fn handshake_resuming(
+    server: &ServerTls,
+    client: &Arc<ClientConfig>,
+) -> Result<Agreed, rustls::Error> {
+    let name = "localhost".try_into().unwrap();
+    handshake_of(server, ClientConnection::new(Arc::clone(client), name)?)
+}
+
+fn handshake_of(server: &ServerTls, mut client: ClientConnection) -> Result<Agreed, rustls::Error> {
     let mut server = ServerConnection::new(server.config())?;
     while client.is_handshaking() || server.is_handshaking() || client.wants_write() {
         let mut bytes = Vec::new();
@@ -133,5 +151,6 @@ pub fn handshake_with(
     Ok(Agreed {
         version: server.protocol_version().unwrap(),
         client: certificate.map(|der| zoolet_tls::distinguished_name(der).unwrap()),
+        is_resumed: server.handshake_kind() == Some(HandshakeKind::Resumed),
     })
 }
