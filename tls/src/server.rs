@@ -191,7 +191,7 @@ impl ServerTls {
     ///
     /// If that fails; also if the new certificate is not valid now. The old configuration stays. The
     /// error is returned once for each state of the files, or again and again if a file cannot be
-    /// read.
+    /// read. A certificate that is valid later is loaded by the first call then.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         self.loaded.reload_if_changed(|| self.options.load(Expired::Refused))
     }
