@@ -26,6 +26,10 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// The connection timeout by default, as in Curator.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Why a builder with TLS does not connect by a dialer: it would speak plaintext.
+const TLS_OF_DIALER: &str = "Builder::tls secures the servers of a connection string only; connect \
+                             to one, or call Hosts::tls in place of Builder::tls";
+
 /// Options of a [`Client`], with Curator's defaults: [`Client::builder`].
 ///
 /// ```no_run
@@ -193,7 +197,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - [`Error::Hosts`] or [`Error::Path`] if the connection string is not valid.
+    /// - [`Error::Hosts`] or [`Error::Path`] if the connection string is not valid, or if the builder
+    ///   has TLS, which it cannot give to a dialer or to parsed [`Hosts`].
     /// - [`Error::Unreachable`] if no server accepted the client within the connection timeout,
     ///   with the cause of the last failure. At once if no host name is known, TLS fails
     ///   with all servers for good, or the server in this process has ended.
@@ -204,6 +209,9 @@ impl Builder {
                 let mut hosts: Hosts = text.parse()?;
                 hosts.security = self.security;
                 Arc::new(hosts)
+            }
+            ConnectTarget::Dialer(_) if self.security.is_some() => {
+                return Err(Error::Hosts(TLS_OF_DIALER.to_owned()));
             }
             ConnectTarget::Dialer(dialer) => dialer,
         };

@@ -70,7 +70,7 @@ pub enum Error {
     /// The path is not valid: nothing was sent.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The list of servers is not valid: nothing was sent.
+    /// The list of servers is not valid, or cannot have the builder's TLS: nothing was sent.
     #[error("{0}")]
     Hosts(String),
     /// No server could be connected to: what the last attempt met.

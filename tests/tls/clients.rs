@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use zoolet::client::tls::{ClientTls, ClientTlsOptions, HostnameVerification};
-use zoolet::client::{Builder, ConnectError, Error, FourLetterWord};
+use zoolet::client::{Builder, ConnectError, Error, FourLetterWord, Hosts};
 use zoolet::server::Server;
 use zoolet::server::tls::ClientAuth;
 
@@ -56,6 +56,20 @@ async fn a_certificate_must_have_the_host_of_the_connection_string_unless_told()
         let tls = ClientTls::load(told).unwrap();
         builder().tls(tls).connect(address.as_str()).await.unwrap();
     }
+}
+
+/// A builder with TLS never speaks plaintext: what it cannot secure it does not connect to.
+#[tokio::test]
+async fn parsed_hosts_have_their_own_tls_and_a_builder_with_tls_refuses_them() {
+    let ca = Authority::new();
+    let server = server(ca.server_tls(ClientAuth::None).port_unification()).await;
+    let plaintext: Hosts = server.local_addr().unwrap().to_string().parse().unwrap();
+    let secured = builder().tls(ca.anonymous());
+    let error = secured.clone().connect(plaintext.clone()).await.unwrap_err();
+    assert!(matches!(&error, Error::Hosts(text) if text.contains("Hosts::tls")), "{error}");
+    let error = secured.connect(server.dialer()).await.unwrap_err();
+    assert!(matches!(error, Error::Hosts(_)), "{error}");
+    builder().connect(plaintext.tls(ca.anonymous())).await.unwrap();
 }
 
 #[tokio::test]

@@ -24,7 +24,8 @@ impl Builder {
     /// the host that the connection string names, unless the [`ClientTls`] says otherwise. There is
     /// no fall-back to plaintext. Its files are read again before a connection if they have changed.
     ///
-    /// It has no effect on a dialer: [`Hosts::tls`].
+    /// Parsed hosts have TLS of their own, [`Hosts::tls`], and other dialers have none: `connect` to
+    /// either fails with [`Error::Hosts`](crate::Error::Hosts).
     ///
     /// ```no_run
     /// use zoolet_client::Client;
