@@ -33,8 +33,8 @@ pub const TURN_MS: u64 = 2;
 /// it, so that workers remain free for clients with cheap requests.
 pub const EXPENSIVE_TURN_MS: u64 = 5;
 
-/// The reports for administrators that are made at the same time, each by a thread of its own.
-/// Reports may be long, and none is urgent.
+/// The reports for administrators that are made at the same time, each by a thread of its own, and
+/// as many for monitoring systems. Reports may be long, and none is urgent.
 pub const REPORTS_AT_ONCE: usize = 2;
 
 /// The entries that a report reads while it holds the engine's lock once: less than a millisecond.
@@ -42,6 +42,10 @@ pub const REPORT_SLICE: usize = 1_000;
 
 /// The bytes of a report that are made before they are written. As many again are made meanwhile.
 pub const REPORT_CHUNK_BYTES: usize = 64 << 10;
+
+/// The chunks of the metrics that may wait to be written, so that their thread does not wait for a
+/// slow reader: 16 MiB, where the metrics of 256 namespaces have some hundred kilobytes.
+pub const MONITORING_CHUNKS_MAX: usize = 256;
 
 /// How long a client may take to read a report: it has tens of megabytes if it lists a million
 /// watches.

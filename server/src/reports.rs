@@ -9,6 +9,7 @@ pub(crate) mod configuration;
 pub(crate) mod connections;
 pub(crate) mod environment;
 pub(crate) mod numbers;
+pub(crate) mod permits;
 pub(crate) mod sessions;
 pub(crate) mod watches;
 

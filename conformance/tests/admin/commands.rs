@@ -7,9 +7,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use zoolet_client::{Client, CreateMode};
 use zoolet_conformance::peers::conformance_folder;
+use zoolet_server::admin::MetricsConfig;
+use zoolet_server::limits::REPORTS_AT_ONCE;
 
 use super::http::{self, Answer};
 use super::masking::masked;
@@ -161,6 +166,38 @@ async fn the_monitor_shows_what_the_word_mntr_shows() -> Outcome {
         "\n  \"command\" : \"monitor\",\n  \"error\" : null\n}",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
+    }
+    Ok(())
+}
+
+/// Those who do not read their listings hold all places for listings.
+#[tokio::test]
+async fn metrics_are_shown_while_others_read_listings_slowly() -> Outcome {
+    let ours = Administered::start(None, |_| {}).await?;
+    let listen = ([127, 0, 0, 1], 0).into();
+    let page = MetricsConfig { listen, ..MetricsConfig::default() };
+    let page = ours.server.start_metrics(page).await?;
+    let client = Client::connect(ours.address()).await?;
+    // More than the buffers of a socket take.
+    let mut watches = Vec::new();
+    for index in 0..48 {
+        let path = format!("/{}{index}", "x".repeat(500_000));
+        watches.push(client.exists(&path).and_watch().await?);
+    }
+    let mut slow = Vec::new();
+    for _ in 0..REPORTS_AT_ONCE {
+        let mut reader = TcpStream::connect(ours.admin).await?;
+        let head =
+            format!("GET /commands/watches_by_path HTTP/1.1\r\nHost: {}\r\n\r\n", ours.admin);
+        reader.write_all(head.as_bytes()).await?;
+        // The report is being made.
+        reader.read_u8().await?;
+        slow.push(reader);
+    }
+    for (address, path) in [(ours.admin, "/commands/monitor"), (page, "/metrics")] {
+        let answer = tokio::time::timeout(Duration::from_secs(20), http::get(address, path, ""));
+        let answer = answer.await.map_err(|_| format!("{path} is not answered"))??;
+        assert!(answer.status == 200 && answer.text().contains("watch_count"), "{path}");
     }
     Ok(())
 }

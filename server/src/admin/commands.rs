@@ -6,7 +6,6 @@ mod restore;
 mod shed;
 mod snapshot;
 
-use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -20,12 +19,15 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::Frame;
 use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
 
 use super::authorization::authorize;
 use super::http::OverTls;
 use super::json::{Object, write_object};
 use super::server::{Admin, JSON, failure, json};
+use crate::engine::clock::now;
 use crate::reports::chunks;
+use crate::reports::permits::ReportKind;
 
 /// A command.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ enum Action {
     Report(Report),
     /// The same, but its fields grow with the number of connections, sessions or watches: a thread
     /// makes them.
-    LongReport(Report),
+    LongReport(ReportKind, Report),
     /// `set_trace_mask`, which has an argument.
     SetTraceMask,
     /// `snapshot`, for those who may do everything.
@@ -87,8 +89,12 @@ impl Command {
         Self::of(names, Action::Report(report))
     }
 
-    const fn long_report(names: &'static [&'static str], report: Report) -> Self {
-        Self::of(names, Action::LongReport(report))
+    const fn listing(names: &'static [&'static str], report: Report) -> Self {
+        Self::of(names, Action::LongReport(ReportKind::Listing, report))
+    }
+
+    const fn monitoring(names: &'static [&'static str], report: Report) -> Self {
+        Self::of(names, Action::LongReport(ReportKind::Monitoring, report))
     }
 
     /// One that is answered whether or not the server serves clients.
@@ -101,17 +107,17 @@ impl Command {
 const COMMANDS: &[Command] = &[
     Command::report(&["connection_stat_reset", "crst"], reports::reset_connections),
     Command::report(&["configuration", "conf", "config"], reports::configuration),
-    Command::long_report(&["connections", "cons"], reports::connections),
+    Command::listing(&["connections", "cons"], reports::connections),
     Command::report(&["hash"], reports::digests),
     Command::report(&["dirs"], reports::directories),
-    Command::long_report(&["dump"], reports::dump),
+    Command::listing(&["dump"], reports::dump),
     Command::report(&["environment", "env", "envi"], reports::environment).always(),
     Command::report(&["get_trace_mask", "gtmk"], reports::trace_mask).always(),
     Command::report(&["initial_configuration", "icfg"], reports::initial_configuration),
     Command::report(&["is_read_only", "isro"], reports::is_read_only),
     Command::report(&["last_snapshot", "lsnp"], reports::last_snapshot),
     Command::report(&["leader", "lead"], reports::leader),
-    Command::long_report(&["monitor", "mntr"], reports::monitor).always(),
+    Command::monitoring(&["monitor", "mntr"], reports::monitor).always(),
     Command::report(&["observer_connection_stat_reset", "orst"], reports::nothing),
     Command::of(&["restore", "rest"], Action::Restore),
     Command::report(&["ruok"], reports::nothing),
@@ -119,13 +125,13 @@ const COMMANDS: &[Command] = &[
     Command::of(&["snapshot", "snap"], Action::Snapshot),
     Command::report(&["server_stats", "srvr"], reports::server_stats),
     Command::of(&["shed_connections", "shed"], Action::ShedConnections),
-    Command::long_report(&["stats", "stat"], reports::stats),
+    Command::listing(&["stats", "stat"], reports::stats),
     Command::report(&["stat_reset", "srst"], reports::reset_stats),
     Command::report(&["observers", "obsr"], reports::observers),
     Command::report(&["system_properties", "sysp"], reports::system_properties).always(),
     Command::report(&["voting_view"], reports::voting_view),
-    Command::long_report(&["watches", "wchc"], reports::watches),
-    Command::long_report(&["watches_by_path", "wchp"], reports::watches_by_path),
+    Command::listing(&["watches", "wchc"], reports::watches),
+    Command::listing(&["watches_by_path", "wchp"], reports::watches_by_path),
     Command::report(&["watch_summary", "wchs"], reports::watch_summary),
     Command::report(&["zabstate"], reports::zab_state).always(),
 ];
@@ -178,7 +184,7 @@ pub(super) async fn run(admin: Arc<Admin>, name: &str, asked: Asked, body: Body)
     }
     match command.action {
         Action::Report(report) => json(|out| answer(out, primary, |object| report(&admin, object))),
-        Action::LongReport(report) => long_report(admin, primary, report).await,
+        Action::LongReport(kind, report) => long_report(admin, kind, primary, report).await,
         Action::SetTraceMask => {
             let mask = asked.argument("traceMask");
             json(|out| answer(out, primary, |object| reports::set_trace_mask(&admin, mask, object)))
@@ -218,39 +224,55 @@ fn error(status: StatusCode, command: &str, reason: &str) -> Response {
 
 /// Lets a thread make a report, in slices between which it releases the engine's lock, while its
 /// beginning is sent.
-async fn long_report(admin: Arc<Admin>, command: &'static str, report: Report) -> Response {
-    let Ok(permit) = Arc::clone(&admin.engine.reports).acquire_owned().await else {
+async fn long_report(
+    admin: Arc<Admin>,
+    kind: ReportKind,
+    command: &'static str,
+    report: Report,
+) -> Response {
+    let Ok(permit) = admin.engine.reports.acquire(kind).await else {
         return failure(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
     };
-    let (mut chunks, receiver) = chunks::channel();
+    let (mut chunks, receiver, deadline) = chunks::channel(kind);
     tokio::task::spawn_blocking(move || {
-        // It fails when the client has closed the connection, and the thread ends.
+        // It fails when the client has closed the connection or reads too slowly.
         let _ = answer(&mut chunks, command, |object| report(&admin, object))
             .and_then(|()| chunks.flush());
         drop(permit);
     });
-    let body = Body::new(Chunked(receiver));
+    let body = Body::new(ReportBody { receiver, deadline });
     ([(header::CONTENT_TYPE, JSON)], body).into_response()
 }
 
-/// A body that a thread makes: text, or what it reads from a file.
+/// The body of a report.
 #[derive(Debug)]
-struct Chunked<T>(Receiver<T>);
+struct ReportBody {
+    receiver: Receiver<String>,
+    /// When the thread gives up. An answer without its end must not look whole.
+    deadline: Instant,
+}
 
-impl hyper::body::Body for Chunked<String> {
+impl hyper::body::Body for ReportBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let chunk = std::task::ready!(self.0.poll_recv(context));
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let chunk = std::task::ready!(self.receiver.poll_recv(context));
+        if now() >= self.deadline {
+            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
+        }
         Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk.into()))))
     }
 }
 
-impl hyper::body::Body for Chunked<io::Result<Bytes>> {
+/// A body that a thread reads from a file.
+#[derive(Debug)]
+struct Chunked(Receiver<io::Result<Bytes>>);
+
+impl hyper::body::Body for Chunked {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use super::http::Site;
 use crate::engine::lock::Engine;
 use crate::engine::metrics::{Dialect, Metrics, ProcessMetrics};
+use crate::reports::permits::ReportKind;
 use crate::server::Server;
 
 /// The type of the text format.
@@ -135,8 +136,7 @@ async fn answer(
 ) -> Response {
     let names: Vec<_> =
         query.into_iter().filter(|(key, _)| key == "name[]").map(|(_, name)| name).collect();
-    // Like a long report of a four-letter word.
-    let Ok(permit) = Arc::clone(&page.engine.reports).acquire_owned().await else {
+    let Ok(permit) = page.engine.reports.acquire(ReportKind::Monitoring).await else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let text = tokio::task::spawn_blocking(move || {

@@ -33,8 +33,9 @@ use super::stats::{LastNamespace, ServerStats, bytes_of};
 use super::throttle::Throttle;
 use super::warnings::Warnings;
 use crate::config::Config;
-use crate::limits::{FORGET_WATCHES_PER_TURN, REPORTS_AT_ONCE};
+use crate::limits::FORGET_WATCHES_PER_TURN;
 use crate::reports::DEFAULT_TRACE_MASK;
+use crate::reports::permits::Permits;
 use crate::storage::committer::Origin;
 use crate::storage::durable::Durable;
 
@@ -60,7 +61,7 @@ pub(crate) struct Engine {
     #[cfg(feature = "tls")]
     pub(crate) new_handshakes: Semaphore,
     /// Admits those who ask for a report.
-    pub(crate) reports: Arc<Semaphore>,
+    pub(crate) reports: Permits,
     pub(crate) throttle: Throttle,
     /// The trace mask, which is shown and has no effect.
     pub(crate) trace_mask: AtomicI64,
@@ -143,7 +144,7 @@ impl Engine {
             handshakes: Semaphore::new((workers() / 2).max(1)),
             #[cfg(feature = "tls")]
             new_handshakes: Semaphore::new((workers() / 2).max(1)),
-            reports: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
+            reports: Permits::default(),
             throttle: Throttle::new(&config.throttling, clock.now_ms()),
             trace_mask: AtomicI64::new(DEFAULT_TRACE_MASK),
             backups: Arc::new(Semaphore::new(1)),

@@ -26,6 +26,7 @@ use crate::engine::lock::Engine;
 use crate::engine::registry::Peer;
 use crate::limits::REPORT_TIMEOUT;
 use crate::reports::chunks::{self, Chunks};
+use crate::reports::permits::ReportKind;
 use crate::reports::{self, VERSION};
 
 /// A known word.
@@ -109,9 +110,13 @@ async fn write_report(
     engine: &Arc<Engine>,
     asker: ConnectionId,
 ) -> io::Result<()> {
-    let permit = Arc::clone(&engine.reports).acquire_owned().await;
+    let kind = match word.0 {
+        "mntr" => ReportKind::Monitoring,
+        _ => ReportKind::Listing,
+    };
+    let permit = engine.reports.acquire(kind).await;
     engine.stats.sent.add(1);
-    let (mut chunks, mut receiver) = chunks::channel();
+    let (mut chunks, mut receiver, _) = chunks::channel(kind);
     let reporting = Arc::clone(engine);
     tokio::task::spawn_blocking(move || {
         // It fails when the client has closed the connection, and the thread ends.
