@@ -8,6 +8,7 @@ use zoolet_core::{DigestAlgorithm, Identities, Settings, authenticate};
 
 use crate::complain;
 use crate::server_options::values;
+use crate::zoo_cfg::written;
 
 /// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
@@ -41,9 +42,14 @@ impl Digest {
 
     fn print(&self, password: &str) -> Result<(), DigestError> {
         let identity = identity(&self.user, password, self.algorithm);
-        let key = if self.superuser { "DigestAuthenticationProvider.superDigest=" } else { "" };
-        writeln!(io::stdout(), "{key}{identity}").map_err(DigestError::Io)
+        let line = if self.superuser { zoo_cfg_line(&identity) } else { identity };
+        writeln!(io::stdout(), "{line}").map_err(DigestError::Io)
     }
+}
+
+/// The line of a `zoo.cfg` that makes `USER:HASH` the superuser.
+fn zoo_cfg_line(identity: &str) -> String {
+    written("DigestAuthenticationProvider.superDigest", identity)
 }
 
 /// `USER:HASH`, which is an identity of the digest scheme.
@@ -127,6 +133,14 @@ mod tests {
         assert_eq!(identity(DigestAlgorithm::Sha256).len(), "super:".len() + 44);
         let longest = "u".repeat(USER_BYTES_MAX);
         assert!(super::identity(&longest, "x", DigestAlgorithm::Sha256).starts_with("uuu"));
+    }
+
+    #[test]
+    fn the_line_for_zoo_cfg_names_the_same_user() {
+        let identity = identity(r"DOM\admin", "test", DigestAlgorithm::Sha1);
+        let hash = identity.strip_prefix(r"DOM\admin:").unwrap();
+        let expected = format!(r"DigestAuthenticationProvider.superDigest=DOM\\admin:{hash}");
+        assert_eq!(zoo_cfg_line(&identity), expected);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::inert::Reason;
+pub(crate) use self::properties::written;
 use self::properties::{BadEscape, Property};
 use crate::server_options::ServerOptions;
 use crate::server_options::values::{self, BadValue, HostPort};

@@ -1,9 +1,8 @@
 //! The properties that users of the official image pass to its Java virtual machine.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::zoo_cfg::{ZooCfg, ZooCfgError};
+use crate::zoo_cfg::{ZooCfg, ZooCfgError, written};
 
 /// What messages call the variables.
 const NAME: &str = "SERVER_JVMFLAGS and JVMFLAGS";
@@ -38,26 +37,14 @@ fn properties(flags: &[String]) -> String {
             continue;
         };
         let (key, value) = property.split_once('=').unwrap_or((property, ""));
-        let line = writeln!(text, "{}={}", escaped(key), escaped(value));
-        line.expect("a string can be written to");
+        text.push_str(&written(key, value));
+        text.push('\n');
     }
     text
 }
 
 fn concerns(property: &str) -> bool {
     property.starts_with("zookeeper.") || UNPREFIXED.iter().any(|name| property.starts_with(name))
-}
-
-/// A properties file gives these characters a meaning that a command line does not.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if matches!(c, '\\' | '=' | ':' | '#' | '!') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
 }
 
 #[cfg(test)]
@@ -84,7 +71,7 @@ mod tests {
     fn values_keep_their_characters() {
         let flags = words(r"-Dzookeeper.a=C:\x#y=z! -Dzookeeper.b");
         let text = properties(&flags);
-        assert_eq!(text, "zookeeper.a=C\\:\\\\x\\#y\\=z\\!\nzookeeper.b=\n");
+        assert_eq!(text, "zookeeper.a=C:\\\\x#y=z!\nzookeeper.b=\n");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! here.
 
 use std::char::REPLACEMENT_CHARACTER;
+use std::ops::RangeInclusive;
 
 /// One logical line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,10 +38,20 @@ pub(crate) fn decode(bytes: Vec<u8>) -> String {
 
 /// The properties of a file in their order. A malformed one does not hide the others.
 pub(crate) fn parse(text: &str) -> impl Iterator<Item = Result<Property, BadEscape>> {
-    logical_lines(text).map(|(line, text)| property(line, &text))
+    parse_lines(text).map(|(_, property)| property)
 }
 
-fn logical_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
+/// As [`parse`], with the numbers of the [`natural_lines`] of each.
+pub(crate) fn parse_lines(
+    text: &str,
+) -> impl Iterator<Item = (RangeInclusive<usize>, Result<Property, BadEscape>)> {
+    logical_lines(text).map(|(lines, text)| {
+        let property = property(*lines.start(), &text);
+        (lines, property)
+    })
+}
+
+fn logical_lines(text: &str) -> impl Iterator<Item = (RangeInclusive<usize>, String)> {
     let mut lines = natural_lines(text).map(|line| line.trim_start_matches(BLANKS)).zip(1..);
     std::iter::from_fn(move || {
         loop {
@@ -50,19 +61,20 @@ fn logical_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
                 continue;
             }
             let mut logical = String::new();
+            let mut last = line;
             while let Some(continued) = continued(piece) {
                 logical.push_str(continued);
                 // A continuation line is no comment, whatever it begins with.
-                piece = lines.next().map_or("", |(next, _)| next);
+                (piece, last) = lines.next().unwrap_or(("", last));
             }
             logical.push_str(piece);
-            return Some((line, logical));
+            return Some((line..=last, logical));
         }
     })
 }
 
-/// Lines end in a line feed, a carriage return, or both.
-fn natural_lines(text: &str) -> impl Iterator<Item = &str> {
+/// The lines of a file. They end in a line feed, a carriage return, or both.
+pub(crate) fn natural_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
 }
 
@@ -126,6 +138,33 @@ fn unit(chars: &mut std::str::Chars<'_>) -> Option<u16> {
         let digit = chars.next()?.to_digit(16)?;
         Some(unit << 4 | digit as u16)
     })
+}
+
+/// The line that gives a key a value. In ASCII, since Java reads no UTF-8.
+pub(crate) fn written(key: &str, value: &str) -> String {
+    let mut line = String::with_capacity(key.len() + 1 + value.len());
+    for c in key.chars() {
+        // These would end the key, or begin a comment.
+        if matches!(c, ' ' | '=' | ':' | '#' | '!') {
+            line.push('\\');
+        }
+        escape(c, &mut line);
+    }
+    line.push('=');
+    value.chars().for_each(|c| escape(c, &mut line));
+    line
+}
+
+fn escape(c: char, line: &mut String) {
+    match c {
+        '\\' => line.push_str("\\\\"),
+        ' '..='~' => line.push(c),
+        other => {
+            for unit in other.encode_utf16(&mut [0; 2]) {
+                line.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
 }
 
 /// Trims as Java's `String.trim`: spaces and control characters.
@@ -218,6 +257,16 @@ mod tests {
             assert_eq!(parsed.len(), 3, "{escape}");
             assert_eq!(parsed[1], Err(BadEscape { line: 2 }), "{escape}");
         }
+    }
+
+    #[test]
+    fn a_written_line_is_read_as_it_was_meant() {
+        for text in ["a", r"DOM\admin:pw=", "#x!", "a b", "x\ty\r\nz\u{c}.", r"\u0041\", "ä😀"] {
+            let line = format!("{}\nb=1", written(text, text));
+            let expected = [(1, text.to_owned(), text.to_owned()), (2, "b".into(), "1".into())];
+            assert_eq!(pairs(&line), expected, "{line}");
+        }
+        assert_eq!(written("a.b", "ann:x=/+ #!"), "a.b=ann:x=/+ #!");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What of a file may be shown to administrators: all of it but passwords and their hashes.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use super::{bare, properties};
+use super::{bare, properties, written};
 
 /// What stands in place of a secret.
 const HIDDEN: &str = "***";
@@ -26,29 +27,34 @@ fn value(key: &str, value: &str) -> String {
     if is_secret(key) { HIDDEN.to_owned() } else { value.to_owned() }
 }
 
-/// The text of a file with its secrets hidden.
+/// The text of a file with its secrets hidden: of each property with one only the key is there.
 pub(super) fn text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    let mut goes_on = false;
-    let mut is_hidden = false;
-    for line in text.lines() {
-        if !goes_on {
-            let trimmed = line.trim_start();
-            let key = trimmed.split(['=', ':', ' ', '\t']).next().unwrap_or_default();
-            is_hidden = !trimmed.starts_with(['#', '!']) && is_secret(key);
-            if is_hidden {
-                shown.push_str(&format!("{key}={HIDDEN}\n"));
+    let mut secrets = secrets(text).peekable();
+    // The end of the last line begins no other.
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    for (number, line) in (1..).zip(properties::natural_lines(text)) {
+        while secrets.next_if(|(lines, _)| *lines.end() < number).is_some() {}
+        match secrets.peek() {
+            Some((lines, _)) if *lines.start() > number => shown.push_str(line),
+            Some((lines, key)) if *lines.start() == number => {
+                shown.push_str(&written(key, HIDDEN));
             }
+            // A line that continues a secret.
+            Some(_) => continue,
+            None => shown.push_str(line),
         }
-        if !is_hidden {
-            shown.push_str(line);
-            shown.push('\n');
-        }
-        // A comment does not go on, but a line after it that hides too much hides nothing else.
-        let backslashes = line.len() - line.trim_end_matches('\\').len();
-        goes_on = backslashes % 2 == 1 && !line.trim_start().starts_with(['#', '!']);
+        shown.push('\n');
     }
     shown
+}
+
+/// The lines of the secrets, with their keys. What cannot be read may be one.
+fn secrets(text: &str) -> impl Iterator<Item = (RangeInclusive<usize>, String)> {
+    properties::parse_lines(text).filter_map(|(lines, property)| match property {
+        Ok(property) => is_secret(&property.key).then_some((lines, property.key)),
+        Err(_) => Some((lines, String::new())),
+    })
 }
 
 /// The name of the Java property that ZooKeeper makes of a key; `None` for the keys that it reads
@@ -88,6 +94,25 @@ mod tests {
         );
         assert_eq!(value("ssl.trustStore.password", "x"), "***");
         assert_eq!(value("ssl.trustStore.passwordPath", "/x"), "/x");
+    }
+
+    /// Only the parser of the file knows where a key ends and what it spells.
+    #[test]
+    fn secrets_are_hidden_however_they_are_written() {
+        for secret in [
+            "a=1\rssl.keyStore.password=SECRET\rb=2",
+            "a=1\nssl.keyStore.pass\\u0077ord=SECRET\nb=2",
+            "a=1\nssl.keyStore.pass\\\n   word=SECRET\nb=2",
+            "a=1\r\nssl.keyStore.password=\\\r\n  SEC\\\r\n# RET\r\nb=2\r\n",
+            "a=1\nssl.keyStore.p\\assword:SECRET\nb=2",
+            "a=1\n\u{c}ssl.keyStore.password\u{c}SECRET\\\\\nb=2",
+        ] {
+            assert_eq!(text(secret), "a=1\nssl.keyStore.password=***\nb=2\n", "{secret:?}");
+        }
+        let properties = "# x \\\npassword=1\n\\\npassword=2";
+        assert_eq!(text(properties), "# x \\\npassword=***\n\\\npassword=***\n");
+        assert_eq!(text("password=\\u12\na=1\n\n"), "=***\na=1\n\n");
+        assert_eq!(text(""), "\n");
     }
 
     #[test]
