@@ -18,6 +18,7 @@ pub(crate) struct SaslOptions {
 
     /// The file whose first line is the password of --sasl-user
     #[arg(long, value_name = "FILE", env = "ZOOLET_SASL_PASSWORD_FILE", value_parser = first_line)]
+    #[arg(requires = "sasl_user")]
     sasl_password_file: Option<Password>,
 }
 
