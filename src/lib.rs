@@ -73,8 +73,8 @@ pub mod server {
     pub use zoolet_server::{
         BackupError, Builder, Config, ConfigError, ConnectionThrottling, Dialer, DigestAlgorithm,
         Disagreements, EnforceAuth, FourLetterWhitelist, Server, SessionKey, SessionWeights,
-        Settings, Snapshot, StartError, Throttling, Totals, WallTime, blocking, hooks, limits,
-        raise_descriptor_limit, sasl, storage,
+        Settings, Snapshot, StartError, SuperDigest, Throttling, Totals, WallTime, blocking, hooks,
+        limits, raise_descriptor_limit, sasl, storage,
     };
 
     #[cfg(feature = "admin")]

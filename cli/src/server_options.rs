@@ -26,7 +26,7 @@ use self::session_key::{SessionKeyError, session_key};
 use self::storage::StorageOptions;
 use self::throttling::ThrottlingOptions;
 use self::tls::{TlsContradiction, TlsOptions};
-use self::values::HostPort;
+use self::values::{BadValue, HostPort};
 
 /// A field is `None` unless a file or a flag sets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -252,6 +252,8 @@ pub(crate) enum Contradiction {
     NoClientPort,
     #[error("--durability says that writes survive; say where they are kept, with --data-dir DIR")]
     NoDataDir,
+    #[error("--super-digest {0}")]
+    SuperDigest(BadValue),
     #[error(
         "the hash in superDigest has not the length of one by digestAlg; compute it by that \
          algorithm"

@@ -116,7 +116,7 @@ impl ScriptServers {
 #[must_use]
 pub fn settings(setting: Setting) -> Settings {
     Settings {
-        super_digest: Some(SUPER_DIGEST.to_owned()),
+        super_digest: Some(SUPER_DIGEST.into()),
         enforce_quota: matches!(setting, Setting::EnforceQuota | Setting::Steady),
         skip_acl: setting == Setting::SkipAcl,
         ttl_znodes: setting != Setting::TtlDisabled,

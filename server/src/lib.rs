@@ -44,7 +44,7 @@ pub mod limits;
 pub mod sasl;
 pub mod storage;
 
-pub use zoolet_core::{DigestAlgorithm, Disagreements, Settings, Totals};
+pub use zoolet_core::{DigestAlgorithm, Disagreements, Settings, SuperDigest, Totals};
 
 pub use self::backup::{BackupError, Snapshot};
 pub use self::config::{

@@ -118,8 +118,7 @@ impl Import {
 
     /// Creates the znodes through a client of a server, so that the files are those of a server.
     async fn import(&self, input: Box<dyn BufRead>) -> Result<ExitCode, DataError> {
-        let settings =
-            Settings { super_digest: Some(SUPER_DIGEST.to_owned()), ..Settings::default() };
+        let settings = Settings { super_digest: Some(SUPER_DIGEST.into()), ..Settings::default() };
         let storage = Some(self.directories.config());
         let config = Config { storage, settings, ..Config::default() };
         let server = Server::builder().config(config).start().await?;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use zoolet_server::sasl::{DigestMd5, JaasError, JaasFile, Password, Sasl};
-use zoolet_server::{DigestAlgorithm, EnforceAuth, Settings};
+use zoolet_server::{DigestAlgorithm, EnforceAuth, Settings, SuperDigest};
 
 use super::storage::directory;
 use super::values::{self, BadValue};
@@ -20,9 +20,9 @@ pub(crate) struct AccessOptions {
     pub(crate) skip_acl: Option<bool>,
 
     /// Who may do everything: a user and the hash of user:password, as in ACLs
-    #[arg(long, value_name = "USER:HASH", value_parser = values::super_digest)]
-    #[arg(help_heading = ACCESS)]
-    pub(crate) super_digest: Option<String>,
+    // Checked later: clap would show a password that someone gives in place of the hash.
+    #[arg(long, value_name = "USER:HASH", help_heading = ACCESS)]
+    pub(crate) super_digest: Option<SuperDigest>,
 
     /// The hash of the digest scheme: SHA1, SHA-256 or SHA3-256 [default: SHA1]
     #[arg(long, value_name = "NAME", value_parser = values::digest_algorithm)]
@@ -186,12 +186,14 @@ impl AccessOptions {
         let names = self.ensemble_auth_name.as_deref();
         settings.ensemble_names =
             names.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
-        match &settings.super_digest {
-            Some(digest) if !has_length_of(digest, settings.digest_algorithm) => {
-                Err(Contradiction::SuperDigestOfOtherAlgorithm)
-            }
-            _ => Ok(()),
+        let Some(digest) = self.super_digest.as_ref().map(SuperDigest::expose) else {
+            return Ok(());
+        };
+        values::super_digest(digest).map_err(Contradiction::SuperDigest)?;
+        if !has_length_of(digest, settings.digest_algorithm) {
+            return Err(Contradiction::SuperDigestOfOtherAlgorithm);
         }
+        Ok(())
     }
 
     /// As `AuthenticationHelper` combines the three.

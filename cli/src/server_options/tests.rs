@@ -81,7 +81,7 @@ fn flags_reach_the_configuration() {
             ttl_znodes: false,
             enforce_quota: true,
             skip_acl: true,
-            super_digest: Some(SHA256_DIGEST.to_owned()),
+            super_digest: Some(SHA256_DIGEST.into()),
             digest_algorithm: DigestAlgorithm::Sha256,
             reconfig_enabled: true,
             ..Settings::default()
@@ -89,6 +89,8 @@ fn flags_reach_the_configuration() {
         ..Config::default()
     };
     assert_eq!(format!("{config:?}"), format!("{expected:?}"));
+    // `Debug` does not show the digest.
+    assert_eq!(config.settings, expected.settings);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use zoolet_server::DigestAlgorithm;
+use zoolet_server::{DigestAlgorithm, SuperDigest};
 
 use super::access::AuthProvider;
 
@@ -219,7 +219,7 @@ pub(crate) fn digest_algorithm(text: &str) -> Result<DigestAlgorithm, BadValue> 
 }
 
 /// A user and a hash of 20 or 32 bytes: a password put here by mistake would match nothing.
-pub(crate) fn super_digest(text: &str) -> Result<String, BadValue> {
+pub(crate) fn super_digest(text: &str) -> Result<SuperDigest, BadValue> {
     let (user, hash) = text.split_once(':').ok_or(BadValue::NotASuperDigest)?;
     let digits = hash.trim_end_matches('=');
     let is_base64 = digits.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/');
@@ -227,7 +227,7 @@ pub(crate) fn super_digest(text: &str) -> Result<String, BadValue> {
     if user.is_empty() || !is_base64 || !has_length {
         return Err(BadValue::NotASuperDigest);
     }
-    Ok(text.to_owned())
+    Ok(text.into())
 }
 
 /// The words of a whitelist, as it was written; `Err` if ZooKeeper has no such word.

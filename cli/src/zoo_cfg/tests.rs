@@ -164,7 +164,7 @@ fn every_key_has_its_effect() {
     }
 
     let line = format!("zookeeper.DigestAuthenticationProvider.superDigest={DIGEST}");
-    let access = AccessOptions { super_digest: Some(DIGEST.to_owned()), ..no_access() };
+    let access = AccessOptions { super_digest: Some(DIGEST.into()), ..no_access() };
     assert_eq!(options(&line), ServerOptions { access, ..set() });
 }
 

@@ -74,6 +74,18 @@ async fn a_password_comes_from_a_file_or_the_environment() {
         ["cli", "-s", &address, "--sasl-user=ann", "--sasl-password-file=/nonexistent", "ls"];
     let missing = run(&missing).await;
     assert_eq!(missing.code, Some(2), "{missing:?}");
+    let nobody = run(&["cli", "-s", &address, "--sasl-password-file", password, "whoami"]).await;
+    assert_eq!((nobody.code, nobody.stdout.as_str()), (Some(2), ""), "{nobody:?}");
+    assert!(nobody.stderr.contains("--sasl-user"), "{nobody:?}");
+}
+
+/// Someone takes the password for what is asked for.
+#[tokio::test]
+async fn a_password_in_place_of_a_hash_is_not_shown() {
+    let refused = run(&["serve", "--super-digest", "admin:hunter2"]).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--super-digest must be user:hash"), "{refused:?}");
+    assert!(!refused.stderr.contains("hunter2"), "{refused:?}");
 }
 
 /// What `zoolet digest` makes of a password on its stdin.

@@ -68,7 +68,7 @@ pub use self::core::{Core, Frozen, Requester, Totals};
 pub use self::ephemeral_owner::{EphemeralOwner, EphemeralType, TTL_MS_MAX};
 pub use self::quota::StatsTrack;
 pub use self::restore::{Restore, RestoreError, Restored};
-pub use self::settings::{DigestAlgorithm, Settings};
+pub use self::settings::{DigestAlgorithm, Settings, SuperDigest};
 pub use self::tree::{FrozenTree, StatPersisted, Znode};
 pub use self::txn::{CreateTxn, Txn, TxnOp};
 pub use self::watches::{ConnectionId, WatchModes, WatchReply, WatchSummary, WatchersByPath};

@@ -1,6 +1,7 @@
 //! The settings of the state machine that an administrator may change.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// The settings. The docs of each name ZooKeeper's property.
 ///
@@ -21,7 +22,7 @@ pub struct Settings {
     pub skip_acl: bool,
     /// The digest identity of the superuser, `user:hash`. A connection that adds it with `auth` may
     /// do everything: `DigestAuthenticationProvider.superDigest`. None by default.
-    pub super_digest: Option<String>,
+    pub super_digest: Option<SuperDigest>,
     /// The hash of the digest scheme: `DigestAuthenticationProvider.digestAlg`. SHA-1 by default.
     pub digest_algorithm: DigestAlgorithm,
     /// Whether the digest scheme is enabled: `DigestAuthenticationProvider.enabled`. On by default.
@@ -92,6 +93,46 @@ impl Settings {
             // The name of an ensemble is no identity.
             _ => false,
         }
+    }
+}
+
+/// The digest identity of the superuser, `user:hash`. `Debug` does not show it: the hash can be
+/// attacked, and someone may put a password in its place.
+///
+/// ```
+/// use zoolet_core::{Settings, SuperDigest};
+///
+/// let digest = SuperDigest::from("super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
+/// assert!(!format!("{digest:?}").contains("RjZJU"));
+/// let settings = Settings { super_digest: Some(digest), ..Settings::default() };
+/// # let _ = settings;
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct SuperDigest(String);
+
+impl SuperDigest {
+    /// `user:hash`.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for SuperDigest {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<String> for SuperDigest {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for SuperDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SuperDigest(..)")
     }
 }
 

@@ -91,7 +91,8 @@ pub fn authenticate(
         "ip" => Ok(identities.clone()),
         "digest" if settings.digest_scheme => {
             let id = digest::identity(credentials, settings.digest_algorithm);
-            let is_super = settings.super_digest.as_deref() == Some(id.as_str());
+            let is_super =
+                settings.super_digest.as_ref().is_some_and(|it| it.expose() == id.as_str());
             let superuser = is_super.then(|| Id::new("super", ""));
             with(identities, superuser, &id, |before| before.and(Id::new("digest", id.as_str())))
         }
