@@ -69,9 +69,10 @@ pub const SESSIONLESS_TIMEOUT: Duration = Duration::from_secs(10);
 /// with Netty, with which ZooKeeper serves TLS.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time between two warnings about failed handshakes, in milliseconds: any client can cause
-/// them.
-pub const HANDSHAKE_WARNING_PAUSE_MS: u64 = 1_000;
+/// The time between two warnings of one kind that any client can cause, in milliseconds: about
+/// connections that were closed, failed authentication, refused commands of the admin server, and too
+/// many HTTP connections.
+pub const WARNING_PAUSE_MS: u64 = 1_000;
 
 /// The bytes that are encrypted for a client before its socket is written to: four records, which
 /// leave with one system call. They wait in memory if the client does not read.

@@ -103,6 +103,22 @@ async fn json_has_session_address_and_cause_as_fields() {
     assert!(targets.iter().all(|target| !target.starts_with("zoolet_server::transport")));
 }
 
+/// Clients that fail to authenticate again and again do not fill the log.
+#[tokio::test]
+async fn one_warning_a_second_tells_of_failed_authentication() {
+    let server = Running::start(&["--listen", "127.0.0.1:0"]).await;
+    #[expect(clippy::disallowed_methods, reason = "the server's log goes by real time")]
+    let began = std::time::Instant::now();
+    for _ in 0..40 {
+        let client = within_limit(connect(&server)).await.expect("it connects");
+        assert!(within_limit(client.authenticate("nosuch", "x")).await.is_err());
+    }
+    let seconds_max = began.elapsed().as_secs() as usize + 1;
+    let (_, stderr) = server.end("TERM").await;
+    let warnings = stderr.lines().filter(|line| line.contains("authentication failed")).count();
+    assert!((1..=seconds_max).contains(&warnings), "{warnings} in {seconds_max} s: {stderr}");
+}
+
 #[tokio::test]
 async fn levels_that_are_none_are_refused() {
     let ended = run(&["serve", "--log-level", "zoolet_server=loud"]).await;

@@ -43,16 +43,16 @@ pub(super) fn authorize(admin: &Admin, asked: &Asked) -> Result<(), Unauthorized
     let text = header.to_str().map_err(|_| Unauthorized::NotAuthenticated)?;
     let over_tls = asked.over_tls.as_ref();
     let identities = identities(engine, text, client(admin, headers, peer), over_tls)
-        .ok_or_else(|| refused(peer, Unauthorized::NotAuthenticated))?;
+        .ok_or_else(|| refused(engine, peer, Unauthorized::NotAuthenticated))?;
     if engine.inspect(|core| core.permits_everything("/", &identities)) {
         Ok(())
     } else {
-        Err(refused(peer, Unauthorized::NotAuthorized))
+        Err(refused(engine, peer, Unauthorized::NotAuthorized))
     }
 }
 
-fn refused(peer: SocketAddr, reason: Unauthorized) -> Unauthorized {
-    tracing::warn!(address = %peer, cause = %reason, "a command of the admin server is refused");
+fn refused(engine: &Engine, peer: SocketAddr, reason: Unauthorized) -> Unauthorized {
+    engine.warnings.command_refused(peer, engine.clock.now_ms(), &reason);
     reason
 }
 

@@ -35,6 +35,8 @@ use tokio_util::task::TaskTracker;
 
 use self::browsers::OwnNames;
 use self::stream::{Handling, IdleLimited};
+use crate::engine::clock::now;
+use crate::engine::warnings::Pace;
 use crate::limits::{
     ACCEPT_RETRY, HTTP_BODY_BYTES_MAX, HTTP_BODY_TIMEOUT, HTTP_CONNECTIONS_MAX,
     HTTP_HEAD_BYTES_MAX, HTTP_HEADERS_MAX, SHUTDOWN_TIMEOUT,
@@ -101,6 +103,7 @@ impl Site {
         let Self { name, router, idle_timeout } = self;
         let names = OwnNames::of(listener.local_addr().ok());
         let router = router.layer(middleware::from_fn_with_state(names, browsers::refuse));
+        let (crowded, began) = (Pace::default(), now());
         let slots = Arc::new(Semaphore::new(HTTP_CONNECTIONS_MAX));
         let connections = TaskTracker::new();
         let end = end.child_token();
@@ -115,7 +118,14 @@ impl Site {
                 }
             };
             let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-                tracing::warn!(address = %peer, "{name} has {HTTP_CONNECTIONS_MAX} connections: no more");
+                let now_ms = (now() - began).as_millis() as u64;
+                if let Some(others) = crowded.admit(now_ms) {
+                    tracing::warn!(
+                        address = %peer,
+                        others,
+                        "{name} has {HTTP_CONNECTIONS_MAX} connections: no more"
+                    );
+                }
                 continue;
             };
             let (security, router, end) = (security.clone(), router.clone(), end.clone());

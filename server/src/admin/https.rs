@@ -132,7 +132,7 @@ impl Security for Https {
         let warned = match failure {
             // So do the health checks of load balancers.
             HandshakeFailure::Silent => None,
-            _ => self.engine.warnings.admit(self.engine.clock.now_ms()),
+            _ => self.engine.warnings.connections.admit(self.engine.clock.now_ms()),
         };
         match warned {
             None => tracing::debug!(

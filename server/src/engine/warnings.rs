@@ -1,26 +1,26 @@
 //! Warnings that any client can cause, and so must not fill a log.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::registry::Peer;
-use crate::limits::HANDSHAKE_WARNING_PAUSE_MS;
+use crate::limits::WARNING_PAUSE_MS;
 
-/// Lets a warning pass now and then.
+/// The warnings of an engine. Those of one kind do not hold back those of another.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
-    /// From when on one may pass, in milliseconds of the server's clock.
-    next_ms: AtomicU64,
-    /// How many did not pass since the last.
-    held_back: AtomicU64,
+    /// Of connections that were closed for an error.
+    pub(crate) connections: Pace,
+    authentication: Pace,
+    commands: Pace,
 }
 
 impl Warnings {
-    /// Logs why a connection was closed: as a warning if one may pass now, with the number of those
-    /// that did not pass since the last.
+    /// Logs why a connection was closed.
     pub(crate) fn connection_closed(&self, peer: &Peer, now_ms: u64, why: &dyn fmt::Display) {
         let (address, session) = (peer.address_text(), peer.stats.session());
-        match self.admit(now_ms) {
+        match self.connections.admit(now_ms) {
             None => tracing::debug!(address, %session, cause = %why, "connection closed"),
             Some(0) => tracing::warn!(address, %session, cause = %why, "connection closed"),
             Some(others) => tracing::warn!(
@@ -33,9 +33,52 @@ impl Warnings {
         }
     }
 
+    /// Logs why a client did not get an identity.
+    pub(crate) fn authentication_failed(&self, peer: &Peer, now_ms: u64, cause: &str) {
+        let (address, session) = (peer.address_text(), peer.stats.session());
+        match self.authentication.admit(now_ms) {
+            None => tracing::debug!(address, %session, cause, "authentication failed"),
+            Some(0) => tracing::warn!(address, %session, cause, "authentication failed"),
+            Some(others) => tracing::warn!(
+                address,
+                %session,
+                cause,
+                others,
+                "authentication failed, as others before it"
+            ),
+        }
+    }
+
+    /// Logs why a command of the admin server was refused.
+    #[cfg_attr(not(feature = "admin"), expect(dead_code, reason = "there is no admin server"))]
+    pub(crate) fn command_refused(&self, peer: SocketAddr, now_ms: u64, why: &dyn fmt::Display) {
+        match self.commands.admit(now_ms) {
+            None => {
+                tracing::debug!(address = %peer, cause = %why, "a command of the admin server is refused");
+            }
+            Some(others) => tracing::warn!(
+                address = %peer,
+                cause = %why,
+                others,
+                "a command of the admin server is refused"
+            ),
+        }
+    }
+}
+
+/// Lets one warning of a kind pass in a second.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// From when on one may pass, in milliseconds of the caller's clock.
+    next_ms: AtomicU64,
+    /// How many did not pass since the last.
+    held_back: AtomicU64,
+}
+
+impl Pace {
     /// The number of those that did not pass since the last, if one may pass now.
     pub(crate) fn admit(&self, now_ms: u64) -> Option<u64> {
-        let due = |next_ms| (next_ms <= now_ms).then_some(now_ms + HANDSHAKE_WARNING_PAUSE_MS);
+        let due = |next_ms| (next_ms <= now_ms).then_some(now_ms + WARNING_PAUSE_MS);
         if self.next_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok() {
             Some(self.held_back.swap(0, Ordering::Relaxed))
         } else {
@@ -51,11 +94,11 @@ mod tests {
 
     #[test]
     fn one_warning_a_second_tells_how_many_others_there_were() {
-        let warnings = Warnings::default();
-        assert_eq!(warnings.admit(0), Some(0));
-        assert_eq!(warnings.admit(10), None);
-        assert_eq!(warnings.admit(999), None);
-        assert_eq!(warnings.admit(1_000), Some(2));
-        assert_eq!(warnings.admit(1_001), None);
+        let pace = Pace::default();
+        assert_eq!(pace.admit(0), Some(0));
+        assert_eq!(pace.admit(10), None);
+        assert_eq!(pace.admit(999), None);
+        assert_eq!(pace.admit(1_000), Some(2));
+        assert_eq!(pace.admit(1_001), None);
     }
 }

@@ -139,12 +139,8 @@ impl Connection {
     /// Counts and logs a failed authentication.
     fn refuse_identity(&self, reason: String) -> Hangup {
         self.engine.stats.auth_failed.add(1);
-        tracing::warn!(
-            address = self.peer.address_text(),
-            session = %self.peer.stats.session(),
-            cause = reason,
-            "authentication failed"
-        );
+        let now_ms = self.engine.clock.now_ms();
+        self.engine.warnings.authentication_failed(&self.peer, now_ms, &reason);
         Hangup::AuthFailed(reason)
     }
 
