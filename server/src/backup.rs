@@ -114,7 +114,9 @@ pub enum BackupError {
 
 impl Server {
     /// Takes a snapshot of the state as it is now. With a data directory it is also kept there, like
-    /// those that the server takes by itself.
+    /// those that the server takes by itself: it counts among those that are kept
+    /// ([`StorageConfig::snap_retain_count`](crate::storage::StorageConfig::snap_retain_count)), and
+    /// older ones are deleted.
     ///
     /// # Errors
     ///
@@ -177,8 +179,13 @@ pub(crate) async fn take_snapshot(engine: Arc<Engine>) -> Result<Snapshot, Backu
     };
     // A snapshot shows no write that a crash may undo.
     engine.durable().reached(frozen.zxid).await.map_err(|_| BackupError::ShutDown)?;
+    let stats = engine.stats.storage.clone();
     run(&engine, move || {
+        let begin = now();
         let snapshot = in_directory(&storage, &frozen);
+        if let (Ok(_), Some(stats)) = (&snapshot, stats) {
+            stats.snapshot_time.record(ms_since(begin));
+        }
         drop(permit);
         snapshot
     })
@@ -198,6 +205,7 @@ fn in_directory(storage: &StorageConfig, frozen: &Frozen) -> Result<Snapshot, Ba
     let content = directory.disk.open(&path).map_err(StorageError::io("open", &path))?;
     let bytes = directory.disk.length(&path).map_err(StorageError::io("read", &path))?;
     tracing::info!("snapshot of {} znodes at {} on request", frozen.counted(), frozen.zxid);
+    directory.purge_after_snapshot(storage.snap_retain_count);
     Ok(Snapshot { zxid: frozen.zxid, bytes, content })
 }
 

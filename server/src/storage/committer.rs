@@ -217,13 +217,7 @@ fn save_and_purge(
     }
     stats.snapshot_time.record(ms_since(begin));
     tracing::info!("snapshot of {} znodes at {}", frozen.counted(), frozen.zxid);
-    if let Some(retain) = retain {
-        match directory.purge(retain) {
-            Ok(0) => {}
-            Ok(count) => tracing::info!("{count} old files deleted"),
-            Err(error) => tracing::warn!("old files are left: {error}"),
-        }
-    }
+    directory.purge_after_snapshot(retain);
 }
 
 fn ms_between(earlier: Instant, later: Instant) -> u64 {

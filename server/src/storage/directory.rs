@@ -190,6 +190,16 @@ impl Directory {
         self.snapshots.join(format!("{UNFINISHED}{:x}.on-request", zxid.0))
     }
 
+    /// Purges after a snapshot, unless all files are to be kept. What cannot be deleted is logged.
+    pub(crate) fn purge_after_snapshot(&self, retain: Option<usize>) {
+        let Some(retain) = retain else { return };
+        match self.purge(retain) {
+            Ok(0) => {}
+            Ok(count) => tracing::info!("{count} old files deleted"),
+            Err(error) => tracing::warn!("old files are left: {error}"),
+        }
+    }
+
     /// Deletes all but the newest `retain` snapshots, and the logs before the oldest of those, with
     /// the files of what was cut off them. Returns the number of deleted files.
     pub(crate) fn purge(&self, retain: usize) -> Result<usize, StorageError> {
