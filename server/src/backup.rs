@@ -13,6 +13,7 @@ use zoolet_core::{Core, Frozen};
 use zoolet_protocol::Zxid;
 
 use crate::clock::{ms_since, now};
+use crate::engine::audit::{Administrator, Outcome};
 use crate::engine::lock::Engine;
 use crate::engine::replace::NotReplaced;
 use crate::limits::RESTORED_ZXIDS_AHEAD;
@@ -145,7 +146,7 @@ impl Server {
     ///
     /// A restore that was begun is completed.
     pub async fn restore(&self, snapshot: impl Read + Send + 'static) -> Result<Zxid, BackupError> {
-        restore(Arc::clone(&self.engine), Box::new(snapshot)).await
+        restore(Arc::clone(&self.engine), Box::new(snapshot), None).await
     }
 }
 
@@ -219,30 +220,41 @@ fn unpublished<'a>(
     Unpublished::write(directory, unfinished, frozen, storage.snapshot_compression, is_synced)
 }
 
-/// See [`Server::restore`].
+/// See [`Server::restore`]. `administrator` is who asks, unless it is the program itself.
 pub(crate) async fn restore(
     engine: Arc<Engine>,
     snapshot: Box<dyn Read + Send>,
+    administrator: Option<Administrator>,
 ) -> Result<Zxid, BackupError> {
     let permit = begin(&engine)?;
     let restoring = Arc::clone(&engine);
     run(&engine, move || {
         let begin = now();
-        let restored = restore_now(&restoring, snapshot);
+        let restored = restore_now(&restoring, snapshot, administrator.as_ref());
         drop(permit);
         match &restored {
             Ok(zxid) => {
                 restoring.stats.restore_time.record(ms_since(begin));
                 tracing::warn!("the state was replaced by a snapshot; it goes on at {zxid}")
             }
-            Err(error) => tracing::warn!("no snapshot was restored: {error}"),
+            Err(error) => {
+                if let Some(audit) = &restoring.audit {
+                    let time_ms = restoring.clock.wall_ms();
+                    audit.restored(administrator.as_ref(), Outcome::Failure, time_ms);
+                }
+                tracing::warn!("no snapshot was restored: {error}");
+            }
         }
         restored
     })
     .await
 }
 
-fn restore_now(engine: &Engine, snapshot: Box<dyn Read + Send>) -> Result<Zxid, BackupError> {
+fn restore_now(
+    engine: &Engine,
+    snapshot: Box<dyn Read + Send>,
+    administrator: Option<&Administrator>,
+) -> Result<Zxid, BackupError> {
     // Those that begin later have ids that no snapshot contains.
     let living = engine.registry.sessions();
     let is_ended = |id| living.binary_search_by_key(&id, |liveness| liveness.session).is_ok();
@@ -252,11 +264,11 @@ fn restore_now(engine: &Engine, snapshot: Box<dyn Read + Send>) -> Result<Zxid, 
     };
     let core = incoming::read_snapshot(snapshot, &engine.config.settings, is_ended, zxid)?;
     let Some(storage) = &engine.config.storage else {
-        return Ok(engine.replace(core, || Ok(()))?);
+        return Ok(engine.replace(core, administrator, || Ok(()))?);
     };
     let directory = Directory::of(storage);
     let unpublished = unpublished(&directory, storage, &core.freeze())?;
-    Ok(engine.replace(core, || unpublished.publish().map(drop))?)
+    Ok(engine.replace(core, administrator, || unpublished.publish().map(drop))?)
 }
 
 impl From<NotReplaced> for BackupError {

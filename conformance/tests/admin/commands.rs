@@ -202,6 +202,25 @@ async fn metrics_are_shown_while_others_read_listings_slowly() -> Outcome {
     Ok(())
 }
 
+/// A link leads to a report from anywhere, and resets nothing.
+#[tokio::test]
+async fn a_page_of_another_site_changes_nothing() -> Outcome {
+    let ours = Administered::start(None, |_| {}).await?;
+    let changing = ["stat_reset", "srst", "connection_stat_reset", "set_trace_mask?traceMask=1"];
+    for site in ["cross-site", "same-site", "same-origin", "none", "none\r\nSec-Fetch-Site: x"] {
+        let headers = format!("Sec-Fetch-Mode: navigate\r\nSec-Fetch-Site: {site}\r\n");
+        let ask = async |command: &str| {
+            http::get(ours.admin, &format!("/commands/{command}"), &headers).await
+        };
+        assert_eq!(ask("server_stats").await?.status, 200, "{site}");
+        let expected = if ["same-origin", "none"].contains(&site) { 200 } else { 403 };
+        for command in changing {
+            assert_eq!(ask(command).await?.status, expected, "{command} {site}");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn properties_are_shown_in_order() -> Outcome {
     let ours = Administered::start(None, |config| {

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use zoolet_client::{Client, CreateMode};
+use zoolet_server::admin::AdminConfig;
+use zoolet_server::{AuditLog, Config, Server};
 
 use super::http::{self, Answer};
 use super::{Administered, Outcome};
@@ -254,5 +256,55 @@ async fn connections_are_shed() -> Outcome {
     }
     assert_eq!(ours.server.totals().sessions, 20);
     assert!(shed("{\"percentage\": 0}").await?.text().contains("\"connections_shed\" : 0,"));
+    Ok(())
+}
+
+/// Snapshots on request count among those that are kept, as with ZooKeeper's purge, and in the metrics.
+#[tokio::test]
+async fn snapshots_on_request_are_counted_and_purged() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let ours = Administered::start(Some(directory.path()), |_| {}).await?;
+    let client = Client::connect(ours.address().as_str()).await?;
+    for number in 0..5 {
+        client.create(&format!("/{number}")).await?;
+        assert_eq!(snapshot(&ours).await?.status, 200);
+    }
+    let files = std::fs::read_dir(directory.path().join("version-2"))?;
+    let names = files.map(|file| Ok(file?.file_name().to_string_lossy().into_owned()));
+    let names: Vec<String> = names.collect::<std::io::Result<_>>()?;
+    let kept = names.iter().filter(|name| name.starts_with("snapshot.")).count();
+    assert_eq!(kept, 3, "{names:?}");
+    // One is of the start.
+    let monitor = http::get(ours.admin, "/commands/monitor", "").await?.text();
+    assert!(monitor.contains("\"cnt_snapshottime\" : 6,"), "{monitor}");
+    Ok(())
+}
+
+/// The audit log names who has replaced everything, or wanted to.
+#[tokio::test]
+async fn a_restore_is_in_the_audit_log() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let log = directory.path().join("audit.log");
+    let audit = Some(AuditLog::File(log.clone()));
+    let server = Server::builder().config(Config { audit, ..Config::default() }).start().await?;
+    let listen = ([127, 0, 0, 1], 0).into();
+    let interval = Duration::ZERO;
+    let config = AdminConfig { listen, rate_limiter_interval: interval, ..AdminConfig::default() };
+    let admin = server.start_admin(config).await?;
+    let taken = http::get(admin, "/commands/snapshot", ROOT).await?;
+    for (body, status) in [(&b"junk"[..], 500), (&taken.body, 200)] {
+        let answer = http::request(admin, "POST", "/commands/restore", ROOT, body).await?;
+        assert_eq!(answer.status, status, "{}", answer.text());
+    }
+    server.restore(std::io::Cursor::new(taken.body)).await?;
+    server.shutdown().await;
+    let text = std::fs::read_to_string(log)?;
+    let lines: Vec<_> = text.lines().filter(|line| line.contains("operation=restore")).collect();
+    let end =
+        |result| format!("user=root\tip=127.0.0.1\toperation=restore\tznode=/\tresult={result}");
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[0].contains(" ERROR ") && lines[0].ends_with(&end("failure")), "{text}");
+    assert!(lines[1].ends_with(&end("success")), "{text}");
+    assert!(!lines[2].contains("ip=") && lines[2].ends_with("\tresult=success"), "{text}");
     Ok(())
 }

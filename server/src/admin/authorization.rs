@@ -10,6 +10,7 @@ use zoolet_core::{Identities, authenticate};
 use super::commands::Asked;
 use super::http::OverTls;
 use super::server::Admin;
+use crate::engine::audit::Administrator;
 use crate::engine::lock::Engine;
 
 /// Why a command is refused, by ZooKeeper's words.
@@ -32,20 +33,21 @@ impl Unauthorized {
     }
 }
 
-/// Checks the header `Authorization: SCHEME [CREDENTIALS]`. The schemes `ip` and `x509` take no
+/// Who asks, by the header `Authorization: SCHEME [CREDENTIALS]`. The schemes `ip` and `x509` take no
 /// credentials: the client's address counts, or its certificate.
 ///
 /// As in ZooKeeper there is no list of users. On a root znode that is open to everyone any digest
 /// will do.
-pub(super) fn authorize(admin: &Admin, asked: &Asked) -> Result<(), Unauthorized> {
+pub(super) fn authorize(admin: &Admin, asked: &Asked) -> Result<Administrator, Unauthorized> {
     let (engine, headers, peer) = (&admin.engine, &asked.headers, asked.peer);
     let header = headers.get(AUTHORIZATION).ok_or(Unauthorized::Missing)?;
     let text = header.to_str().map_err(|_| Unauthorized::NotAuthenticated)?;
     let over_tls = asked.over_tls.as_ref();
-    let identities = identities(engine, text, client(admin, headers, peer), over_tls)
+    let client = client(admin, headers, peer);
+    let identities = identities(engine, text, client, over_tls)
         .ok_or_else(|| refused(engine, peer, Unauthorized::NotAuthenticated))?;
     if engine.inspect(|core| core.permits_everything("/", &identities)) {
-        Ok(())
+        Ok(Administrator { identities, address: client.unwrap_or_else(|| peer.ip()) })
     } else {
         Err(refused(engine, peer, Unauthorized::NotAuthorized))
     }

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use super::authorization::authorize;
 use super::http::OverTls;
+use super::http::is_of_another_site;
 use super::json::{Object, write_object};
 use super::server::{Admin, JSON, failure, json};
 use crate::engine::clock::now;
@@ -36,6 +37,8 @@ struct Command {
     names: &'static [&'static str],
     /// Whether it is answered only while the server serves clients.
     needs_server: bool,
+    /// Whether it changes something, and so is not for links on pages of other sites.
+    changes: bool,
     action: Action,
 }
 
@@ -49,22 +52,23 @@ enum Action {
     LongReport(ReportKind, Report),
     /// `set_trace_mask`, which has an argument.
     SetTraceMask,
-    /// `snapshot`, for those who may do everything.
+    /// For those only who may do everything.
+    Guarded(Guarded),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Guarded {
+    /// `snapshot`.
     Snapshot,
-    /// `restore`, for those who may do everything, and by POST.
+    /// `restore`, by POST.
     Restore,
-    /// `shed_connections`, likewise.
+    /// `shed_connections`, by POST.
     ShedConnections,
 }
 
 impl Action {
-    /// Whether only those may ask for it who may do everything.
-    fn needs_authorization(self) -> bool {
-        matches!(self, Self::Snapshot | Self::Restore | Self::ShedConnections)
-    }
-
     fn is_by_post(self) -> bool {
-        matches!(self, Self::Restore | Self::ShedConnections)
+        matches!(self, Self::Guarded(Guarded::Restore | Guarded::ShedConnections))
     }
 }
 
@@ -82,7 +86,8 @@ enum Told {
 
 impl Command {
     const fn of(names: &'static [&'static str], action: Action) -> Self {
-        Self { names, needs_server: true, action }
+        let changes = matches!(action, Action::SetTraceMask | Action::Guarded(_));
+        Self { names, needs_server: true, changes, action }
     }
 
     const fn report(names: &'static [&'static str], report: Report) -> Self {
@@ -97,6 +102,15 @@ impl Command {
         Self::of(names, Action::LongReport(ReportKind::Monitoring, report))
     }
 
+    /// One that resets what is counted.
+    const fn resetting(names: &'static [&'static str], report: Report) -> Self {
+        Self { changes: true, ..Self::report(names, report) }
+    }
+
+    const fn guarded(names: &'static [&'static str], guarded: Guarded) -> Self {
+        Self::of(names, Action::Guarded(guarded))
+    }
+
     /// One that is answered whether or not the server serves clients.
     const fn always(self) -> Self {
         Self { needs_server: false, ..self }
@@ -105,7 +119,7 @@ impl Command {
 
 /// In the order of `Commands`; `shed_connections` comes with ZooKeeper 3.10.
 const COMMANDS: &[Command] = &[
-    Command::report(&["connection_stat_reset", "crst"], reports::reset_connections),
+    Command::resetting(&["connection_stat_reset", "crst"], reports::reset_connections),
     Command::report(&["configuration", "conf", "config"], reports::configuration),
     Command::listing(&["connections", "cons"], reports::connections),
     Command::report(&["hash"], reports::digests),
@@ -118,15 +132,15 @@ const COMMANDS: &[Command] = &[
     Command::report(&["last_snapshot", "lsnp"], reports::last_snapshot),
     Command::report(&["leader", "lead"], reports::leader),
     Command::monitoring(&["monitor", "mntr"], reports::monitor).always(),
-    Command::report(&["observer_connection_stat_reset", "orst"], reports::nothing),
-    Command::of(&["restore", "rest"], Action::Restore),
+    Command::resetting(&["observer_connection_stat_reset", "orst"], reports::nothing),
+    Command::guarded(&["restore", "rest"], Guarded::Restore),
     Command::report(&["ruok"], reports::nothing),
     Command::of(&["set_trace_mask", "stmk"], Action::SetTraceMask).always(),
-    Command::of(&["snapshot", "snap"], Action::Snapshot),
+    Command::guarded(&["snapshot", "snap"], Guarded::Snapshot),
     Command::report(&["server_stats", "srvr"], reports::server_stats),
-    Command::of(&["shed_connections", "shed"], Action::ShedConnections),
+    Command::guarded(&["shed_connections", "shed"], Guarded::ShedConnections),
     Command::listing(&["stats", "stat"], reports::stats),
-    Command::report(&["stat_reset", "srst"], reports::reset_stats),
+    Command::resetting(&["stat_reset", "srst"], reports::reset_stats),
     Command::report(&["observers", "obsr"], reports::observers),
     Command::report(&["system_properties", "sysp"], reports::system_properties).always(),
     Command::report(&["voting_view"], reports::voting_view),
@@ -177,10 +191,9 @@ pub(super) async fn run(admin: Arc<Admin>, name: &str, asked: Asked, body: Body)
         let reason = format!("{primary} is asked for by {method}");
         return error(StatusCode::METHOD_NOT_ALLOWED, name, &reason);
     }
-    if command.action.needs_authorization()
-        && let Err(refusal) = authorize(&admin, &asked)
-    {
-        return error(refusal.status(), name, &refusal.to_string());
+    if command.changes && is_of_another_site(&asked.headers) {
+        let reason = "a page of another site may not ask for what changes something";
+        return error(StatusCode::FORBIDDEN, name, reason);
     }
     match command.action {
         Action::Report(report) => json(|out| answer(out, primary, |object| report(&admin, object))),
@@ -189,9 +202,14 @@ pub(super) async fn run(admin: Arc<Admin>, name: &str, asked: Asked, body: Body)
             let mask = asked.argument("traceMask");
             json(|out| answer(out, primary, |object| reports::set_trace_mask(&admin, mask, object)))
         }
-        Action::Snapshot => snapshot::run(&admin, asked.argument("streaming")).await,
-        Action::Restore => restore::run(&admin, body).await,
-        Action::ShedConnections => shed::run(&admin, body).await,
+        Action::Guarded(guarded) => match (authorize(&admin, &asked), guarded) {
+            (Err(refusal), _) => error(refusal.status(), name, &refusal.to_string()),
+            (Ok(_), Guarded::Snapshot) => snapshot::run(&admin, asked.argument("streaming")).await,
+            (Ok(administrator), Guarded::Restore) => {
+                restore::run(&admin, administrator, body).await
+            }
+            (Ok(_), Guarded::ShedConnections) => shed::run(&admin, body).await,
+        },
     }
 }
 

@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::browsers::OwnNames;
+pub(super) use self::browsers::is_of_another_site;
 use self::stream::{Handling, IdleLimited};
 use crate::engine::clock::now;
 use crate::engine::warnings::Pace;

@@ -17,7 +17,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub(crate) use self::line::Outcome;
-pub(crate) use self::records::{Asked, Audit};
+pub(crate) use self::records::{Administrator, Asked, Audit};
 
 /// Where the audit log goes: `audit.enable`.
 ///

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use zoolet_core::Core;
 use zoolet_protocol::Zxid;
 
+use super::audit::{Administrator, Outcome};
 use super::lock::Engine;
 use super::registry::Liveness;
 use super::session_ids::first_session;
@@ -28,13 +29,15 @@ pub(crate) enum NotReplaced {
 
 impl Engine {
     /// Replaces the state by one with a greater zxid, and returns that. `publish` makes the new state
-    /// durable, at once and for good; it is called while no request is carried out.
+    /// durable, at once and for good; it is called while no request is carried out. The audit log names
+    /// the administrator who has asked for it, if one has.
     ///
     /// All connections are cut: their watches are gone, and their sessions have ended or must be
     /// resumed. Each session of the new state has its full timeout.
     pub(crate) fn replace(
         &self,
         core: Core,
+        administrator: Option<&Administrator>,
         publish: impl FnOnce() -> Result<(), PublishError>,
     ) -> Result<Zxid, NotReplaced> {
         let zxid = core.last_zxid();
@@ -67,6 +70,9 @@ impl Engine {
         self.last_session.fetch_max(first.0, Ordering::Relaxed);
         let old = std::mem::replace(&mut state.core, core);
         state.journal.go_on_after(zxid);
+        if let Some(audit) = &self.audit {
+            audit.restored(administrator, Outcome::Success, self.clock.wall_ms());
+        }
         let connections = self.registry.peers();
         drop(state);
         for peer in connections {

@@ -16,12 +16,13 @@ use super::{Told, answer, error};
 use crate::admin::json::Object;
 use crate::admin::server::{Admin, json};
 use crate::backup::{self, BackupError};
+use crate::engine::audit::Administrator;
 use crate::limits::HTTP_SNAPSHOT_BYTES_MAX;
 
 const COMMAND: &str = "restore";
 
 /// The answer; `body` is the snapshot.
-pub(super) async fn run(admin: &Admin, body: Body) -> Response {
+pub(super) async fn run(admin: &Admin, administrator: Administrator, body: Body) -> Response {
     let plain = || json(|out| answer(out, COMMAND, |_: &mut Object<'_>| Ok(Told::Values)));
     let stats = &admin.engine.stats;
     if !admin.config.restore_enabled {
@@ -34,7 +35,8 @@ pub(super) async fn run(admin: &Admin, body: Body) -> Response {
     let (sender, receiver) = channel(1);
     let received = receive(body, sender, admin.config.idle_timeout);
     let snapshot = Received { chunks: receiver, rest: Bytes::new(), is_over: false };
-    let restored = backup::restore(Arc::clone(&admin.engine), Box::new(snapshot));
+    let engine = Arc::clone(&admin.engine);
+    let restored = backup::restore(engine, Box::new(snapshot), Some(administrator));
     // What is received ends when nobody reads it any more.
     match tokio::join!(received, restored).1 {
         Ok(zxid) => json(|out| {
@@ -43,13 +45,13 @@ pub(super) async fn run(admin: &Admin, body: Body) -> Response {
                 Ok(Told::Values)
             })
         }),
+        Err(busy @ BackupError::Busy) => {
+            stats.restores_rate_limited.add(1);
+            error(StatusCode::TOO_MANY_REQUESTS, COMMAND, &busy.to_string())
+        }
         Err(failure) => {
             stats.restore_errors.add(1);
-            let status = match failure {
-                BackupError::Busy => StatusCode::TOO_MANY_REQUESTS,
-                _ => StatusCode::INTERNAL_SERVER_ERROR,
-            };
-            error(status, COMMAND, &failure.to_string())
+            error(StatusCode::INTERNAL_SERVER_ERROR, COMMAND, &failure.to_string())
         }
     }
 }

@@ -73,11 +73,16 @@ fn reason(names: OwnNames, method: &Method, headers: &HeaderMap) -> Option<Strin
     }
     // A link to a page here may be followed from anywhere.
     let is_link = *method == Method::GET && values("sec-fetch-mode").eq(["navigate"]);
-    let is_foreign = |site: String| site != "same-origin" && site != "none";
-    if !is_link && values("sec-fetch-site").any(is_foreign) {
+    if !is_link && is_of_another_site(headers) {
         return Some("a page of another site may not ask".to_owned());
     }
     None
+}
+
+/// Whether a browser says that a page of another site asks, be it by a link.
+pub(in super::super) fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    sites.any(|site| site != "same-origin" && site != "none")
 }
 
 /// How many characters of a name the answer repeats.

@@ -2,11 +2,10 @@
 //! (`AuditEvent`).
 
 use std::fmt::{self, Write};
+use std::net::IpAddr;
 
 use zoolet_core::Identities;
 use zoolet_protocol::{Acl, Id, SessionId};
-
-use crate::engine::registry::Peer;
 
 /// What became of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +21,8 @@ pub(crate) enum Outcome {
 pub(super) enum User<'a> {
     /// The server itself, by the name of the user that runs it.
     Server(&'a str),
-    Client(&'a Identities, &'a Peer),
+    /// By the address from which it connects; `None` in process.
+    Client(&'a Identities, Option<IpAddr>),
 }
 
 /// One line. What is `None` is left out.
@@ -44,10 +44,10 @@ impl fmt::Display for Line<'_> {
         }
         match self.user {
             User::Server(name) => write!(f, "user={}\t", OneLine(name))?,
-            User::Client(identities, peer) => {
+            User::Client(identities, address) => {
                 put_users(f, identities)?;
-                if let Some(address) = peer.address {
-                    write!(f, "ip={}\t", address.ip())?;
+                if let Some(address) = address {
+                    write!(f, "ip={address}\t")?;
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! Which lines a write makes (`AuditHelper`).
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zoolet_core::{Requester, Txn, TxnOp};
+use zoolet_core::{Identities, Requester, Txn, TxnOp};
 use zoolet_protocol::{
     Create, CreateFlags, CreateKind, MultiOp, OpCode, RawPath, SessionId, Write, ZPath,
 };
@@ -18,6 +19,13 @@ pub(crate) enum Asked<'a> {
     Write(&'a Write),
     /// A request that could not be decoded, or that is refused without a look at it.
     Refused(OpCode),
+}
+
+/// Who has asked for a command of the admin server.
+#[derive(Debug, Clone)]
+pub(crate) struct Administrator {
+    pub(crate) identities: Identities,
+    pub(crate) address: IpAddr,
 }
 
 /// The audit log of a server.
@@ -50,6 +58,20 @@ impl Audit {
         if !self.has_stopped.swap(true, Ordering::Relaxed) {
             self.put_server("serverStop", Outcome::Invoked, time_ms);
         }
+    }
+
+    /// The whole state was replaced by a snapshot, or was to be. ZooKeeper has no line for this.
+    pub(crate) fn restored(
+        &self,
+        administrator: Option<&Administrator>,
+        outcome: Outcome,
+        time_ms: i64,
+    ) {
+        let server = self.of_server();
+        let user =
+            administrator.map_or(server.user, |it| User::Client(&it.identities, Some(it.address)));
+        let line = Line { user, operation: "restore", znode: Some("/"), outcome, ..server };
+        self.writer.put(&line, time_ms);
     }
 
     fn put_server(&self, operation: &'static str, outcome: Outcome, time_ms: i64) {
@@ -90,7 +112,7 @@ impl Audit {
         let outcome = if txn.op.is_refusal() { Outcome::Failure } else { Outcome::Success };
         let line = Line {
             session: Some(requester.session),
-            user: User::Client(&requester.identities, peer),
+            user: User::Client(&requester.identities, peer.address.map(|address| address.ip())),
             outcome,
             ..self.of_server()
         };
