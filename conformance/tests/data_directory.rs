@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     // Each test keeps two cores busy.
     arguments.test_threads = Some(1);
     let trials = vec![
-        harness::needs(&[Peer::Apache], "both-ways", || Ok(run(both_ways(10))?)),
+        harness::needs(&[Peer::Apache], "both-ways", || Ok(run(both_ways(TAKE_OVERS))?)),
         Trial::test("killed-many-times", || Ok(run(killed(kill_rounds()?))?)),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -45,6 +45,9 @@ fn kill_rounds() -> Result<usize, Failed> {
 fn run(test: impl Future<Output = Outcome<()>>) -> Outcome<()> {
     tokio::runtime::Runtime::new()?.block_on(test)
 }
+
+/// How many times the other server takes over: four times in each direction.
+const TAKE_OVERS: usize = 8;
 
 /// The number of writes after which a server is killed.
 const WRITES: usize = 400;
@@ -68,13 +71,16 @@ async fn both_ways(rounds: usize) -> Outcome<()> {
         // Compare what the two implementations read from the same files.
         let copy = tempfile::tempdir()?;
         copy_files(directory.path(), copy.path())?;
-        let same = {
-            let server = Process::start(implementation, copy.path(), 0)?;
-            znodes(&server).await?
-        };
+        let on_copy = copy.path().to_owned();
+        let same = tokio::spawn(async move {
+            // Starting a Java virtual machine takes its time, so both start together.
+            let server = Process::start(implementation, &on_copy, 0)?;
+            znodes(&server).await
+        });
         implementation = implementation.other();
         server = Process::start(implementation, directory.path(), port)?;
         let other = znodes(&server).await?;
+        let same = same.await??;
         compare(&same, &other)
             .map_err(|error| format!("round {round}, {implementation:?}: {error}"))?;
         check(&expected, &other)
@@ -244,18 +250,27 @@ async fn znodes(server: &Process) -> Outcome<Znodes> {
     Ok(znodes)
 }
 
+/// How many znodes are asked for at once, so that a round trip is not waited for with each.
+const TOGETHER: usize = 100;
+
 async fn znodes_below(client: &Client, top: &str) -> Outcome<Znodes> {
     let mut znodes = Znodes::new();
     let mut ahead = vec![top.to_owned()];
-    while let Some(path) = ahead.pop() {
-        let (data, stat) = client.get(&path).await?;
-        let (acl, _) = client.acl(&path).await?;
-        if stat.num_children > 0 {
+    while !ahead.is_empty() {
+        let paths = ahead.split_off(ahead.len().saturating_sub(TOGETHER));
+        let asked: Vec<_> = paths
+            .into_iter()
+            .map(|path| {
+                let data = client.get(&path).send();
+                (data, client.acl(&path).send(), client.children(&path).send(), path)
+            })
+            .collect();
+        for (data, acl, children, path) in asked {
+            let ((data, stat), (acl, _), children) = (data.await?, acl.await?, children.await?);
             let parent = if path == "/" { "" } else { &path };
-            let children = client.children(&path).await?;
             ahead.extend(children.iter().map(|name| format!("{parent}/{name}")));
+            znodes.insert(path, (data, stat, acl));
         }
-        znodes.insert(path, (data, stat, acl));
     }
     Ok(znodes)
 }
