@@ -6,11 +6,10 @@ mod tls;
 use std::time::Duration;
 
 use clap::Args;
-use zoolet_client::tls::TlsError;
 use zoolet_client::{Builder, Client, Hosts};
 
 pub(crate) use self::sasl::{NoPassword, SaslOptions, SaslUser};
-pub(crate) use self::tls::TlsOptions;
+pub(crate) use self::tls::{TlsFailure, TlsOptions};
 use crate::server_options::values;
 
 /// The options of every command that is a client of a server.
@@ -57,7 +56,7 @@ impl ConnectOptions {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecurityError {
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(#[from] TlsFailure),
     #[error(transparent)]
     Sasl(#[from] NoPassword),
 }

@@ -35,6 +35,37 @@ pub struct ClientTlsOptions {
     crl_files: Vec<PathBuf>,
     hostname_verification: HostnameVerification,
     server_name: Option<String>,
+    setting_names: SettingNames,
+}
+
+/// What the users of a program call the settings of [`ClientTlsOptions`]. Messages about failed
+/// connections name those that they can change.
+///
+/// ```
+/// use zoolet_tls::{ClientTlsOptions, SettingNames};
+///
+/// let names = SettingNames { key_store: "--cert", ..SettingNames::default() };
+/// let options = ClientTlsOptions::new().setting_names(names);
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettingNames {
+    /// Where the client's certificate is set; `ClientTlsOptions::key_store` by default.
+    pub key_store: &'static str,
+    /// Where it is set whom to trust; `ClientTlsOptions::trust_store` by default.
+    pub trust_store: &'static str,
+    /// Where the name of the server is set; `ClientTlsOptions::server_name` by default.
+    pub server_name: &'static str,
+}
+
+impl Default for SettingNames {
+    fn default() -> Self {
+        Self {
+            key_store: "ClientTlsOptions::key_store",
+            trust_store: "ClientTlsOptions::trust_store",
+            server_name: "ClientTlsOptions::server_name",
+        }
+    }
 }
 
 impl Default for ClientTlsOptions {
@@ -54,6 +85,7 @@ impl ClientTlsOptions {
             crl_files: Vec::new(),
             hostname_verification: HostnameVerification::On,
             server_name: None,
+            setting_names: SettingNames::default(),
         }
     }
 
@@ -106,6 +138,12 @@ impl ClientTlsOptions {
     /// connects. For servers that are reached by another name or address than they were given.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
+        self
+    }
+
+    /// What messages call the settings, for a program whose users know them by other names.
+    pub fn setting_names(mut self, names: SettingNames) -> Self {
+        self.setting_names = names;
         self
     }
 
@@ -172,6 +210,12 @@ impl ClientTls {
         }
         let config = Reloading::load(options.paths(), || options.config(Expired::Warned))?;
         Ok(Self { options, config })
+    }
+
+    /// What messages call the settings.
+    #[must_use]
+    pub fn setting_names(&self) -> SettingNames {
+        self.options.setting_names
     }
 
     /// The configuration for a handshake. Connections keep the one with which they began.

@@ -49,7 +49,7 @@ mod verifiers;
 pub use rustls;
 
 pub use self::cipher_suites::cipher_suite_names;
-pub use self::client::{ClientTls, ClientTlsOptions};
+pub use self::client::{ClientTls, ClientTlsOptions, SettingNames};
 pub use self::distinguished_name::distinguished_name;
 pub use self::error::{FileProblem, TlsError, TlsFile};
 pub use self::protocol::{ClientAuth, HostnameVerification, Protocol};

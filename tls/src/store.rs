@@ -157,8 +157,9 @@ impl Store {
     }
 
     fn read(&self, file: TlsFile) -> Result<Contents, TlsError> {
-        let store_type = self.found_type(file)?;
+        // First of all, whether there is such a file.
         let bytes = files::read(file, &self.location)?;
+        let store_type = self.found_type(file)?;
         let format = format(store_type, &bytes).map_err(|problem| self.problem(file, problem))?;
         Ok(Contents { format, bytes })
     }

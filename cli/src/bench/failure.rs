@@ -10,7 +10,7 @@ use zoolet_protocol::ErrorCode;
 use zoolet_recipes::LockError;
 
 use crate::certs::CertsError;
-use crate::connect_options::NoPassword;
+use crate::connect_options::{NoPassword, TlsFailure};
 
 /// Why a bench failed.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,9 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(#[from] TlsFailure),
+    #[error("the certificates for the run cannot be used: {0}")]
+    OwnTls(#[from] TlsError),
     #[error(transparent)]
     Sasl(#[from] NoPassword),
     #[error(transparent)]
@@ -60,7 +62,7 @@ impl Failure {
             Self::NoServer(..) => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,
             Self::Refused(_) | Self::Silent { .. } => 70,
-            Self::System(_) | Self::Certificates(_) => 71,
+            Self::System(_) | Self::Certificates(_) | Self::OwnTls(_) => 71,
             Self::AuthFailed(_) => 77,
             Self::Interrupted => 130,
         })

@@ -3,12 +3,11 @@
 use std::io;
 
 use serde_json::{Value, json};
-use zoolet_client::tls::TlsError;
 use zoolet_client::{ConnectError, Error};
 use zoolet_protocol::{ErrorCode, OpCode};
 
 use super::word::WordFailure;
-use crate::connect_options::SecurityError;
+use crate::connect_options::{SecurityError, TlsFailure};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +62,8 @@ pub(super) enum Failure {
     Output(#[from] io::Error),
 }
 
-impl From<TlsError> for Failure {
-    fn from(error: TlsError) -> Self {
+impl From<TlsFailure> for Failure {
+    fn from(error: TlsFailure) -> Self {
         Self::Security(error.into())
     }
 }

@@ -1,9 +1,12 @@
 //! The options by which a command speaks TLS with a server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use zoolet_client::tls::{ClientTls, ClientTlsOptions, HostnameVerification, Store, TlsError};
+use zoolet_client::tls::{
+    ClientTls, ClientTlsOptions, FileProblem, HostnameVerification, SettingNames, Store, TlsError,
+    TlsFile,
+};
 
 /// Any of them turns TLS on: nobody who names a certificate means to send plaintext.
 #[derive(Debug, Clone, Default, Args)]
@@ -48,12 +51,12 @@ impl TlsOptions {
     ///
     /// # Errors
     ///
-    /// [`TlsError`] if a file cannot be used.
-    pub(crate) fn load(&self) -> Result<Option<ClientTls>, TlsError> {
+    /// [`TlsFailure`] if a file cannot be used.
+    pub(crate) fn load(&self) -> Result<Option<ClientTls>, TlsFailure> {
         if !self.is_on() {
             return Ok(None);
         }
-        let mut options = ClientTlsOptions::new();
+        let mut options = ClientTlsOptions::new().setting_names(NAMES);
         if let Some(path) = &self.tls_ca {
             options = options.trust_store(store(path, self.tls_ca_password_file.as_ref()));
         }
@@ -70,7 +73,7 @@ impl TlsOptions {
         if self.tls_no_hostname_verification {
             options = options.hostname_verification(HostnameVerification::Off);
         }
-        ClientTls::load(options).map(Some)
+        ClientTls::load(options).map(Some).map_err(|error| self.failure(&error))
     }
 
     /// Whether the command is to speak TLS.
@@ -80,6 +83,81 @@ impl TlsOptions {
             || self.tls_cert.is_some()
             || self.tls_server_name.is_some()
             || self.tls_no_hostname_verification
+    }
+}
+
+/// What messages about failed connections call the options.
+const NAMES: SettingNames = SettingNames {
+    key_store: "--tls-cert",
+    trust_store: "--tls-ca",
+    server_name: "--tls-server-name",
+};
+
+/// Why the options of TLS cannot be used, in the words of the options.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct TlsFailure(String);
+
+impl TlsOptions {
+    fn failure(&self, error: &TlsError) -> TlsFailure {
+        TlsFailure(match error {
+            TlsError::Io { file, path, source } => {
+                format!("cannot read {} {}: {source}", self.option(*file, path), path.display())
+            }
+            TlsError::File { file, path, problem } => {
+                let option = self.option(*file, path);
+                format!("{option} {}: {}", path.display(), self.problem(*file, problem))
+            }
+            TlsError::ServerName { .. } => format!("--tls-server-name: {error}"),
+            TlsError::SystemTrust(reason) => format!(
+                "without --tls-ca the certificates of this system are trusted, and they cannot be \
+                 used: {reason}; give --tls-ca"
+            ),
+            error => error.to_string(),
+        })
+    }
+
+    /// The option that names a file.
+    fn option(&self, file: TlsFile, path: &Path) -> &'static str {
+        match file {
+            TlsFile::PrivateKey => "--tls-key",
+            TlsFile::TrustStore => "--tls-ca",
+            TlsFile::PasswordFile if self.tls_ca_password_file.as_deref() == Some(path) => {
+                "--tls-ca-password-file"
+            }
+            TlsFile::PasswordFile => "--tls-password-file",
+            _ => "--tls-cert",
+        }
+    }
+
+    fn problem(&self, file: TlsFile, problem: &FileProblem) -> String {
+        let is_trust_store = file == TlsFile::TrustStore;
+        let password =
+            if is_trust_store { "--tls-ca-password-file" } else { "--tls-password-file" };
+        match problem {
+            FileProblem::UnknownType => {
+                "its name does not tell its type; let it end with .pem, .p12 or .jks".to_owned()
+            }
+            FileProblem::NoPassword => {
+                format!("it is encrypted; give the file that has its password by {password}")
+            }
+            FileProblem::WrongPassword => {
+                format!("it was damaged, or {password} has another password than it")
+            }
+            FileProblem::NoPrivateKey if file == TlsFile::KeyStore => {
+                "it has no private key; give the file that has it by --tls-key".to_owned()
+            }
+            FileProblem::NoPrivateKey => "it has no private key in PEM".to_owned(),
+            FileProblem::NoCertificate(_) if file == TlsFile::KeyStore => {
+                "it has no certificate; give the file that has it by --tls-cert, and the one with \
+                 the private key by --tls-key"
+                    .to_owned()
+            }
+            FileProblem::KeyMismatch { .. } if self.tls_key.is_some() => {
+                format!("{problem}. Is --tls-key the key of this certificate?")
+            }
+            problem => problem.to_string(),
+        }
     }
 }
 

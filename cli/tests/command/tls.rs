@@ -108,3 +108,115 @@ async fn a_server_that_cannot_keep_a_setting_of_tls_does_not_start() {
         assert!(refused.stderr.contains(cure), "{more}: {}", refused.stderr);
     }
 }
+
+/// When a mistake is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    /// Before the command connects.
+    Usage,
+    /// When it connects.
+    Connecting,
+}
+
+/// Runs each command that connects, with these options.
+async fn refused_by_all(address: &str, options: &[&str], mistake: Mistake, expected: &[&str]) {
+    let commands: [&[&str]; 5] = [
+        &["cli", "--connect-timeout", "10s", "--server", address, "ls", "/"],
+        &["health", "--timeout", "10s", address],
+        &["cli", "--connect-timeout", "10s", "--server", address, "srvr"],
+        &["lock", "--wait", "10s", "--server", address, "/lock", "--", "true"],
+        &["bench", "load", "--duration", "1s", "--server", address],
+    ];
+    // All of them read the options in the same way.
+    let count = if mistake == Mistake::Usage { 2 } else { commands.len() };
+    for command in &commands[..count] {
+        let (name, rest) = command.split_first().expect("there is a name");
+        let words = match *name {
+            "bench" => [&["bench", "load"], options, &rest[1..]].concat(),
+            _ => [&[*name], options, rest].concat(),
+        };
+        let refused = run(&words).await;
+        let told = format!("{}{}", refused.stdout, refused.stderr);
+        // `lock` has the statuses of `sysexits.h`: the command that it runs may end with 2.
+        let is_usage = [Some(2), Some(64), Some(78)].contains(&refused.code);
+        assert_ne!(refused.code, Some(0), "{words:?}: {told}");
+        assert_eq!(is_usage, mistake == Mistake::Usage, "{words:?}: {told}");
+        for expected in expected {
+            assert!(told.contains(expected), "{words:?}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn errors_name_the_options_by_which_they_are_mended() {
+    use Mistake::{Connecting, Usage};
+
+    let certs = certificates("tls-errors").await;
+    let (server, address) = server("tls-errors.cfg", &certs, "").await;
+    let path = |name: &str| certs.join(name).display().to_string();
+    let (ca, client, p12) = (path("ca.pem"), path("client.pem"), path("client.p12"));
+    let text = std::fs::read_to_string(&client).unwrap();
+    let (key, certificate) = text.split_at(text.find("-----BEGIN CERT").unwrap());
+    let key = as_str(&file("tls-errors-key.pem", key)).to_owned();
+    let certificate = as_str(&file("tls-errors-certificate.pem", certificate)).to_owned();
+    let unnamed = as_str(&file("tls-errors.certificate", &text)).to_owned();
+    let wrong = as_str(&file("tls-errors-password", "wrong")).to_owned();
+    let other = path("server.pem");
+    let cases: &[(&[&str], Mistake, &[&str])] = &[
+        (&["--tls-ca", &ca], Connecting, &["wants a certificate", "give one by --tls-cert"]),
+        (&["--tls-cert", &client], Connecting, &["authority by --tls-ca"]),
+        (&["--tls-ca", &ca, "--tls-server-name", "a"], Connecting, &["name by --tls-server-name"]),
+        (&["--tls-ca", &ca, "--tls-server-name", "a b"], Usage, &["--tls-server-name: \"a b\""]),
+        (&["--tls-ca", "/nowhere"], Usage, &["cannot read --tls-ca /nowhere: No such file"]),
+        (&["--tls-cert", "/nowhere"], Usage, &["cannot read --tls-cert /nowhere: No such file"]),
+        (&["--tls-cert", &unnamed], Usage, &[&unnamed, "let it end with .pem"]),
+        (&["--tls-cert", &certificate], Usage, &[&certificate, "has it by --tls-key"]),
+        (&["--tls-cert", &key], Usage, &[&key, "has it by --tls-cert"]),
+        (&["--tls-cert", &certificate, "--tls-key", "/no"], Usage, &["cannot read --tls-key /no"]),
+        (
+            &["--tls-cert", &certificate, "--tls-key", &certificate],
+            Usage,
+            &["--tls-key", "no private"],
+        ),
+        (&["--tls-cert", &certificate, "--tls-key", &other], Usage, &["Is --tls-key the key of"]),
+        (&["--tls-cert", &p12], Usage, &[&p12, "its password by --tls-password-file"]),
+        (
+            &["--tls-cert", &p12, "--tls-password-file", &wrong],
+            Usage,
+            &[&p12, "--tls-password-file has another password"],
+        ),
+        (
+            &["--tls-ca", &p12, "--tls-ca-password-file", &wrong],
+            Usage,
+            &[&p12, "--tls-ca-password-file has another password"],
+        ),
+        (
+            &["--tls-cert", &p12, "--tls-password-file", "/no"],
+            Usage,
+            &["cannot read --tls-password-file /no"],
+        ),
+        (&["--tls-key", &key], Usage, &["--tls-cert <FILE>"]),
+    ];
+    for (options, mistake, expected) in cases {
+        refused_by_all(&address, options, *mistake, expected).await;
+    }
+    let (status, stderr) = server.end("TERM").await;
+    assert_eq!(status.code(), Some(0), "{stderr}");
+}
+
+#[tokio::test]
+async fn brackets_of_an_address_that_are_not_closed_are_named() {
+    for (address, reason) in [
+        ("[::1", "the bracket of the IPv6 address is not closed"),
+        ("[::1:2181", "the bracket of the IPv6 address is not closed"),
+        ("[::1]x:2181", "after the bracket comes :PORT"),
+        ("::1]:2181", "an IPv6 address stands in brackets"),
+        ("[]:2181", "there is no host"),
+    ] {
+        for words in [&["cli", "--server", address, "ls", "/"][..], &["health", address]] {
+            let refused = run(words).await;
+            let told = format!("{}{}", refused.stdout, refused.stderr);
+            assert!(told.contains(reason) && told.contains(address), "{words:?}: {told}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! TLS between a client and its servers.
 
 mod failure;
+mod stream;
 mod transport;
 
 use std::io;
@@ -13,6 +14,7 @@ use tokio_rustls::client::TlsStream;
 use zoolet_protocol::{Dialing, Transport};
 use zoolet_tls::ClientTls;
 
+use self::stream::Explained;
 use self::transport::TlsTransport;
 use super::{Opening, Security, Stream, probe};
 use crate::builder::Builder;
@@ -97,7 +99,7 @@ impl Tls {
                 self.has_succeeded.store(true, Ordering::Relaxed);
                 return Ok(stream);
             }
-            Err(error) => failure::of_handshake(error),
+            Err(error) => failure::of_handshake(error, self.stores.setting_names()),
         };
         // A plaintext port of ZooKeeper ends the connection, as other ports do for other reasons.
         let has_ended = error.kind() != io::ErrorKind::InvalidData;
@@ -127,9 +129,10 @@ impl Tls {
 impl Security for Tls {
     fn transport(&self, socket: TcpStream, address: &str) -> Dialing {
         let (tls, address) = (self.clone(), address.to_owned());
+        let names = self.stores.setting_names();
         Box::pin(async move {
             let (socket, session) = tls.shake_hands(socket, address.clone()).await?.into_inner();
-            let transport = TlsTransport::new(socket, session, address);
+            let transport = TlsTransport::new(socket, session, address, names);
             let transport: Box<dyn Transport> = Box::new(transport);
             Ok(transport)
         })
@@ -137,8 +140,9 @@ impl Security for Tls {
 
     fn stream(&self, socket: TcpStream, address: &str) -> Opening {
         let shaken = self.clone().shake_hands(socket, address.to_owned());
+        let names = self.stores.setting_names();
         Box::pin(async move {
-            let stream: Box<dyn Stream> = Box::new(shaken.await?);
+            let stream: Box<dyn Stream> = Box::new(Explained::new(shaken.await?, names));
             Ok(stream)
         })
     }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use zoolet_protocol::{Disconnected, FrameCodec, Transport};
+use zoolet_tls::SettingNames;
 use zoolet_tls::rustls::ClientConnection;
 
 use super::failure;
@@ -29,6 +30,8 @@ pub(super) struct TlsTransport(Mutex<Connection>);
 struct Connection {
     /// Where it leads to.
     address: String,
+    /// What messages call the settings.
+    names: SettingNames,
     socket: TcpStream,
     session: ClientConnection,
     /// Frames that were not encrypted yet.
@@ -45,11 +48,17 @@ struct Connection {
 
 impl TlsTransport {
     /// A transport over a session whose handshake is done.
-    pub(super) fn new(socket: TcpStream, mut session: ClientConnection, address: String) -> Self {
+    pub(super) fn new(
+        socket: TcpStream,
+        mut session: ClientConnection,
+        address: String,
+        names: SettingNames,
+    ) -> Self {
         // `encrypt` has a limit of its own.
         session.set_buffer_limit(None);
         Self(Mutex::new(Connection {
             address,
+            names,
             socket,
             session,
             output: BytesMut::new(),
@@ -141,7 +150,7 @@ impl Connection {
         while !encrypted.is_empty() && !self.is_at_end {
             self.session.read_tls(&mut encrypted)?;
             let processed = self.session.process_new_packets();
-            let state = processed.map_err(|error| failure::of_tls(&error))?;
+            let state = processed.map_err(|error| failure::of_tls(&error, self.names))?;
             let mut left = state.plaintext_bytes_to_read();
             while left > 0 {
                 let mut reader = self.session.reader();
