@@ -98,11 +98,20 @@ pub(crate) fn address(server: &str) -> Result<String, Error> {
         }
         None => (server, DEFAULT_PORT),
     };
-    if host.is_empty() {
+    let bare = match host.strip_prefix('[') {
+        Some(rest) => match rest.strip_suffix(']') {
+            Some(bare) => bare,
+            None if rest.contains(']') => return Err(bad("after the bracket comes :PORT")),
+            None => return Err(bad("the bracket of the IPv6 address is not closed")),
+        },
+        None if host.contains(':') => return Err(bad("an IPv6 address stands in brackets")),
+        None => host,
+    };
+    if bare.is_empty() {
         return Err(bad("there is no host"));
     }
-    if host.contains(':') && !host.starts_with('[') {
-        return Err(bad("an IPv6 address stands in brackets"));
+    if bare.contains(['[', ']']) {
+        return Err(bad("brackets stand around an IPv6 address only"));
     }
     Ok(format!("{host}:{port}"))
 }
@@ -213,7 +222,22 @@ mod tests {
         assert_eq!(read("a"), both(&["a:2181"], ""));
         assert_eq!(read("a:1,b:2/"), both(&["a:1", "b:2"], ""));
         assert_eq!(read("[::1]:5, [::2]/x/y"), both(&["[::1]:5", "[::2]:2181"], "/x/y"));
-        for bad in ["", "a:port", ":2181", "::1", "a,,b", "a/x/", "a:99999"] {
+        for bad in [
+            "",
+            "a:port",
+            ":2181",
+            "::1",
+            "a,,b",
+            "a/x/",
+            "a:99999",
+            "[::1",
+            "[::1:5",
+            "::1]:5",
+            "[]",
+            "[::1]x:5",
+            "[[::1]]:5",
+            "a]:5",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -36,6 +36,10 @@ pub(crate) enum BadValue {
          0.0.0.0:2181"
     )]
     NotAnAddress,
+    #[error(
+        "must be a host name or an IP address; two brackets stand around an IPv6 address, or none"
+    )]
+    NotAHost,
     #[error("must be a time such as 10s, 500ms, 1m30s, or a number of seconds")]
     NotATime,
     #[error("must be more than no time")]
@@ -257,7 +261,11 @@ pub(crate) fn some_text(text: &str) -> Result<String, BadValue> {
 
 pub(crate) fn host(text: &str) -> Result<String, BadValue> {
     let host = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    if host.is_empty() { Err(BadValue::Empty) } else { Ok(host.to_owned()) }
+    match host {
+        "" => Err(BadValue::Empty),
+        _ if host.contains(['[', ']']) => Err(BadValue::NotAHost),
+        _ => Ok(host.to_owned()),
+    }
 }
 
 /// A time with a unit, or a number of seconds.

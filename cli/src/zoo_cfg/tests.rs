@@ -186,6 +186,8 @@ fn a_bad_value_is_named_with_its_line() {
         ("clientPort", "65536", ports),
         ("clientPort", "-1", ports),
         ("clientPortAddress", "", "must not be empty"),
+        ("clientPortAddress", "[::1", "two brackets stand around an IPv6 address"),
+        ("admin.serverAddress", "::1]", "two brackets stand around an IPv6 address"),
         ("clientPortListenBacklog", "many", "or -1 for the system's default"),
         ("clientTcpKeepAlive", "yes", "must be true or false"),
         ("tickTime", "0", positive),
