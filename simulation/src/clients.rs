@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::task::JoinHandle;
+use zoolet_testkit::sim::parts::{Link, Network};
 
 use super::locks::{FENCED, fence};
-use super::network::{Link, Network};
 use super::observer::Observer;
 use super::options::{Options, Part};
 use super::plain::REGISTERS;
@@ -50,7 +50,7 @@ impl Clients {
     pub(crate) fn begin(common: &Arc<Common>, network: &Network, seed: u64, rng: &mut Rng) -> Self {
         let clients = common.options.clients as u64;
         let links: Vec<Link> =
-            (0..clients).map(|client| network.link(seed ^ (client << 32))).collect();
+            (0..clients).map(|client| network.link(0, seed ^ (client << 32), 0)).collect();
         let workers = links
             .iter()
             .enumerate()

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use zoolet_testkit::ensemble::{CutOff, Ensemble, MEMBERS, Notice, Terms};
+use zoolet_testkit::sim::parts::{Link, Network, Tap};
 
 use super::clients::{self, Clients};
 use super::counter;
 use super::ensemble_judge::Judge;
-use super::network::{Link, Network};
 use super::options::{Options, Part};
 use super::oracle::Oracle;
 use super::worker::{Common, Worker};
@@ -51,12 +51,12 @@ impl EnsembleWorld {
         oracle.remark(|| format!("{terms:?}"));
         let ensemble =
             Ensemble::new(rng.fork(), terms.clone(), Arc::new(Judge(Arc::clone(&oracle))));
-        let network = Network::new(Arc::clone(&oracle));
+        let network = Network::new(Arc::clone(&oracle) as Arc<dyn Tap>);
         network.serve(Some(Arc::new(ensemble.clone())));
         let kinds = [Part::Mutexes, Part::ReadWriteLocks, Part::Semaphores, Part::Latches];
         let focus = rng.choice(kinds);
         let common = Arc::new(Common::new(oracle, focus, options, Some(ensemble.clone())));
-        let link = network.link(0);
+        let link = network.link(0, 0, 0);
         Self { seed, rng, terms, common, ensemble, network, link }
     }
 

@@ -1,10 +1,11 @@
 //! The holders of each lock, as the clients believe.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use zoolet_protocol::{MultiOp, Zxid};
 use zoolet_recipes::{Guard, LeaderLatch, LockError, LockState, MultiGuard, Permits, Term};
+pub(crate) use zoolet_testkit::sim::parts::Access;
+use zoolet_testkit::sim::parts::{Conflict, Sections};
 
 /// A held lock.
 #[derive(Debug)]
@@ -12,6 +13,16 @@ pub(crate) enum Held {
     Guard(Guard),
     Permits(Permits),
     Multi(MultiGuard),
+}
+
+impl zoolet_testkit::sim::Held for Held {
+    fn is_held(&self) -> bool {
+        self.state() == LockState::Held
+    }
+
+    fn fencing_token(&self) -> Option<Zxid> {
+        Some(self.token())
+    }
 }
 
 impl Held {
@@ -57,60 +68,31 @@ impl Held {
     }
 }
 
-/// How a lock is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Alone,
-    Shared,
-    /// This many permits of this many.
-    Permits {
-        count: usize,
-        max: usize,
-    },
-}
-
-#[derive(Debug, Default)]
-struct Lock {
-    holders: Vec<(Mode, Weak<Held>)>,
-    /// The greatest tokens of the holders that were certain to hold the lock: of exclusive ones and
-    /// of all.
-    token_alone: Zxid,
-    token: Zxid,
-}
-
 /// All locks.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Exclusion {
-    locks: Mutex<BTreeMap<String, Lock>>,
+    locks: Sections,
     terms: Mutex<Zxid>,
     /// The participants of the election.
     latches: Mutex<Vec<Weak<LeaderLatch>>>,
 }
 
 impl Exclusion {
-    /// Records that a lock was acquired.
-    pub(crate) fn enter(&self, path: &str, mode: Mode, held: &Arc<Held>) -> Result<(), String> {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        let lock = locks.entry(path.to_owned()).or_default();
-        let token = held.token();
-        // The session of a holder that is not certain may have expired.
-        if held.state() == LockState::Held {
-            let before = match mode {
-                Mode::Alone => lock.token,
-                Mode::Shared => lock.token_alone,
-                Mode::Permits { .. } => Zxid::ZERO,
-            };
-            if token <= before {
-                return Err(format!("{path}: the token {token} after the greater {before}"));
-            }
-            lock.token = lock.token.max(token);
-            if mode == Mode::Alone {
-                lock.token_alone = lock.token_alone.max(token);
-            }
-        }
-        lock.holders.retain(|(_, held)| held.strong_count() > 0);
-        lock.holders.push((mode, Arc::downgrade(held)));
-        lock.check(path)
+    /// Records that a client acquired a lock.
+    pub(crate) fn enter(
+        &self,
+        path: &str,
+        client: usize,
+        access: Access,
+        held: &Arc<Held>,
+    ) -> Result<(), String> {
+        let entered = self.locks.enter(path, client, access, held);
+        entered.map_err(|conflict| describe(&conflict))?;
+        self.check_locks()
+    }
+
+    fn check_locks(&self) -> Result<(), String> {
+        self.locks.check(|_client| true).map_err(|conflict| describe(&conflict))
     }
 
     /// Records that a participant waits for leadership.
@@ -122,9 +104,7 @@ impl Exclusion {
 
     /// Checks that no lock has more holders than it admits, and that at most one participant leads.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.iter().try_for_each(|(path, lock)| lock.check(path))?;
-        drop(locks);
+        self.check_locks()?;
         let latches = self.latches.lock().unwrap_or_else(PoisonError::into_inner);
         let leaders = latches.iter().filter_map(Weak::upgrade).filter(|latch| latch.is_leader());
         match leaders.count() {
@@ -145,26 +125,6 @@ impl Exclusion {
     }
 }
 
-impl Lock {
-    fn check(&self, path: &str) -> Result<(), String> {
-        let held = self.holders.iter().filter_map(|(mode, held)| Some((*mode, held.upgrade()?)));
-        let sure: Vec<_> = held.filter(|(_, held)| held.state() == LockState::Held).collect();
-        let is_alone = sure.iter().any(|(mode, _)| *mode == Mode::Alone);
-        let permits: usize = sure.iter().map(|(mode, _)| mode.permits().0).sum();
-        let max = sure.iter().map(|(mode, _)| mode.permits().1).max().unwrap_or(0);
-        if (is_alone && sure.len() > 1) || permits > max {
-            let tokens: Vec<_> = sure.iter().map(|(mode, held)| (mode, held.token())).collect();
-            return Err(format!("{path} has too many holders: {tokens:?}"));
-        }
-        Ok(())
-    }
-}
-
-impl Mode {
-    fn permits(self) -> (usize, usize) {
-        match self {
-            Self::Permits { count, max } => (count, max),
-            Self::Alone | Self::Shared => (0, 0),
-        }
-    }
+fn describe(conflict: &Conflict) -> String {
+    conflict.describe(|client| format!("client {client}"))
 }

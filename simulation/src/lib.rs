@@ -5,11 +5,13 @@
 //! - `world` is one run: first with faults, then without, until all clients have finished.
 //! - `ensemble_world` is the same with an ensemble of three servers, of which some lag or are cut
 //!   off; `ensemble_judge` sees what the leader commits.
-//! - `clients` are all clients of a run. `worker`, `plain` and `locks` are what each does;
-//!   `network` and `log_tap` carry its messages and writes.
+//! - `clients` are all clients of a run. `worker`, `plain` and `locks` are what each does; `log_tap`
+//!   sees what the server writes.
 //! - `model`, `connection` and `tree` compute what the server should send; `oracle` compares.
 //!   `registers`, `exclusion` and `counter` check what clients observe.
 //! - `runner` runs many seeds, and shrinks a failing run.
+//!
+//! The network, the clock, the critical sections and the runner are those of `zoolet::sim`.
 
 mod clients;
 mod connection;
@@ -20,7 +22,6 @@ mod exclusion;
 mod locks;
 mod log_tap;
 mod model;
-mod network;
 mod observer;
 mod options;
 mod oracle;

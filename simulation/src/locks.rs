@@ -10,7 +10,7 @@ use zoolet_protocol::{Expect, MultiOp, SetData, Zxid};
 use zoolet_recipes::{InterProcessSemaphoreV2, LeaderLatch, LockError, LockState};
 use zoolet_testkit::ensemble::{CutOff, Notice};
 
-use super::exclusion::{Held, Mode};
+use super::exclusion::{Access, Held};
 use super::options::Part;
 use super::tree::{FENCES, raw};
 use super::worker::{MUTEXES, READ_WRITE, Worker};
@@ -76,7 +76,7 @@ impl Worker {
             _ => mutex.acquire().await.map(Some),
         };
         if let Some(Some(guard)) = self.acquired(result) {
-            self.hold(&[MUTEXES[place]], Mode::Alone, Held::Guard(guard)).await;
+            self.hold(&[MUTEXES[place]], Access::Alone, Held::Guard(guard)).await;
         }
     }
 
@@ -93,9 +93,9 @@ impl Worker {
             (false, 1) => write.acquire().await.map(Some),
             (false, _) => write.acquire_within(patience).await.map(Some),
         };
-        let mode = if is_reader { Mode::Shared } else { Mode::Alone };
+        let access = if is_reader { Access::Shared } else { Access::Alone };
         if let Some(Some(guard)) = self.acquired(result) {
-            self.hold(&[READ_WRITE], mode, Held::Guard(guard)).await;
+            self.hold(&[READ_WRITE], access, Held::Guard(guard)).await;
         }
     }
 
@@ -111,8 +111,8 @@ impl Worker {
             _ => semaphore.acquire_within(count, patience).await.map(Some),
         };
         if let Some(Some(permits)) = self.acquired(result) {
-            let mode = Mode::Permits { count, max: PERMITS };
-            self.hold(&[SEMAPHORE], mode, Held::Permits(permits)).await;
+            let access = Access::Permits { count, max: PERMITS };
+            self.hold(&[SEMAPHORE], access, Held::Permits(permits)).await;
         }
     }
 
@@ -125,21 +125,21 @@ impl Worker {
             _ => self.locks.multi.acquire_within(patience).await.map(Some),
         };
         if let Some(Some(guard)) = self.acquired(result) {
-            self.hold(&MUTEXES, Mode::Alone, Held::Multi(guard)).await;
+            self.hold(&MUTEXES, Access::Alone, Held::Multi(guard)).await;
         }
     }
 
     /// Holds a lock for a while, and writes what only its holder may write.
-    async fn hold(&mut self, paths: &[&'static str], mode: Mode, held: Held) {
+    async fn hold(&mut self, paths: &[&'static str], access: Access, held: Held) {
         self.common.note(self.name, "hold");
         let held = Arc::new(held);
-        self.common.oracle.count(match mode {
-            Mode::Alone => "exclusive locks held",
-            Mode::Shared => "shared locks held",
-            Mode::Permits { .. } => "permits held",
+        self.common.oracle.count(match access {
+            Access::Alone => "exclusive locks held",
+            Access::Shared => "shared locks held",
+            Access::Permits { .. } => "permits held",
         });
         for path in paths {
-            self.common.check(self.common.exclusion.enter(path, mode, &held));
+            self.common.check(self.common.exclusion.enter(path, self.name, access, &held));
         }
         if self.common.ensemble.is_some() {
             self.read_as_holder(paths, &held).await;
@@ -153,7 +153,7 @@ impl Worker {
                 tokio::time::sleep(pause).await;
             }
             self.common.check(self.common.exclusion.check());
-            if mode == Mode::Alone {
+            if access == Access::Alone {
                 // Writes also when the lock is lost: the write must then be refused, or precede
                 // those of the next holder.
                 let writes = paths.iter().map(|path| fenced_write(path, token)).collect();

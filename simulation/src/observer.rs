@@ -6,8 +6,8 @@ use zoolet_protocol::{
     Acl, ConnectRequest, Create, CreateFlags, CreateKind, Dial, Encode, Expect, Incoming, MultiOp,
     MultiReadOp, Read, Request, SetData, Transport, Write, Xid, decode_incoming, encode_request,
 };
+use zoolet_testkit::sim::parts::Link;
 
-use super::network::Link;
 use super::oracle::Oracle;
 use super::tree::raw;
 

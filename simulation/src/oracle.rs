@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use zoolet_protocol::{
     ConnectResponse, Incoming, Response, decode_all, decode_incoming, decode_request,
 };
+use zoolet_testkit::sim::parts::Tap;
 
 use super::log_tap::Logged;
 use super::model::{ConnectionId, Message, Model, Now};
@@ -168,18 +169,8 @@ impl Oracle {
         inner.messages += 1;
     }
 
-    pub(crate) fn opened(&self, id: ConnectionId) {
-        self.lock().model.open(id);
-    }
-
-    pub(crate) fn closed(&self, id: ConnectionId) {
-        let mut inner = self.lock();
-        self.tell(&mut inner, || format!("{id:>3} gone"));
-        inner.model.close(id);
-    }
-
     /// The server is about to handle a frame.
-    pub(crate) fn request(&self, id: ConnectionId, frame: &Bytes) {
+    fn request(&self, id: ConnectionId, frame: &Bytes) {
         let mut inner = self.lock();
         self.add(&mut inner, 0, id, frame);
         self.tell(&mut inner, || {
@@ -196,7 +187,7 @@ impl Oracle {
     }
 
     /// The server has handled or refused the frame.
-    pub(crate) fn handled(&self, id: ConnectionId, was_taken: bool, was_open: bool) {
+    fn handled(&self, id: ConnectionId, was_taken: bool, was_open: bool) {
         let mut inner = self.lock();
         if inner.has_disk_failed || !self.has_model {
             return;
@@ -208,7 +199,7 @@ impl Oracle {
     }
 
     /// The server sent a frame.
-    pub(crate) fn received(&self, id: ConnectionId, frame: &Bytes) {
+    fn response(&self, id: ConnectionId, frame: &Bytes) {
         let mut inner = self.lock();
         self.add(&mut inner, 1, id, frame);
         if !self.has_model {
@@ -220,17 +211,6 @@ impl Oracle {
         let message = read(&inner.model, id, frame);
         self.tell(&mut inner, || format!("{id:>3} <- {message:?}"));
         self.check(&mut inner, |model, _| model.received(id, &message?));
-    }
-
-    /// The server has sent everything that it had.
-    pub(crate) fn drained(&self, id: ConnectionId) {
-        let mut inner = self.lock();
-        if inner.has_disk_failed {
-            return;
-        }
-        if let Some(missing) = inner.model.next_expected(id).cloned() {
-            self.note(&mut inner, format!("{id} did not receive {missing:?}"));
-        }
     }
 
     pub(crate) fn logged(&self, logged: &Logged) {
@@ -282,6 +262,39 @@ impl Oracle {
             messages: inner.messages,
             counts: inner.counts.clone(),
             trace: inner.trace.iter().cloned().collect(),
+        }
+    }
+}
+
+impl Tap for Oracle {
+    fn opened(&self, id: ConnectionId, _link: usize) {
+        self.lock().model.open(id);
+    }
+
+    fn closed(&self, id: ConnectionId) {
+        let mut inner = self.lock();
+        self.tell(&mut inner, || format!("{id:>3} gone"));
+        inner.model.close(id);
+    }
+
+    fn arrived(&self, id: ConnectionId, frame: &Bytes, handle: &mut dyn FnMut() -> bool) {
+        let was_open = self.look(|model| model.is_open(id));
+        self.request(id, frame);
+        let was_taken = handle();
+        self.handled(id, was_taken, was_open);
+    }
+
+    fn sent(&self, id: ConnectionId, frame: &Bytes) {
+        self.response(id, frame);
+    }
+
+    fn drained(&self, id: ConnectionId) {
+        let mut inner = self.lock();
+        if inner.has_disk_failed {
+            return;
+        }
+        if let Some(missing) = inner.model.next_expected(id).cloned() {
+            self.note(&mut inner, format!("{id} did not receive {missing:?}"));
         }
     }
 }

@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use zoolet_testkit::sim::parts;
+
 use super::options::{Options, Part};
 use super::oracle::{Counts, Verdict};
 use super::world::run;
@@ -39,81 +41,42 @@ pub fn sweep(
     options: &Options,
     progress: impl Fn(u64) + Sync,
 ) -> Swept {
-    let next = AtomicU64::new(seeds.start);
     let (count, messages) = (AtomicU64::new(0), AtomicU64::new(0));
     let counts = Mutex::new(Counts::new());
-    let failures = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::SeqCst);
-            if seed >= seeds.end {
-                return;
-            }
-            let verdict = run(seed, options);
-            messages.fetch_add(verdict.messages, Ordering::Relaxed);
-            for (what, count) in &verdict.counts {
-                *counts.lock().expect("nobody panics here").entry(what).or_default() += count;
-            }
-            progress(count.fetch_add(1, Ordering::Relaxed) + 1);
-            if verdict.violation.is_some() {
-                // Smaller seeds are already running; greater ones do not start.
-                next.store(seeds.end, Ordering::SeqCst);
-                let failure = Failure { seed, options: options.clone(), verdict };
-                failures.lock().expect("nobody panics here").push(failure);
-            }
+    let run = |seed| {
+        let verdict = run(seed, options);
+        messages.fetch_add(verdict.messages, Ordering::Relaxed);
+        for (what, count) in &verdict.counts {
+            *counts.lock().expect("nobody panics here").entry(what).or_default() += count;
         }
+        progress(count.fetch_add(1, Ordering::Relaxed) + 1);
+        verdict
     };
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(work);
-        }
+    let swept = parts::sweep(seeds, jobs, run, |verdict| verdict.violation.is_some());
+    let failure = swept.failure.map(|(seed, verdict)| {
+        let options = options.clone();
+        Failure { seed, options, verdict }
     });
-    let failures = failures.into_inner().expect("nobody panics here");
     Swept {
-        seeds: count.into_inner(),
+        seeds: swept.seeds,
         messages: messages.into_inner(),
         counts: counts.into_inner().expect("nobody panics here"),
-        failure: failures.into_iter().min_by_key(|failure| failure.seed),
+        failure,
     }
 }
 
 impl Failure {
     /// Tries smaller runs of the seed, and keeps those that still fail.
     #[must_use]
-    pub fn shrink(mut self) -> Self {
-        loop {
-            let smaller = self.smaller().into_iter().find_map(|options| {
-                let verdict = run(self.seed, &options);
-                verdict.violation.is_some().then_some((options, verdict))
-            });
-            match smaller {
-                Some((options, verdict)) => (self.options, self.verdict) = (options, verdict),
-                None => return self,
-            }
-        }
-    }
-
-    /// The options of all runs that are smaller by one step.
-    fn smaller(&self) -> Vec<Options> {
-        let options = &self.options;
-        let mut smaller = Vec::new();
-        for part in Part::ALL.into_iter().filter(|part| options.has(*part)) {
-            let mut without = options.clone();
-            without.without.insert(part);
-            smaller.push(without);
-        }
-        if options.clients > 1 {
-            smaller.push(Options { clients: options.clients - 1, ..options.clone() });
-        }
-        for operations in [options.operations / 2, options.operations.saturating_sub(1)] {
-            if operations > 0 && operations < options.operations {
-                smaller.push(Options { operations, ..options.clone() });
-            }
-        }
-        if options.seconds > 1 {
-            smaller.push(Options { seconds: options.seconds / 2, ..options.clone() });
-        }
-        smaller
+    pub fn shrink(self) -> Self {
+        let Self { seed, options, verdict } = self;
+        let fails = |options: &Options| {
+            let verdict = run(seed, options);
+            verdict.violation.is_some().then_some(verdict)
+        };
+        let smaller = |(options, _): &(Options, Verdict)| smaller(options);
+        let (options, verdict) = parts::shrink((options, verdict), usize::MAX, smaller, fails);
+        Self { seed, options, verdict }
     }
 
     /// The command that runs the seed again.
@@ -133,4 +96,26 @@ impl Failure {
             "seed {seed} fails {violation}\nits trace has the hash {hash:016x}; again: {command}"
         )
     }
+}
+
+/// The options of all runs that are smaller by one step.
+fn smaller(options: &Options) -> Vec<Options> {
+    let mut smaller = Vec::new();
+    for part in Part::ALL.into_iter().filter(|part| options.has(*part)) {
+        let mut without = options.clone();
+        without.without.insert(part);
+        smaller.push(without);
+    }
+    if options.clients > 1 {
+        smaller.push(Options { clients: options.clients - 1, ..options.clone() });
+    }
+    for operations in [options.operations / 2, options.operations.saturating_sub(1)] {
+        if operations > 0 && operations < options.operations {
+            smaller.push(Options { operations, ..options.clone() });
+        }
+    }
+    if options.seconds > 1 {
+        smaller.push(Options { seconds: options.seconds / 2, ..options.clone() });
+    }
+    smaller
 }

@@ -12,10 +12,10 @@ use zoolet_client::{Client, Error, PersistentWatcher, RetryPolicy, Watcher};
 use zoolet_protocol::Zxid;
 use zoolet_recipes::{InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock};
 use zoolet_testkit::ensemble::Ensemble;
+use zoolet_testkit::sim::parts::Link;
 
 use super::counter::Counter;
 use super::exclusion::Exclusion;
-use super::network::Link;
 use super::options::{Options, Part};
 use super::oracle::Oracle;
 use super::registers::Registers;

@@ -1,22 +1,20 @@
 //! One run: a server that crashes, a network that fails and clients that work; then no faults,
 //! until all clients have finished.
 
-use std::cell::RefCell;
-use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
 use zoolet_planted_bugs::{in_gap, plant};
 use zoolet_server::storage::StorageConfig;
 use zoolet_server::{Config, Server, WallTime};
+use zoolet_testkit::sim::parts::{Link, Network, Tap, play};
 
 use super::clients::{self, Clients};
 use super::counter;
 use super::ensemble_world::EnsembleWorld;
 use super::log_tap::LogTap;
-use super::network::{Link, Network};
 use super::observer::Observer;
 use super::options::{Options, Part};
 use super::oracle::{Oracle, Verdict};
@@ -40,44 +38,8 @@ struct World {
 /// Runs a seed. The same seed and options give the same run, message by message.
 #[must_use]
 pub fn run(seed: u64, options: &Options) -> Verdict {
-    // The clients' jitter and the ids in their znode names use this generator.
-    fastrand::seed(seed);
     plant(options.bug.map(|bug| bug.0));
-    PANIC.take();
-    listen_for_panics();
-    let verdict = panic::catch_unwind(AssertUnwindSafe(|| play(seed, options)));
-    plant(None);
-    in_gap(None);
-    let mut verdict = verdict.unwrap_or_default();
-    if let Some(panic) = PANIC.take() {
-        verdict.violation.get_or_insert(panic);
-    }
-    verdict
-}
-
-thread_local! {
-    /// The first panic in this thread, also in a task that no other waits for.
-    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
-}
-
-fn listen_for_panics() {
-    static LISTENING: Once = Once::new();
-    LISTENING.call_once(|| {
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            PANIC.with_borrow_mut(|panic| panic.get_or_insert(info.to_string()).len());
-            before(info);
-        }));
-    });
-}
-
-fn play(seed: u64, options: &Options) -> Verdict {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime without I/O can be had");
-    runtime.block_on(async {
+    let played = play(seed, async || {
         if options.is_ensemble {
             let world = EnsembleWorld::new(seed, options);
             let common = world.common();
@@ -88,7 +50,14 @@ fn play(seed: u64, options: &Options) -> Verdict {
         in_gap(Some(Rc::new(move || network.let_one_arrive())));
         let common = Arc::clone(&world.common);
         judge(&common.oracle, world.play(seed)).await
-    })
+    });
+    plant(None);
+    in_gap(None);
+    let mut verdict = played.result.unwrap_or_default();
+    if let Some(panic) = played.panic {
+        verdict.violation.get_or_insert(panic);
+    }
+    verdict
 }
 
 /// Runs until the end, or until the first violation.
@@ -111,7 +80,7 @@ impl World {
         let tick = i32::try_from(TICK_MS).expect("it is small");
         let timeouts_ms = 2 * tick..=20 * tick;
         let oracle = Arc::new(Oracle::new(TICK_MS.into(), timeouts_ms, options.keeps_trace));
-        let network = Network::new(Arc::clone(&oracle));
+        let network = Network::new(Arc::clone(&oracle) as Arc<dyn Tap>);
         let tap = LogTap::new(&oracle);
         let storage = StorageConfig {
             disk: Arc::new(tap.clone()),
@@ -128,7 +97,7 @@ impl World {
         let kinds = [Part::Mutexes, Part::ReadWriteLocks, Part::Semaphores, Part::MultiLocks];
         let focus = rng.choice(kinds).filter(|_| rng.bool());
         let common = Common::new(oracle, focus, options, None);
-        let link = network.link(0);
+        let link = network.link(0, 0, 0);
         let common = Arc::new(common);
         let wall_start_ms = WALL_START_MS;
         Self { rng, common, network, tap, config, server: None, link, wall_start_ms }
