@@ -1,5 +1,5 @@
 //! Runs programs that use ZooKeeper in a simulated world, in which everything goes wrong, and explains
-//! what breaks.
+//! what breaks them.
 //!
 //! A [`Sim`] has machines. Each runs a program: a closure that gets a [`World`], connects clients and
 //! does its work. One seed decides everything that happens: connections that are cut, replies that are
@@ -110,6 +110,35 @@
 //! [`Sim::only`] choose. Each seed has about half of the kinds, and those more often: a run in which
 //! everything goes wrong gets nowhere. Half of the faults wait until their machine is in a critical
 //! section, where they do the most harm.
+//!
+//! # On an ensemble
+//!
+//! [`Sim::ensemble`] puts three servers in the place of one. Followers lag, and servers are cut off from
+//! each other with their clients. A follower answers reads from its own state, which may be old; a
+//! client that reconnects may get to another server. It is a test double of an ensemble, in one process
+//! and one thread, and clients see what they see of a real one:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use zoolet::recipes::LeaderLatch;
+//! use zoolet::sim::Sim;
+//!
+//! Sim::new()
+//!     .ensemble()
+//!     .machine("candidate", 3, |world| async move {
+//!         let client = world.connect().await?;
+//!         while world.goes_on() {
+//!             let latch = LeaderLatch::start(&client, "/leader", world.name())?;
+//!             let section = world.enter("leadership", latch);   // at most one leads
+//!             section.await_leadership().await?;
+//!             world.sleep_up_to(Duration::from_millis(300)).await;
+//!             section.leave().close().await?;
+//!         }
+//!         Ok(())
+//!     })
+//!     .sweep(0..5);
+//! ```
 //!
 //! # What a program must not do
 //!

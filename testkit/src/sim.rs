@@ -10,6 +10,7 @@
 
 mod builder;
 mod connection;
+mod ensemble_host;
 mod fault;
 mod gate;
 mod hooks;
@@ -26,6 +27,7 @@ mod request_text;
 mod run;
 mod schedule;
 mod sections;
+mod server_host;
 mod story;
 mod sweep;
 mod timeline;

@@ -25,6 +25,11 @@ fn a_mutex_excludes() {
 }
 
 #[test]
+fn a_mutex_excludes_on_an_ensemble() {
+    mutex().ensemble().sweep(0..100);
+}
+
+#[test]
 fn a_seed_gives_the_same_run_a_hundred_times() {
     let sim = mutex();
     let first = sim.run(11);

@@ -196,7 +196,7 @@ impl State {
     }
 
     /// The state after all committed transactions.
-    pub(super) fn head(&self) -> &Core {
+    pub fn head(&self) -> &Core {
         &self.head
     }
 

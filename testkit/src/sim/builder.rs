@@ -10,6 +10,7 @@ use zoolet_protocol::Stat;
 use zoolet_server::Config;
 
 use super::fault::FaultKind;
+use super::host::Servers;
 use super::plan::Terms;
 use super::program::{Invariant, Kind, MachineResult, Program, Programs};
 use super::report::{Failure, Report};
@@ -101,6 +102,14 @@ impl Sim {
             page_directory: None,
             jobs: None,
         }
+    }
+
+    /// Serves the machines by an ensemble of three servers, which lag and are cut off from each other,
+    /// instead of one server with a disk. It is a test double of an ensemble: clients see what they
+    /// see of a real one. It has no disk, and its servers do not crash.
+    pub fn ensemble(mut self) -> Self {
+        self.programs.terms.servers = Servers::Ensemble;
+        self
     }
 
     /// Adds `count` machines with the same program, named `name-0`, `name-1` and so on.

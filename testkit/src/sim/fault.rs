@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use super::host::Servers;
+use crate::ensemble;
+
 /// A kind of fault.
 ///
 /// ```
@@ -45,11 +48,18 @@ pub enum FaultKind {
     FailedSyncs,
     /// The wall clock of the server jumps when it is started again.
     ServerClockJumps,
+    /// A server of an ensemble is behind the others.
+    Lags,
+    /// A follower is cut off from its leader with its clients, as often as not the one that serves
+    /// the holder of a lock.
+    FollowersCutOff,
+    /// A leader is cut off from its followers with its clients. The others elect another leader.
+    LeadersCutOff,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::Cuts,
         Self::LostReplies,
         Self::Delays,
@@ -64,6 +74,9 @@ impl FaultKind {
         Self::PowerLosses,
         Self::FailedSyncs,
         Self::ServerClockJumps,
+        Self::Lags,
+        Self::FollowersCutOff,
+        Self::LeadersCutOff,
     ];
 
     /// How often it happens in a minute by default: to each machine, or to the server.
@@ -71,21 +84,52 @@ impl FaultKind {
     pub fn default_rate(self) -> f64 {
         match self {
             Self::LostReplies => 8.0,
-            Self::Cuts | Self::Delays => 6.0,
+            Self::Cuts | Self::Delays | Self::Lags => 6.0,
             Self::Silences | Self::Pauses => 4.0,
-            Self::LateReplies | Self::Refusals => 3.0,
+            Self::LateReplies | Self::Refusals | Self::FollowersCutOff => 3.0,
             Self::Expiries => 0.0,
             Self::Crashes | Self::ClockJumps | Self::ServerRestarts => 2.0,
+            Self::LeadersCutOff => 2.0,
             Self::PowerLosses | Self::FailedSyncs | Self::ServerClockJumps => 1.0,
         }
     }
 
-    /// Whether it happens to machines, and not to the server.
+    /// Whether it can happen where these servers serve the machines.
+    pub(super) fn is_of(self, servers: Servers) -> bool {
+        match self {
+            Self::ServerRestarts
+            | Self::PowerLosses
+            | Self::FailedSyncs
+            | Self::ServerClockJumps
+            | Self::Expiries => servers == Servers::One,
+            Self::Lags | Self::FollowersCutOff | Self::LeadersCutOff => {
+                servers == Servers::Ensemble
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether it happens to machines.
     pub(super) fn is_of_machines(self) -> bool {
-        !matches!(
-            self,
-            Self::ServerRestarts | Self::PowerLosses | Self::FailedSyncs | Self::ServerClockJumps
-        )
+        match self {
+            Self::ServerRestarts
+            | Self::PowerLosses
+            | Self::FailedSyncs
+            | Self::ServerClockJumps
+            | Self::Lags
+            | Self::LeadersCutOff => false,
+            Self::Cuts
+            | Self::LostReplies
+            | Self::Delays
+            | Self::Silences
+            | Self::LateReplies
+            | Self::Refusals
+            | Self::Expiries
+            | Self::Pauses
+            | Self::Crashes
+            | Self::ClockJumps
+            | Self::FollowersCutOff => true,
+        }
     }
 }
 
@@ -106,6 +150,9 @@ impl fmt::Display for FaultKind {
             Self::PowerLosses => "power losses",
             Self::FailedSyncs => "failed syncs",
             Self::ServerClockJumps => "server clock jumps",
+            Self::Lags => "lags",
+            Self::FollowersCutOff => "followers cut off",
+            Self::LeadersCutOff => "leaders cut off",
         })
     }
 }
@@ -124,21 +171,47 @@ pub(super) struct Planned {
 pub(super) enum Fault {
     Machine(usize, MachineFault),
     Server(ServerFault),
+    Ensemble(EnsembleFault),
 }
 
 /// What happens to a machine or its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MachineFault {
-    Cut { noticed_after_ms: u64 },
-    LoseReply { requests: u64 },
-    Delay { ms_max: u64, for_ms: u64 },
-    Silence { for_ms: u64 },
-    LateReplies { for_ms: u64 },
-    Refuse { for_ms: u64 },
+    Cut {
+        noticed_after_ms: u64,
+    },
+    LoseReply {
+        requests: u64,
+    },
+    Delay {
+        ms_max: u64,
+        for_ms: u64,
+    },
+    Silence {
+        for_ms: u64,
+    },
+    LateReplies {
+        for_ms: u64,
+    },
+    Refuse {
+        for_ms: u64,
+    },
     Expire,
-    Pause { for_ms: u64 },
-    Crash { down_ms: u64, noticed_after_ms: Option<u64> },
-    ClockJump { ms: i64 },
+    Pause {
+        for_ms: u64,
+    },
+    Crash {
+        down_ms: u64,
+        noticed_after_ms: Option<u64>,
+    },
+    ClockJump {
+        ms: i64,
+    },
+    /// The server that serves it is cut off from the others.
+    ServerCutOff {
+        notice: Notice,
+        for_ms: u64,
+    },
 }
 
 /// What happens to the server.
@@ -189,6 +262,9 @@ impl fmt::Display for MachineFault {
                 write!(f, "it loses power, and starts again after {down_ms} ms")
             }
             Self::ClockJump { ms } => write!(f, "its wall clock jumps by {ms} ms"),
+            Self::ServerCutOff { notice, for_ms } => {
+                write!(f, "its server is cut off from the others for {for_ms} ms{notice}")
+            }
         }
     }
 }
@@ -201,7 +277,8 @@ impl MachineFault {
             | Self::Silence { for_ms }
             | Self::LateReplies { for_ms }
             | Self::Refuse { for_ms }
-            | Self::Pause { for_ms } => Some(for_ms),
+            | Self::Pause { for_ms }
+            | Self::ServerCutOff { for_ms, .. } => Some(for_ms),
             Self::Crash { down_ms, .. } => Some(down_ms),
             Self::Cut { .. } | Self::LoseReply { .. } | Self::Expire | Self::ClockJump { .. } => {
                 None
@@ -241,5 +318,77 @@ impl ServerFault {
             | Self::FailToSync { down_ms, .. } => Some(down_ms),
             Self::ClockJump { .. } => None,
         }
+    }
+}
+
+/// What happens to the servers of an ensemble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EnsembleFault {
+    Lag { member: usize, delay_ms: u64, for_ms: u64 },
+    HoldApplying { member: usize, for_ms: u64 },
+    HoldLink { member: usize, for_ms: u64 },
+    CutFollower { member: usize, notice: Notice, for_ms: u64 },
+    CutLeader { notice: Notice, for_ms: u64 },
+}
+
+impl EnsembleFault {
+    pub(super) fn for_ms(self) -> u64 {
+        match self {
+            Self::Lag { for_ms, .. }
+            | Self::HoldApplying { for_ms, .. }
+            | Self::HoldLink { for_ms, .. }
+            | Self::CutFollower { for_ms, .. }
+            | Self::CutLeader { for_ms, .. } => for_ms,
+        }
+    }
+}
+
+impl fmt::Display for EnsembleFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lag { member, delay_ms, for_ms } => {
+                write!(f, "server {member} applies {delay_ms} ms late, for {for_ms} ms")
+            }
+            Self::HoldApplying { member, for_ms } => {
+                write!(f, "server {member} applies nothing for {for_ms} ms")
+            }
+            Self::HoldLink { member, for_ms } => {
+                write!(f, "server {member} receives nothing from its leader for {for_ms} ms")
+            }
+            Self::CutFollower { member, notice, for_ms } => {
+                write!(f, "follower {member} is cut off from its leader for {for_ms} ms{notice}")
+            }
+            Self::CutLeader { notice, for_ms } => {
+                write!(f, "the leader is cut off from its followers for {for_ms} ms{notice}")
+            }
+        }
+    }
+}
+
+/// Which side notices a cut before `syncLimit` ticks have passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notice {
+    AtOnce,
+    OthersAtOnce,
+    Nobody,
+}
+
+impl From<Notice> for ensemble::Notice {
+    fn from(notice: Notice) -> Self {
+        match notice {
+            Notice::AtOnce => Self::AtOnce,
+            Notice::OthersAtOnce => Self::OthersAtOnce,
+            Notice::Nobody => Self::Nobody,
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AtOnce => ", and all notice at once",
+            Self::OthersAtOnce => ", and the others notice at once",
+            Self::Nobody => "",
+        })
     }
 }

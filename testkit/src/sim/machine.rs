@@ -151,8 +151,8 @@ impl Machine {
             MachineFault::Silence { for_ms } => link.hold(ms(for_ms)),
             MachineFault::LateReplies { for_ms } => link.hold_replies(ms(for_ms)),
             MachineFault::Refuse { for_ms } => link.refuse(ms(for_ms)),
-            // The server does that.
-            MachineFault::Expire => {}
+            // Its server does that.
+            MachineFault::Expire | MachineFault::ServerCutOff { .. } => {}
             MachineFault::Pause { for_ms } => {
                 if self.gate.is_closed() {
                     return;

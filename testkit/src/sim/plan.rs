@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-use super::fault::{Fault, FaultKind, MachineFault, Planned, ServerFault};
+use super::fault::{EnsembleFault, Fault, FaultKind, MachineFault, Notice, Planned, ServerFault};
+use super::host::Servers;
+use crate::ensemble::MEMBERS;
 
 /// The most faults of one kind for one machine in one run.
 const FAULTS_MAX: usize = 200;
@@ -17,12 +19,13 @@ pub(super) struct Terms {
     pub(super) rates: BTreeMap<FaultKind, f64>,
     /// How long faults last, in milliseconds.
     pub(super) faults_ms: u64,
+    pub(super) servers: Servers,
 }
 
 impl Default for Terms {
     fn default() -> Self {
         let rates = FaultKind::ALL.map(|kind| (kind, kind.default_rate()));
-        Self { rates: rates.into(), faults_ms: 12_000 }
+        Self { rates: rates.into(), faults_ms: 12_000, servers: Servers::One }
     }
 }
 
@@ -37,10 +40,14 @@ pub(super) fn draw(terms: &Terms, machines: usize, seed: u64) -> Vec<Planned> {
         // gets nowhere.
         let is_on = rng.bool();
         let rate = rate * rng.choice([1.0, 2.0, 4.0]).unwrap_or(1.0);
-        if !is_on || rate <= 0.0 {
+        if !is_on || rate <= 0.0 || !kind.is_of(terms.servers) {
             continue;
         }
-        let subjects = if kind.is_of_machines() { machines } else { 1 };
+        let subjects = match kind {
+            FaultKind::Lags => MEMBERS,
+            kind if kind.is_of_machines() => machines,
+            _ => 1,
+        };
         for subject in 0..subjects {
             let times = times(&mut rng.fork(), rate, terms.faults_ms);
             let mut rng = rng.fork();
@@ -78,7 +85,7 @@ fn trigger(kind: FaultKind, rng: &mut Rng) -> Option<u64> {
     (waits && threatens && kind.is_of_machines()).then_some(after_ms.unwrap_or(0))
 }
 
-fn one(kind: FaultKind, machine: usize, rng: &mut Rng) -> Fault {
+fn one(kind: FaultKind, subject: usize, rng: &mut Rng) -> Fault {
     // All are drawn in any case, so that kinds do not influence each other.
     let (short, long) = (rng.u64(1..700), rng.u64(700..9_000));
     let for_ms = if rng.u8(..3) == 0 { long } else { short };
@@ -86,7 +93,13 @@ fn one(kind: FaultKind, machine: usize, rng: &mut Rng) -> Fault {
     let (is_now, jump_ms) = (rng.bool(), rng.i64(-20_000..20_000));
     let noticed_after_ms = if is_now { 0 } else { for_ms };
     let (requests, ms_max) = (rng.u64(..6), rng.choice([3, 30, 300]).unwrap_or(30));
-    let of_machine = |fault| Fault::Machine(machine, fault);
+    let (lag, delay_ms) = (rng.u8(..4), rng.choice([20, 200, 1_000]).unwrap_or(200));
+    let notice = match rng.u8(..6) {
+        0 => Notice::AtOnce,
+        1 | 2 => Notice::OthersAtOnce,
+        _ => Notice::Nobody,
+    };
+    let of_machine = |fault| Fault::Machine(subject, fault);
     match kind {
         FaultKind::Cuts => of_machine(MachineFault::Cut { noticed_after_ms }),
         FaultKind::LostReplies => of_machine(MachineFault::LoseReply { requests }),
@@ -107,6 +120,21 @@ fn one(kind: FaultKind, machine: usize, rng: &mut Rng) -> Fault {
         }
         FaultKind::FailedSyncs => Fault::Server(ServerFault::FailToSync { down_ms, survives }),
         FaultKind::ServerClockJumps => Fault::Server(ServerFault::ClockJump { ms: jump_ms / 6 }),
+        FaultKind::Lags => Fault::Ensemble(match lag {
+            0 | 1 => EnsembleFault::Lag { member: subject, delay_ms, for_ms },
+            2 => EnsembleFault::HoldApplying { member: subject, for_ms },
+            _ => EnsembleFault::HoldLink { member: subject, for_ms },
+        }),
+        FaultKind::FollowersCutOff if is_now => {
+            let member = subject % MEMBERS;
+            Fault::Ensemble(EnsembleFault::CutFollower { member, notice, for_ms: long })
+        }
+        FaultKind::FollowersCutOff => {
+            of_machine(MachineFault::ServerCutOff { notice, for_ms: long })
+        }
+        FaultKind::LeadersCutOff => {
+            Fault::Ensemble(EnsembleFault::CutLeader { notice, for_ms: long })
+        }
     }
 }
 
@@ -126,7 +154,7 @@ mod tests {
     #[test]
     fn every_kind_happens_about_as_often_as_its_rate_says() {
         let rates = [(FaultKind::Cuts, 6.0)].into();
-        let terms = Terms { rates, faults_ms: 60_000 };
+        let terms = Terms { rates, faults_ms: 60_000, servers: Servers::One };
         let count: usize = (0..400).map(|seed| draw(&terms, 1, seed).len()).sum();
         // On in half of the runs, and there by 7/3 as often on average.
         let mean = count as f64 / 400.0;

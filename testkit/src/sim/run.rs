@@ -62,7 +62,8 @@ impl Run {
         let mut rng = Rng::with_seed(schedule.seed);
         let record = Arc::new(Record::new(keeps_entries));
         let network = Network::new(Arc::clone(&record) as _);
-        let host = Host::new(&record, &network, &programs.config);
+        let servers = programs.terms.servers;
+        let host = Host::new(servers, &record, &network, &programs.config, rng.u64(..));
         let machines = programs.places().enumerate().map(|(place, (kind, index))| {
             let link = network.link(place, rng.fork().u64(..), programs.latency_ms);
             let is_there = schedule.has_machine(place);
@@ -218,14 +219,21 @@ impl Run {
     /// Lets all faults happen, and ends them.
     async fn suffer(self: &Arc<Self>, planned: Vec<Planned>) {
         let start_ms = self.record.now_ms();
-        let (mut of_machines, mut of_server) = (Vec::new(), Vec::new());
+        let (mut at_once, mut of_server) = (Vec::new(), Vec::new());
         for planned in planned {
             match planned.fault {
                 Fault::Machine(place, fault) => {
                     let run = Arc::clone(self);
-                    of_machines.push(tokio::spawn(async move {
+                    at_once.push(tokio::spawn(async move {
                         tokio::time::sleep(Duration::from_millis(planned.at_ms)).await;
                         run.suffer_one(place, planned.after_entering, fault).await;
+                    }));
+                }
+                Fault::Ensemble(fault) => {
+                    let run = Arc::clone(self);
+                    at_once.push(tokio::spawn(async move {
+                        tokio::time::sleep(Duration::from_millis(planned.at_ms)).await;
+                        run.host.suffer_in_ensemble(fault).await;
                     }));
                 }
                 Fault::Server(fault) => of_server.push((planned.at_ms, fault)),
@@ -245,9 +253,10 @@ impl Run {
         });
         tokio::time::sleep(Duration::from_millis(self.programs.terms.faults_ms)).await;
         self.are_faults_over.store(true, Ordering::Relaxed);
-        of_machines.iter().for_each(JoinHandle::abort);
+        at_once.iter().for_each(JoinHandle::abort);
         // What has begun goes on until the server serves again.
         let _ = server.await;
+        self.host.end_faults();
         for machine in &self.machines {
             machine.end_faults(self.record.now_ms());
         }
@@ -268,9 +277,15 @@ impl Run {
         }
         let (text, for_ms) = (fault.to_string(), fault.for_ms());
         self.record.add(Lane::Machine(place), || What::Fault { text, for_ms });
-        if fault == MachineFault::Expire {
-            let sessions = self.record.sessions_of(place);
-            sessions.into_iter().for_each(|session| self.host.expire(session));
+        let sessions = || self.record.sessions_of(place);
+        match fault {
+            MachineFault::Expire => {
+                sessions().into_iter().for_each(|session| self.host.expire(session));
+            }
+            MachineFault::ServerCutOff { notice, for_ms } => {
+                self.host.cut_off(&sessions(), notice, for_ms);
+            }
+            _ => {}
         }
         machine.suffer(fault, &self.record).await;
     }

@@ -57,7 +57,7 @@ impl Schedule {
         let is_kept = |(number, planned): &(usize, &Planned)| {
             let is_there = match planned.fault {
                 Fault::Machine(place, _) => self.has_machine(place),
-                Fault::Server(_) => true,
+                Fault::Server(_) | Fault::Ensemble(_) => true,
             };
             is_there && self.faults.as_ref().is_none_or(|faults| faults.contains(number))
         };

@@ -1,0 +1,118 @@
+//! The ensemble of a simulation: its servers lag and are cut off from each other.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fastrand::Rng;
+use zoolet_core::{ConnectionId, Core, Requester, Txn};
+use zoolet_protocol::{Lookup, Read, Response, SessionId, Stat, Xid};
+
+use super::fault::{EnsembleFault, Notice};
+use super::network::Network;
+use super::record::{Lane, Record, What};
+use crate::ensemble::{CutOff, Ensemble, EnsembleEvent, EnsembleObserver, MEMBERS, Terms};
+
+/// A test double of an ensemble of three servers.
+pub(super) struct EnsembleHost {
+    record: Arc<Record>,
+    network: Network,
+    ensemble: Ensemble,
+}
+
+impl EnsembleHost {
+    pub(super) fn new(record: &Arc<Record>, network: &Network, seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let terms = Terms {
+            tick: Duration::from_millis(rng.choice([250, 500, 1_000]).unwrap_or(500)),
+            sync_limit: rng.u32(2..=10),
+            tell_zxids: tell_zxids(&mut rng),
+        };
+        let observer = Arc::new(Recorder(Arc::clone(record)));
+        let ensemble = Ensemble::new(rng, terms, observer);
+        Self { record: Arc::clone(record), network: network.clone(), ensemble }
+    }
+
+    pub(super) fn start(&self) {
+        tokio::spawn(self.ensemble.clone().live());
+        self.network.serve(Some(Arc::new(self.ensemble.clone())));
+        self.record.add(Lane::Server, || What::State("an ensemble of three serves".to_owned()));
+    }
+
+    /// Carries out a fault, and returns when it is over.
+    pub(super) async fn suffer(&self, fault: EnsembleFault) {
+        let (text, for_ms) = (fault.to_string(), Some(fault.for_ms()));
+        self.record.add(Lane::Server, || What::Fault { text, for_ms });
+        let time = Duration::from_millis(fault.for_ms());
+        match fault {
+            EnsembleFault::Lag { member, delay_ms, .. } => {
+                let delay = Duration::from_millis(delay_ms);
+                self.ensemble.change_faults(|state| state.delay(member, delay));
+                tokio::time::sleep(time).await;
+                self.ensemble.change_faults(|state| state.delay(member, Duration::ZERO));
+            }
+            EnsembleFault::HoldApplying { member, .. } => {
+                self.ensemble.change_faults(|state| state.hold_applying(member, time));
+            }
+            EnsembleFault::HoldLink { member, .. } => {
+                self.ensemble.change_faults(|state| state.hold_link(member, time));
+            }
+            EnsembleFault::CutFollower { member, notice, .. } => {
+                let follower = CutOff::Follower(member);
+                self.ensemble.change_faults(|state| state.cut_off(follower, notice.into(), time));
+            }
+            EnsembleFault::CutLeader { notice, .. } => {
+                let leader = CutOff::Leader;
+                self.ensemble.change_faults(|state| state.cut_off(leader, notice.into(), time));
+            }
+        }
+    }
+
+    /// Cuts the server off from the others that serves a session.
+    pub(super) fn cut_off(&self, session: SessionId, notice: Notice, for_ms: u64) {
+        let (server, time) = (CutOff::ServerOf(session), Duration::from_millis(for_ms));
+        self.ensemble.change_faults(|state| state.cut_off(server, notice.into(), time));
+    }
+
+    pub(super) fn end_faults(&self) {
+        self.ensemble.change_faults(|state| state.end_faults());
+    }
+
+    /// The data of a znode with its Stat, after all committed transactions.
+    pub(super) fn znode(&self, path: &str) -> Option<(Bytes, Stat)> {
+        let read = Read::Lookup(Lookup::GetData(path.into()));
+        let nobody = Requester::new(SessionId::NONE, ConnectionId(0), Xid(0));
+        self.ensemble.look(|state| match state.head().read(&read, &nobody) {
+            Ok(Response::Data(data, stat)) => Some((data.unwrap_or_default(), stat)),
+            _ => None,
+        })
+    }
+}
+
+/// Which servers send the zxid with an event: all, as since ZooKeeper 3.9, or none, or some, as
+/// during a rolling upgrade.
+fn tell_zxids(rng: &mut Rng) -> [bool; MEMBERS] {
+    match rng.u8(..5) {
+        0 | 1 => [true; MEMBERS],
+        2 | 3 => [false; MEMBERS],
+        _ => std::array::from_fn(|_| rng.bool()),
+    }
+}
+
+/// Records what happens in an ensemble.
+struct Recorder(Arc<Record>);
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+impl EnsembleObserver for Recorder {
+    fn happened(&self, event: EnsembleEvent) {
+        self.0.add(Lane::Server, || What::State(event.to_string()));
+    }
+
+    fn committing(&self, _txn: &Txn, _before: &Core) {}
+}
