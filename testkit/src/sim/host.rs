@@ -26,7 +26,7 @@ pub(super) enum Servers {
 
 /// What serves the machines of a run.
 pub(super) enum Host {
-    Server(ServerHost),
+    Server(Box<ServerHost>),
     Ensemble(EnsembleHost),
 }
 
@@ -39,7 +39,7 @@ impl Host {
         seed: u64,
     ) -> Self {
         match servers {
-            Servers::One => Self::Server(ServerHost::new(record, network, config)),
+            Servers::One => Self::Server(Box::new(ServerHost::new(record, network, config))),
             Servers::Ensemble => Self::Ensemble(EnsembleHost::new(record, network, seed)),
         }
     }
