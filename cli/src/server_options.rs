@@ -6,6 +6,7 @@
 pub(crate) mod access;
 pub(crate) mod admin;
 pub(crate) mod https;
+mod idle;
 pub(crate) mod monitoring;
 mod session_key;
 pub(crate) mod storage;
@@ -220,12 +221,7 @@ impl ServerOptions {
         if self.storage.is_idle() {
             remarks.push("what is set about files has no effect without dataDir: nothing is kept");
         }
-        if self.tls.is_idle() {
-            remarks.push(
-                "what is set about TLS has no effect without secureClientPort or \
-                 client.portUnification=true: nothing speaks it",
-            );
-        }
+        remarks.extend(idle::remarks(self));
         remarks
     }
 

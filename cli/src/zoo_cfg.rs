@@ -189,7 +189,9 @@ impl<'a> Reader<'a> {
             self.set(set, &property);
         } else if is_server(key) {
             self.servers.insert(key.to_owned(), (self.path.to_owned(), property));
-        } else if let Some(reason) = Reason::of(key) {
+        } else if let Some(reason) = Reason::of(key)
+            && !(inert::is_of_ssl_only(key) && similar(key).is_some())
+        {
             self.inert.entry(reason).or_default().push((property.key, property.line));
         } else {
             self.unknown(&property);

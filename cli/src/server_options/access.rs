@@ -1,10 +1,10 @@
 //! The options of access control and authentication.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
-use zoolet_server::sasl::{DigestMd5, JaasError, JaasFile, Password, Sasl};
+use zoolet_server::sasl::{DigestMd5, JaasError, JaasFile, Password, Sasl, Users};
 use zoolet_server::{DigestAlgorithm, EnforceAuth, Settings, SuperDigest};
 
 use super::storage::directory;
@@ -220,14 +220,24 @@ impl AccessOptions {
         if self.fips_mode == Some(true) {
             return Err(SaslContradiction::Fips);
         }
-        let section = self.sasl_serverconfig.as_deref().unwrap_or("Server");
-        let mut users = JaasFile::read(path)?.digest_users(section)?;
+        let mut users = self.users_of(path)?;
         if let Some(password) = &self.sasl_super_password {
             users.set_password("super", password.clone());
         }
         let mut sasl = Sasl::new(DigestMd5::new(users));
         put(&mut sasl.allow_failed_clients, self.allow_sasl_failed_clients);
         Ok(Some(sasl))
+    }
+
+    fn users_of(&self, path: &Path) -> Result<Users, JaasError> {
+        let section = self.sasl_serverconfig.as_deref().unwrap_or("Server");
+        JaasFile::read(path)?.digest_users(section)
+    }
+
+    /// The names of the users of the JAAS file, if there is one that can be read.
+    pub(super) fn jaas_users(&self) -> Option<Vec<String>> {
+        let users = self.users_of(self.jaas_config.as_deref()?).ok()?;
+        Some(users.names().map(ToOwned::to_owned).collect())
     }
 
     /// An option that would leave all clients outside, or let nobody be who it names, without users.

@@ -318,3 +318,69 @@ fn what_is_to_survive_needs_a_place() {
     let kept = flags(&["--data-dir=/data", "--autopurge-purge-interval=0"]).config().unwrap();
     assert_eq!(kept.storage.unwrap().snap_retain_count, None, "purging was turned off");
 }
+
+/// Each pair: what has no effect, and what gives it one.
+#[test]
+fn what_has_no_effect_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let jaas = folder.path().join("jaas.conf");
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule required user_ann=\"pw\";";
+    std::fs::write(&jaas, format!("Server {{ {module} }};")).unwrap();
+    let jaas = format!("--jaas-config={}", jaas.display());
+    let digest = format!("--super-digest={SHA1_DIGEST}");
+    let cases: &[(&[&str], &[&str], &str)] = &[
+        (&["--x509-super-user=CN=a"], &["--secure-client-port=1"], "superUser"),
+        (&["--allow-sasl-failed-clients"], &[&jaas], "allowSaslFailedClients"),
+        (&["--let-any-sasl-user-do-x=a"], &[&jaas], "letAnySaslUserDoX"),
+        (&[&jaas, "--super-user=ann", "--super-user=eve"], &[], "whom the JAAS file does not have"),
+        (
+            &[&digest, "--digest-authentication-provider-enabled=false"],
+            &["--auth-provider=digest"],
+            "superDigest",
+        ),
+        (&["--connection-throttle-fill-time=2"], &["--connection-throttle-tokens=1"], "throttle_*"),
+        (
+            &["--connection-throttle-tokens=1", "--connection-throttle-renew-session-weight=1"],
+            &["--connection-throttle-weight-enabled"],
+            "renew_session_weight",
+        ),
+        (
+            &["--connection-throttle-tokens=1", "--connection-throttle-drop-increase=0.1"],
+            &["--connection-throttle-freeze-time=5"],
+            "drop_increase",
+        ),
+        (
+            &["--large-request-max-bytes=9"],
+            &["--large-request-threshold=9"],
+            "largeRequestMaxBytes",
+        ),
+        (&["--throttled-op-wait-time=9"], &["--request-throttle-max-requests=9"], "throttled_op"),
+        (&["--request-stale-latency-check"], &["--global-outstanding-limit=9"], "stale_latency"),
+        (
+            &["--ssl-client-auth=none", "--ssl-trust-store-location=/t", "--secure-client-port=1"],
+            &["--ssl-client-auth=want"],
+            "ssl.trustStore.*",
+        ),
+        (
+            &["--ssl-client-hostname-verification", "--ssl-hostname-verification=false"],
+            &["--ssl-hostname-verification=true"],
+            "ssl.clientHostnameVerification",
+        ),
+        (&["--ssl-crl-file=/c"], &["--secure-client-port=1"], "nothing speaks it"),
+    ];
+    for (without, cure, told) in cases {
+        let tells =
+            |options: &ServerOptions| options.remarks().iter().any(|remark| remark.contains(told));
+        let idle = flags(without);
+        assert!(tells(&idle), "{told}: {:?}", idle.remarks());
+        if !cure.is_empty() {
+            let cured = over(idle, cure);
+            assert!(!tells(&cured), "{told}: {:?}", cured.remarks());
+        }
+    }
+    let mut options = flags(&[&jaas]);
+    options.access.sasl_super_password = Some("pw".into());
+    options.monitoring.export_jvm_info = Some(false);
+    let remarks = options.remarks().join("\n");
+    assert!(remarks.contains("no user super") && remarks.contains("exportJvmInfo"), "{remarks}");
+}

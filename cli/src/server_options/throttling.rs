@@ -123,6 +123,19 @@ impl ThrottlingOptions {
         throttling
     }
 
+    /// Whether a weight of sessions is set.
+    pub(super) fn has_weights(&self) -> bool {
+        self.connection_throttle_global_session_weight.is_some()
+            || self.connection_throttle_renew_session_weight.is_some()
+    }
+
+    /// Whether it is set how clients are turned away at random.
+    pub(super) fn has_drops(&self) -> bool {
+        self.connection_throttle_drop_increase.is_some()
+            || self.connection_throttle_drop_decrease.is_some()
+            || self.connection_throttle_decrease_ratio.is_some()
+    }
+
     fn connections(&self) -> Option<ConnectionThrottling> {
         let tokens = self.connection_throttle_tokens.filter(|&tokens| tokens > 0)?;
         let mut throttling = ConnectionThrottling::of_tokens(tokens);

@@ -156,10 +156,19 @@ impl TlsOptions {
 
     /// Whether something is set that has no effect, because no port speaks TLS.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_used = self.secure_client_port.is_some()
+        !self.speaks_tls() && *self != Self::default()
+    }
+
+    /// Whether a port speaks TLS.
+    pub(super) fn speaks_tls(&self) -> bool {
+        self.secure_client_port.is_some()
             || self.secure_client_port_address.is_some()
-            || self.client_port_unification == Some(true);
-        !is_used && *self != Self::default()
+            || self.client_port_unification == Some(true)
+    }
+
+    /// Whether clients are asked for certificates.
+    pub(super) fn asks_for_certificates(&self) -> bool {
+        self.speaks_tls() && self.ssl_client_auth != Some(ClientAuth::None)
     }
 
     /// What would make access easier if it were ignored.

@@ -33,6 +33,13 @@ impl Reason {
     }
 }
 
+/// Whether no name but the family `ssl.` has the key, which then is perhaps another that is misspelt.
+pub(super) fn is_of_ssl_only(key: &str) -> bool {
+    let names = KEYS.iter().flat_map(|(_, names)| names.split_whitespace());
+    let longest = names.filter(|name| key == *name || name.ends_with('.') && key.starts_with(name));
+    longest.max_by_key(|name| name.len()) == Some("ssl.")
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -367,6 +367,11 @@ fn unknown_keys_are_told_of_with_a_suggestion() {
             "superDigest=a:b",
             "unknown key \"superDigest\"; did you mean DigestAuthenticationProvider.superDigest?",
         ),
+        (
+            "ssl.trustStore.locatoin=/x",
+            "unknown key \"ssl.trustStore.locatoin\"; did you mean ssl.trustStore.location?",
+        ),
+        ("ssl.clientauth=need", "unknown key \"ssl.clientauth\"; did you mean ssl.clientAuth?"),
         ("heap.size=1", "unknown key \"heap.size\""),
         ("server.x=1", "unknown key \"server.x\""),
         ("=1", "unknown key \"\""),
