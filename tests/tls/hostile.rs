@@ -112,6 +112,29 @@ async fn a_handshake_that_stalls_is_ended_in_time() {
     assert_eq!(metric(&server, "outstanding_tls_handshake").await, 0.0);
 }
 
+/// The first bytes, by which a unified port knows TLS, are part of the handshake.
+#[tokio::test(start_paused = true)]
+async fn a_handshake_with_a_unified_port_has_no_more_time() {
+    let ca = Authority::new();
+    let server = server(ca.server_tls(ClientAuth::Need).port_unification()).await;
+    let address = server.local_addr().unwrap();
+    let hello = hello(&ca.client("ann"));
+    #[expect(clippy::disallowed_methods, reason = "the test measures tokio's paused clock")]
+    let begin = tokio::time::Instant::now();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(&hello[..4]).await.unwrap();
+    while metric(&server, "outstanding_tls_handshake").await < 1.0 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(HANDSHAKE_TIMEOUT - Duration::from_secs(1)).await;
+    stream.write_all(&hello[4..9]).await.unwrap();
+    to_the_end(&mut stream).await;
+    let took = begin.elapsed();
+    assert!((HANDSHAKE_TIMEOUT..HANDSHAKE_TIMEOUT + Duration::from_secs(1)).contains(&took));
+    assert_eq!(metric(&server, "unsuccessful_handshake").await, 1.0);
+    assert_eq!(metric(&server, "outstanding_tls_handshake").await, 0.0);
+}
+
 #[tokio::test]
 async fn handshakes_beyond_the_limit_are_closed_and_counted() {
     let ca = Authority::new();

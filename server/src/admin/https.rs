@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 use tokio_util::either::Either;
 use zoolet_tls::{ClientAuth, ServerTls};
 
 use super::http::{OverTls, Secured, Security, Site};
 use crate::engine::lock::Engine;
-use crate::limits::HANDSHAKE_TIMEOUT;
 use crate::server::Server;
 use crate::transport::tls::{Acceptor, Advice, HandshakeFailure, TlsStream, watch_files};
 
@@ -105,14 +105,16 @@ impl Https {
     }
 
     async fn accept(&self, stream: TcpStream) -> Result<Secured<Stream>, HandshakeFailure> {
-        if self.is_unified && !begins_with_tls(&stream).await? {
+        let begun = self.acceptor.begin(&self.engine)?;
+        if self.is_unified && !begins_with_tls(&stream, begun.deadline).await? {
             // As in `UnifiedConnectionFactory`.
             self.engine.stats.insecure_admin.add(1);
             return Ok(Secured { stream: Either::Left(stream), over_tls: None });
         }
         // The messages of a handshake are not delayed to be sent together.
         stream.set_nodelay(true).map_err(HandshakeFailure::Io)?;
-        let (socket, input) = self.acceptor.accept(stream, BytesMut::new(), &self.engine).await?;
+        let (socket, input) =
+            self.acceptor.accept(begun, stream, BytesMut::new(), &self.engine).await?;
         let stream = TlsStream::new(socket, input);
         let certificates = stream.peer_certificates().iter().map(|der| der.to_vec()).collect();
         Ok(Secured { stream: Either::Right(stream), over_tls: Some(OverTls { certificates }) })
@@ -152,9 +154,9 @@ impl Security for Https {
 }
 
 /// Whether the first byte is that of a handshake, which is left unread. HTTP begins with a letter.
-async fn begins_with_tls(stream: &TcpStream) -> Result<bool, HandshakeFailure> {
+async fn begins_with_tls(stream: &TcpStream, deadline: Instant) -> Result<bool, HandshakeFailure> {
     let mut first = [0];
-    match tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.peek(&mut first)).await {
+    match tokio::time::timeout_at(deadline, stream.peek(&mut first)).await {
         Ok(Ok(0)) => Err(HandshakeFailure::Silent),
         Ok(Ok(_)) => Ok(first == [TLS_HANDSHAKE]),
         Ok(Err(error)) => Err(HandshakeFailure::Io(error)),

@@ -6,18 +6,20 @@ mod socket;
 #[cfg(feature = "admin")]
 mod stream;
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use zoolet_tls::ServerTls;
 
+use self::socket::TlsSocket;
 use super::driver::{self, TLS_HANDSHAKE};
 use super::socket::Socket;
 use super::tcp::Port;
+use crate::engine::clock::now;
 use crate::engine::connection::Connection;
 use crate::engine::lock::Engine;
 
@@ -123,41 +125,23 @@ impl Port for TlsPort {
 
     async fn serve(
         self,
-        mut stream: TcpStream,
+        stream: TcpStream,
         connection: Arc<Connection>,
         engine: Arc<Engine>,
         cancelled: CancellationToken,
     ) {
-        let peer = Arc::clone(&connection.peer);
-        let mut received = BytesMut::new();
-        if self.is_unified {
-            let first = begins_with_tls(&mut stream, &mut received);
-            let first =
-                async { tokio::time::timeout(engine.config.sessionless_timeout, first).await };
-            match cancelled.run_until_cancelled(first).await {
-                Some(Ok(Ok(true))) => {}
-                Some(Ok(Ok(false))) => {
-                    engine.stats.plaintext_connection(peer.address);
-                    return driver::converse(stream, received, connection, engine, cancelled).await;
-                }
-                Some(Err(_)) => return engine.stats.sessionless_expired.add(1),
-                Some(Ok(Err(_))) | None => return,
+        let opened = self.open(stream, &connection, &engine);
+        let Some(opened) = cancelled.run_until_cancelled(opened).await else { return };
+        let peer = &connection.peer;
+        match opened {
+            Ok(Some(Opened::Plaintext(stream, received))) => {
+                engine.stats.plaintext_connection(peer.address);
+                driver::converse(stream, received, connection, engine, cancelled).await;
             }
-        }
-        let accepted = async {
-            // A hook may have frozen the connection.
-            peer.outbox.thawed().await;
-            self.acceptor.accept(stream, received, &engine).await
-        };
-        let Some(accepted) = cancelled.run_until_cancelled(accepted).await else { return };
-        let identified = accepted.and_then(|(socket, input)| {
-            let identified = self.acceptor.identify(&socket, &connection);
-            identified.map(|()| (socket, input))
-        });
-        match identified {
-            Ok((socket, input)) => {
+            Ok(Some(Opened::Tls(socket, input))) => {
                 driver::converse(socket, input, connection, engine, cancelled).await;
             }
+            Ok(None) => {}
             // So do the health checks of load balancers.
             Err(failure @ HandshakeFailure::Silent) => {
                 tracing::debug!(
@@ -168,23 +152,81 @@ impl Port for TlsPort {
             }
             Err(failure) => {
                 let now_ms = engine.clock.now_ms();
-                engine.warnings.connection_closed(&peer, now_ms, &failure);
+                engine.warnings.connection_closed(peer, now_ms, &failure);
             }
         }
     }
 }
 
+/// A connection on which the protocol is spoken, and what came in for it.
+enum Opened {
+    Plaintext(TcpStream, BytesMut),
+    Tls(TlsSocket, BytesMut),
+}
+
+impl TlsPort {
+    /// Finds out what a client speaks, and shakes hands. `None` if the connection has ended.
+    async fn open(
+        &self,
+        mut stream: TcpStream,
+        connection: &Connection,
+        engine: &Engine,
+    ) -> Result<Option<Opened>, HandshakeFailure> {
+        // A hook may have frozen the connection.
+        connection.peer.outbox.thawed().await;
+        let begun = self.acceptor.begin(engine)?;
+        let mut received = BytesMut::new();
+        if self.is_unified {
+            match beginning(&mut stream, &mut received, begun.deadline, engine).await {
+                Beginning::Tls => {}
+                Beginning::Plaintext => return Ok(Some(Opened::Plaintext(stream, received))),
+                Beginning::Late => return Err(handshake::timed_out(engine)),
+                Beginning::Silence => {
+                    engine.stats.sessionless_expired.add(1);
+                    return Ok(None);
+                }
+                Beginning::End => return Ok(None),
+            }
+        }
+        let (socket, input) = self.acceptor.accept(begun, stream, received, engine).await?;
+        self.acceptor.identify(&socket, connection)?;
+        Ok(Some(Opened::Tls(socket, input)))
+    }
+}
+
+/// What a client of a unified port begins with.
+enum Beginning {
+    Tls,
+    Plaintext,
+    /// It begins like a handshake, and goes on too late.
+    Late,
+    /// It sends nothing in the time that a connection may be without a session.
+    Silence,
+    End,
+}
+
 /// Reads until it is known whether a client speaks TLS. As in
 /// `NettyServerCnxnFactory.DualModeSslHandler` that takes five bytes, and fewer if the first cannot
-/// begin a handshake: a four-letter word has four.
-async fn begins_with_tls(stream: &mut TcpStream, received: &mut BytesMut) -> io::Result<bool> {
+/// begin a handshake: a four-letter word has four. What begins like a handshake has the time of one.
+async fn beginning(
+    stream: &mut TcpStream,
+    received: &mut BytesMut,
+    deadline: Instant,
+    engine: &Engine,
+) -> Beginning {
+    let sessionless = now() + engine.config.sessionless_timeout;
     while received.len() < 5 {
-        if received.first().is_some_and(|first| *first != TLS_HANDSHAKE[0]) {
-            return Ok(false);
-        }
-        if stream.read(received).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        let until = match received.first() {
+            None => sessionless,
+            Some(first) if *first == TLS_HANDSHAKE[0] => deadline,
+            Some(_) => return Beginning::Plaintext,
+        };
+        match timeout_at(until, stream.read(received)).await {
+            Ok(Ok(1..)) => {}
+            Ok(_) => return Beginning::End,
+            Err(_) if received.is_empty() => return Beginning::Silence,
+            Err(_) => return Beginning::Late,
         }
     }
-    Ok(received.starts_with(&TLS_HANDSHAKE))
+    if received.starts_with(&TLS_HANDSHAKE) { Beginning::Tls } else { Beginning::Plaintext }
 }

@@ -10,12 +10,14 @@ use std::task::{Poll, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use zoolet_tls::rustls::{
     self, AlertDescription, CertificateError, InvalidMessage, ServerConnection,
 };
 use zoolet_tls::{ServerTls, TlsError, distinguished_name};
 
 use super::socket::{TlsSocket, nothing};
+use crate::engine::clock::now;
 use crate::engine::connection::{Connection, Hangup};
 use crate::engine::lock::Engine;
 use crate::limits::{HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, READ_BYTES};
@@ -69,24 +71,20 @@ impl Acceptor {
     /// the client sent after its handshake.
     pub(crate) async fn accept(
         &self,
+        begun: Begun<'_>,
         stream: TcpStream,
         received: BytesMut,
         engine: &Engine,
     ) -> Result<(TlsSocket, BytesMut), HandshakeFailure> {
-        let stats = &engine.stats;
-        let outstanding = self.begin(engine)?;
         let mut socket = None;
         let shaken = self.shake_hands(stream, received, &mut socket, engine);
-        let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shaken).await;
-        drop(outstanding);
+        let shaken = tokio::time::timeout_at(begun.deadline, shaken).await;
+        drop(begun);
         let failure = match shaken {
             Ok(Ok(input)) => return Ok((socket.expect("it has shaken hands"), input)),
-            Ok(Err(failure)) => failure,
-            Err(_) => HandshakeFailure::TimedOut,
+            Ok(Err(failure)) => counted(failure, engine),
+            Err(_) => timed_out(engine),
         };
-        stats.unsuccessful_handshakes.add(1);
-        // As `NettyServerCnxnFactory.CertificateVerifier` counts.
-        stats.auth_failed.add(1);
         if let (HandshakeFailure::Tls { .. }, Some(socket)) = (&failure, &mut socket) {
             let _ = tokio::time::timeout(LINGER_TIMEOUT, refuse(socket)).await;
         }
@@ -113,12 +111,14 @@ impl Acceptor {
         connection.authenticate_certificate(&subject).map_err(HandshakeFailure::Identity)
     }
 
-    /// Counts a handshake that begins, until the returned value is dropped.
-    fn begin<'a>(&'a self, engine: &'a Engine) -> Result<Outstanding<'a>, HandshakeFailure> {
+    /// Counts a handshake that begins with an accepted connection, until the returned value is
+    /// dropped.
+    pub(crate) fn begin<'a>(&'a self, engine: &'a Engine) -> Result<Begun<'a>, HandshakeFailure> {
         let stats = &engine.stats;
         let before = self.outstanding.fetch_add(1, Ordering::Relaxed);
         stats.outstanding_handshakes.fetch_add(1, Ordering::Relaxed);
-        let begun = Outstanding([&self.outstanding, &stats.outstanding_handshakes]);
+        let outstanding = [&self.outstanding, &stats.outstanding_handshakes];
+        let begun = Begun { outstanding, deadline: now() + HANDSHAKE_TIMEOUT };
         match self.outstanding_max {
             Some(max) if before >= max => {
                 stats.handshakes_exceeded.add(1);
@@ -188,6 +188,18 @@ impl Acceptor {
             Err(error) => HandshakeFailure::Io(error),
         })
     }
+}
+
+/// Counts a handshake that did not come to its end in time.
+pub(super) fn timed_out(engine: &Engine) -> HandshakeFailure {
+    counted(HandshakeFailure::TimedOut, engine)
+}
+
+fn counted(failure: HandshakeFailure, engine: &Engine) -> HandshakeFailure {
+    engine.stats.unsuccessful_handshakes.add(1);
+    // As `NettyServerCnxnFactory.CertificateVerifier` counts.
+    engine.stats.auth_failed.add(1);
+    failure
 }
 
 async fn read_encrypted(stream: &mut TcpStream, encrypted: &mut BytesMut) -> io::Result<()> {
@@ -262,12 +274,18 @@ fn reason(error: &rustls::Error, advice: Advice) -> String {
     }
 }
 
-/// A handshake that is under way, until it is dropped, and the numbers of these.
-struct Outstanding<'a>([&'a AtomicUsize; 2]);
+/// A handshake that is under way, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Begun<'a> {
+    /// The numbers of these.
+    outstanding: [&'a AtomicUsize; 2],
+    /// When it must have come to its end.
+    pub(crate) deadline: Instant,
+}
 
-impl Drop for Outstanding<'_> {
+impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        for number in self.0 {
+        for number in self.outstanding {
             number.fetch_sub(1, Ordering::Relaxed);
         }
     }
