@@ -111,6 +111,9 @@
 //! # }
 //! ```
 //!
+//! [`Aim::decide`] asks the test about each request, and [`Fate`] has what can happen to one. The
+//! command `zoolet sweep -- COMMAND` does this for every request of a test in any language.
+//!
 //! # Two processes and a frozen owner
 //!
 //! The owner of a lock whose process stands still, because its machine swaps, for example, does not
@@ -230,8 +233,8 @@
 
 pub use zoolet_testkit::{
     Aim, ConnectionId, ConnectionInfo, Contender, EnsembleDialer, EnsembleEvent, EnsembleServer,
-    Fault, FaultError, Faults, Observer, PathStats, Recorder, RequestFilter, Requests, Scope,
-    ServerRole, SessionStats, Stats, TestDialer, TestEnsemble, TestEnsembleBuilder,
-    TestEnsembleError, TestHooks, TestServer, TestServerBuilder, TestServerError, WatchGraph,
-    WatchedPath, Watcher,
+    Fate, Fault, FaultError, Faults, Observer, PathStats, Recorder, RequestFilter, RequestInfo,
+    Requests, Scope, ServerRole, SessionStats, Stats, TestDialer, TestEnsemble,
+    TestEnsembleBuilder, TestEnsembleError, TestHooks, TestServer, TestServerBuilder,
+    TestServerError, WatchGraph, WatchedPath, Watcher,
 };

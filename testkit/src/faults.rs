@@ -7,6 +7,7 @@
 
 mod aim;
 mod control;
+mod decision;
 mod error;
 mod fault;
 mod filter;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 pub use self::aim::Aim;
 pub(crate) use self::control::Control;
+pub use self::decision::{Fate, RequestInfo};
 pub use self::error::FaultError;
 pub use self::fault::Fault;
 pub use self::filter::RequestFilter;

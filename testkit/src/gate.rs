@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -17,8 +18,10 @@ use zoolet_server::hooks::{Admission, Closed, HookedConnection, HookedServer, Me
 use zoolet_server::limits::OUTBOX_MESSAGES_MAX;
 
 use crate::clock;
-use crate::faults::rules::{Fate, RuleBook};
+use crate::faults::rules::{Action, RuleBook};
 use crate::faults::scope::Client;
+use crate::faults::{Fate, Scope};
+use crate::limits::MOVED_TIME_MAX;
 use crate::observe::observations::Observations;
 use crate::observe::recording::Interference;
 
@@ -40,6 +43,8 @@ pub(crate) struct Gate {
     loses_reply: AtomicBool,
     /// Whether the connection ends in place of that reply.
     ends_with_reply: AtomicBool,
+    /// By how much the reply to the frame that is being handled is delayed.
+    reply_delay: Mutex<Option<Duration>>,
     /// Whether no task may be woken that might send a frame.
     is_muted: AtomicBool,
 }
@@ -82,6 +87,7 @@ impl Gate {
             delayed: Mutex::default(),
             loses_reply: AtomicBool::new(false),
             ends_with_reply: AtomicBool::new(false),
+            reply_delay: Mutex::default(),
             is_muted: AtomicBool::new(false),
         }
     }
@@ -140,6 +146,7 @@ impl Gate {
         &self,
         connection: Arc<dyn HookedConnection>,
         frame: Bytes,
+        server: &Weak<dyn HookedServer>,
     ) -> Result<(), Closed> {
         let mut turn = self.turn.lock();
         if !connection.is_established()
@@ -148,7 +155,7 @@ impl Gate {
             self.requested_session.store(request.session.0, Ordering::Relaxed);
         }
         if turn.waiting.is_empty() && !self.is_frozen() {
-            return self.handle(&*connection, frame);
+            return self.handle(&*connection, frame, server);
         }
         if turn.waiting.len() >= OUTBOX_MESSAGES_MAX {
             connection.cut();
@@ -161,7 +168,7 @@ impl Gate {
     }
 
     /// Lets the frames that wait come in, in their order, until the connection is frozen again.
-    pub(crate) fn let_in(&self, server: &dyn HookedServer) {
+    pub(crate) fn let_in(&self, server: &Arc<dyn HookedServer>) {
         let mut turn = self.turn.lock();
         let Some(connection) = turn.connection.clone() else { return };
         // A woken task may send a frame from this very thread, and would wait for this turn.
@@ -169,7 +176,7 @@ impl Gate {
         while !turn.waiting.is_empty() && !self.is_frozen() {
             if let Some(frame) = turn.waiting.pop_front() {
                 // The client learns of the end from the outbox.
-                let _closed = self.handle(&*connection, frame);
+                let _closed = self.handle(&*connection, frame, &Arc::downgrade(server));
             }
         }
         if turn.waiting.is_empty() {
@@ -181,42 +188,96 @@ impl Gate {
     }
 
     /// Handles a frame as the rules say. The caller holds the turn.
-    fn handle(&self, connection: &dyn HookedConnection, frame: Bytes) -> Result<(), Closed> {
+    fn handle(
+        &self,
+        connection: &dyn HookedConnection,
+        frame: Bytes,
+        server: &Weak<dyn HookedServer>,
+    ) -> Result<(), Closed> {
         let is_established = connection.is_established();
         let fate = match self.rules.is_active() {
             false => Fate::Pass,
-            true if is_established => self.rules.with(|rules| rules.judge(self.client(), &frame)),
+            true if is_established => self.rules.judge(self.client(), &frame),
             true if self.rules.with(|rules| rules.refuses(self.client())) => {
                 connection.cut();
                 return Err(Closed);
             }
             true => Fate::Pass,
         };
-        if fate == Fate::Drop {
-            self.observations.lost(self.connection, &frame);
-            return Ok(());
+        if let Fate::Drop | Fate::CutBefore | Fate::ExpireBefore = fate {
+            return self.lose(fate, connection, &frame, server);
         }
         if !connection.is_open() {
             return Err(Closed);
         }
         let is_understood = self.observe(is_established, &frame);
-        let handled = match fate {
-            Fate::Pass | Fate::Drop => connection.handle(frame.clone()),
+        let handled = self.carry_out(fate, connection, frame.clone());
+        self.observations.handled(self.connection, (!is_understood).then_some(&frame));
+        self.observations.changed();
+        match fate {
+            Fate::CutAfter => connection.finish(),
+            Fate::ExpireAfter => self.expire(server),
+            _ => return handled,
+        }
+        Err(Closed)
+    }
+
+    /// Loses a request, which the server does not carry out.
+    fn lose(
+        &self,
+        fate: Fate,
+        connection: &dyn HookedConnection,
+        frame: &Bytes,
+        server: &Weak<dyn HookedServer>,
+    ) -> Result<(), Closed> {
+        self.observations.lost(self.connection, frame);
+        match fate {
+            Fate::CutBefore => connection.cut(),
+            Fate::ExpireBefore => self.expire(server),
+            _ => return Ok(()),
+        }
+        Err(Closed)
+    }
+
+    /// Expires the session of the connection, which ends when its messages have left.
+    fn expire(&self, server: &Weak<dyn HookedServer>) {
+        if let Some(server) = server.upgrade() {
+            server.expire(self.session());
+        }
+    }
+
+    /// Has the server carry out a frame, and does with its reply what `fate` says.
+    fn carry_out(
+        &self,
+        fate: Fate,
+        connection: &dyn HookedConnection,
+        frame: Bytes,
+    ) -> Result<(), Closed> {
+        match fate {
             Fate::Fail(code) => {
                 self.observations.interfere(self.connection, Interference::Refused);
-                connection.refuse(frame.clone(), code)
+                connection.refuse(frame, code)
             }
             Fate::LoseReply | Fate::CutReply => {
                 self.ends_with_reply.store(fate == Fate::CutReply, Ordering::Relaxed);
                 self.loses_reply.store(true, Ordering::Relaxed);
-                let handled = connection.handle(frame.clone());
+                let handled = connection.handle(frame);
                 self.loses_reply.store(false, Ordering::Relaxed);
                 handled
             }
-        };
-        self.observations.handled(self.connection, (!is_understood).then_some(&frame));
-        self.observations.changed();
-        handled
+            Fate::Delay(delay) => {
+                *self.reply_delay.lock() = Some(delay.min(MOVED_TIME_MAX));
+                let handled = connection.handle(frame);
+                *self.reply_delay.lock() = None;
+                handled
+            }
+            Fate::Freeze => {
+                // The reply waits in the outbox from the first moment on.
+                self.rules.with(|rules| rules.add(Scope::Server, Action::Freeze));
+                connection.handle(frame)
+            }
+            _ => connection.handle(frame),
+        }
     }
 
     /// Counts a frame, and returns whether it is a handshake or a request.
@@ -244,6 +305,7 @@ impl Gate {
     ) -> Admission {
         if let Message::Connected(response) = &message {
             self.session.store(response.session.0, Ordering::Relaxed);
+            self.rules.connected(response.session);
         }
         // Only the frame that is being handled has a reply, so this reply is its own.
         let is_lost =
@@ -259,6 +321,11 @@ impl Gate {
         if self.rules.is_active() {
             self.change(number, message, running);
         }
+        if matches!(message, Message::Reply(..))
+            && let Some(delay) = *self.reply_delay.lock()
+        {
+            self.delay(number, delay, running);
+        }
         Admission::Queue
     }
 
@@ -273,10 +340,18 @@ impl Gate {
             rules.delay(client)
         });
         if let Some(delay) = delay {
-            let due = clock::now() + delay;
-            self.delayed.lock().insert(number, due);
-            wake_at(due, self.connection, running);
+            self.delay(number, delay, running);
         }
+    }
+
+    /// Lets a message leave later.
+    fn delay(&self, number: u64, delay: Duration, running: Option<&Running>) {
+        let due = clock::now() + delay;
+        let mut delayed = self.delayed.lock();
+        let last = delayed.entry(number).or_insert(due);
+        *last = due.max(*last);
+        drop(delayed);
+        wake_at(due, self.connection, running);
     }
 
     /// Whether the message with this number may leave now.

@@ -85,7 +85,8 @@ impl Hooks for TestHooks {
     }
 
     fn receive(&self, connection: Arc<dyn HookedConnection>, frame: Bytes) -> Result<(), Closed> {
-        self.gates.gate(connection.id()).receive(connection, frame)
+        let running = self.gates.running().expect("the first connection comes after the start");
+        self.gates.gate(connection.id()).receive(connection, frame, &running.server)
     }
 
     fn send(&self, connection: ConnectionId, number: u64, message: &mut Message) -> Admission {

@@ -29,7 +29,7 @@ pub use self::ensemble::{
     EnsembleDialer, EnsembleEvent, EnsembleServer, ServerRole, TestEnsemble, TestEnsembleBuilder,
     TestEnsembleError,
 };
-pub use self::faults::{Aim, Fault, FaultError, Faults, RequestFilter, Scope};
+pub use self::faults::{Aim, Fate, Fault, FaultError, Faults, RequestFilter, RequestInfo, Scope};
 pub use self::hooks::TestHooks;
 #[doc(hidden)]
 pub use self::observe::words as script_words;

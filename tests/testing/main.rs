@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test measures what it waited for")]
 
 mod connections;
+mod decisions;
 mod freezes;
 mod lifecycle;
 mod messages;

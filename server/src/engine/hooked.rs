@@ -37,6 +37,10 @@ impl HookedConnection for Connection {
     fn cut(&self) {
         self.peer.outbox.cut();
     }
+
+    fn finish(&self) {
+        self.peer.outbox.finish();
+    }
 }
 
 impl HookedServer for Engine {

@@ -285,6 +285,9 @@ pub trait HookedConnection: Send + Sync {
     /// Closes it at once. What waits in its outbox is lost; the session lives on.
     fn cut(&self);
 
+    /// Closes it when what waits in its outbox has left; the session lives on.
+    fn finish(&self);
+
     /// Whether the answer to a frame is in the outbox when [`HookedConnection::handle`] returns, if
     /// there will be one. A server that waits for another answers later.
     fn answers_at_once(&self) -> bool {

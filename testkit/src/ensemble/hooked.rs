@@ -78,6 +78,10 @@ impl HookedConnection for ServerSide {
         self.ensemble.act(|state| state.cut(self.id));
     }
 
+    fn finish(&self) {
+        self.ensemble.act(|state| state.close(self.id));
+    }
+
     fn answers_at_once(&self) -> bool {
         false
     }

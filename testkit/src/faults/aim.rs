@@ -9,9 +9,10 @@ use zoolet_protocol::{ErrorCode, SessionId};
 use zoolet_server::hooks::{ConnectionInfo, HookedServer};
 
 use super::control::{Control, Target};
-use super::rules::{Action, Fate};
+use super::decision::Decide;
+use super::rules::Action;
 use super::scope::Client;
-use super::{Fault, FaultError, RequestFilter, Scope, time};
+use super::{Fate, Fault, FaultError, RequestFilter, RequestInfo, Scope, time};
 
 /// Injects faults for all clients, for a session or for a connection.
 ///
@@ -133,6 +134,43 @@ impl Aim {
     #[expect(clippy::missing_errors_doc, reason = "as for Aim::freeze")]
     pub fn fail(&self, requests: RequestFilter, code: ErrorCode) -> Result<Fault, FaultError> {
         self.set(Action::Requests(requests, Fate::Fail(code)))
+    }
+
+    /// Asks `decide` about each request from now on, in the order in which the server takes them, and
+    /// does with it what `decide` says. Pings and handshakes pass without a question. Of several
+    /// faults that concern a request the one that was set first decides, unless it lets the request
+    /// pass. [`Fault::hits`] counts those that did not pass.
+    ///
+    /// `decide` must not use this server, nor its faults or observer: it runs under their locks.
+    ///
+    /// ```
+    /// use zoolet_protocol::OpCode;
+    /// use zoolet_testkit::{Fate, TestServer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = TestServer::start().await?;
+    /// let client = server.connect().await?;
+    /// let mut writes = 0;
+    /// server.everyone().decide(move |request| {
+    ///     writes += u32::from(request.op == OpCode::SET_DATA);
+    ///     if writes == 2 { Fate::ExpireAfter } else { Fate::Pass }
+    /// })?;
+    /// # client.create("/a").await?;
+    /// # client.set("/a", "1").await?;
+    /// # let first = client.session_id();
+    /// # client.set("/a", "2").await?;
+    /// # assert_eq!(&client.get("/a").await?.0[..], b"2");
+    /// # assert_ne!(client.session_id(), first);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[expect(clippy::missing_errors_doc, reason = "as for Aim::freeze")]
+    pub fn decide(
+        &self,
+        decide: impl FnMut(&RequestInfo<'_>) -> Fate + Send + 'static,
+    ) -> Result<Fault, FaultError> {
+        self.set(Action::Decide(Decide::new(decide)))
     }
 
     /// Corrupts the next `messages` messages to the clients: of each only the first half leaves, as

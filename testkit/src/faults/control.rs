@@ -80,7 +80,7 @@ impl Control {
         }
         let lifted = self.rules.with(|rules| rules.remove(is_lifted));
         if let Some(Target { server, gates }) = target {
-            gates.all().iter().for_each(|gate| gate.let_in(&*server));
+            gates.all().iter().for_each(|gate| gate.let_in(&server));
             for gate in gates.all() {
                 let ends_delay = |rule: &Rule| {
                     matches!(rule.action, Action::Delay(_)) && rule.covers(gate.client())

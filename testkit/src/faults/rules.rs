@@ -1,5 +1,6 @@
 //! The faults that are set, in the order in which they were set.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,9 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use zoolet_protocol::ErrorCode;
+use zoolet_protocol::{OpCode, SessionId, decode_request};
 use zoolet_server::hooks::ClockOffset;
 
+use super::decision::{Decide, Fate, RequestInfo};
 use super::hits::Hits;
 use super::scope::Client;
 use super::time::TimeShift;
@@ -30,21 +32,8 @@ pub(crate) enum Action {
     Corrupt(u64),
     /// Requests do not get their answer.
     Requests(RequestFilter, Fate),
-}
-
-/// What happens to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// The server handles it and replies.
-    Pass,
-    /// It is lost on its way to the server.
-    Drop,
-    /// The server refuses it with this error code.
-    Fail(ErrorCode),
-    /// The server handles it, and its reply is lost.
-    LoseReply,
-    /// The server handles it, and the connection ends in place of its reply.
-    CutReply,
+    /// The test decides about each request.
+    Decide(Decide),
 }
 
 /// A fault that is set.
@@ -75,6 +64,8 @@ pub(crate) struct RuleBook {
     is_active: AtomicBool,
     changed: Notify,
     time: TimeShift,
+    /// The sessions, numbered from 1 in the order in which they were created.
+    sessions: Mutex<HashMap<SessionId, u64>>,
 }
 
 impl RuleBook {
@@ -94,6 +85,21 @@ impl RuleBook {
     /// Notified when a fault was lifted or time was moved.
     pub(crate) fn changed(&self) -> &Notify {
         &self.changed
+    }
+
+    /// A session was created, or a client has come back to it.
+    pub(crate) fn connected(&self, session: SessionId) {
+        if !session.is_none() {
+            let mut sessions = self.sessions.lock();
+            let next = sessions.len() as u64 + 1;
+            sessions.entry(session).or_insert(next);
+        }
+    }
+
+    /// What happens to a request of a client.
+    pub(crate) fn judge(&self, client: Client, frame: &Bytes) -> Fate {
+        let session_number = self.sessions.lock().get(&client.session).copied().unwrap_or(0);
+        self.with(|rules| rules.judge(client, session_number, frame))
     }
 
     /// Whether the whole server is frozen.
@@ -215,18 +221,24 @@ impl Rules {
     }
 
     /// What happens to a request: the first rule that concerns it decides.
-    pub(crate) fn judge(&mut self, client: Client, frame: &Bytes) -> Fate {
+    fn judge(&mut self, client: Client, session_number: u64, frame: &Bytes) -> Fate {
         for index in 0..self.rules.len() {
             let rule = &mut self.rules[index];
-            let Action::Requests(requests, fate) = &rule.action else { continue };
-            if !rule.scope.covers(client) || !requests.include(frame) {
+            if !rule.scope.covers(client) {
+                continue;
+            }
+            let fate = match &rule.action {
+                Action::Requests(requests, fate) if requests.include(frame) => *fate,
+                Action::Decide(decide) => decided(decide, client, session_number, frame),
+                _ => Fate::Pass,
+            };
+            if fate == Fate::Pass {
                 continue;
             }
             if rule.skips > 0 {
                 rule.skips -= 1;
                 continue;
             }
-            let fate = *fate;
             self.spend(index);
             return fate;
         }
@@ -248,4 +260,15 @@ impl Rules {
     fn of(&self, client: Client) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(move |rule| rule.covers(client))
     }
+}
+
+/// What the test decides about a request; nothing about a ping.
+fn decided(decide: &Decide, client: Client, session_number: u64, frame: &Bytes) -> Fate {
+    let Ok((header, request)) = decode_request(frame) else { return Fate::Pass };
+    if header.op == OpCode::PING {
+        return Fate::Pass;
+    }
+    let Client { connection, session } = client;
+    let request = request.as_ref().ok();
+    decide.ask(&RequestInfo { connection, session, session_number, op: header.op, request })
 }
