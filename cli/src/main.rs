@@ -21,6 +21,8 @@ mod man;
 mod serve;
 mod server_options;
 mod signals;
+#[cfg(unix)]
+mod sweep;
 mod zoo_cfg;
 
 use std::fmt::Display;
@@ -92,6 +94,13 @@ enum Command {
     /// wrong lock everything is slow, with the right one it is not.
     Demo(demo::Demo),
 
+    /// Run a test again and again, each time with another fault at another request
+    ///
+    /// Finds out what a lost reply, a lost connection, an expired session or a slow server does to a
+    /// program, at each request that it sends. For programs in any language.
+    #[cfg(unix)]
+    Sweep(sweep::Sweep),
+
     /// Start a server as ZooKeeper's official container image does
     ///
     /// The entry point of an image that takes its place: the same directories, variables and scripts.
@@ -129,6 +138,8 @@ fn main() -> ExitCode {
         (Command::Health(health), _) => health.run(),
         (Command::Bench(bench), _) => bench.run(),
         (Command::Demo(demo), _) => demo.run(),
+        #[cfg(unix)]
+        (Command::Sweep(sweep), _) => sweep.run(),
         #[cfg(unix)]
         (Command::Container(container), _) => container.run(),
         (Command::Completions(completions), _) => completions.run(definition()),

@@ -19,6 +19,7 @@ mod process;
 mod serve;
 mod service_manager;
 mod stage;
+mod sweep;
 mod test_control;
 mod tls;
 mod zoo_cfg;

@@ -1,0 +1,280 @@
+//! `zoolet sweep`: runs a test again and again, each time with another fault at another request.
+
+mod campaign;
+mod failure;
+mod job;
+mod kind;
+mod limits;
+mod plan;
+mod point;
+mod report;
+mod run;
+mod tracker;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+
+use self::campaign::{Campaign, Outcome};
+use self::failure::{BROKEN, FAILS_BY_ITSELF, Failure, INTERRUPTED, NOT_REACHED};
+use self::job::Show;
+use self::kind::{Kind, Times};
+use self::limits::{FIRST_RUN_MAX, TIME_LIMIT_ADDED, TIME_LIMIT_FACTOR};
+use self::plan::{Choice, PathChoice};
+use self::report::{Report, text};
+use self::run::{Run, Runner};
+use self::tracker::Seen;
+use crate::logging::{self, LogLevel};
+use crate::serve::raise_descriptor_limit;
+use crate::server_options::values;
+use crate::signals::Signals;
+use crate::{complain, notice};
+
+/// The options. The help text of the command is on its variant in the list of commands.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Sweep {
+    /// The command of the test, and its arguments; it passes if its exit status is 0
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+
+    /// Only these kinds of faults
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',', help_heading = CHOICE)]
+    only: Vec<Kind>,
+
+    /// Only at requests that name this path or one below it, or a path that this pattern matches
+    #[arg(long, value_name = "PATH", value_parser = PathChoice::parse, help_heading = CHOICE)]
+    path: Option<PathChoice>,
+
+    /// Only so many of the faults, chosen by the seed
+    #[arg(long, value_name = "COUNT", value_parser = values::some, help_heading = CHOICE)]
+    sample: Option<usize>,
+
+    /// Which faults --sample chooses
+    #[arg(long, value_name = "SEED", default_value_t = 0, help_heading = CHOICE)]
+    seed: u64,
+
+    /// Only the fault with this id of a report, and show the whole output of the command
+    #[arg(long, value_name = "ID", conflicts_with_all = ["only", "path", "sample", "list"])]
+    #[arg(help_heading = CHOICE)]
+    replay: Option<String>,
+
+    /// Only list the requests at which a fault can be injected
+    #[arg(long, conflicts_with_all = ["sample", "junit", "json", "html"], help_heading = CHOICE)]
+    list: bool,
+
+    /// How many runs at a time [default: one for each processor]
+    #[arg(long, short, value_name = "COUNT", value_parser = values::some, help_heading = RUNS)]
+    jobs: Option<usize>,
+
+    /// How long a run may take [default: ten times the first run, and 10s more than it at least]
+    #[arg(long, value_name = "TIME", value_parser = values::some_time, help_heading = RUNS)]
+    timeout: Option<Duration>,
+
+    /// How much later a reply leaves by the fault `delay`
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = values::some_time)]
+    #[arg(help_heading = RUNS)]
+    delay: Duration,
+
+    /// How long the server stops by the fault `freeze`
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::some_time)]
+    #[arg(help_heading = RUNS)]
+    freeze: Duration,
+
+    /// Write a report for CI servers, in JUnit's XML
+    #[arg(long, value_name = "FILE", help_heading = REPORTS)]
+    junit: Option<PathBuf>,
+
+    /// Write a report as JSON
+    #[arg(long, value_name = "FILE", help_heading = REPORTS)]
+    json: Option<PathBuf>,
+
+    /// Write a report as a page for a browser
+    #[arg(long, value_name = "FILE", help_heading = REPORTS)]
+    html: Option<PathBuf>,
+
+    /// How much to log [default: error, or what the variable RUST_LOG says]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
+}
+
+const CHOICE: &str = "Which faults";
+const RUNS: &str = "Runs";
+const REPORTS: &str = "Reports";
+
+impl Sweep {
+    /// Makes the sweep, reports, and returns the exit status.
+    pub(crate) fn run(self) -> ExitCode {
+        logging::start(self.log_level, LogLevel::Error);
+        raise_descriptor_limit();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let result = match runtime {
+            Ok(runtime) => runtime.block_on(self.swept()),
+            Err(error) => Err(Failure::System(error)),
+        };
+        match result {
+            Ok(code) => ExitCode::from(code),
+            Err(failure) => {
+                if failure.is_told() {
+                    complain(&failure);
+                }
+                ExitCode::from(failure.exit_code())
+            }
+        }
+    }
+
+    async fn swept(self) -> Result<u8, Failure> {
+        // Before a command is started, so that no signal leaves one behind.
+        let mut signals = Signals::new().map_err(Failure::System)?;
+        let files = [&self.junit, &self.json, &self.html];
+        for path in files.into_iter().flatten() {
+            report::check(path)?;
+        }
+        let times = Times { delay: self.delay, freeze: self.freeze };
+        let runner = Arc::new(Runner { command: self.command.clone(), times });
+        let first_limit = self.timeout.unwrap_or(FIRST_RUN_MAX);
+        let first = until_signal(&mut signals, runner.run(None, first_limit, Show::Keep)).await?;
+        check_first(&first, first_limit)?;
+        let limit = self.timeout.unwrap_or_else(|| limit_after(first.took));
+        if let Some(id) = &self.replay {
+            return self.replay(id, &first.requests.seen, limit, &runner, &mut signals).await;
+        }
+        let choice = self.choice();
+        let points = choice.points(&first.requests.seen)?;
+        if self.list {
+            print(&text::points(&points, &choice.kinds));
+            return Ok(0);
+        }
+        let faults = choice.faults(&points)?;
+        let jobs = self.jobs.unwrap_or_else(processors);
+        notice(&text::begin(&first, points.len(), faults.len(), jobs));
+        let planned = faults.len();
+        let campaign = Campaign { runner, faults, jobs, limit };
+        let trials = campaign.run(&mut signals).await?;
+        let report =
+            Report { command: &self.command, times, limit, planned, first, points, trials };
+        print(&text::write(&report));
+        self.write_files(&report)?;
+        Ok(exit_code(&report))
+    }
+
+    fn choice(&self) -> Choice {
+        let mut kinds = Kind::ALL.to_vec();
+        if !self.only.is_empty() {
+            kinds.retain(|kind| self.only.contains(kind));
+        }
+        Choice { kinds, path: self.path.clone(), sample: self.sample, seed: self.seed }
+    }
+
+    /// Runs the command with one fault, and shows what it prints.
+    async fn replay(
+        &self,
+        id: &str,
+        points: &[Seen],
+        limit: Duration,
+        runner: &Runner,
+        signals: &mut Signals,
+    ) -> Result<u8, Failure> {
+        let fault = plan::fault(id, points)?;
+        notice(&format!("{id}: {}", fault.sentence(runner.times)));
+        let limit = limit + fault.kind.takes(runner.times);
+        let run = until_signal(signals, runner.run(Some(&fault), limit, Show::Pass)).await?;
+        let trial = campaign::Trial { fault, run };
+        notice(&text::replayed(&trial, limit));
+        Ok(match trial.outcome() {
+            Outcome::Passed => 0,
+            Outcome::Broke => BROKEN,
+            Outcome::NotReached => NOT_REACHED,
+            Outcome::FailedByItself => FAILS_BY_ITSELF,
+        })
+    }
+
+    fn write_files(&self, report: &Report<'_>) -> Result<(), Failure> {
+        if let Some(path) = &self.junit {
+            report::write(path, &report::junit::document(report))?;
+        }
+        if let Some(path) = &self.json {
+            report::write(path, &report::json::document(report))?;
+        }
+        if let Some(path) = &self.html {
+            report::write(path, &report::page::document(report))?;
+        }
+        Ok(())
+    }
+}
+
+/// Awaits a run, which is killed when a signal comes.
+async fn until_signal(
+    signals: &mut Signals,
+    run: impl Future<Output = Result<Run, Failure>>,
+) -> Result<Run, Failure> {
+    tokio::select! {
+        run = run => run,
+        signal = signals.next() => Err(Failure::Signal(signal)),
+    }
+}
+
+/// A sweep tells something only of a command that passes without a fault, and uses the server.
+fn check_first(first: &Run, limit: Duration) -> Result<(), Failure> {
+    if !first.ending.is_success() {
+        notice(first.output.trim_end());
+        let how = text::ending(first.ending, limit);
+        return Err(Failure::FailsByItself { how });
+    }
+    match first.requests.seen.is_empty() {
+        true => Err(Failure::NoRequests),
+        false => Ok(()),
+    }
+}
+
+/// How long a run with a fault may take, if one without takes `first`.
+fn limit_after(first: Duration) -> Duration {
+    (first * TIME_LIMIT_FACTOR).max(first + TIME_LIMIT_ADDED)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn exit_code(report: &Report<'_>) -> u8 {
+    if report.trials.stopped_by.is_some() {
+        INTERRUPTED
+    } else if report.count(Outcome::Broke) > 0 {
+        BROKEN
+    } else if report.count(Outcome::FailedByItself) > 0 {
+        FAILS_BY_ITSELF
+    } else {
+        0
+    }
+}
+
+fn print(text: &str) {
+    // A reader that closed stdout does not want the rest.
+    let _ = write!(io::stdout(), "{text}");
+}
+
+const AFTER_HELP: &str = "\
+The command is run once without a fault, on a new server in this process, whose address it finds in
+ZOOLET_CONNECT_STRING (127.0.0.1:40123; ZOOKEEPER_HOSTS, ZOOKEEPER_CONNECT, ZK_HOSTS and some more
+have the same value). Then it is run again for each request that it sent and each kind of fault, each
+time on a new server with that one fault. A fault breaks it if its exit status is not 0, or if it does
+not end in time. Runs that share files or ports need --jobs 1.
+
+A request is found again by its session, its operation, its path, and the how manieth of these it is;
+numbers and generated names in paths do not matter. If it does not come, the fault was not reached,
+which counts as neither passed nor broken.
+
+    zoolet sweep -- python3 -m pytest -q test_lock.py
+    zoolet sweep --only reply-lost,expire --path /locks --junit sweep.xml -- ./test.sh
+    zoolet sweep --replay reply-lost-5f3a90c2d1 -- python3 -m pytest -q test_lock.py
+
+Exit status: 0 if no fault broke the command, 1 if one did, 2 if the arguments are wrong, 3 if the
+command fails without a fault or never uses the server, 4 if the request of --replay did not come, 70
+if no server can be started, 71 if the system refused what this needs, 73 if a report cannot be
+written, 126 or 127 if the command cannot be run, 130 after Ctrl-C, which prints what was found by
+then.";

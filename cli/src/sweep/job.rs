@@ -1,0 +1,172 @@
+//! The command: a process group of its own, without input, whose output is kept, and which does not
+//! outlive its run.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use parking_lot::Mutex;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+
+use super::failure::Failure;
+use super::limits::{OUTPUT_BYTES_MAX, OUTPUT_WITHIN};
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// With this exit status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// Not within the time limit.
+    Hung,
+}
+
+impl Ending {
+    pub(super) fn is_success(self) -> bool {
+        self == Self::Exited(0)
+    }
+
+    fn of(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Exited(code),
+            (None, signal) => Self::Killed(signal.unwrap_or_default()),
+        }
+    }
+}
+
+/// What happens to the output of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Show {
+    /// Its end is kept.
+    Keep,
+    /// It goes where that of this process goes.
+    Pass,
+}
+
+/// A running command. Dropping it kills its process group.
+#[derive(Debug)]
+pub(super) struct Job {
+    child: Child,
+    _group: Group,
+    output: Option<Output>,
+}
+
+/// A process group that is killed when this is dropped.
+#[derive(Debug)]
+struct Group(Pid);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Nobody is left, or all are killed.
+        let _ = killpg(self.0, Signal::SIGKILL);
+    }
+}
+
+impl Job {
+    /// Starts a command with more variables in its environment.
+    pub(super) fn start(
+        words: &[OsString],
+        variables: &[(&str, &OsStr)],
+        show: Show,
+    ) -> Result<Self, Failure> {
+        let Some((program, arguments)) = words.split_first() else {
+            unreachable!("a command is required");
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).envs(variables.iter().copied());
+        command.stdin(Stdio::null()).process_group(0);
+        let reader = match show {
+            Show::Pass => None,
+            Show::Keep => {
+                let (reader, writer) = io::pipe().map_err(Failure::System)?;
+                // One pipe, so that what is written to both stays in order.
+                command.stdout(writer.try_clone().map_err(Failure::System)?).stderr(writer);
+                Some(OwnedFd::from(reader))
+            }
+        };
+        let child = command.spawn().map_err(|error| {
+            let command = program.to_string_lossy().into_owned();
+            match error.kind() {
+                io::ErrorKind::NotFound => Failure::NoCommand { command },
+                io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::System(error),
+                _ => Failure::NotExecutable { command, error },
+            }
+        })?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let group =
+            Group(Pid::from_raw(id.expect("a process that is not waited for has a number")));
+        let output = reader.map(Output::follow).transpose().map_err(Failure::System)?;
+        Ok(Self { child, _group: group, output })
+    }
+
+    /// Waits for the end of the command, kills what is left of its group, and returns the end of its
+    /// output. Dropping the future kills the group too.
+    pub(super) async fn end(mut self, limit: Duration) -> Result<(Ending, String), Failure> {
+        let ending = match tokio::time::timeout(limit, self.child.wait()).await {
+            Ok(status) => Ending::of(status.map_err(Failure::System)?),
+            Err(_) => Ending::Hung,
+        };
+        let Self { mut child, _group: group, output } = self;
+        drop(group);
+        if ending == Ending::Hung {
+            child.wait().await.map_err(Failure::System)?;
+        }
+        let text = match output {
+            Some(output) => output.text().await,
+            None => String::new(),
+        };
+        Ok((ending, text))
+    }
+}
+
+/// The end of what a command prints.
+#[derive(Debug)]
+struct Output {
+    tail: Arc<Mutex<VecDeque<u8>>>,
+    reading: JoinHandle<()>,
+}
+
+impl Output {
+    fn follow(reader: OwnedFd) -> io::Result<Self> {
+        let mut reader = pipe::Receiver::from_owned_fd(reader)?;
+        let tail = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&tail);
+        let reading = tokio::spawn(async move {
+            let mut buffer = vec![0; READ_BYTES];
+            while let Ok(count @ 1..) = reader.read(&mut buffer).await {
+                let mut kept = kept.lock();
+                kept.extend(&buffer[..count]);
+                let surplus = kept.len().saturating_sub(OUTPUT_BYTES_MAX);
+                kept.drain(..surplus);
+            }
+        });
+        Ok(Self { tail, reading })
+    }
+
+    /// What has been printed up to the end.
+    async fn text(mut self) -> String {
+        let _ = tokio::time::timeout(OUTPUT_WITHIN, &mut self.reading).await;
+        let mut tail = std::mem::take(&mut *self.tail.lock());
+        String::from_utf8_lossy(tail.make_contiguous()).into_owned()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+/// How much is read of a pipe at once.
+const READ_BYTES: usize = 8 << 10;

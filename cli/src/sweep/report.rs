@@ -1,0 +1,98 @@
+//! What a sweep found: as text, and as files for CI servers, programs and browsers.
+
+pub(super) mod json;
+pub(super) mod junit;
+pub(super) mod page;
+pub(super) mod text;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::campaign::{Outcome, Trial, Trials};
+use super::failure::Failure;
+use super::kind::Times;
+use super::limits::{REQUESTS_AFTER, REQUESTS_BEFORE};
+use super::run::Run;
+use super::tracker::Seen;
+
+/// What a sweep found.
+#[derive(Debug)]
+pub(super) struct Report<'a> {
+    pub(super) command: &'a [OsString],
+    pub(super) times: Times,
+    pub(super) limit: Duration,
+    /// The faults that were to be injected.
+    pub(super) planned: usize,
+    /// The run without a fault.
+    pub(super) first: Run,
+    pub(super) points: Vec<Seen>,
+    pub(super) trials: Trials,
+}
+
+impl Report<'_> {
+    /// The command as a shell takes it.
+    pub(super) fn command_line(&self) -> String {
+        shell_words::join(self.command.iter().map(|word| word.to_string_lossy()))
+    }
+
+    /// The shell command that repeats a fault.
+    pub(super) fn replay(&self, trial: &Trial) -> String {
+        format!("zoolet sweep --replay {} -- {}", trial.fault.id(), self.command_line())
+    }
+
+    /// How many faults had this outcome.
+    pub(super) fn count(&self, outcome: Outcome) -> usize {
+        self.all(outcome).count()
+    }
+
+    /// The faults with this outcome.
+    pub(super) fn all(&self, outcome: Outcome) -> impl Iterator<Item = &Trial> {
+        self.trials.trials.iter().filter(move |trial| trial.outcome() == outcome)
+    }
+
+    /// The time limit of a run.
+    pub(super) fn limit_of(&self, trial: &Trial) -> Duration {
+        self.limit + trial.fault.kind.takes(self.times)
+    }
+}
+
+/// The last lines of what a command printed.
+pub(super) fn last_lines(run: &Run, most: usize) -> Vec<&str> {
+    let lines: Vec<_> = run.output.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(most)..].to_vec()
+}
+
+/// The requests around the fault, or the last ones if there was none.
+pub(super) fn around_fault(run: &Run) -> &[Seen] {
+    let seen = &run.requests.seen;
+    let fault = seen.iter().position(|seen| seen.has_fault).unwrap_or(seen.len());
+    let (begin, end) = (fault.saturating_sub(REQUESTS_BEFORE), fault + 1 + REQUESTS_AFTER);
+    &seen[begin..end.min(seen.len())]
+}
+
+/// Checks that a file can be written, without changing it.
+///
+/// # Errors
+///
+/// [`Failure::Report`] if it cannot be written.
+pub(super) fn check(path: &Path) -> Result<(), Failure> {
+    let was_there = path.exists();
+    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+    let checked = match opened {
+        Ok(_) if was_there => Ok(()),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    checked.map_err(|error| Failure::Report { path: path.to_owned(), error })
+}
+
+/// Writes a file.
+///
+/// # Errors
+///
+/// [`Failure::Report`] if it cannot be written.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::Report { path: path.to_owned(), error })
+}

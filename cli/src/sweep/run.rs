@@ -1,0 +1,98 @@
+//! One run of the command, on a server of its own.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use zoolet_testkit::TestServer;
+
+use super::failure::Failure;
+use super::job::{Ending, Job, Show};
+use super::kind::{Kind, PointFault, Times};
+use super::tracker::{Requests, Tracker};
+use crate::bench::clock;
+
+/// The variables with the address of the server. Each is one that a program, a library or a test
+/// harness reads; the first is ours.
+pub(super) const ADDRESS_VARIABLES: [&str; 8] = [
+    "ZOOLET_CONNECT_STRING",
+    // `zoolet cli`, `zoolet lock` and `zoolet health`.
+    "ZOOLET_SERVER",
+    "ZOOKEEPER_CONNECT",
+    "ZOOKEEPER_CONNECT_STRING",
+    "ZOOKEEPER_HOSTS",
+    "ZOOKEEPER_SERVERS",
+    "ZK_HOSTS",
+    "ZK_HOST",
+];
+
+/// The variable with the id of the fault. The run without a fault does not have it.
+const FAULT_VARIABLE: &str = "ZOOLET_SWEEP_FAULT";
+
+/// What is run.
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) command: Vec<OsString>,
+    pub(super) times: Times,
+}
+
+/// A run.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    pub(super) ending: Ending,
+    pub(super) took: Duration,
+    /// The end of what the command printed.
+    pub(super) output: String,
+    pub(super) requests: Requests,
+}
+
+impl Runner {
+    /// Runs the command once. Dropping the future kills it.
+    pub(super) async fn run(
+        &self,
+        fault: Option<&PointFault>,
+        limit: Duration,
+        show: Show,
+    ) -> Result<Run, Failure> {
+        let server = TestServer::builder().tcp().forgetful().start().await?;
+        let target = fault.map(|fault| (fault.point.clone(), fault.kind.fate(self.times)));
+        let tracker = Tracker::new(target);
+        let follower = tracker.clone();
+        let injected = server.everyone().decide(move |request| follower.decide(request))?;
+        let thaws_later = async {
+            injected.has_hit(1).await;
+            if fault.is_some_and(|fault| fault.kind == Kind::Freeze) {
+                tokio::time::sleep(self.times.freeze).await;
+                server.thaw();
+            }
+            std::future::pending().await
+        };
+        let started = clock::now();
+        let ended = tokio::select! {
+            ended = self.job(&server, fault, limit, show) => ended,
+            never = thaws_later => never,
+        };
+        let took = started.elapsed();
+        let requests = tracker.requests();
+        server.heal();
+        server.stop().await;
+        let (ending, output) = ended?;
+        Ok(Run { ending, took, output, requests })
+    }
+
+    async fn job(
+        &self,
+        server: &TestServer,
+        fault: Option<&PointFault>,
+        limit: Duration,
+        show: Show,
+    ) -> Result<(Ending, String), Failure> {
+        let address = server.connect_string().expect("it listens on a port");
+        let address = OsStr::new(&address);
+        let mut variables: Vec<_> = ADDRESS_VARIABLES.map(|name| (name, address)).into();
+        let id = fault.map(PointFault::id);
+        if let Some(id) = &id {
+            variables.push((FAULT_VARIABLE, OsStr::new(id)));
+        }
+        Job::start(&self.command, &variables, show)?.end(limit).await
+    }
+}
