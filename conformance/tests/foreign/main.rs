@@ -1,11 +1,12 @@
 //! Foreign clients on our server: the shells of the Java and the C client, kazoo's
-//! recipes, Curator's mutex, kazoo's own tests, the examples of tests in other languages, and a
-//! browser, on the page that `zoolet bench` writes.
+//! recipes, Curator's mutex, kazoo's own tests, the examples of tests in other languages, by
+//! themselves and under `zoolet sweep`, and a browser, on the page that `zoolet bench` writes.
 //!
 //! The checks are separate programs below `conformance`, each of which can be run by hand
 //! against any server.
 
 mod page;
+mod sweep;
 
 use std::process::{Command, ExitCode, Output};
 
@@ -31,6 +32,8 @@ fn main() -> ExitCode {
         harness::needs(&[Peer::Apache, Peer::Kazoo, Peer::SecureC], "sasl", sasl),
         harness::needs(&[Peer::Kazoo], "pytest-example", pytest_example),
         harness::needs(&[Peer::Curator, Peer::JUnit], "junit-example", junit_example),
+        harness::needs(&[Peer::Kazoo], "sweep-kazoo", sweep::finds_the_defects_of_kazoo),
+        harness::needs(&[Peer::Curator], "sweep-curator", sweep::finds_the_defects_of_curator),
         harness::needs(&[Peer::Chromium], "page", page::shows_lines_by_day_and_by_night),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

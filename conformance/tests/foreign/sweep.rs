@@ -1,0 +1,132 @@
+//! `zoolet sweep` on small tests of kazoo's and Curator's recipes: it finds the defects that those
+//! recipes are known to have, and none in a test that uses them as their authors advise.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use libtest_mimic::Failed;
+use serde_json::Value;
+use tempfile::NamedTempFile;
+use zoolet_conformance::peers;
+use zoolet_conformance::process::zoolet_binary;
+
+/// A test of `examples/sweep`, and the faults that break it.
+struct Subject {
+    test: &'static str,
+    /// The only kinds of faults that are tried.
+    kinds: &'static str,
+    /// The only requests at which they are tried.
+    path: &'static str,
+    /// Kinds and operations, with the n-th.
+    broken_by: &'static [(&'static str, &'static str, u64)],
+}
+
+const fn subject(
+    test: &'static str,
+    kinds: &'static str,
+    path: &'static str,
+    broken_by: &'static [(&'static str, &'static str, u64)],
+) -> Subject {
+    Subject { test, kinds, path, broken_by }
+}
+
+const WRITES: &str = "request-lost,reply-lost";
+
+/// Of kazoo 2.11.
+const KAZOO: [Subject; 6] = [
+    // It adds again after a lost reply.
+    subject(
+        "counter.py",
+        WRITES,
+        "/counter",
+        &[("reply-lost", "setData", 1), ("reply-lost", "setData", 2)],
+    ),
+    // It takes the next item after a lost reply to the delete of the first one.
+    subject("queue_get.py", WRITES, "/queue/*", QUEUE),
+    // The znode of who tried in vain stays when its delete is lost.
+    subject("try_lock.py", WRITES, "/lock/*", &[("request-lost", "delete", 1)]),
+    // The number of leases is never written when its setData is lost.
+    subject("semaphore.py", WRITES, "/semaphore", SEMAPHORE),
+    // It takes its own mark for that of another consumer.
+    subject("locking_queue.py", WRITES, "/queue/taken/*", &[("reply-lost", "create", 1)]),
+    subject("locked_writes.py", "request-lost,reply-lost,expire-after", "/", &[]),
+];
+
+const QUEUE: &[(&str, &str, u64)] = &[("reply-lost", "delete", 1), ("reply-lost", "delete", 2)];
+
+const SEMAPHORE: &[(&str, &str, u64)] =
+    &[("reply-lost", "create", 1), ("request-lost", "setData", 1), ("request-lost", "getData", 1)];
+
+/// Of Curator 5.4.
+const CURATOR: [Subject; 5] = [
+    // It adds again after a lost reply.
+    subject("counter", WRITES, "/counter", &[("reply-lost", "setData", 1)]),
+    // It takes the next item after a lost reply to the delete of the first one.
+    subject("queue-take", WRITES, "/queue/*", QUEUE),
+    // It puts the item in again.
+    subject("queue-offer", WRITES, "/queue/*", &[("reply-lost", "create", 1)]),
+    // It takes its own znode for that of another member.
+    subject("double-barrier", WRITES, "/barrier/*", &[("reply-lost", "create", 1)]),
+    subject("locked-writes", WRITES, "/", &[]),
+];
+
+/// kazoo's recipes.
+pub(crate) fn finds_the_defects_of_kazoo() -> Result<(), Failed> {
+    KAZOO.iter().try_for_each(|subject| {
+        let report = NamedTempFile::new()?;
+        let mut run = sweep(subject, &report)?;
+        let folder = peers::conformance_folder().join("../examples/sweep/kazoo");
+        run.arg(peers::kazoo_python()).arg(folder.join(subject.test));
+        run.env("PYTHONDONTWRITEBYTECODE", "1");
+        subject.check(run, &report)
+    })
+}
+
+/// Curator's recipes.
+pub(crate) fn finds_the_defects_of_curator() -> Result<(), Failed> {
+    CURATOR.iter().try_for_each(|subject| {
+        let report = NamedTempFile::new()?;
+        let mut run = sweep(subject, &report)?;
+        let folder = peers::conformance_folder().join("../examples/sweep/curator");
+        run.arg(folder.join("run")).arg(subject.test);
+        subject.check(run, &report)
+    })
+}
+
+/// A sweep whose report goes to a file.
+fn sweep(subject: &Subject, report: &NamedTempFile) -> Result<Command, Failed> {
+    let mut run = Command::new(zoolet_binary()?);
+    run.args(["sweep", "--only", subject.kinds, "--path", subject.path, "--timeout", "60s"]);
+    run.arg("--json").arg(report.path()).arg("--");
+    Ok(run)
+}
+
+impl Subject {
+    fn check(&self, mut run: Command, report: &NamedTempFile) -> Result<(), Failed> {
+        let output = run.output()?;
+        let unexpected = |what: &str| {
+            let said = [&output.stdout[..], &output.stderr[..]].concat();
+            Failed::from(format!("{}: {what}\n{}", self.test, String::from_utf8_lossy(&said)))
+        };
+        let code = if self.broken_by.is_empty() { 0 } else { 1 };
+        if output.status.code() != Some(code) {
+            return Err(unexpected(&output.status.to_string()));
+        }
+        let report: Value = serde_json::from_reader(report.reopen()?)?;
+        let runs = report["runs"].as_array().ok_or_else(|| unexpected("there are no runs"))?;
+        let broken = runs.iter().filter(|run| run["outcome"] == "broke").map(|run| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let nth = run["point"]["nth"].as_u64().unwrap_or_default();
+            (text(&run["kind"]), text(&run["point"]["operation"]), nth)
+        });
+        let broken: BTreeSet<_> = broken.collect();
+        let expected = self
+            .broken_by
+            .iter()
+            .map(|(kind, operation, nth)| ((*kind).to_owned(), (*operation).to_owned(), *nth));
+        match broken == expected.collect() {
+            true => Ok(()),
+            false => Err(unexpected(&format!("broken by {broken:?}"))),
+        }
+    }
+}
