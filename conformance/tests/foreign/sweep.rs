@@ -63,10 +63,15 @@ const CURATOR: [Subject; 5] = [
     subject("counter", WRITES, "/counter", &[("reply-lost", "setData", 1)]),
     // It takes the next item after a lost reply to the delete of the first one.
     subject("queue-take", WRITES, "/queue/*", QUEUE),
-    // It puts the item in again.
-    subject("queue-offer", WRITES, "/queue/*", &[("reply-lost", "create", 1)]),
-    // It takes its own znode for that of another member.
-    subject("double-barrier", WRITES, "/barrier/*", &[("reply-lost", "create", 1)]),
+    // It puts the item in again. The first create finds no parent.
+    subject("queue-offer", WRITES, "/queue/*", &[("reply-lost", "create2", 2)]),
+    // It takes its own znode for that of another member, and misses it when it has deleted it.
+    subject(
+        "double-barrier",
+        WRITES,
+        "/barrier/*",
+        &[("reply-lost", "create2", 2), ("reply-lost", "delete", 1)],
+    ),
     subject("locked-writes", WRITES, "/", &[]),
 ];
 
