@@ -56,6 +56,8 @@ pub use self::engine::clock::WallTime;
 pub use self::engine::hooks;
 pub use self::engine::metrics::{Dialect, Metrics, MetricsProvider, ProcessMetrics};
 pub use self::probe::Probe;
+#[doc(hidden)]
+pub use self::reports::VERSION;
 pub use self::server::{Builder, Server, StartError};
 pub use self::session_key::SessionKey;
 pub use self::transport::descriptors::raise_descriptor_limit;

@@ -17,7 +17,7 @@ use crate::engine::lock::Engine;
 use crate::engine::metrics::MetricsProvider;
 
 /// The version in reports: programs conclude from it what the server supports.
-pub(crate) const VERSION: &str =
+pub const VERSION: &str =
     concat!("3.9.4-zoolet-", env!("CARGO_PKG_VERSION"), ", built on 2026-11-20 00:00 UTC");
 
 /// The trace mask with which ZooKeeper starts. It has no effect here.

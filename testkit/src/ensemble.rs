@@ -12,7 +12,8 @@
 //!   list, `connection` is one client's, and `step` what a connection waits for.
 //! - `tracker` is what the leader knows about sessions.
 //! - `links` tell which servers hear of each other, and whom they elect; `faults` change that.
-//! - `transport` carries frames, and `hooked` lets the faults of a test take effect.
+//! - `transport` and `tcp` carry frames, `hooked` lets the faults of a test take effect, and `words`
+//!   answers four-letter words.
 
 mod builder;
 mod connection;
@@ -26,10 +27,12 @@ mod observer;
 mod server;
 mod state;
 mod step;
+mod tcp;
 mod terms;
 mod test_ensemble;
 mod tracker;
 mod transport;
+mod words;
 
 pub use self::builder::TestEnsembleBuilder;
 pub use self::engine::Ensemble;

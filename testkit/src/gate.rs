@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use zoolet_core::ConnectionId;
-use zoolet_protocol::{ConnectRequest, SessionId, decode_all, decode_request};
+use zoolet_protocol::{ConnectRequest, OpCode, SessionId, Xid, decode_all, decode_request};
 use zoolet_server::hooks::{Admission, Closed, HookedConnection, HookedServer, Message};
 use zoolet_server::limits::OUTBOX_MESSAGES_MAX;
 
@@ -39,12 +39,10 @@ pub(crate) struct Gate {
     turn: Mutex<Turn>,
     /// When delayed messages may leave, by their numbers.
     delayed: Mutex<BTreeMap<u64, Instant>>,
-    /// Whether the reply to the frame that is being handled is lost.
-    loses_reply: AtomicBool,
-    /// Whether the connection ends in place of that reply.
-    ends_with_reply: AtomicBool,
-    /// By how much the reply to the frame that is being handled is delayed.
-    reply_delay: Mutex<Option<Duration>>,
+    /// What happens to the replies with these xids, which are still to come.
+    reply_fates: Mutex<Vec<(Xid, Fate)>>,
+    /// Whether there are any; read for every message.
+    has_reply_fates: AtomicBool,
     /// Whether no task may be woken that might send a frame.
     is_muted: AtomicBool,
 }
@@ -85,9 +83,8 @@ impl Gate {
             requested_session: AtomicI64::new(SessionId::NONE.0),
             turn: Mutex::default(),
             delayed: Mutex::default(),
-            loses_reply: AtomicBool::new(false),
-            ends_with_reply: AtomicBool::new(false),
-            reply_delay: Mutex::default(),
+            reply_fates: Mutex::default(),
+            has_reply_fates: AtomicBool::new(false),
             is_muted: AtomicBool::new(false),
         }
     }
@@ -212,11 +209,17 @@ impl Gate {
         }
         let is_understood = self.observe(is_established, &frame);
         let handled = self.carry_out(fate, connection, frame.clone());
-        self.observations.handled(self.connection, (!is_understood).then_some(&frame));
+        let is_answered = connection.answers_at_once();
+        if is_answered {
+            self.observations.handled(self.connection);
+        }
+        if !is_understood {
+            self.observations.unreadable(&frame);
+        }
         self.observations.changed();
         match fate {
-            Fate::CutAfter => connection.finish(),
-            Fate::ExpireAfter => self.expire(server),
+            Fate::CutAfter if is_answered => connection.finish(),
+            Fate::ExpireAfter if is_answered => self.expire(server),
             _ => return handled,
         }
         Err(Closed)
@@ -258,17 +261,27 @@ impl Gate {
                 self.observations.interfere(self.connection, Interference::Refused);
                 connection.refuse(frame, code)
             }
-            Fate::LoseReply | Fate::CutReply => {
-                self.ends_with_reply.store(fate == Fate::CutReply, Ordering::Relaxed);
-                self.loses_reply.store(true, Ordering::Relaxed);
+            Fate::LoseReply | Fate::CutReply | Fate::Delay(_) => {
+                self.await_reply(&frame, fate);
                 let handled = connection.handle(frame);
-                self.loses_reply.store(false, Ordering::Relaxed);
+                if connection.answers_at_once() {
+                    // Without a reply by now there is none.
+                    self.change_reply_fates(Vec::clear);
+                }
                 handled
             }
-            Fate::Delay(delay) => {
-                *self.reply_delay.lock() = Some(delay.min(MOVED_TIME_MAX));
+            Fate::CutAfter | Fate::ExpireAfter if !connection.answers_at_once() => {
+                self.await_reply(&frame, fate);
+                connection.handle(frame)
+            }
+            Fate::Freeze if !connection.answers_at_once() => {
+                // A server that stands still would not pass the request on.
+                let (hold, _) = self.rules.with(|rules| rules.add(Scope::Server, Action::Hold));
                 let handled = connection.handle(frame);
-                *self.reply_delay.lock() = None;
+                self.rules.with(|rules| {
+                    rules.add(Scope::Server, Action::Freeze);
+                    rules.remove(|rule| rule.id == hold);
+                });
                 handled
             }
             Fate::Freeze => {
@@ -307,26 +320,55 @@ impl Gate {
             self.session.store(response.session.0, Ordering::Relaxed);
             self.rules.connected(response.session);
         }
-        // Only the frame that is being handled has a reply, so this reply is its own.
-        let is_lost =
-            matches!(message, Message::Reply(..)) && self.loses_reply.load(Ordering::Relaxed);
+        let fate = match message {
+            Message::Reply(header, _) => self.take_reply_fate(header.xid),
+            Message::Connected(_) | Message::Event(_) => Fate::Pass,
+        };
+        let is_lost = matches!(fate, Fate::LoseReply | Fate::CutReply);
         let client = Client { connection: self.connection, session: self.session() };
         self.observations.sent(client, message, is_lost);
-        if is_lost {
-            return match self.ends_with_reply.load(Ordering::Relaxed) {
-                true => Admission::End,
-                false => Admission::Drop,
-            };
+        match fate {
+            Fate::LoseReply => return Admission::Drop,
+            Fate::CutReply => return Admission::End,
+            _ => {}
         }
         if self.rules.is_active() {
             self.change(number, message, running);
         }
-        if matches!(message, Message::Reply(..))
-            && let Some(delay) = *self.reply_delay.lock()
-        {
-            self.delay(number, delay, running);
+        match fate {
+            Fate::Delay(delay) => self.delay(number, delay.min(MOVED_TIME_MAX), running),
+            Fate::CutAfter => return Admission::Last,
+            Fate::ExpireAfter => expire_soon(client.session, running),
+            _ => {}
         }
         Admission::Queue
+    }
+
+    /// The reply to a request that is about to be handled has this fate.
+    fn await_reply(&self, frame: &Bytes, fate: Fate) {
+        if let Ok((header, _)) = decode_request(frame) {
+            // The reply to a ping has the xid of one, whatever the client sent.
+            let xid = if header.op == OpCode::PING { Xid::PING } else { header.xid };
+            self.change_reply_fates(|fates| fates.push((xid, fate)));
+        }
+    }
+
+    /// What happens to the reply with this xid.
+    fn take_reply_fate(&self, xid: Xid) -> Fate {
+        if !self.has_reply_fates.load(Ordering::Relaxed) {
+            return Fate::Pass;
+        }
+        self.change_reply_fates(|fates| {
+            let place = fates.iter().position(|(awaited, _)| *awaited == xid);
+            place.map_or(Fate::Pass, |place| fates.remove(place).1)
+        })
+    }
+
+    fn change_reply_fates<T>(&self, change: impl FnOnce(&mut Vec<(Xid, Fate)>) -> T) -> T {
+        let mut fates = self.reply_fates.lock();
+        let result = change(&mut fates);
+        self.has_reply_fates.store(!fates.is_empty(), Ordering::Relaxed);
+        result
     }
 
     /// Corrupts or delays a message if a rule says so.
@@ -365,6 +407,16 @@ impl Gate {
         drop(delayed);
         is_due && !self.is_held()
     }
+}
+
+/// Expires a session once no lock of the server is held.
+fn expire_soon(session: SessionId, running: Option<&Running>) {
+    let Some(Running { server, runtime }) = running.cloned() else { return };
+    runtime.spawn(async move {
+        if let Some(server) = server.upgrade() {
+            server.expire(session);
+        }
+    });
 }
 
 /// Wakes the sender of a connection's messages at `due`.

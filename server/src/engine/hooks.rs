@@ -200,6 +200,8 @@ pub struct ClockOffset {
 pub enum Admission {
     /// It waits for its turn to leave.
     Queue,
+    /// It waits for its turn to leave, and the connection ends after it.
+    Last,
     /// It is lost.
     Drop,
     /// It is lost, and the connection ends when the messages before it have left.

@@ -144,6 +144,11 @@ impl Outbox {
             let number = inner.left + inner.waiting.len() as u64;
             match hooks.send(self.connection, number, &mut outgoing.message) {
                 Admission::Queue => length = outgoing.message.encoded_len(),
+                Admission::Last => {
+                    length = outgoing.message.encoded_len();
+                    inner.end = End::Finishing;
+                    self.publish_end(&inner);
+                }
                 Admission::Drop => return Ok(None),
                 Admission::End => {
                     inner.end = End::Finishing;

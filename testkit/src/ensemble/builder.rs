@@ -19,8 +19,8 @@ const SYNC_LIMIT: u32 = 5;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let ensemble = TestEnsemble::builder().servers(5).sync_limit(2).start().await?;
-/// assert_eq!(ensemble.followers(), [1, 2, 3, 4]);
+/// let ensemble = TestEnsemble::builder().servers(5).tcp().start().await?;
+/// assert_eq!(ensemble.connect_string().unwrap().split(',').count(), 5);
 /// # Ok(())
 /// # }
 /// ```
@@ -30,6 +30,7 @@ pub struct TestEnsembleBuilder {
     pub(super) config: Config,
     pub(super) servers: usize,
     pub(super) seed: u64,
+    pub(super) is_tcp: bool,
     sync_limit: u32,
     has_read_only_mode: bool,
     elections: Elections,
@@ -50,6 +51,7 @@ impl Default for TestEnsembleBuilder {
             config,
             servers: 3,
             seed: 0,
+            is_tcp: false,
             sync_limit: SYNC_LIMIT,
             has_read_only_mode: false,
             elections: Elections::Drawn,
@@ -62,6 +64,13 @@ impl TestEnsembleBuilder {
     /// The number of servers: 3 by default, and 15 at most.
     pub fn servers(mut self, servers: usize) -> Self {
         self.servers = servers;
+        self
+    }
+
+    /// Lets each server listen on a free port of the loopback address, for clients in other
+    /// processes and languages.
+    pub fn tcp(mut self) -> Self {
+        self.is_tcp = true;
         self
     }
 
@@ -117,7 +126,7 @@ impl TestEnsembleBuilder {
     /// available.
     pub async fn start(self) -> Result<TestEnsemble, TestEnsembleError> {
         let law = self.law()?;
-        TestEnsemble::start_with(self, law)
+        TestEnsemble::start_with(self, law).await
     }
 
     fn law(&self) -> Result<Law, TestEnsembleError> {

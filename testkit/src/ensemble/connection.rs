@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use zoolet_core::{ConnectionId, Identities};
 use zoolet_protocol::SessionId;
 use zoolet_server::hooks::{Admission, Message};
-use zoolet_server::limits::OUTBOX_MESSAGES_MAX;
+use zoolet_server::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX};
 
 use super::state::{Role, State};
 use super::step::Step;
@@ -31,6 +31,7 @@ pub(super) struct Connection {
     pub(super) received: u64,
     pub(super) sent: u64,
     waiting: VecDeque<Message>,
+    waiting_bytes: usize,
     /// How many messages have left: the number of the first that waits, as hooks count.
     left: u64,
     end: End,
@@ -62,6 +63,7 @@ impl Connection {
             received: 0,
             sent: 0,
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
             left: 0,
             end: End::Open,
             waker: None,
@@ -70,6 +72,15 @@ impl Connection {
 
     pub(super) fn is_open(&self) -> bool {
         self.end == End::Open
+    }
+
+    fn is_cut(&self) -> bool {
+        self.end == End::Cut
+    }
+
+    /// The messages that wait for the client.
+    pub(super) fn queued(&self) -> usize {
+        self.waiting.len()
     }
 }
 
@@ -115,7 +126,10 @@ impl State {
         if !connection.waiting.is_empty() {
             if hooks.is_none_or(|hooks| hooks.may_leave(id, connection.left)) {
                 connection.left += 1;
-                return Poll::Ready(connection.waiting.pop_front());
+                let message = connection.waiting.pop_front();
+                let length = message.as_ref().map_or(0, Message::encoded_len);
+                connection.waiting_bytes = connection.waiting_bytes.saturating_sub(length);
+                return Poll::Ready(message);
             }
         } else if connection.end == End::Cut
             || (connection.end == End::Finishing && !hooks.is_some_and(|hooks| hooks.is_frozen(id)))
@@ -137,14 +151,22 @@ impl State {
             }
             return;
         }
-        if connection.waiting.len() >= OUTBOX_MESSAGES_MAX {
+        let is_full = connection.waiting.len() >= OUTBOX_MESSAGES_MAX
+            || connection.waiting_bytes >= OUTBOX_BYTES_MAX;
+        if is_full {
             return self.cut(id);
         }
         let number = connection.left + connection.waiting.len() as u64;
-        match hooks.map(|hooks| hooks.send(id, number, &mut message)) {
-            None | Some(Admission::Queue) => {
+        let admission = hooks.map(|hooks| hooks.send(id, number, &mut message));
+        match admission {
+            None | Some(Admission::Queue | Admission::Last) => {
                 connection.sent += 1;
+                connection.waiting_bytes += message.encoded_len();
                 connection.waiting.push_back(message);
+                if admission == Some(Admission::Last) {
+                    connection.end = End::Finishing;
+                    connection.steps.clear();
+                }
             }
             Some(Admission::Drop) => return,
             Some(Admission::End) => {
@@ -178,6 +200,7 @@ impl State {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if end == End::Cut {
             connection.waiting.clear();
+            connection.waiting_bytes = 0;
         }
         if connection.end != End::Cut {
             connection.end = end;
@@ -190,6 +213,11 @@ impl State {
     /// Whether a connection takes messages for its client.
     pub(super) fn is_open(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(Connection::is_open)
+    }
+
+    /// Whether a connection has ended, and its messages are lost.
+    pub(super) fn is_cut(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_none_or(Connection::is_cut)
     }
 
     /// The ids of all connections, in order.

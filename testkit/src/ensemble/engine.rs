@@ -1,12 +1,13 @@
 //! The ensemble behind its lock, and the time that passes in it.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
 use fastrand::Rng;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::ReentrantMutex;
 use tokio::sync::Notify;
 use zoolet_core::ConnectionId;
 use zoolet_protocol::{Dial, Dialing, FrameCodec};
@@ -25,7 +26,8 @@ pub struct Ensemble(pub(super) Arc<Shared>);
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    state: Mutex<State>,
+    /// A thread that reads the state may ask for more of it meanwhile.
+    state: ReentrantMutex<RefCell<State>>,
     /// Notified when something changed that may change the time of the next step.
     changed: Notify,
     /// Notified after each step, for those who wait for a state.
@@ -42,28 +44,30 @@ impl Ensemble {
 
     pub(super) fn with_law(rng: Rng, law: Law, observer: Arc<dyn EnsembleObserver>) -> Self {
         let codec = FrameCodec::new(law.frame_bytes_max);
-        let state = Mutex::new(State::new(rng, law, observer, now()));
+        let state = State::new(rng, law, observer, now());
+        let state = ReentrantMutex::new(RefCell::new(state));
         let (changed, stepped) = (Notify::new(), Notify::new());
         Self(Arc::new(Shared { state, changed, stepped, codec }))
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock()
+    /// Changes the state, and does nothing more.
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.state.lock().borrow_mut())
     }
 
     /// Runs an action, and then every step that is due.
     pub(super) fn act<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.state();
-        state.now = now();
-        let result = act(&mut state);
-        state.advance();
-        let (wakers, closed) =
-            (std::mem::take(&mut state.wakers), std::mem::take(&mut state.closed));
-        let settled: Vec<_> = match std::mem::take(&mut state.has_sent) {
-            true => state.members.iter().filter_map(|member| member.hooks.clone()).collect(),
-            false => Vec::new(),
-        };
-        drop(state);
+        let (result, wakers, closed, settled) = self.with(|state| {
+            state.now = now();
+            let result = act(state);
+            state.advance();
+            let settled: Vec<_> = match std::mem::take(&mut state.has_sent) {
+                true => state.members.iter().filter_map(|member| member.hooks.clone()).collect(),
+                false => Vec::new(),
+            };
+            let (wakers, closed) = (&mut state.wakers, &mut state.closed);
+            (result, std::mem::take(wakers), std::mem::take(closed), settled)
+        });
         // A woken client may lock the state at once.
         wakers.iter().for_each(Waker::wake_by_ref);
         for (hooks, connection) in closed {
@@ -86,7 +90,7 @@ impl Ensemble {
     /// Runs each step when it is due, for ever.
     pub async fn live(self) {
         loop {
-            let next = self.state().next_deadline();
+            let next = self.look(State::next_deadline);
             tokio::select! {
                 biased;
                 () = self.0.changed.notified() => {}
@@ -97,7 +101,7 @@ impl Ensemble {
 
     /// Reads the state.
     pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.state())
+        look(&self.0.state.lock().borrow())
     }
 
     /// Changes the faults between the members.
@@ -124,7 +128,7 @@ impl Ensemble {
         member: usize,
         address: Option<SocketAddr>,
     ) -> Result<Arc<ServerSide>, &'static str> {
-        let hooks: Option<Arc<dyn Hooks>> = self.state().members[member].hooks.clone();
+        let hooks: Option<Arc<dyn Hooks>> = self.look(|state| state.members[member].hooks.clone());
         if hooks.as_ref().is_some_and(|hooks| hooks.refuses_connection()) {
             return Err("a fault refuses new connections");
         }
@@ -135,24 +139,23 @@ impl Ensemble {
 
     /// Whether it was stopped for good.
     pub(super) fn is_over(&self) -> bool {
-        self.state().is_over
+        self.look(|state| state.is_over)
     }
 }
 
 /// Connects to a server that the seed draws.
 impl Dial for Ensemble {
     fn dial(&self) -> Dialing {
-        let member = {
-            let mut state = self.state();
+        let member = self.with(|state| {
             let members = state.members.len();
             state.rng.usize(..members)
-        };
+        });
         let dialed = self.open(member, None).map(ClientSide::boxed).map_err(refused);
         Box::pin(std::future::ready(dialed))
     }
 
     fn servers(&self) -> usize {
-        self.state().members.len()
+        self.look(|state| state.members.len())
     }
 
     fn is_gone(&self) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zoolet_core::{ConnectionId, Core};
-use zoolet_protocol::{ErrorCode, SessionId};
+use zoolet_protocol::{ErrorCode, FrameCodec, FrameError, SessionId};
 use zoolet_server::hooks::{
     Closed, ConnectionInfo, HookedConnection, HookedServer, Hooks, Message,
 };
@@ -26,9 +26,8 @@ pub(super) struct ServerSide {
 impl ServerSide {
     /// A frame has come in.
     pub(super) fn receive(self: &Arc<Self>, frame: Bytes) -> Result<(), Closed> {
-        if let Err(error) = self.ensemble.0.codec.check_frame(&frame) {
-            tracing::warn!(connection = self.id.0, cause = %error, "connection closed");
-            self.ensemble.act(|state| state.close(self.id));
+        if let Err(error) = self.codec().check_frame(&frame) {
+            self.close(&error);
             return Err(Closed);
         }
         match &self.hooks {
@@ -37,12 +36,35 @@ impl ServerSide {
         }
     }
 
+    /// Cuts a stream into the frames of this connection.
+    pub(super) fn codec(&self) -> FrameCodec {
+        self.ensemble.0.codec
+    }
+
+    /// Ends the connection when its messages have left.
+    pub(super) fn close(&self, error: &FrameError) {
+        tracing::warn!(connection = self.id.0, cause = %error, "connection closed");
+        self.ensemble.act(|state| state.close(self.id));
+    }
+
+    /// Waits until the connection is cut.
+    pub(super) async fn until_cut(&self) {
+        self.ensemble.until(|| self.ensemble.look(|state| state.is_cut(self.id))).await;
+    }
+
+    /// Whether the handshake was answered.
+    pub(super) fn has_session(&self) -> bool {
+        self.ensemble.look(|state| {
+            state.connections.get(&self.id).is_some_and(|connection| connection.session.is_some())
+        })
+    }
+
     pub(super) fn is_still_open(&self) -> bool {
         self.ensemble.look(|state| state.is_open(self.id))
     }
 
     pub(super) fn poll_take(&self, context: &Context<'_>) -> Poll<Option<Message>> {
-        self.ensemble.state().poll_take(self.id, context)
+        self.ensemble.with(|state| state.poll_take(self.id, context))
     }
 }
 

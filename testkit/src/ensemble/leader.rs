@@ -155,14 +155,14 @@ impl State {
     fn commit_change(&mut self, id: ConnectionId, asked: &Asked, change: &Change) -> Option<()> {
         let requester = self.requester(id, asked)?;
         let session = requester.session;
-        if !self.tracker.is_owner(session, id) {
-            // The client has moved to another connection: this one is closed without a reply.
-            self.close(id);
-            return None;
-        }
-        let (is_alive, wall_ms) = (self.tracker.is_alive(session), self.wall_ms());
+        let is_alive = self.tracker.is_alive(session);
+        // A session may be closed over any of its connections.
+        let is_owner = matches!(change, Change::Write(Write::CloseSession))
+            || self.tracker.is_owner(session, id);
+        let wall_ms = self.wall_ms();
         let mut txn = match change {
             _ if !is_alive => self.head().refuse(&requester, ErrorCode::SESSION_EXPIRED, wall_ms),
+            _ if !is_owner => self.head().refuse(&requester, ErrorCode::SESSION_MOVED, wall_ms),
             Change::Write(write) => self.head().prepare(write, &requester, wall_ms),
             Change::Refused(code) => self.head().refuse(&requester, *code, wall_ms),
         };

@@ -16,7 +16,8 @@ use super::tracker::Tracker;
 const ELECTION_MS: std::ops::Range<u64> = 50..1_000;
 
 impl State {
-    fn is_frozen(&self, member: usize) -> bool {
+    /// Whether a test lets a member stand still.
+    pub(super) fn is_frozen(&self, member: usize) -> bool {
         self.members[member].hooks.as_ref().is_some_and(|hooks| hooks.is_server_frozen())
     }
 
@@ -49,6 +50,11 @@ impl State {
         self.law.has_read_only_mode
             && self.members[member].role == Role::Looking
             && since + self.law.read_only_delay() <= self.now
+    }
+
+    /// Whether the process of a member has ended.
+    pub(super) fn is_stopped(&self, member: usize) -> bool {
+        self.members[member].role == Role::Stopped
     }
 
     /// Whether a member has a leader, or believes that it leads.
@@ -243,6 +249,7 @@ impl State {
         for (session, timeout_ms) in self.head().sessions() {
             self.tracker.begin(session, timeout_ms, None, now);
         }
+        self.condemned.iter().for_each(|session| self.tracker.close(*session));
         self.begin_epoch(leader);
     }
 

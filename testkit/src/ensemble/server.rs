@@ -1,5 +1,6 @@
 //! One server of an ensemble for tests.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -83,6 +84,20 @@ impl EnsembleServer {
     #[must_use]
     pub fn dialer(&self) -> EnsembleDialer {
         EnsembleDialer::to(&self.ensemble.0.engine, self.index)
+    }
+
+    /// The address on which it listens; `None` without
+    /// [`TestEnsembleBuilder::tcp`](crate::TestEnsembleBuilder::tcp). A stopped server closes new
+    /// connections at once.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.parts().address
+    }
+
+    /// The same address as a connect string.
+    #[must_use]
+    pub fn connect_string(&self) -> Option<String> {
+        self.address().map(|address| address.to_string())
     }
 
     /// Its role, as it believes itself.

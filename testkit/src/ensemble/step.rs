@@ -264,7 +264,19 @@ impl State {
         let xid = asked.header.xid;
         let Some(requester) = self.requester(id, asked) else { return };
         let Some(connection) = self.connections.get(&id) else { return };
-        let core = &mut self.members[connection.member].core;
+        let member = connection.member;
+        // A leader checks the session before each request of its own clients, a follower does not
+        // (`PrepRequestProcessor`).
+        if self.leader == Some(member) && !matches!(request, Request::Unknown { .. }) {
+            let session = requester.session;
+            if !self.tracker.is_alive(session) {
+                return self.reply(id, xid, Err(ErrorCode::SESSION_EXPIRED));
+            }
+            if !self.tracker.is_owner(session, id) {
+                return self.close(id);
+            }
+        }
+        let core = &mut self.members[member].core;
         if let Some(body) = core.reply_before_null_path(&request, &requester) {
             return self.reply_both(id, xid, ErrorCode::MARSHALLING_ERROR, body);
         }

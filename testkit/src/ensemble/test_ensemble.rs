@@ -1,6 +1,7 @@
 //! An ensemble for tests: its servers, its leader, and the faults between them.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,7 +20,8 @@ use super::error::TestEnsembleError;
 use super::hooked::Member;
 use super::observer::{EnsembleEvent, EnsembleObserver};
 use super::server::EnsembleServer;
-use super::state::Role;
+use super::state::{Role, State};
+use super::tcp;
 use super::terms::Law;
 use super::transport::EnsembleDialer;
 use crate::faults::{Aim, FaultError, Faults};
@@ -83,6 +85,7 @@ pub(super) struct Inner {
 pub(super) struct Parts {
     pub(super) faults: Faults,
     pub(super) observer: Observer,
+    pub(super) address: Option<SocketAddr>,
     hooks: Arc<TestHooks>,
     _member: Arc<dyn HookedServer>,
 }
@@ -90,7 +93,7 @@ pub(super) struct Parts {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.servers.iter().for_each(|server| server.hooks.stopping());
-        self.engine.act(super::state::State::end);
+        self.engine.act(State::end);
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
@@ -126,15 +129,23 @@ impl TestEnsemble {
         TestEnsembleBuilder::default()
     }
 
-    pub(super) fn start_with(
+    pub(super) async fn start_with(
         builder: TestEnsembleBuilder,
         law: Law,
     ) -> Result<Self, TestEnsembleError> {
         let history = Arc::new(History::default());
         let observer: Arc<dyn EnsembleObserver> = Arc::clone(&history) as _;
         let engine = Ensemble::with_law(Rng::with_seed(builder.seed), law, observer);
-        let servers = (0..builder.servers).map(|index| Parts::new(&engine, index)).collect();
-        let tasks = vec![tokio::spawn(engine.clone().live())];
+        let mut servers: Vec<_> =
+            (0..builder.servers).map(|index| Parts::new(&engine, index)).collect();
+        let mut tasks = vec![tokio::spawn(engine.clone().live())];
+        for (index, server) in servers.iter_mut().enumerate().filter(|_| builder.is_tcp) {
+            let (address, task) = tcp::listen(&engine, index, &builder.config)
+                .await
+                .map_err(TestEnsembleError::Port)?;
+            server.address = Some(address);
+            tasks.push(task);
+        }
         let next_first = AtomicUsize::new(0);
         Ok(Self(Arc::new(Inner { engine, servers, history, next_first, tasks })))
     }
@@ -169,6 +180,14 @@ impl TestEnsemble {
     pub fn dialer(&self) -> EnsembleDialer {
         let first = self.0.next_first.fetch_add(1, Ordering::Relaxed);
         EnsembleDialer::in_turn(&self.0.engine, first)
+    }
+
+    /// The addresses of all servers as a connect string; `None` without
+    /// [`TestEnsembleBuilder::tcp`].
+    #[must_use]
+    pub fn connect_string(&self) -> Option<String> {
+        let addresses = self.0.servers.iter().map(|server| Some(server.address?.to_string()));
+        Some(addresses.collect::<Option<Vec<_>>>()?.join(","))
     }
 
     /// The number of servers.
@@ -352,7 +371,7 @@ impl TestEnsemble {
 
     /// Deletes the containers and TTL znodes that are due, if the leader can commit that.
     pub fn sweep(&self) {
-        self.0.engine.control(super::state::State::sweep);
+        self.0.engine.control(State::sweep);
     }
 
     /// Waits until `holds` accepts the ensemble. It does not poll: it looks again whenever something
@@ -417,7 +436,7 @@ impl Parts {
         let member: Arc<dyn HookedServer> = Arc::new(Member { ensemble: engine.clone(), index });
         hooks.started(Arc::downgrade(&member));
         engine.act(|state| state.members[index].hooks = Some(Arc::clone(&hooks) as _));
-        Self { faults, observer, hooks, _member: member }
+        Self { faults, observer, address: None, hooks, _member: member }
     }
 }
 

@@ -56,10 +56,11 @@ impl Tracker {
         self.sessions.get(&session).is_some_and(|tracked| !tracked.is_closing)
     }
 
-    /// Whether the session belongs to a connection.
-    pub(super) fn is_owner(&self, session: SessionId, connection: ConnectionId) -> bool {
-        let owner = self.sessions.get(&session).and_then(|tracked| tracked.owner);
-        owner.is_none_or(|owner| owner == connection)
+    /// Whether the session belongs to a connection. A session that has none belongs to the first
+    /// that asks.
+    pub(super) fn is_owner(&mut self, session: SessionId, connection: ConnectionId) -> bool {
+        let Some(tracked) = self.sessions.get_mut(&session) else { return true };
+        *tracked.owner.get_or_insert(connection) == connection
     }
 
     /// A connection attaches to the session.

@@ -133,22 +133,20 @@ impl Observations {
         }
     }
 
-    /// The server has handled a frame, given here if it was neither a handshake nor a request.
-    pub(crate) fn handled(&self, connection: ConnectionId, unreadable: Option<&Bytes>) {
-        let log = &mut self.counted.lock().log;
-        log.handled(connection);
-        if let Some(frame) = unreadable {
-            log.note(&Entry::Unreadable { frame: frame.clone() });
-        }
+    /// The server has handled a frame; without a reply by now there is none.
+    pub(crate) fn handled(&self, connection: ConnectionId) {
+        self.counted.lock().log.handled(connection);
+    }
+
+    /// A frame was neither a handshake nor a request.
+    pub(crate) fn unreadable(&self, frame: &Bytes) {
+        self.counted.lock().log.note(&Entry::Unreadable { frame: frame.clone() });
     }
 
     /// A message enters the outbox of a connection, or is lost by a fault.
     pub(crate) fn sent(&self, client: Client, message: &Message, is_lost: bool) {
         let mut counted = self.counted.lock();
-        if is_lost {
-            counted.log.interfere(client.connection, Interference::ReplyLost);
-        }
-        counted.log.sent(client.connection, message);
+        counted.log.sent(client.connection, message, is_lost);
         if is_lost {
             return;
         }
@@ -180,8 +178,7 @@ impl Observations {
     pub(crate) fn discarded(&self, connection: ConnectionId, message: &Message) {
         let log = &mut self.counted.lock().log;
         if matches!(message, Message::Reply(..)) {
-            log.interfere(connection, Interference::ReplyLost);
-            log.sent(connection, message);
+            log.sent(connection, message, true);
         }
         // The client receives nothing from here on, although the server may close the connection
         // later.

@@ -1,14 +1,14 @@
 //! A recording of what passes between a server and its clients, and how it grows.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use zoolet_core::ConnectionId;
 use zoolet_protocol::{
-    ConnectRequest, ConnectResponse, Incoming, ReplyHeader, Request, RequestHeader, Response,
-    SessionId, WatchedEvent, Zxid, decode_incoming,
+    ConnectRequest, ConnectResponse, Incoming, OpCode, ReplyHeader, Request, RequestHeader,
+    Response, SessionId, WatchedEvent, Xid, Zxid, decode_incoming,
 };
 use zoolet_server::hooks::Message;
 
@@ -78,7 +78,8 @@ pub(crate) enum Interference {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     recordings: Vec<Weak<Recording>>,
-    requested: HashMap<ConnectionId, Requested>,
+    /// Most servers answer a request before they handle the next one.
+    requested: HashMap<ConnectionId, VecDeque<Requested>>,
     handshakes: HashMap<ConnectionId, ConnectRequest>,
 }
 
@@ -110,18 +111,29 @@ impl Log {
     }
 
     pub(super) fn requested(&mut self, connection: ConnectionId, requested: Requested) {
-        self.requested.insert(connection, requested);
+        self.requested.entry(connection).or_default().push_back(requested);
     }
 
     /// A fault interferes with the request that came in last.
     pub(super) fn interfere(&mut self, connection: ConnectionId, interference: Interference) {
-        if let Some(requested) = self.requested.get_mut(&connection) {
+        if let Some(requested) = self.requested.get_mut(&connection).and_then(VecDeque::back_mut) {
             requested.interference = Some(interference);
         }
     }
 
-    /// A message is sent to a connection.
-    pub(super) fn sent(&mut self, connection: ConnectionId, message: &Message) {
+    /// The request that a reply with this xid answers.
+    fn answered(&mut self, connection: ConnectionId, xid: Xid) -> Option<Requested> {
+        let requested = self.requested.get_mut(&connection)?;
+        let is_answered = |requested: &Requested| match requested.header.op {
+            OpCode::PING => xid == Xid::PING,
+            _ => xid == requested.header.xid,
+        };
+        let place = requested.iter().position(is_answered)?;
+        requested.remove(place)
+    }
+
+    /// A message is sent to a connection, or lost as a fault wants it.
+    pub(super) fn sent(&mut self, connection: ConnectionId, message: &Message, is_lost: bool) {
         let entry = match message {
             Message::Connected(response) => {
                 let request = self.handshakes.remove(&connection);
@@ -130,12 +142,11 @@ impl Log {
             }
             Message::Reply(header, response) => {
                 let (header, response) = (*header, response.clone());
-                let requested = self.requested.remove(&connection);
-                requested.map(|requested| Entry::Answered {
-                    connection,
-                    requested,
-                    header,
-                    response,
+                self.answered(connection, header.xid).map(|mut requested| {
+                    if is_lost {
+                        requested.interference = Some(Interference::ReplyLost);
+                    }
+                    Entry::Answered { connection, requested, header, response }
                 })
             }
             Message::Event(frame) => match decode_incoming(frame) {
@@ -150,15 +161,15 @@ impl Log {
         }
     }
 
-    /// The server has handled a request; without a reply by now it never gets one.
+    /// The server has handled all requests; those without a reply by now never get one.
     pub(super) fn handled(&mut self, connection: ConnectionId) {
-        if let Some(requested) = self.requested.remove(&connection) {
+        for requested in self.requested.remove(&connection).into_iter().flatten() {
             self.note(&Entry::Unanswered { connection, requested });
         }
     }
 
     pub(super) fn closed(&mut self, connection: ConnectionId) {
-        self.requested.remove(&connection);
+        self.handled(connection);
         self.handshakes.remove(&connection);
         self.note(&Entry::Closed { connection });
     }
