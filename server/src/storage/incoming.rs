@@ -48,7 +48,7 @@ pub(crate) fn read_snapshot(
         return Err(SnapshotFault::Overlong);
     }
     if newest.0 > ZXID_MAX {
-        return Err(SnapshotFault::LastZxid);
+        return Err(SnapshotFault::LastZxid(newest));
     }
     let mut core = restore.finish(zxid(newest))?.core;
     for txn in core.prepare_orphan_removal() {

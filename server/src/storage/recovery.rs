@@ -155,7 +155,7 @@ pub(super) fn read_snapshot(
         return Err(SnapshotFault::Misnamed(snapshot.zxid().unwrap_or(Zxid::ZERO)));
     }
     if file.zxid == Zxid(i64::MAX) {
-        return Err(SnapshotFault::LastZxid);
+        return Err(SnapshotFault::LastZxid(file.zxid));
     }
     // ZooKeeper relies on the name too: the snapshot may contain some later transactions.
     let restored = restore.finish(file.zxid)?;

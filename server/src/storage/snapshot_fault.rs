@@ -53,9 +53,9 @@ pub enum SnapshotFault {
     /// Something follows it.
     #[error("something follows the end of the snapshot")]
     Overlong,
-    /// Its name contains the greatest possible zxid, which no server reaches.
-    #[error("its name contains the greatest possible zxid")]
-    LastZxid,
+    /// After this zxid too few are left for a server to go on.
+    #[error("it has the zxid {0}, after which no server can go on")]
+    LastZxid(Zxid),
 }
 
 impl From<io::Error> for SnapshotFault {

@@ -106,20 +106,26 @@ fn put_acl(f: &mut fmt::Formatter<'_>, entry: &Acl) -> fmt::Result {
     write!(f, ":{}", entry.permissions)
 }
 
-/// A text that a client has chosen: its control characters cannot begin another line or field.
+/// A text that a client has chosen: nothing in it can begin another line or field, and different
+/// texts stay different.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Most texts are plain, and bytes are compared faster than characters.
-        if self.0.bytes().all(|byte| (b' '..b'\x7f').contains(&byte)) {
+        if self.0.bytes().all(|byte| (b' '..b'\x7f').contains(&byte) && byte != b'\\') {
             return f.write_str(self.0);
         }
-        self.0.chars().try_for_each(|char| match char.is_control() {
+        self.0.chars().try_for_each(|char| match is_escaped(char) {
             true => write!(f, "{}", char.escape_default()),
             false => f.write_char(char),
         })
     }
+}
+
+/// Whether a character could end a line for some reader, or be taken for an escape.
+fn is_escaped(char: char) -> bool {
+    char.is_control() || matches!(char, '\\' | '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -153,6 +159,14 @@ mod tests {
         let line = line(User::Server("root"), "/a\nuser=x\toperation=delete\u{85}");
         let expected = "user=root\toperation=setAcl\tznode=/a\\nuser=x\\toperation=delete\\u{85}\tresult=failure";
         assert_eq!(line.to_string(), expected);
+    }
+
+    #[test]
+    fn separators_of_unicode_end_no_line_and_a_backslash_is_no_escape() {
+        let znode = |znode| line(User::Server("root"), znode).to_string();
+        assert!(znode("/a\u{2028}b\u{2029}é").contains("\tznode=/a\\u{2028}b\\u{2029}é\t"));
+        assert!(znode("/a\\nb").contains("\tznode=/a\\\\nb\t"));
+        assert_ne!(znode("/a\\nb"), znode("/a\nb"));
     }
 
     #[test]
