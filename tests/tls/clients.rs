@@ -47,7 +47,7 @@ async fn a_certificate_must_have_the_host_of_the_connection_string_unless_told()
     let server = server(tls).await;
     let address = server.secure_addr().unwrap().to_string();
     let text = failure(builder().tls(ca.anonymous()), &address).await;
-    assert!(text.contains("zk.example.org") && text.contains("server name"), "{text}");
+    assert!(text.contains("zk.example.org") && text.contains("::server_name"), "{text}");
     let options = || ClientTlsOptions::new().trust_store(ca.trust());
     for told in [
         options().server_name("zk.example.org"),
