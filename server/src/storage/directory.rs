@@ -135,10 +135,8 @@ impl Directory {
             for name in list.map_err(StorageError::io("list", directory))? {
                 let path = directory.join(&name);
                 if let Some(zxid) = name.strip_prefix("log.").and_then(parse_zxid) {
-                    self.check_place(&path, directory, &self.logs)?;
                     files.logs.push(LogFile { zxid, path });
                 } else if let Some((zxid, compression)) = parse_snapshot(&name) {
-                    self.check_place(&path, directory, &self.snapshots)?;
                     files.snapshots.push(SnapshotFile { zxid, path, compression });
                 } else if name.starts_with(UNFINISHED) {
                     files.unfinished.push(path);
@@ -150,16 +148,32 @@ impl Directory {
         files.logs.sort();
         files.snapshots.sort();
         files.torn.sort();
+        self.check_places(&files)?;
         Ok(files)
     }
 
     /// With separate directories for logs and snapshots a file in the wrong one would be ignored
     /// and lost.
-    fn check_place(&self, path: &Path, is: &Path, should: &Path) -> Result<(), StorageError> {
-        if is == should {
-            return Ok(());
+    fn check_places(&self, files: &Files) -> Result<(), StorageError> {
+        let is_in = |path: &Path, directory: &Path| path.parent() == Some(directory);
+        let (logs, snapshots) = (&self.logs, &self.snapshots);
+        if let Some(LogFile { zxid, path }) = files.logs.iter().find(|f| !is_in(&f.path, logs)) {
+            let path = path.clone();
+            if files.logs.iter().any(|log| is_in(&log.path, logs)) {
+                let (snapshots, logs) = (snapshots.clone(), logs.clone());
+                return Err(StorageError::TwoHistories { path, first: *zxid, snapshots, logs });
+            }
+            return Err(StorageError::WrongDirectory { path, should_be: logs.clone() });
         }
-        Err(StorageError::WrongDirectory { path: path.to_owned(), should_be: should.to_owned() })
+        let misplaced = files.snapshots.iter().find(|file| !is_in(&file.path, snapshots));
+        let Some(SnapshotFile { path, .. }) = misplaced else { return Ok(()) };
+        let namesake = path.file_name().map(|name| snapshots.join(name));
+        let has_namesake = files.snapshots.iter().any(|file| Some(&file.path) == namesake.as_ref());
+        let (path, should_be) = (path.clone(), snapshots.clone());
+        Err(match has_namesake {
+            true => StorageError::SameSnapshot { path, should_be },
+            false => StorageError::WrongDirectory { path, should_be },
+        })
     }
 
     pub(super) fn log_path(&self, first: Zxid) -> PathBuf {
@@ -336,16 +350,50 @@ mod tests {
         assert_eq!(names(&directory), ["log.5", &last]);
     }
 
-    #[test]
-    fn files_in_the_wrong_directory_are_refused() {
+    /// The refusal of `/data` and `/logs` with these files.
+    fn misplaced(paths: &[&str]) -> String {
         let disk = Arc::new(MemDisk::default());
         let directory = Directory::new(disk, Path::new("/data"), Path::new("/logs"));
-        directory.disk.create(Path::new("/data/version-2/log.1")).expect("memory takes it");
-        let error = directory.files().expect_err("it is in the wrong one").to_string();
+        for path in paths {
+            directory.disk.create(Path::new(path)).expect("memory takes it");
+        }
+        directory.files().expect_err("a file is in the wrong directory").to_string()
+    }
+
+    #[test]
+    fn files_in_the_wrong_directory_are_refused() {
         assert_eq!(
-            error,
-            "/data/version-2/log.1 is in the wrong directory: \
-            move it to /logs/version-2, or set dataLogDir to the directory of the logs"
+            misplaced(&["/data/version-2/log.1"]),
+            "/data/version-2/log.1 is in the wrong directory: move all files of its kind (with the logs \
+            zoolet.durable too) to /logs/version-2 by mv -n, or set dataLogDir to the directory of the logs"
         );
+        let text = misplaced(&["/logs/version-2/snapshot.a", "/data/version-2/snapshot.0"]);
+        assert!(text.contains("snapshot.a is in the wrong directory: move"), "{text}");
+        assert!(text.contains("to /data/version-2 by mv -n"), "{text}");
+    }
+
+    #[test]
+    fn logs_in_both_directories_are_refused_with_a_cure_that_overwrites_nothing() {
+        for in_logs in ["/logs/version-2/log.1", "/logs/version-2/log.2f"] {
+            let in_data =
+                ["/data/version-2/log.1f", "/data/version-2/log.1", "/data/version-2/log.a"];
+            let text = misplaced(&[in_data.as_slice(), &[in_logs]].concat());
+            assert_eq!(
+                text,
+                "/data/version-2/log.1 is in the wrong directory, and /logs/version-2 contains logs too. \
+                Unless somebody moved only a part of the logs, these are two different histories: the \
+                server ran once without dataLogDir. Keep a copy of both directories. To go on with \
+                /logs/version-2, move aside the logs and zoolet.durable of /data/version-2, and its \
+                snapshots from snapshot.1 on; to go on with /data/version-2, remove dataLogDir, and move \
+                aside the files of /logs/version-2"
+            );
+        }
+    }
+
+    #[test]
+    fn snapshots_of_the_same_name_are_not_moved_over_each_other() {
+        let text = misplaced(&["/logs/version-2/snapshot.0", "/data/version-2/snapshot.0"]);
+        assert!(text.contains("/data/version-2 contains a file of that name too"), "{text}");
+        assert!(!text.contains("mv"), "{text}");
     }
 }

@@ -54,13 +54,45 @@ pub enum StorageError {
     },
     /// A file is in the wrong directory: a log with the snapshots, or a snapshot with the logs.
     #[error(
-        "{} is in the wrong directory: move it to {}, or set dataLogDir to the directory of the logs",
+        "{} is in the wrong directory: move all files of its kind (with the logs {DURABLE_MARK} too) to {} \
+         by mv -n, or set dataLogDir to the directory of the logs",
         path.display(), should_be.display()
     )]
     WrongDirectory {
         /// The file.
         path: PathBuf,
         /// The directory in which it should be.
+        should_be: PathBuf,
+    },
+    /// There are logs in both directories.
+    #[error(
+        "{} is in the wrong directory, and {logs} contains logs too. Unless somebody moved only a part \
+         of the logs, these are two different histories: the server ran once without dataLogDir. Keep a \
+         copy of both directories. To go on with {logs}, move aside the logs and {DURABLE_MARK} of \
+         {snapshots}, and its snapshots from snapshot.{:x} on; to go on with {snapshots}, remove dataLogDir, \
+         and move aside the files of {logs}",
+        path.display(), first.0, logs = logs.display(), snapshots = snapshots.display()
+    )]
+    TwoHistories {
+        /// The first log in the directory of the snapshots.
+        path: PathBuf,
+        /// The first transaction of that log. Later snapshots belong to the same history.
+        first: Zxid,
+        /// The directory of the snapshots.
+        snapshots: PathBuf,
+        /// The directory of the logs.
+        logs: PathBuf,
+    },
+    /// There are snapshots of the same name in both directories.
+    #[error(
+        "{} is in the wrong directory, and {} contains a file of that name too: the server ran once with \
+         other directories. Keep a copy of both, and move aside the one that is not to be used",
+        path.display(), should_be.display()
+    )]
+    SameSnapshot {
+        /// The snapshot in the directory of the logs.
+        path: PathBuf,
+        /// The directory of the snapshots.
         should_be: PathBuf,
     },
     /// A log was damaged after it was written.
