@@ -7,6 +7,7 @@
 //!   and deletes old files.
 //! - `mark` is a file beside the logs that says how far they were synced. `torn_tail` keeps what
 //!   recovery cuts off a log.
+//! - `logs_note` is a file beside the snapshots that names a separate directory of the logs.
 //! - `recovery` recovers the state from the files; `log_tail` distinguishes the rest of a crash
 //!   from damage.
 //! - `committer` writes and syncs transactions; `durable` is the last zxid that survives a crash.
@@ -34,6 +35,7 @@ pub(crate) mod committer;
 pub(crate) mod directory;
 pub(crate) mod durable;
 pub(crate) mod incoming;
+pub(crate) mod logs_note;
 pub(crate) mod mark;
 pub(crate) mod recovery;
 pub(crate) mod snapshot_file;

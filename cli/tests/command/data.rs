@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use zoolet::client::Client;
 use zoolet::protocol::{Acl, CreateMode, Id, Permissions};
-use zoolet::server::Server;
+use zoolet::server::storage::StorageConfig;
+use zoolet::server::{Config, Server, StartError};
 
 use crate::process::{Ended, directory, run};
 
@@ -239,4 +240,61 @@ async fn a_file_of_another_program_is_an_error() {
     let ended = run(&["data", "chek", "."]).await;
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("a similar subcommand exists: 'check'"), "{}", ended.stderr);
+}
+
+/// The configuration of a server with a directory for its logs.
+fn with_logs(directory: &Path, logs: Option<&Path>) -> Config {
+    let data_log_dir = logs.map(Path::to_owned);
+    let storage = StorageConfig { data_log_dir, ..StorageConfig::at(directory) };
+    Config { storage: Some(storage), ..Config::default() }
+}
+
+async fn start(directory: &Path, logs: Option<&Path>) -> Result<Server, StartError> {
+    Server::builder().config(with_logs(directory, logs)).start().await
+}
+
+#[tokio::test]
+async fn a_forgotten_log_directory_is_refused_and_its_file_is_named() {
+    let (directory, logs) = (directory("logs-forgotten"), directory("logs-elsewhere"));
+    let server = start(&directory, Some(&logs)).await.expect("it starts");
+    let client = Client::connect(server.dialer()).await.expect("it is there");
+    client.create("/precious").await.expect("it is new");
+    server.shutdown().await;
+
+    let error = start(&directory, None).await.expect_err("the logs are elsewhere").to_string();
+    let expected = format!("says that the logs are in {}, but", logs.display());
+    assert!(error.contains(&expected) && error.contains("is dataLogDir missing?"), "{error}");
+    let check = data(&["check"], &directory).await;
+    assert_eq!(check.code, Some(1), "{}", check.stdout);
+    assert!(check.stderr.contains(&expected), "{}", check.stderr);
+
+    let moved = crate::process::directory("logs-moved").join("logs");
+    std::fs::rename(&logs, &moved).expect("they can be moved");
+    let server = start(&directory, Some(&moved)).await.expect("the logs were moved");
+    assert_eq!(server.totals().znodes, 6);
+    server.shutdown().await;
+    let noted = std::fs::read_to_string(directory.join("version-2/zoolet.logs-in"));
+    assert_eq!(noted.expect("it is there").trim_end(), moved.to_str().expect("it is text"));
+
+    for entry in std::fs::read_dir(moved.join("version-2")).expect("it is there") {
+        let from = entry.expect("it can be listed").path();
+        let to = directory.join("version-2").join(from.file_name().expect("it has a name"));
+        std::fs::rename(from, to).expect("it can be moved");
+    }
+    let server = start(&directory, None).await.expect("the logs are in the data directory now");
+    assert_eq!(server.totals().znodes, 6);
+    server.shutdown().await;
+    assert!(!directory.join("version-2/zoolet.logs-in").exists(), "which holds no longer");
+}
+
+#[tokio::test]
+async fn snapshots_without_logs_start_if_zoolet_has_written_no_logs_elsewhere() {
+    let directory = directory("snapshots-of-zookeeper");
+    std::fs::create_dir_all(directory.join("version-2")).expect("it can be made");
+    let snapshot = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/data");
+    let path = directory.join("version-2/snapshot.0");
+    std::fs::copy(snapshot.join("apache-3.8.snapshot"), path).expect("it can be copied");
+    let check = data(&["check"], &directory).await;
+    assert_eq!(check.code, Some(0), "{} {}", check.stdout, check.stderr);
+    drop(start(&directory, None).await.expect("ZooKeeper starts too"));
 }

@@ -12,6 +12,7 @@ use crate::clock::{ms_since, now};
 use crate::storage::committer::{Commits, Committer, Origin, Since};
 use crate::storage::directory::Directory;
 use crate::storage::durable::Durable;
+use crate::storage::logs_note;
 use crate::storage::mark::MarkFile;
 use crate::storage::recovery::{self, Recovered};
 use crate::storage::stats::StorageStats;
@@ -82,6 +83,7 @@ impl Journal {
             true => Some(MarkFile::create(&directory, mended, &durable)?),
             false => None,
         };
+        logs_note::update(&directory)?;
         directory.sync_names()?;
         let Recovered { core, replayed, needs_snapshot, snapshot, torn, .. } = recovered;
         let mut txns = replayed;

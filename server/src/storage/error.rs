@@ -95,6 +95,20 @@ pub enum StorageError {
         /// The directory of the snapshots.
         should_be: PathBuf,
     },
+    /// The logs are in another directory than the configured one.
+    #[error(
+        "{} says that the logs are in {noted}, but {} contains neither logs nor {DURABLE_MARK}: is \
+         dataLogDir missing? Set it to the directory of the logs, or abandon the logs by moving {} away",
+        note.display(), logs.display(), note.display()
+    )]
+    LogsElsewhere {
+        /// The file that names the directory of the logs.
+        note: PathBuf,
+        /// The directory that it names.
+        noted: String,
+        /// The directory in which the configured server would look for logs.
+        logs: PathBuf,
+    },
     /// A log was damaged after it was written.
     #[error(
         "{}: {error}. The server had acknowledged what was written there: restore a good copy of the \

@@ -10,6 +10,7 @@ use super::directory::{Directory, Files, LogFile, SnapshotFile};
 use super::disk::Disk;
 use super::error::StorageError;
 use super::log_scan::{self, LogState};
+use super::logs_note;
 use super::mark::{self, Mark};
 use super::snapshot_fault::{SnapshotFault, SnapshotUnusable};
 use super::snapshot_reader::SnapshotReader;
@@ -68,7 +69,9 @@ pub(crate) fn recover(
 ) -> Result<Recovered, StorageError> {
     // Before the files, because a running server goes on writing both.
     let mark = mark::read(directory)?;
-    let Files { logs, snapshots, unfinished, .. } = directory.files()?;
+    let files = directory.files()?;
+    logs_note::check(directory, &files)?;
+    let Files { logs, snapshots, unfinished, .. } = files;
     let begin = now();
     let mut recovered = newest_snapshot(&*directory.disk, &snapshots, settings)?;
     recovered.times.snapshot_ms = ms_since(begin);
