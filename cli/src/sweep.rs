@@ -2,6 +2,7 @@
 
 mod campaign;
 mod failure;
+mod front;
 mod job;
 mod kind;
 mod limits;
@@ -9,6 +10,7 @@ mod plan;
 mod point;
 mod report;
 mod run;
+mod stage;
 mod tracker;
 
 use std::ffi::OsString;
@@ -82,9 +84,14 @@ pub(crate) struct Sweep {
     delay: Duration,
 
     /// How long the server stops by the fault `freeze`
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::some_time)]
     #[arg(help_heading = RUNS)]
     freeze: Duration,
+
+    /// How long a server is behind by the fault `stale`
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::some_time)]
+    #[arg(help_heading = RUNS)]
+    stale: Duration,
 
     /// Write a report for CI servers, in JUnit's XML
     #[arg(long, value_name = "FILE", help_heading = REPORTS)]
@@ -135,7 +142,7 @@ impl Sweep {
         for path in files.into_iter().flatten() {
             report::check(path)?;
         }
-        let times = Times { delay: self.delay, freeze: self.freeze };
+        let times = Times { delay: self.delay, freeze: self.freeze, stale: self.stale };
         let runner = Arc::new(Runner { command: self.command.clone(), times });
         let first_limit = self.timeout.unwrap_or(FIRST_RUN_MAX);
         let first = until_signal(&mut signals, runner.run(None, first_limit, Show::Keep)).await?;
@@ -271,7 +278,7 @@ which counts as neither passed nor broken.
 
     zoolet sweep -- python3 -m pytest -q test_lock.py
     zoolet sweep --only reply-lost,expire --path /locks --junit sweep.xml -- ./test.sh
-    zoolet sweep --replay reply-lost-5f3a90c2d1 -- python3 -m pytest -q test_lock.py
+    zoolet sweep --replay reply-lost-f8e73ff70e -- python3 -m pytest -q test_lock.py
 
 Exit status: 0 if no fault broke the command, 1 if one did, 2 if the arguments are wrong, 3 if the
 command fails without a fault or never uses the server, 4 if the request of --replay did not come, 70

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use zoolet_testkit::{FaultError, TestServerError};
+use zoolet_testkit::{FaultError, TestEnsembleError, TestServerError};
 
 use super::run::ADDRESS_VARIABLES;
 
@@ -40,6 +40,8 @@ pub(super) enum Failure {
     System(io::Error),
     #[error("no server can be started for a run: {0}; fewer --jobs need fewer ports and files")]
     Server(#[from] TestServerError),
+    #[error("no ensemble can be started for a run: {0}")]
+    Ensemble(#[from] TestEnsembleError),
     #[error("a fault cannot be set: {0}")]
     Fault(#[from] FaultError),
     #[error("ended by {0}")]
@@ -72,7 +74,7 @@ impl Failure {
         match self {
             Self::NoSuchPath { .. } | Self::NothingLeft | Self::NoSuchFault { .. } => WRONG,
             Self::FailsByItself { .. } | Self::NoRequests => FAILS_BY_ITSELF,
-            Self::Server(_) | Self::Fault(_) => 70,
+            Self::Server(_) | Self::Ensemble(_) | Self::Fault(_) => 70,
             Self::System(_) => 71,
             Self::Report { .. } => 73,
             Self::NotExecutable { .. } => 126,

@@ -19,6 +19,8 @@ pub(super) enum Kind {
     ReplyLost,
     /// The connection closes after the reply
     CutAfter,
+    /// As reply-lost, in an ensemble: the client comes back to a server that has not applied the write
+    Stale,
     /// The session expires when the request arrives; the server does not carry it out
     Expire,
     /// The session expires after the reply
@@ -29,18 +31,21 @@ pub(super) enum Kind {
     Freeze,
 }
 
-/// How long a delay and a freeze are.
+/// How long faults last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) delay: Duration,
     pub(super) freeze: Duration,
+    /// How long a server is behind.
+    pub(super) stale: Duration,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::RequestLost,
         Self::ReplyLost,
         Self::CutAfter,
+        Self::Stale,
         Self::Expire,
         Self::ExpireAfter,
         Self::Delay,
@@ -53,6 +58,7 @@ impl Kind {
             Self::RequestLost => "request-lost",
             Self::ReplyLost => "reply-lost",
             Self::CutAfter => "cut-after",
+            Self::Stale => "stale",
             Self::Expire => "expire",
             Self::ExpireAfter => "expire-after",
             Self::Delay => "delay",
@@ -76,6 +82,7 @@ impl Kind {
         match self {
             Self::RequestLost | Self::Delay | Self::Freeze => true,
             Self::ReplyLost => is_write,
+            Self::Stale => is_write && !closes,
             Self::CutAfter | Self::Expire | Self::ExpireAfter => !closes,
         }
     }
@@ -84,7 +91,7 @@ impl Kind {
     pub(super) fn fate(self, times: Times) -> Fate {
         match self {
             Self::RequestLost => Fate::CutBefore,
-            Self::ReplyLost => Fate::CutReply,
+            Self::ReplyLost | Self::Stale => Fate::CutReply,
             Self::CutAfter => Fate::CutAfter,
             Self::Expire => Fate::ExpireBefore,
             Self::ExpireAfter => Fate::ExpireAfter,
@@ -98,6 +105,7 @@ impl Kind {
         match self {
             Self::Delay => times.delay,
             Self::Freeze => times.freeze,
+            Self::Stale => times.stale,
             _ => Duration::ZERO,
         }
     }
@@ -131,6 +139,13 @@ impl PointFault {
             }
             Kind::ReplyLost => {
                 format!("the {point} was carried out, and the connection closed before the reply")
+            }
+            Kind::Stale => {
+                let stale = seconds(times.stale);
+                format!(
+                    "the {point} was carried out, the connection closed before the reply, and the \
+                     client came back to a server that applied it {stale} later"
+                )
             }
             Kind::CutAfter => {
                 format!("the connection closed after the reply to the {point}")

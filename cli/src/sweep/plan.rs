@@ -148,7 +148,7 @@ mod tests {
             .chain([seen(OpCode::GET_DATA, "/x", false), seen(OpCode::CLOSE_SESSION, "", true)])
             .collect();
         let all = choice(None, None, 0).faults(&points).unwrap();
-        assert_eq!(all.len(), 20 * 7 + 6 + 4, "a read has no reply-lost, a close no expiry");
+        assert_eq!(all.len(), 20 * 8 + 6 + 4, "a read has no reply-lost, a close no expiry");
         let sample = |seed| choice(None, Some(9), seed).faults(&points).unwrap();
         assert_eq!(sample(1).len(), 9);
         assert_eq!(sample(1), sample(1));

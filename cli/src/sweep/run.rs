@@ -3,11 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use zoolet_testkit::TestServer;
-
 use super::failure::Failure;
 use super::job::{Ending, Job, Show};
-use super::kind::{Kind, PointFault, Times};
+use super::kind::{PointFault, Times};
+use super::stage::Stage;
 use super::tracker::{Requests, Tracker};
 use crate::bench::clock;
 
@@ -53,41 +52,29 @@ impl Runner {
         limit: Duration,
         show: Show,
     ) -> Result<Run, Failure> {
-        let server = TestServer::builder().tcp().forgetful().start().await?;
         let target = fault.map(|fault| (fault.point.clone(), fault.kind.fate(self.times)));
         let tracker = Tracker::new(target);
-        let follower = tracker.clone();
-        let injected = server.everyone().decide(move |request| follower.decide(request))?;
-        let thaws_later = async {
-            injected.has_hit(1).await;
-            if fault.is_some_and(|fault| fault.kind == Kind::Freeze) {
-                tokio::time::sleep(self.times.freeze).await;
-                server.thaw();
-            }
-            std::future::pending().await
-        };
+        let stage = Stage::start(fault, &tracker).await?;
         let started = clock::now();
         let ended = tokio::select! {
-            ended = self.job(&server, fault, limit, show) => ended,
-            never = thaws_later => never,
+            ended = self.job(stage.address(), fault, limit, show) => ended,
+            never = stage.end_fault(self.times) => never,
         };
         let took = started.elapsed();
         let requests = tracker.requests();
-        server.heal();
-        server.stop().await;
+        stage.stop().await;
         let (ending, output) = ended?;
         Ok(Run { ending, took, output, requests })
     }
 
     async fn job(
         &self,
-        server: &TestServer,
+        address: &str,
         fault: Option<&PointFault>,
         limit: Duration,
         show: Show,
     ) -> Result<(Ending, String), Failure> {
-        let address = server.connect_string().expect("it listens on a port");
-        let address = OsStr::new(&address);
+        let address = OsStr::new(address);
         let mut variables: Vec<_> = ADDRESS_VARIABLES.map(|name| (name, address)).into();
         let id = fault.map(PointFault::id);
         if let Some(id) = &id {

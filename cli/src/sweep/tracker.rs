@@ -72,6 +72,11 @@ impl Tracker {
         self.0.lock().decide(request)
     }
 
+    /// Whether the fault was injected.
+    pub(super) fn is_reached(&self) -> bool {
+        self.0.lock().is_reached
+    }
+
     /// What the run has done up to now.
     pub(super) fn requests(&self) -> Requests {
         let run = self.0.lock();

@@ -327,6 +327,29 @@ async fn an_interrupt_prints_what_was_found_and_leaves_no_process() {
 }
 
 #[tokio::test]
+async fn a_client_comes_back_to_a_server_that_is_behind() {
+    let commands = file("sweep-stale", "create /own x\nget /own\n");
+    let text = format!("z < '{}'", commands.display());
+    let options = ["--only", "reply-lost,stale", "--path", "/own"];
+    let (code, report) = swept("sweep-stale-report", &options, &script(&text)).await;
+    assert_eq!(code, Some(1), "{report}");
+    let output = |kind: &str| {
+        let mut runs = report["runs"].as_array().unwrap().iter();
+        let run = runs.find(|run| run["kind"] == kind).unwrap();
+        run["failure"]["output"][1].as_str().unwrap().to_owned()
+    };
+    assert_eq!(output("reply-lost"), "x", "the znode is there");
+    assert!(output("stale").contains("Node does not exist: /own"), "{report}");
+
+    // A lock looks after its znode only when the server has caught up.
+    let lock = ["--", env!("CARGO_BIN_EXE_zoolet"), "lock", "/lock", "--", "true"];
+    let options = ["--only", "stale", "--stale", "300ms"];
+    let (code, report) = swept("sweep-stale-lock", &options, &lock.map(str::to_owned)).await;
+    assert_eq!(code, Some(0), "{report}");
+    assert_eq!(report["faults"]["passed"], report["faults"]["planned"], "{report}");
+}
+
+#[tokio::test]
 async fn other_faults_end_sessions_and_stop_the_server_for_a_time() {
     // The second request of one session shows what has become of it.
     let commands = file("sweep-two-requests", "create --ephemeral /own\nget /own\n");

@@ -33,7 +33,7 @@ const fn subject(
 const WRITES: &str = "request-lost,reply-lost";
 
 /// Of kazoo 2.11.
-const KAZOO: [Subject; 6] = [
+const KAZOO: [Subject; 7] = [
     // It adds again after a lost reply.
     subject(
         "counter.py",
@@ -50,6 +50,8 @@ const KAZOO: [Subject; 6] = [
     // It takes its own mark for that of another consumer.
     subject("locking_queue.py", WRITES, "/queue/taken/*", &[("reply-lost", "create", 1)]),
     subject("locked_writes.py", "request-lost,reply-lost,expire-after", "/", &[]),
+    // It looks for its znode without a sync, creates another one, and waits for itself.
+    subject("lock.py", "stale", "/lock/*", &[("stale", "create", 1)]),
 ];
 
 const QUEUE: &[(&str, &str, u64)] = &[("reply-lost", "delete", 1), ("reply-lost", "delete", 2)];
