@@ -98,7 +98,7 @@ pub(crate) struct Problem {
 enum ProblemKind {
     #[error(transparent)]
     Syntax(#[from] BadEscape),
-    #[error("{key} {expected}, not {value:?}")]
+    #[error("{}", wrong(key, value, expected))]
     Value { key: String, value: String, expected: BadValue },
     /// Without the value, which may be a password, or does not matter.
     #[error("{key} {expected}")]
@@ -110,6 +110,16 @@ enum ProblemKind {
          or run Apache ZooKeeper"
     )]
     Ensemble(usize),
+}
+
+/// The message of a bad value. The value stands at its end where that is one sentence.
+fn wrong(key: &str, value: &str, expected: &BadValue) -> String {
+    let expected = expected.to_string();
+    if expected.starts_with("must be ") && !expected.contains(';') {
+        format!("{key} {expected}, not {value:?}")
+    } else {
+        format!("{key}={value:?} {expected}")
+    }
 }
 
 struct Lines<'a>(&'a [Problem]);

@@ -89,7 +89,7 @@ fn documentation() -> String {
         let flag = flag(key);
         let (option, meaning) = match helps.get(&flag) {
             Some(help) => (format!("`--{flag}`"), help.replace('|', "\\|")),
-            None => (String::new(), IN_FILES_ONLY.to_owned()),
+            None => (String::new(), of_the_file(key).to_owned()),
         };
         let _ = writeln!(text, "| `{key}` | {option} | {meaning} |");
     }
@@ -149,7 +149,35 @@ pub(super) fn flag(key: &str) -> String {
     flag
 }
 
-const IN_FILES_ONLY: &str = "as in ZooKeeper, in the file only";
+/// What a key does that is no option.
+fn of_the_file(key: &str) -> &'static str {
+    let own = REFUSED.iter().find(|(name, _)| *name == key);
+    own.map_or("as in ZooKeeper, in the file only", |(_, meaning)| meaning)
+}
+
+/// The keys whose values, or some of them, stop the start.
+const REFUSED: [(&str, &str); 9] = [
+    (
+        "audit.impl.class",
+        "ZooKeeper's own class only, `org.apache.zookeeper.audit.Slf4jAuditLogger`",
+    ),
+    ("fips-mode", "`true` forbids SASL DIGEST-MD5: a JAAS file stops the start"),
+    ("metricsProvider.httpsPort", "refused: zoolet has no metrics over HTTPS"),
+    ("requireKerberosConfig", "`true` is refused: zoolet does not have Kerberos"),
+    ("security.auth_to_local", "refused: zoolet does not have Kerberos"),
+    ("ssl.authProvider", "`x509` only; another is refused"),
+    ("ssl.context.supplier.class", "refused: zoolet cannot load classes of Java"),
+    ("ssl.crl", "`true` stops the start without `zoolet.ssl.crlFile`"),
+    ("ssl.ocsp", "`true` is refused: zoolet does not ask authorities over the network"),
+];
+
+#[test]
+fn what_is_said_of_a_key_of_the_file_is_about_a_key_that_is_no_option() {
+    for (key, _) in REFUSED {
+        assert!(keys::names().any(|name| name == key), "{key} is not a key");
+        assert!(!helps().contains_key(&flag(key)), "{key} is an option");
+    }
+}
 
 const BEGIN: &str = "# Configuration
 
@@ -166,12 +194,14 @@ A test writes this page from the tables of the program, and fails when it is not
 
 const WITHOUT_EFFECT: &str = "
 Also `server.N` (one line at most; it may tell the client port), `dynamicConfigFile` (of which only the server lines
-count), and `authProvider.NAME`.
+count), `authProvider.NAME` and `superUser.NAME`. `kerberos.NAME` is refused.
 
 ## Keys without effect
 
-The start warns of each of these, and goes on. It does not start where to go on would weaken security: with the keys of
-Kerberos, with a class of an unknown authentication provider, and with `admin.needClientAuth` without HTTPS.
+The start warns of each of these, and goes on. It does not start where to go on would weaken security: for example with the
+keys of Kerberos, with a class of an unknown authentication provider, and with `admin.needClientAuth` without HTTPS.
+
+`NAME.*` means the keys that begin so and are not in the table above.
 
 | why | keys |
 |---|---|

@@ -218,9 +218,29 @@ fn a_bad_value_is_named_with_its_line() {
     ];
     for (key, value, expected) in cases {
         let error = read(&format!("# first\n\n{key}={value}\n")).unwrap_err();
-        assert!(error.contains(&format!("\n  zoo.cfg:3: {key} must ")), "{error}");
         assert!(error.contains(expected), "{error}");
-        assert!(error.ends_with(&format!(", not {value:?}")), "{error}");
+        let value_last = format!("\n  zoo.cfg:3: {key} must be ");
+        let value_first = format!("\n  zoo.cfg:3: {key}={value:?} must ");
+        let ends = error.ends_with(&format!(", not {value:?}"));
+        assert_eq!(
+            (error.contains(&value_last), error.contains(&value_first)),
+            (ends, !ends),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_value_stands_before_a_message_of_several_clauses() {
+    let begins = [
+        ("authProvider.2", "com.acme.Foo", "must be the class of a provider that zoolet has"),
+        ("metricsProvider.httpsPort", "7443", "asks for metrics over HTTPS"),
+        ("ssl.ciphersuites", "Foo", "names no cipher suite that zoolet supports"),
+    ];
+    for (key, value, begin) in begins {
+        let error = read(&format!("{key}={value}")).unwrap_err();
+        assert!(error.contains(&format!(": {key}={value:?} {begin}")), "{error}");
+        assert!(!error.contains("not \""), "{error}");
     }
 }
 
