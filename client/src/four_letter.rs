@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::connecting::ConnectError;
 use super::hosts;
-use super::limits::{WORD_ANSWER_BYTES_MAX, WORD_TIMEOUT};
+use super::limits::{SILENCE, WORD_ANSWER_BYTES_MAX, WORD_TIMEOUT};
 use super::security::{self, Security, Stream, probe};
 
 /// A four-letter word to send to a server, such as `ruok`, `srvr` or `mntr`.
@@ -35,6 +35,7 @@ pub struct FourLetterWord {
     argument: Bytes,
     bytes_max: usize,
     timeout: Duration,
+    silence: Duration,
     pub(crate) security: Option<Arc<dyn Security>>,
 }
 
@@ -46,6 +47,7 @@ impl FourLetterWord {
             argument: Bytes::new(),
             bytes_max: WORD_ANSWER_BYTES_MAX,
             timeout: WORD_TIMEOUT,
+            silence: SILENCE,
             security: None,
         }
     }
@@ -66,6 +68,17 @@ impl FourLetterWord {
     /// How long connecting, asking and reading the answer may take in all; ten seconds by default.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// How long the server may be silent until a second connection asks it whether the port speaks
+    /// TLS; one second by default. Nothing asks if the word is sent by TLS, or if
+    /// the timeout is shorter.
+    ///
+    /// A server without TLS counts and logs such a connection as a client that speaks TLS, so a
+    /// program that waits for a server that starts slowly has a long time here.
+    pub fn probe_tls_after(mut self, silence: Duration) -> Self {
+        self.silence = silence;
         self
     }
 
@@ -190,7 +203,7 @@ impl WordAnswer {
             biased;
             read = tokio::time::timeout(word.timeout, stream.read_buf(&mut part)) => read,
             // A word is shorter than the head of a record of TLS, for whose rest such a port waits.
-            () = probe::find_tls(address), if is_doubtful => {
+            () = probe::find_tls(address, word.silence), if is_doubtful => {
                 return Err(ConnectError::at(address, security::speaks_tls()));
             }
         };
@@ -296,6 +309,23 @@ mod tests {
         let address = server(b"\x15\x03\x03\x00\x02\x02\x32").await;
         let error = FourLetterWord::new("ruok").ask(&address).await.expect_err("an alert");
         assert!(matches!(error, ConnectError::Tls(_)), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_is_asked_for_tls_only_after_the_silence() {
+        for (silence, connections) in [(Duration::ZERO, 2), (Duration::MAX, 1)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+            let address = listener.local_addr().expect("it listens").to_string();
+            let word = FourLetterWord::new("ruok").probe_tls_after(silence);
+            let error = word.ask(&address).await.expect_err("no answer");
+            assert!(matches!(error, ConnectError::TimedOut(_)), "{error}");
+            let mut accepted = 0;
+            let within = Duration::from_secs(1);
+            while tokio::time::timeout(within, listener.accept()).await.is_ok() {
+                accepted += 1;
+            }
+            assert_eq!(accepted, connections, "{silence:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -52,7 +52,12 @@ impl Unhealthy {
     }
 }
 
-/// Asks a server, given as `HOST:PORT`.
+/// How long a port may take to show that it speaks TLS. A server without TLS takes the question for a
+/// client that speaks it, so it is asked as late as possible.
+const TLS_PROBE: Duration = Duration::from_secs(1);
+
+/// Asks a server, given as `HOST:PORT`. If it does not answer it is asked at the end whether its port
+/// speaks TLS.
 ///
 /// # Errors
 ///
@@ -62,13 +67,38 @@ pub(super) async fn ask(
     tls: Option<&Arc<ClientTls>>,
     timeout: Duration,
 ) -> Result<Health, Unhealthy> {
-    let asked = tokio::time::timeout(timeout, ask_in_time(server, tls)).await;
+    ask_within(server, tls, timeout, timeout.saturating_sub(TLS_PROBE)).await
+}
+
+/// As [`ask`], for a server that perhaps starts, and is asked again.
+pub(super) async fn ask_patiently(
+    server: &str,
+    tls: Option<&Arc<ClientTls>>,
+    timeout: Duration,
+) -> Result<Health, Unhealthy> {
+    ask_within(server, tls, timeout, Duration::MAX).await
+}
+
+async fn ask_within(
+    server: &str,
+    tls: Option<&Arc<ClientTls>>,
+    timeout: Duration,
+    silence: Duration,
+) -> Result<Health, Unhealthy> {
+    let asked = tokio::time::timeout(timeout, ask_in_time(server, tls, silence)).await;
     asked.unwrap_or_else(|_| Err(Unhealthy::TimedOut(format!("nothing came within {timeout:?}"))))
 }
 
-async fn ask_in_time(server: &str, tls: Option<&Arc<ClientTls>>) -> Result<Health, Unhealthy> {
+async fn ask_in_time(
+    server: &str,
+    tls: Option<&Arc<ClientTls>>,
+    silence: Duration,
+) -> Result<Health, Unhealthy> {
     // `ruok` would not do: ZooKeeper answers it with `imok` even if it does not serve.
-    let mut word = FourLetterWord::new("srvr").bytes_max(REPORT_BYTES_MAX).timeout(Duration::MAX);
+    let mut word = FourLetterWord::new("srvr")
+        .bytes_max(REPORT_BYTES_MAX)
+        .timeout(Duration::MAX)
+        .probe_tls_after(silence);
     if let Some(tls) = tls {
         word = word.tls(Arc::clone(tls));
     }

@@ -110,7 +110,7 @@ async fn a_server_is_asked_by_tls() {
     let told = run(&["health", &secure, "--tls-ca", "/no/such/ca.pem"]).await;
     assert_eq!((told.code, told.stdout.as_str()), (Some(2), ""), "{told:?}");
     assert!(told.stderr.contains("/no/such/ca.pem"), "{told:?}");
-    let told = run(&["health", &secure, "--timeout", "60s"]).await;
+    let told = run(&["health", &secure, "--timeout", "6s"]).await;
     assert_eq!(told.code, Some(5), "{told:?}");
     assert!(told.stdout.contains("the server speaks TLS on this port"), "{told:?}");
 }

@@ -4,12 +4,13 @@
 //! other side's first bytes does. No secret is sent, and no session is opened.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, ToSocketAddrs};
 
 use super::is_tls_alert;
-use crate::limits::{PROBE_TIMEOUT, SILENCE};
+use crate::limits::PROBE_TIMEOUT;
 
 /// The longest answer that is looked at: the first line.
 const ANSWER_BYTES_MAX: usize = 128;
@@ -30,9 +31,9 @@ pub(crate) async fn speaks_tls(server: impl ToSocketAddrs) -> bool {
     is_tls_alert(&answer) || answer.starts_with(&[HANDSHAKE, 0x03])
 }
 
-/// Asks a port that has not answered for a while whether it speaks TLS, and ends only if it does.
-pub(crate) async fn find_tls(server: &str) {
-    tokio::time::sleep(SILENCE).await;
+/// Asks a port that has not answered for this long whether it speaks TLS, and ends only if it does.
+pub(crate) async fn find_tls(server: &str, silence: Duration) {
+    tokio::time::sleep(silence).await;
     if !speaks_tls(server).await {
         std::future::pending().await
     }
