@@ -200,6 +200,7 @@ async fn calls_are_limited_and_can_be_turned_off() -> Outcome {
         config.rate_limiter_interval = Duration::from_secs(3_600);
     })
     .await?;
+    let a_thousandth = "snapshot is allowed once in 3.6 s";
     for (statuses, is_restore) in [([200, 429], false), ([500, 429], true)] {
         for status in statuses {
             let answer = match is_restore {
@@ -207,6 +208,10 @@ async fn calls_are_limited_and_can_be_turned_off() -> Outcome {
                 false => snapshot(&limited).await?,
             };
             assert_eq!(answer.status, status, "{}", answer.text());
+            let name = if is_restore { "restore" } else { "snapshot" };
+            let reason =
+                format!("{name} is allowed once in 3600 s (admin.rateLimiterIntervalInMS)");
+            assert_eq!(answer.text().contains(&reason), status == 429, "{}", answer.text());
         }
     }
     let off = Administered::start(None, |config| {
@@ -214,8 +219,13 @@ async fn calls_are_limited_and_can_be_turned_off() -> Outcome {
         config.restore_enabled = false;
     })
     .await?;
-    assert_eq!(snapshot(&off).await?.status, 503);
-    assert_eq!(restore(&off, b"junk").await?.status, 503);
+    for (name, answer) in
+        [("snapshot", snapshot(&off).await?), ("restore", restore(&off, b"junk").await?)]
+    {
+        assert_eq!(answer.status, 503, "{}", answer.text());
+        let reason = format!("\"error\" : \"{name} is off (admin.{name}.enabled=false)\"");
+        assert!(answer.text().contains(&reason), "{}", answer.text());
+    }
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -238,6 +239,21 @@ fn error(status: StatusCode, command: &str, reason: &str) -> Response {
         })
     };
     (status, json(text)).into_response()
+}
+
+/// The answer of a command that the configuration switches off.
+fn switched_off(command: &str) -> Response {
+    let reason = format!("{command} is off (admin.{command}.enabled=false)");
+    error(StatusCode::SERVICE_UNAVAILABLE, command, &reason)
+}
+
+/// The answer of a command that came too soon after another of its kind.
+fn rate_limited(interval: Duration, command: &str) -> Response {
+    let reason = format!(
+        "{command} is allowed once in {} s (admin.rateLimiterIntervalInMS)",
+        interval.as_secs_f64()
+    );
+    error(StatusCode::TOO_MANY_REQUESTS, command, &reason)
 }
 
 /// Lets a thread make a report, in slices between which it releases the engine's lock, while its

@@ -24,6 +24,10 @@ impl RateLimiter {
         Self { interval_ms, state: Mutex::new(State { began_ms: now_ms, is_used: false }) }
     }
 
+    pub(super) fn interval(&self) -> Duration {
+        Duration::from_millis(self.interval_ms)
+    }
+
     /// Whether a call is allowed now; if so it counts.
     pub(super) fn allow(&self, now_ms: u64) -> bool {
         if self.interval_ms == 0 {

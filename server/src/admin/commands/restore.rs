@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::{Buf, Bytes};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{Told, answer, error};
-use crate::admin::json::Object;
+use super::{Told, answer, error, rate_limited, switched_off};
 use crate::admin::server::{Admin, json};
 use crate::backup::{self, BackupError};
 use crate::engine::audit::Administrator;
@@ -23,14 +22,13 @@ const COMMAND: &str = "restore";
 
 /// The answer; `body` is the snapshot.
 pub(super) async fn run(admin: &Admin, administrator: Administrator, body: Body) -> Response {
-    let plain = || json(|out| answer(out, COMMAND, |_: &mut Object<'_>| Ok(Told::Values)));
     let stats = &admin.engine.stats;
     if !admin.config.restore_enabled {
-        return (StatusCode::SERVICE_UNAVAILABLE, plain()).into_response();
+        return switched_off(COMMAND);
     }
     if !admin.restores.allow(admin.engine.clock.now_ms()) {
         stats.restores_rate_limited.add(1);
-        return (StatusCode::TOO_MANY_REQUESTS, plain()).into_response();
+        return rate_limited(admin.restores.interval(), COMMAND);
     }
     let (sender, receiver) = channel(1);
     let received = receive(body, sender, admin.config.idle_timeout);

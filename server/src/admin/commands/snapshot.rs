@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use tokio::sync::mpsc::{Sender, channel};
 
-use super::{Chunked, Told, answer, error};
+use super::{Chunked, Told, answer, error, rate_limited, switched_off};
 use crate::admin::json::Object;
 use crate::admin::server::{Admin, json};
 use crate::backup::{BackupError, Snapshot, take_snapshot};
@@ -24,11 +24,11 @@ const SNAPSHOT_SIZE: HeaderName = HeaderName::from_static("snapshot_size");
 pub(super) async fn run(admin: &Admin, streaming: Option<&str>) -> Response {
     let stats = &admin.engine.stats;
     if !admin.config.snapshot_enabled {
-        return (StatusCode::SERVICE_UNAVAILABLE, plain()).into_response();
+        return switched_off(COMMAND);
     }
     if !admin.snapshots.allow(admin.engine.clock.now_ms()) {
         stats.snapshots_rate_limited.add(1);
-        return (StatusCode::TOO_MANY_REQUESTS, plain()).into_response();
+        return rate_limited(admin.snapshots.interval(), COMMAND);
     }
     let snapshot = match take_snapshot(std::sync::Arc::clone(&admin.engine)).await {
         Ok(snapshot) => snapshot,
