@@ -32,6 +32,11 @@ pub(crate) struct ConnectOptions {
 }
 
 impl ConnectOptions {
+    /// The name of the SASL user, if there is one.
+    pub(crate) fn sasl_user(&self) -> Option<&str> {
+        self.sasl.user_name()
+    }
+
     /// The builder of a client that waits this long for a connection.
     ///
     /// # Errors

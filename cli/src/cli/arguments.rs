@@ -8,7 +8,7 @@ use zoolet_core::StatsTrack;
 use zoolet_protocol::{CreateMode, Expect, PathError, WatchMode, ZPath};
 
 use super::acl::AclList;
-use crate::server_options::values::{self, BadValue};
+use crate::server_options::values;
 
 #[derive(Debug, Args)]
 #[group(skip)]
@@ -292,9 +292,11 @@ pub(super) fn znode(text: &str) -> Result<String, PathError> {
 }
 
 /// A plain number is milliseconds, as in `zkCli.sh`.
-fn time_to_live(text: &str) -> Result<Duration, BadValue> {
+fn time_to_live(text: &str) -> Result<Duration, &'static str> {
     match text.parse() {
         Ok(ms) => Ok(Duration::from_millis(ms)),
-        Err(_) => values::some_time(text),
+        Err(_) => values::some_time(text).map_err(|_| {
+            "must be a number of milliseconds, or a time with units, such as 10m, 1h30m or 500ms"
+        }),
     }
 }

@@ -34,6 +34,11 @@ pub(super) fn plain(arguments: Vec<OsString>, options: &clap::Command) -> Vec<Os
                 written.push("--server".into());
                 written.extend(arguments.next());
             }
+            // clap would read it as `-s erver=...`.
+            text if text.starts_with("-server=") => {
+                written.push("--server".into());
+                written.extend(text.strip_prefix("-server=").map(OsString::from));
+            }
             "-timeout" => {
                 written.push("--session-timeout".into());
                 // Its unit is the millisecond. What is not a number of them is refused as it stands.
@@ -90,6 +95,8 @@ mod tests {
                 "zoolet cli --json -e -s b -timeout 5000 -waitforconnection -r -server a:1",
                 "zoolet cli --json -e -s b --session-timeout 5000ms -r --server a:1",
             ),
+            ("zoolet cli -server=a:1 ls /", "zoolet cli --server a:1 ls /"),
+            ("zoolet cli set /a -server=b", "zoolet cli set /a -server=b"),
             ("zoolet cli set /a -server", "zoolet cli set /a -server"),
             ("zoolet cli -- -server", "zoolet cli -- -server"),
             ("zoolet cli --server -server x", "zoolet cli --server -server x"),

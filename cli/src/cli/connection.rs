@@ -67,7 +67,17 @@ impl Connection {
             Err(Error::Unreachable(cause)) => {
                 Err(Failure::NoServer { server: server.to_owned(), cause })
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.explained(error.into())),
+        }
+    }
+
+    /// The failure of what is not `addauth`: what the server refuses then is the user of the options.
+    pub(super) fn explained(&self, failure: Failure) -> Failure {
+        match (failure, self.options.sasl_user()) {
+            (Failure::Client(Error::AuthFailed), Some(user)) => {
+                Failure::SaslUser { user: user.to_owned() }
+            }
+            (failure, _) => failure,
         }
     }
 

@@ -70,10 +70,15 @@ impl Shell {
         if let Command::Quit = command {
             return Ok(Flow::Quit);
         }
+        let is_addauth = matches!(command, Command::Addauth { .. });
         let result = self.run(command).await;
         // The output before a failure is printed before the failure.
         self.output.flush()?;
-        result.map(|()| Flow::Continue)
+        let explained = |failure| match is_addauth {
+            true => failure,
+            false => self.connection.explained(failure),
+        };
+        result.map(|()| Flow::Continue).map_err(explained)
     }
 
     /// Prints the events that have arrived so far.

@@ -22,6 +22,17 @@ pub(super) enum Failure {
     Quote,
     #[error("{}", plain(.0))]
     Client(#[from] Error),
+    /// The write of long data.
+    #[error(
+        "{}; perhaps the data, of {bytes} bytes, is longer than the server's jute.maxbuffer",
+        plain(error)
+    )]
+    LongData { bytes: usize, error: Error },
+    #[error(
+        "the server refuses the SASL user {user:?}: is the name or the password (--sasl-user, \
+         --sasl-password-file) wrong?"
+    )]
+    SaslUser { user: String },
     #[error("nothing was done, because of operation {} of the multi: {}", index + 1, plain(error))]
     Multi { index: usize, error: Error },
     #[error("the root is there to stay; name one of its children")]
@@ -69,6 +80,17 @@ impl From<TlsFailure> for Failure {
 }
 
 impl Failure {
+    /// The failure of a write of so many bytes of data. A server ends the connection at a request that is
+    /// too long for it.
+    pub(super) fn of_write(error: Error, bytes: usize) -> Self {
+        match error {
+            Error::ConnectionLoss { .. } if bytes >= LONG_DATA_BYTES => {
+                Self::LongData { bytes, error }
+            }
+            error => Self::Client(error),
+        }
+    }
+
     /// Whether no later command can succeed either.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Self::Interrupted | Self::Input(_) | Self::Output(_))
@@ -89,7 +111,7 @@ impl Failure {
     pub(super) fn to_json(&self) -> Value {
         let mut json = json!({ "code": self.code(), "message": self.to_string() });
         let (error, index) = match self {
-            Self::Client(error) => (error, error.operation_index()),
+            Self::Client(error) | Self::LongData { error, .. } => (error, error.operation_index()),
             Self::Multi { index, error } => (error, Some(*index)),
             Self::AclKept { paths, error } => {
                 json["paths"] = json!(paths);
@@ -119,9 +141,11 @@ impl Failure {
     /// The name of the failure: ZooKeeper's where it has one.
     fn code(&self) -> String {
         let name = match self {
-            Self::Client(error) | Self::Multi { error, .. } | Self::AclKept { error, .. } => {
-                return code(error);
-            }
+            Self::Client(error)
+            | Self::LongData { error, .. }
+            | Self::Multi { error, .. }
+            | Self::AclKept { error, .. } => return code(error),
+            Self::SaslUser { .. } => return code(&Error::AuthFailed),
             Self::Usage(_) | Self::Quote | Self::Root | Self::Help(_) => "Usage",
             Self::Word(failure) => match failure {
                 WordFailure::NotWhitelisted { .. } => "NotWhitelisted",
@@ -172,6 +196,10 @@ fn no_server_cure(cause: &ConnectError) -> &'static str {
         _ => "",
     }
 }
+
+/// From this length on, data is perhaps too long for a server: the default of `jute.maxbuffer` is a MiB,
+/// and nobody sets it to much less than this.
+const LONG_DATA_BYTES: usize = 64 << 10;
 
 /// How many paths a message names.
 const PATHS_SHOWN_MAX: usize = 5;
@@ -232,6 +260,14 @@ fn refused(op: OpCode, path: &str, code: ErrorCode) -> String {
         ErrorCode::BAD_VERSION => format!(
             "version No is not valid : {path}; somebody has changed it, and `stat {path}` shows its \
              version"
+        ),
+        ErrorCode::NO_AUTH if op == OpCode::GET_ACL => format!(
+            "Insufficient permission : {path}; neither read nor admin is allowed; `addauth` says who \
+             you are"
+        ),
+        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => format!(
+            "the server answers {code} to {op}: it wants a client that authenticates: --sasl-user, or \
+             --tls-cert"
         ),
         ErrorCode::NO_AUTH => format!(
             "Insufficient permission : {path}; `getAcl {path}` shows who may do what, `addauth` says \

@@ -124,13 +124,13 @@ pub(super) async fn create(
     create: Create,
     parents: bool,
 ) -> Result<Answer, Failure> {
-    let mode = create.mode();
+    let (mode, bytes) = (create.mode(), create.data.len());
     let mut call = client.create(&create.path).data(create.data).acl(create.acl.0);
     call = call.mode(mode);
     if parents {
         call = call.parents(Parents::Persistent);
     }
-    let created = call.await?;
+    let created = call.await.map_err(|error| Failure::of_write(error, bytes))?;
     let answer = Answer::of("create").at(&created.path).stat(&created.stat, false);
     Ok(answer.line(&format!("Created {}", created.path)))
 }
@@ -148,11 +148,12 @@ pub(super) async fn set_data(
         })?,
         false => set.data.into_bytes(),
     };
+    let bytes = data.len();
     let mut call = client.set(&set.path, data);
     if let Expect::Exactly(version) = version {
         call = call.version(version);
     }
-    let its_stat = call.await?;
+    let its_stat = call.await.map_err(|error| Failure::of_write(error, bytes))?;
     Ok(Answer::of("set").at(&set.path).stat(&its_stat, stat))
 }
 

@@ -31,6 +31,10 @@ const PASSWORD: &str = "ZOOLET_SASL_PASSWORD";
 pub(crate) struct NoPassword;
 
 impl SaslOptions {
+    pub(super) fn user_name(&self) -> Option<&str> {
+        self.sasl_user.as_deref()
+    }
+
     /// The user to authenticate as, if the options name one.
     ///
     /// # Errors

@@ -70,6 +70,11 @@ async fn a_password_comes_from_a_file_or_the_environment() {
     assert!(who.stdout.contains("sasl: ann"), "{who:?}");
     let none = run(&["cli", "-s", &address, "--sasl-user=ann", "whoami"]).await;
     assert!(none.stderr.contains("--sasl-password-file"), "{none:?}");
+    let wrong = file("wrong-password-of-ann", "Secret\n");
+    let wrong = wrong.to_str().expect("UTF-8");
+    let wrong =
+        run(&["cli", "-s", &address, "--sasl-user=ann", "--sasl-password-file", wrong, "ls"]).await;
+    assert!(wrong.stderr.contains("the server refuses the SASL user \"ann\": is "), "{wrong:?}");
     let missing =
         ["cli", "-s", &address, "--sasl-user=ann", "--sasl-password-file=/nonexistent", "ls"];
     let missing = run(&missing).await;

@@ -8,7 +8,7 @@ use zoolet::client::Client;
 use zoolet::protocol::CreateMode;
 use zoolet::recipes::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2};
 
-use crate::process::within_limit;
+use crate::process::{self, Running, within_limit};
 use crate::stage::{Stage, cli, masked, run};
 
 /// As [`masked`], with one space wherever there are several.
@@ -270,6 +270,19 @@ async fn access_control_lists_are_shown_set_and_enforced() {
     assert!(ended.stderr.contains(&refused("/b")), "{}", ended.stderr);
     let other = stage.run(&["get", "/a"]).await;
     assert!(other.stderr.contains(&refused("/a")), "{}", other.stderr);
+    let acl = stage.run(&["getAcl", "/a"]).await;
+    assert!(acl.stderr.contains("/a; neither read nor admin is allowed; `addauth`"), "{acl:?}");
+}
+
+/// A server ends the connection at a request that is too long for it.
+#[tokio::test]
+async fn the_write_of_long_data_may_be_too_long_for_the_server() {
+    let server =
+        Running::start(&["serve", "--listen", "127.0.0.1:0", "--jute-maxbuffer", "70000"]).await;
+    let (server, long) = (server.address.to_string(), "x".repeat(100_000));
+    let ended = process::run(&["cli", "-s", &server, "create", "/long", &long]).await;
+    let expected = "perhaps the data, of 100000 bytes, is longer than the server's jute.maxbuffer";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
 }
 
 #[tokio::test]
