@@ -92,8 +92,9 @@ impl Bench {
 }
 
 const AFTER_HELP: &str = "\
-Without --server a server is started in this process for the time of the run, and reached by TCP;
-with --tls by TLS, with certificates of its own. Everything is done below one znode, which is deleted at the end, also after Ctrl-C.
+Without --server a server is started in this process for the time of the run, and reached by
+TCP; with --tls by TLS, with certificates of its own. Everything is done below one znode, which
+is deleted at the end, also after Ctrl-C.
 
 Examples:
   zoolet bench herd                                     what the herd effect costs, on our server

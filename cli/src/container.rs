@@ -194,12 +194,12 @@ impl ContainerError {
 }
 
 const AFTER_HELP: &str = "\
-Without a script, it is `zkServer.sh start-foreground`. It reads /conf/zoo.cfg. If that is not there,
-the settings are those of the variables of the official image, with its defaults: ZOO_TICK_TIME,
-ZOO_INIT_LIMIT, ZOO_SYNC_LIMIT, ZOO_AUTOPURGE_PURGEINTERVAL, ZOO_AUTOPURGE_SNAPRETAINCOUNT,
-ZOO_MAX_CLIENT_CNXNS, ZOO_STANDALONE_ENABLED, ZOO_ADMINSERVER_ENABLED, ZOO_SERVERS (one at most),
-ZOO_4LW_COMMANDS_WHITELIST, ZOO_CFG_EXTRA. ZOO_MY_ID, ZOO_CONF_DIR, ZOO_DATA_DIR and
-ZOO_DATA_LOG_DIR, ZOO_DATADIR_AUTOCREATE_DISABLE, and the properties in SERVER_JVMFLAGS and
-JVMFLAGS, count in both cases.
+Without a script, it is `zkServer.sh start-foreground`. It reads /conf/zoo.cfg. If that is not
+there, the settings are those of the variables of the official image, with its defaults:
+ZOO_TICK_TIME, ZOO_INIT_LIMIT, ZOO_SYNC_LIMIT, ZOO_AUTOPURGE_PURGEINTERVAL,
+ZOO_AUTOPURGE_SNAPRETAINCOUNT, ZOO_MAX_CLIENT_CNXNS, ZOO_STANDALONE_ENABLED,
+ZOO_ADMINSERVER_ENABLED, ZOO_SERVERS (one at most), ZOO_4LW_COMMANDS_WHITELIST, ZOO_CFG_EXTRA.
+ZOO_MY_ID, ZOO_CONF_DIR, ZOO_DATA_DIR and ZOO_DATA_LOG_DIR, ZOO_DATADIR_AUTOCREATE_DISABLE, and
+the properties in SERVER_JVMFLAGS and JVMFLAGS, count in both cases.
 
 Another word is taken for a command of zoolet: `zoolet container health` is `zoolet health`.";

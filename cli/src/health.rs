@@ -78,8 +78,16 @@ impl HealthCommand {
         let mut wait = std::pin::pin!(tokio::time::sleep(self.wait.unwrap_or_default()));
         for server in &self.servers.0 {
             let answer = loop {
-                let answer = probe::ask(server, tls, self.timeout).await;
-                if answer.is_ok() || wait.is_elapsed() {
+                if wait.is_elapsed() || self.wait.is_none() {
+                    break probe::ask(server, tls, self.timeout).await;
+                }
+                let answer = tokio::select! {
+                    biased;
+                    answer = probe::ask_patiently(server, tls, self.timeout) => answer,
+                    // The last time, for which there is as long as without --wait.
+                    () = &mut wait => continue,
+                };
+                if answer.is_ok() {
                     break answer;
                 }
                 tokio::select! {
@@ -177,13 +185,13 @@ fn exit_code(answer: &Result<Health, Unhealthy>) -> u8 {
 }
 
 const AFTER_HELP: &str = "\
-It asks with the four-letter word srvr and, where the server does not allow that, with a handshake
-that creates no session. It works with Apache ZooKeeper too.
+It asks with the four-letter word srvr and, where the server does not allow that, with a
+handshake that creates no session. It works with Apache ZooKeeper too.
 
-Exit status: 0 if all servers serve, otherwise that of the first that does not: 1 if it says that it
-does not serve, or closes the connection; 3 if it cannot be reached; 4 if it does not answer in time;
-5 if it does not answer as a ZooKeeper server does, or TLS fails. 2 if the command line is wrong, or a
-file of TLS cannot be used.
+Exit status: 0 if all servers serve, otherwise that of the first that does not: 1 if it says
+that it does not serve, or closes the connection; 3 if it cannot be reached; 4 if it does not
+answer in time; 5 if it does not answer as a ZooKeeper server does, or TLS fails. 2 if the
+command line is wrong, or a file of TLS cannot be used.
 
 Examples:
   zoolet health                             the server of this machine

@@ -182,4 +182,17 @@ mod tests {
     fn the_arguments_are_in_order() {
         definition().debug_assert();
     }
+
+    /// clap wraps at 100 columns, which would break a longer line in two.
+    #[test]
+    fn the_lines_of_the_help_after_the_options_are_short() {
+        fn check(command: &clap::Command) -> usize {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
+            }
+            usize::from(!help.is_empty()) + command.get_subcommands().map(check).sum::<usize>()
+        }
+        assert!(check(&definition()) > 10, "there are so many commands with such a help");
+    }
 }

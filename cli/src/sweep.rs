@@ -266,22 +266,22 @@ fn print(text: &str) {
 }
 
 const AFTER_HELP: &str = "\
-The command is run once without a fault, on a new server in this process, whose address it finds in
-ZOOLET_CONNECT_STRING (127.0.0.1:40123; ZOOKEEPER_HOSTS, ZOOKEEPER_CONNECT, ZK_HOSTS and some more
-have the same value). Then it is run again for each request that it sent and each kind of fault, each
-time on a new server with that one fault. A fault breaks it if its exit status is not 0, or if it does
-not end in time. Runs that share files or ports need --jobs 1.
+The command is run once without a fault, on a new server in this process, whose address it finds
+in ZOOLET_CONNECT_STRING (127.0.0.1:40123; ZOOKEEPER_HOSTS, ZOOKEEPER_CONNECT, ZK_HOSTS and some
+more have the same value). Then it is run again for each request that it sent and each kind of
+fault, each time on a new server with that one fault. A fault breaks it if its exit status is
+not 0, or if it does not end in time. Runs that share files or ports need --jobs 1.
 
-A request is found again by its session, its operation, its path, and the how manieth of these it is;
-numbers and generated names in paths do not matter. If it does not come, the fault was not reached,
-which counts as neither passed nor broken.
+A request is found again by its session, its operation, its path, and the how manieth of these
+it is; numbers and generated names in paths do not matter. If it does not come, the fault was
+not reached, which counts as neither passed nor broken.
 
     zoolet sweep -- python3 -m pytest -q test_lock.py
     zoolet sweep --only reply-lost,expire --path /locks --junit sweep.xml -- ./test.sh
     zoolet sweep --replay reply-lost-f8e73ff70e -- python3 -m pytest -q test_lock.py
 
-Exit status: 0 if no fault broke the command, 1 if one did, 2 if the arguments are wrong, 3 if the
-command fails without a fault or never uses the server, 4 if the request of --replay did not come, 70
-if no server can be started, 71 if the system refused what this needs, 73 if a report cannot be
-written, 126 or 127 if the command cannot be run, 130 after Ctrl-C, which prints what was found by
-then.";
+Exit status: 0 if no fault broke the command, 1 if one did, 2 if the arguments are wrong, 3 if
+the command fails without a fault or never uses the server, 4 if the request of --replay did not
+come, 70 if no server can be started, 71 if the system refused what this needs, 73 if a report
+cannot be written, 126 or 127 if the command cannot be run, 130 after Ctrl-C, which prints what
+was found by then.";
