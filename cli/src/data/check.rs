@@ -29,6 +29,9 @@ impl Check {
             bar.suspend(|| print(&file))?;
         }
         bar.finish_and_clear();
+        if let Some(warning) = inspection.mark_warning() {
+            println!("{warning}");
+        }
         let opened = match inspection.open() {
             Ok(opened) => opened,
             Err(error) => {

@@ -36,7 +36,7 @@ async fn check_prints_the_state_with_which_a_server_would_start() {
     let ended = data(&["check"], &directory).await;
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let lines: Vec<_> = ended.stdout.lines().collect();
-    assert!(lines[0].ends_with("snapshot.0  424 B  5 znodes up to 0x0  whole"), "{}", lines[0]);
+    assert!(lines[0].ends_with("snapshot.0  478 B  5 znodes up to 0x0  whole"), "{}", lines[0]);
     assert!(lines[1].ends_with(" 6 transactions up to 0x6  whole"), "{}", lines[1]);
     assert_eq!(
         lines[2],
@@ -297,4 +297,25 @@ async fn snapshots_without_logs_start_if_zoolet_has_written_no_logs_elsewhere() 
     let check = data(&["check"], &directory).await;
     assert_eq!(check.code, Some(0), "{} {}", check.stdout, check.stderr);
     drop(start(&directory, None).await.expect("ZooKeeper starts too"));
+}
+
+#[tokio::test]
+async fn the_check_of_a_copy_says_that_missing_newest_logs_are_not_noticed() {
+    let (from, to) = (written("check-original").await, directory("check-copy"));
+    std::fs::create_dir_all(to.join("version-2")).expect("it can be made");
+    for name in ["snapshot.0", "zoolet.durable"] {
+        let name = Path::new("version-2").join(name);
+        std::fs::copy(from.join(&name), to.join(&name)).expect("it can be copied");
+    }
+    let text = "zoolet.durable: a copy, which says nothing of the logs beside it: that the newest logs \
+                are missing would not be noticed";
+    let (original, copy) = (data(&["check"], &from).await, data(&["check"], &to).await);
+    assert_eq!((original.code, copy.code), (Some(0), Some(0)), "{}", copy.stderr);
+    assert!(!original.stdout.contains(text), "{}", original.stdout);
+    assert!(copy.stdout.contains(text), "{}", copy.stdout);
+    let path = to.to_str().expect("the name is text");
+    let args = ["serve", "--listen", "127.0.0.1:0", "--data-dir", path];
+    let mut server = crate::process::Running::start(&args).await;
+    let line = server.logged(text).await;
+    assert!(line.contains("WARN"), "{line}");
 }

@@ -38,6 +38,7 @@ pub struct Inspection {
     directory: Directory,
     files: Files,
     mark: Option<Mark>,
+    mark_warning: Option<String>,
 }
 
 /// The result of checking a file.
@@ -144,9 +145,17 @@ impl Inspection {
     pub fn new(config: &StorageConfig) -> Result<Self, StorageError> {
         let directory = Directory::of(config);
         // Before the files, because a running server goes on writing both.
-        let mark = mark::read(&directory)?;
+        let mut mark_warning = None;
+        let mark = mark::read(&directory, |warning| mark_warning = Some(warning))?;
         let files = directory.files()?;
-        Ok(Self { config: config.clone(), directory, files, mark })
+        Ok(Self { config: config.clone(), directory, files, mark, mark_warning })
+    }
+
+    /// Why the mark beside the logs does not count, if there is one that does not: it cannot be
+    /// read, or was copied.
+    #[must_use]
+    pub fn mark_warning(&self) -> Option<&str> {
+        self.mark_warning.as_deref()
     }
 
     /// The number of files.

@@ -89,8 +89,12 @@ impl Mark {
     }
 }
 
-/// Reads the mark of a directory; `None` if there is no valid one.
-pub(super) fn read(directory: &Directory) -> Result<Option<Mark>, StorageError> {
+/// Reads the mark of a directory; `None` if there is no valid one. If there is a file that does not
+/// count, `warn` gets the reason.
+pub(super) fn read(
+    directory: &Directory,
+    warn: impl FnOnce(String),
+) -> Result<Option<Mark>, StorageError> {
     let path = path(directory);
     let mut input = match directory.disk.open(&path) {
         Ok(input) => input.take(2 * SLOT_BYTES as u64),
@@ -100,12 +104,16 @@ pub(super) fn read(directory: &Directory) -> Result<Option<Mark>, StorageError> 
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(StorageError::io("read", &path))?;
     let Some((mark, written_in)) = bytes.chunks(SLOT_BYTES).filter_map(Mark::decode).max() else {
-        tracing::warn!("{}: no mark can be read, so damage may look like a crash", path.display());
+        warn(format!("{}: no mark can be read, so damage may look like a crash", path.display()));
         return Ok(None);
     };
     let file = directory.disk.identity(&path).map_err(StorageError::io("look at", &path))?;
     if file != written_in {
-        tracing::info!("{}: a copy, which says nothing of the logs beside it", path.display());
+        warn(format!(
+            "{}: a copy, which says nothing of the logs beside it: that the newest logs are missing \
+             would not be noticed",
+            path.display()
+        ));
         return Ok(None);
     }
     Ok(Some(mark))

@@ -68,7 +68,7 @@ pub(crate) fn recover(
     trusts_empty: bool,
 ) -> Result<Recovered, StorageError> {
     // Before the files, because a running server goes on writing both.
-    let mark = mark::read(directory)?;
+    let mark = mark::read(directory, |warning| tracing::warn!("{warning}"))?;
     let files = directory.files()?;
     logs_note::check(directory, &files)?;
     let Files { logs, snapshots, unfinished, .. } = files;
