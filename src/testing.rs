@@ -2,7 +2,7 @@
 //!
 //! [`TestServer::start`] starts a server in this process in less than a millisecond, with
 //! ZooKeeper's behaviour and a disk in memory. It needs no port and no Java, and hundreds of them
-//! run side by side. [`TestServer::connect`] connects a client to it; programs in other languages
+//! run side by side; [`TestServer::reset`] makes one like new for the next test. [`TestServer::connect`] connects a client to it; programs in other languages
 //! and processes connect over TCP ([`TestServerBuilder::tcp`]).
 //!
 //! Faults are methods of an [`Aim`]: [`TestServer::everyone`], [`TestServer::session`] or

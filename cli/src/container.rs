@@ -108,7 +108,7 @@ fn start(image: &Image, file: &Path) -> Result<(), ContainerError> {
         }
     }
     image.write_myid()?;
-    Ok(serve::run(&zoo_cfg.options, None)?)
+    Ok(serve::run(&zoo_cfg.options, serve::Parent::ANY)?)
 }
 
 fn status(image: &Image, file: &Path) -> Result<ExitCode, ContainerError> {

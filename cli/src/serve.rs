@@ -1,13 +1,15 @@
 //! `zoolet serve`: runs a server until a signal ends it.
 
 mod admin;
+mod announcement;
+mod ending;
 mod listen;
 mod metrics;
 mod service_manager;
 mod test_control;
 
-use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -16,11 +18,13 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use tokio::sync::mpsc;
-use zoolet_server::storage::{Durability, StorageConfig, StorageError};
+use zoolet_server::storage::StorageError;
 use zoolet_server::{Config, Server};
 use zoolet_testkit::Faults;
 
 use self::admin::ServeAdminError;
+use self::announcement::{Addresses, Form};
+use self::ending::{Ending, Endings};
 use self::listen::{ListenError, Listening, Plain};
 use self::metrics::ServeMetricsError;
 use self::service_manager::{PassedError, ServiceManager};
@@ -28,7 +32,6 @@ use crate::logging::{self, LogFormat, LogLevel, LogLevels};
 use crate::server_options::admin::AdminServer;
 use crate::server_options::monitoring::MetricsPage;
 use crate::server_options::{Contradiction, ServerOptions};
-use crate::signals::Signals;
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
 
 /// The options. The help text of the command is on its variant in the list of commands.
@@ -52,8 +55,32 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDR:PORT", value_parser = test_control::loopback)]
     test_control: Option<SocketAddr>,
 
+    /// Print one line of JSON when the server is ready, in place of the text
+    #[arg(long)]
+    ready_json: bool,
+
+    /// End when standard input ends, as it does when the program ends that started this one
+    #[arg(long)]
+    exit_with_stdin: bool,
+
     #[command(flatten)]
     options: ServerOptions,
+}
+
+/// How a server is started by another program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parent {
+    /// Where the test control listens.
+    test_control: Option<SocketAddr>,
+    ready: Form,
+    /// Whether the end of standard input ends the server.
+    exits_with_stdin: bool,
+}
+
+impl Parent {
+    /// It reads what is printed if it likes, and sends a signal.
+    pub(crate) const ANY: Self =
+        Self { test_control: None, ready: Form::Text, exits_with_stdin: false };
 }
 
 impl Serve {
@@ -75,7 +102,12 @@ impl Serve {
             }
             None => self.options,
         };
-        run(&options, self.test_control)
+        let parent = Parent {
+            test_control: self.test_control,
+            ready: if self.ready_json { Form::Json } else { Form::Text },
+            exits_with_stdin: self.exit_with_stdin,
+        };
+        run(&options, parent)
     }
 }
 
@@ -84,10 +116,7 @@ impl Serve {
 /// # Errors
 ///
 /// [`ServeError`] if it cannot start or fails.
-pub(crate) fn run(
-    options: &ServerOptions,
-    test_control: Option<SocketAddr>,
-) -> Result<(), ServeError> {
+pub(crate) fn run(options: &ServerOptions, parent: Parent) -> Result<(), ServeError> {
     for remark in options.remarks() {
         tracing::warn!("{remark}");
     }
@@ -104,14 +133,14 @@ pub(crate) fn run(
     let secure = options.tls.listen().map_err(Contradiction::from)?;
     let listening = Listening { plain, secure: listen::resolve(secure.as_ref())? };
     let admin = options.admin.server().map_err(Contradiction::from)?;
-    let beside = Beside { page: options.monitoring.page(), admin, test_control };
+    let beside = Beside { page: options.monitoring.page(), admin };
     let manager = ServiceManager::from_env();
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)?;
-    let served = runtime.block_on(serve(config, listening, beside, &manager));
+    let served = runtime.block_on(serve(config, listening, beside, parent, &manager));
     if let Err(error) = &served {
         manager.failed(error);
     }
@@ -123,25 +152,25 @@ pub(crate) fn run(
 struct Beside {
     page: Option<MetricsPage>,
     admin: Option<AdminServer>,
-    test_control: Option<SocketAddr>,
 }
 
 async fn serve(
     config: Config,
     listening: Listening,
     beside: Beside,
+    parent: Parent,
     manager: &ServiceManager,
 ) -> Result<(), ServeError> {
     // Before the server announces itself, so that no signal is missed.
-    let mut signals = Signals::new().map_err(ServeError::Runtime)?;
-    let Beside { page, admin, test_control } = beside;
-    let faults = test_control.map(|_| Faults::default());
+    let mut endings = Endings::new(parent.exits_with_stdin).map_err(ServeError::Runtime)?;
+    let Beside { page, admin } = beside;
+    let faults = parent.test_control.map(|_| Faults::default());
     manager.starting();
     let mut server = listen::start(&config, &listening, faults.as_ref()).await?;
     let page = metrics::start(&server, page.as_ref()).await?;
     let admin = admin::start(&server, admin).await?;
     let (restart, mut restarts) = mpsc::channel(1);
-    let control = match (test_control, &faults) {
+    let control = match (parent.test_control, &faults) {
         (Some(address), Some(faults)) => {
             let control = test_control::start(address, faults.clone(), restart).await;
             Some(control.map_err(|source| ServeError::TestControl { address, source })?)
@@ -152,17 +181,17 @@ async fn serve(
     let Some(address) = address else {
         return Err(ServeError::Runtime(io::Error::other("the socket has no address")));
     };
-    announce(&server, control, config.storage.as_ref());
+    Addresses::of(&server, control).announce(parent.ready, config.storage.as_ref());
     let mut reassurance = manager.ready(address, server.probe());
     let listening = listening.again(&server);
-    let signal = loop {
+    let ending = loop {
         tokio::select! {
-            signal = signals.next() => break signal,
+            ending = endings.next() => break ending,
             failure = server.failure() => return Err(ServeError::Storage(failure)),
             Some(restart) = restarts.recv() => {
                 drop(reassurance);
-                if let Some(signal) = stop_for(restart.down, server, &mut signals).await? {
-                    tracing::info!("{signal} received during a restart");
+                if let Some(ending) = stop_for(restart.down, server, &mut endings).await? {
+                    tracing::info!("{ending} during a restart");
                     return Ok(());
                 }
                 server = listen::start(&config, &listening, faults.as_ref()).await?;
@@ -174,95 +203,40 @@ async fn serve(
             }
         }
     };
-    tracing::info!("{signal} received, shutting down");
+    tracing::info!("{ending}, shutting down");
     manager.stopping();
     drop(reassurance);
-    stop(server, &mut signals).await
+    stop(server, ending, &mut endings).await
 }
 
-/// Shuts a server down and waits for `down`. Returns the signal that ended the wait, if one arrived.
+/// Shuts a server down and waits for `down`. Returns what ended the wait, if something did.
 async fn stop_for(
     down: Duration,
     server: Server,
-    signals: &mut Signals,
-) -> Result<Option<&'static str>, ServeError> {
+    endings: &mut Endings,
+) -> Result<Option<Ending>, ServeError> {
     let mut shutdown = pin!(server.shutdown());
     tokio::select! {
         () = &mut shutdown => {}
-        signal = signals.next() => {
+        ending = endings.next() => {
             tokio::select! {
-                () = shutdown => return Ok(Some(signal)),
-                _ = signals.next() => return Err(ServeError::Hurried),
+                () = shutdown => return Ok(Some(ending)),
+                () = endings.second_signal(ending) => return Err(ServeError::Hurried),
             }
         }
     }
     tokio::select! {
         () = tokio::time::sleep(down) => Ok(None),
-        signal = signals.next() => Ok(Some(signal)),
+        ending = endings.next() => Ok(Some(ending)),
     }
 }
 
 /// Shuts a server down, unless a second signal cuts it short.
-async fn stop(server: Server, signals: &mut Signals) -> Result<(), ServeError> {
+async fn stop(server: Server, ending: Ending, endings: &mut Endings) -> Result<(), ServeError> {
     tokio::select! {
         () = server.shutdown() => Ok(()),
-        _ = signals.next() => Err(ServeError::Hurried),
+        () = endings.second_signal(ending) => Err(ServeError::Hurried),
     }
-}
-
-/// Prints where the server listens. Programs wait for the first line; the others are for people.
-fn announce(server: &Server, control: Option<SocketAddr>, storage: Option<&StorageConfig>) {
-    let version = env!("CARGO_PKG_VERSION");
-    let data = match storage {
-        None => "Data is in memory, and gone when it stops.".to_owned(),
-        Some(StorageConfig { data_dir, durability: Durability::Synced, .. }) => {
-            format!("Data is in {}, and synced.", data_dir.display())
-        }
-        Some(StorageConfig { data_dir, .. }) => {
-            format!("Data is in {}, not synced.", data_dir.display())
-        }
-    };
-    let control = control.map_or_else(String::new, |control| {
-        format!("test control on http://{control}\nWho can open that page can break this server.\n")
-    });
-    let (mut listening, mut connecting) = (String::new(), String::new());
-    if let Some(address) = server.local_addr() {
-        let reachable = reachable(address);
-        listening += &format!("listening on {address}\n");
-        connecting += &format!(
-            "Connect with any ZooKeeper client:\n\
-             \x20 zkCli.sh -server {reachable}\n\
-             \x20 KazooClient(hosts=\"{reachable}\")\n"
-        );
-    }
-    if let Some(address) = server.secure_addr() {
-        let port = address.port();
-        listening += &format!("listening on {address} for TLS\n");
-        connecting += &format!(
-            "Connect by TLS, with the names and files of your certificates:\n\
-             \x20 zoolet cli --server HOST:{port} --tls-ca CA.pem --tls-cert CLIENT.pem\n"
-        );
-    }
-    let text = format!(
-        "{listening}{control}\
-         zoolet {version}, a single ZooKeeper node. {data}\n\
-         {connecting}\
-         Stop with Ctrl-C or `kill {pid}`.\n",
-        pid = std::process::id(),
-    );
-    // The server runs even if nobody reads this.
-    let mut stdout = io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-}
-
-/// Where clients on this machine connect: they cannot connect to the address of all interfaces.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let host = match address.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-        host => host,
-    };
-    SocketAddr::new(host, address.port())
 }
 
 /// Raises the limit of open files, of which each client takes one, and logs it.
@@ -330,7 +304,8 @@ Examples:
   zoolet serve --data-dir /var/lib/zoolet   and nothing acknowledged is lost
   zoolet serve --listen 127.0.0.1:0         on any free port, which is printed
   zoolet serve --listen 127.0.0.1:0 --test-control 127.0.0.1:0
-                                            for tests that break it, in any language
+                                            for tests that break it, in any language;
+                                            --ready-json --exit-with-stdin suit them too
   zoolet serve --config zoo.cfg             with the settings of a ZooKeeper server
 
 Exit status: 0 after a signal, 1 if the server failed, 2 if the command or its configuration is

@@ -2,6 +2,7 @@ import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
@@ -55,6 +56,14 @@ public class LockTest {
             assertEquals(1, fault.hits());
         }
         assertEquals(1, client.getChildren().forPath(PATH).size());
+    }
+
+    @Test
+    public void eachTestBeginsWithAnEmptyServer() throws Exception {
+        CuratorFramework client = zoolet.client();
+        client.create().forPath("/left-behind");
+        zoolet.after();
+        assertEquals(List.of("zookeeper"), zoolet.client().getChildren().forPath("/"));
     }
 
     @Test

@@ -17,33 +17,44 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.junit.rules.ExternalResource;
 
 /**
- * A server for each test, with faults as methods. It is a separate process; the command is
- * {@code zoolet}, or the value of the variable ZOOLET.
+ * A server for tests, with faults as methods; each test finds it without faults, sessions and
+ * znodes. It is a separate process, which ends with this one; the command is {@code zoolet}, or the
+ * value of the variable ZOOLET.
  */
 public class Zoolet extends ExternalResource {
-    private final HttpClient http = HttpClient.newHttpClient();
+    private static final HttpClient HTTP = HttpClient.newHttpClient();
+    /** What the server has said when it was ready; null before the first test. */
+    private static String ready;
     private final List<CuratorFramework> clients = new ArrayList<>();
-    private Process process;
     private String address;
     private String control;
 
     @Override
     protected void before() throws IOException {
+        synchronized (Zoolet.class) {
+            ready = ready == null ? start() : ready;
+        }
+        address = text("address", ready);
+        control = text("test_control", ready);
+    }
+
+    private static String start() throws IOException {
         String command = Optional.ofNullable(System.getenv("ZOOLET")).orElse("zoolet");
-        process = new ProcessBuilder(command, "serve", "--listen", "127.0.0.1:0",
-                "--test-control", "127.0.0.1:0", "--log-level", "warn")
-                .redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        Process process = new ProcessBuilder(command, "serve", "--listen", "127.0.0.1:0",
+                "--test-control", "127.0.0.1:0", "--ready-json", "--exit-with-stdin",
+                "--log-level", "error").redirectError(ProcessBuilder.Redirect.INHERIT).start();
         BufferedReader lines = new BufferedReader(
                 new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
-        address = after("listening on ", lines.readLine());
-        control = after("test control on ", lines.readLine());
+        return Optional.ofNullable(lines.readLine())
+                .orElseThrow(() -> new IllegalStateException("zoolet did not start"));
     }
 
     @Override
     protected void after() {
         heal();
         clients.forEach(CuratorFramework::close);
-        process.destroy();
+        clients.clear();
+        ask("POST", "/v1/reset", null);
     }
 
     /** A connected client. */
@@ -58,32 +69,32 @@ public class Zoolet extends ExternalResource {
 
     /** Expires a client's session now. */
     public void expire(CuratorFramework client) throws Exception {
-        ask("POST", "/expire", "{" + whom(client) + "}");
+        ask("POST", "/v1/expire", "{" + whom(client) + "}");
     }
 
     /** Cuts a client's connection now. */
     public void cut(CuratorFramework client) throws Exception {
-        ask("POST", "/cut", "{" + whom(client) + "}");
+        ask("POST", "/v1/cut", "{" + whom(client) + "}");
     }
 
     /** Passes no message from or to a client until the fault is lifted. */
     public Fault freeze(CuratorFramework client) throws Exception {
-        return new Fault(ask("POST", "/faults", "{\"fault\": \"freeze\", " + whom(client) + "}"));
+        return new Fault(ask("POST", "/v1/faults", "{\"fault\": \"freeze\", " + whom(client) + "}"));
     }
 
-    /** Sets any other fault; {@code GET /} of the test control lists them. */
+    /** Sets any other fault; {@code GET /v1/openapi.json} of the test control describes them. */
     public Fault fault(String json) {
-        return new Fault(ask("POST", "/faults", json));
+        return new Fault(ask("POST", "/v1/faults", json));
     }
 
     /** Moves the server's clock forward: sessions that were silent for that long expire. */
     public void advance(long milliseconds) {
-        ask("POST", "/time", "{\"advance_ms\": " + milliseconds + "}");
+        ask("POST", "/v1/time", "{\"advance_ms\": " + milliseconds + "}");
     }
 
     /** Ends all faults. */
     public void heal() {
-        ask("DELETE", "/faults", null);
+        ask("DELETE", "/v1/faults", null);
     }
 
     /** A fault that was set. */
@@ -91,7 +102,7 @@ public class Zoolet extends ExternalResource {
         private final String path;
 
         private Fault(String answer) {
-            path = "/faults/" + number("id", answer);
+            path = "/v1/faults/" + number("id", answer);
         }
 
         /** How often it took effect. */
@@ -117,7 +128,7 @@ public class Zoolet extends ExternalResource {
                 .header("Content-Type", "application/json").method(method, body).build();
         try {
             HttpResponse<String> answer =
-                    http.send(request, HttpResponse.BodyHandlers.ofString());
+                    HTTP.send(request, HttpResponse.BodyHandlers.ofString());
             if (answer.statusCode() != 200) {
                 throw new IllegalStateException(answer.body());
             }
@@ -135,10 +146,11 @@ public class Zoolet extends ExternalResource {
         return Long.parseLong(matcher.group(1));
     }
 
-    private static String after(String prefix, String line) {
-        if (line == null || !line.startsWith(prefix)) {
-            throw new IllegalStateException("zoolet did not start: " + line);
+    private static String text(String name, String json) {
+        Matcher matcher = Pattern.compile("\"" + name + "\":\"([^\"]+)\"").matcher(json);
+        if (!matcher.find()) {
+            throw new IllegalStateException("no " + name + " in " + json);
         }
-        return line.substring(prefix.length());
+        return matcher.group(1);
     }
 }

@@ -1,4 +1,4 @@
-"""A zoolet server for each test, with faults as methods.
+"""A zoolet server for tests, with faults as methods.
 
 Needs `kazoo` and `pytest`, and the command `zoolet` (or the variable ZOOLET, which names it).
 """
@@ -14,14 +14,19 @@ from kazoo.client import KazooClient
 
 
 class Zoolet:
-    """A server in a separate process. `GET /` of its test control lists the faults."""
+    """A server in a separate process, which ends with this one.
+
+    `GET /v1/openapi.json` of its test control describes all faults.
+    """
 
     def __init__(self, *options):
         command = [os.environ.get("ZOOLET", "zoolet"), "serve", "--listen", "127.0.0.1:0"]
-        command += ["--test-control", "127.0.0.1:0", "--log-level", "warn", *options]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.address = self._process.stdout.readline().removeprefix("listening on ").strip()
-        self._control = self._process.stdout.readline().removeprefix("test control on ").strip()
+        command += ["--test-control", "127.0.0.1:0", "--ready-json", "--exit-with-stdin"]
+        command += ["--log-level", "error", *options]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        ready = json.loads(self._process.stdout.readline())
+        self.address, self._control = ready["address"], ready["test_control"]
         self._clients = []
 
     def client(self, **options):
@@ -33,34 +38,40 @@ class Zoolet:
 
     def expire(self, client):
         """Expires a client's session now."""
-        return self._ask("POST", "/expire", _whom(client))
+        return self._ask("POST", "/v1/expire", _whom(client))
 
     def cut(self, client=None):
         """Cuts a client's connection now, or all connections."""
-        return self._ask("POST", "/cut", _whom(client))
+        return self._ask("POST", "/v1/cut", _whom(client))
 
     def fault(self, fault, client=None, **details):
         """Sets a fault, for one client or for all; returns it."""
-        return Fault(self, self._ask("POST", "/faults", {"fault": fault, **_whom(client), **details}))
+        request = {"fault": fault, **_whom(client), **details}
+        return Fault(self, self._ask("POST", "/v1/faults", request))
 
     def advance(self, seconds):
         """Moves the server's clock forward: sessions that were silent for that long expire."""
-        return self._ask("POST", "/time", {"advance_ms": int(seconds * 1000)})
+        return self._ask("POST", "/v1/time", {"advance_ms": int(seconds * 1000)})
 
     def restart(self, down_seconds=0):
         """Stops the server and starts it again at the same port."""
-        return self._ask("POST", "/restart", {"down_ms": int(down_seconds * 1000)})
+        return self._ask("POST", "/v1/restart", {"down_ms": int(down_seconds * 1000)})
 
     def heal(self):
         """Ends all faults."""
-        return self._ask("DELETE", "/faults")
+        return self._ask("DELETE", "/v1/faults")
 
-    def close(self):
+    def reset(self):
+        """Closes the clients, and leaves a server without faults, sessions and znodes."""
         self.heal()
         for client in self._clients:
             client.stop()
             client.close()
-        self._process.terminate()
+        self._clients.clear()
+        self._ask("POST", "/v1/reset")
+
+    def close(self):
+        self._process.stdin.close()
         self._process.wait(timeout=10)
 
     def _ask(self, method, path, body=None):
@@ -80,7 +91,7 @@ class Fault:
 
     def __init__(self, zoolet, shown):
         self._zoolet = zoolet
-        self._path = f"/faults/{shown['id']}"
+        self._path = f"/v1/faults/{shown['id']}"
 
     def hits(self):
         """How often it took effect."""
@@ -104,9 +115,16 @@ def _whom(client):
     return {} if client is None else {"session": hex(client.client_id[0] % 2**64)}
 
 
-@pytest.fixture
-def zoolet():
-    """A server that stops at the end of the test."""
+@pytest.fixture(scope="session")
+def zoolet_server():
+    """The server of all tests."""
     server = Zoolet()
     yield server
     server.close()
+
+
+@pytest.fixture
+def zoolet(zoolet_server):
+    """A server without faults, sessions and znodes."""
+    yield zoolet_server
+    zoolet_server.reset()

@@ -72,6 +72,14 @@ def test_a_client_survives_injected_errors(zoolet):
         assert fault.hits() == 2
 
 
+def test_each_test_begins_with_an_empty_server(zoolet):
+    client = zoolet.client()
+    client.create("/left-behind")
+    zoolet.fault("refuse")
+    zoolet.reset()
+    assert zoolet.client().get_children("/") == ["zookeeper"]
+
+
 def test_an_unknown_fault_is_an_error(zoolet):
     try:
         zoolet.fault("freze")

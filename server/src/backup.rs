@@ -20,9 +20,7 @@ use crate::limits::RESTORED_ZXIDS_AHEAD;
 use crate::server::Server;
 use crate::storage::directory::Directory;
 use crate::storage::snapshot_file::Unpublished;
-use crate::storage::{
-    Durability, SnapshotFault, StorageConfig, StorageError, incoming, write_snapshot,
-};
+use crate::storage::{SnapshotFault, StorageConfig, StorageError, incoming, write_snapshot};
 
 /// A snapshot that was taken on request, to be read.
 ///
@@ -202,22 +200,13 @@ fn in_memory(frozen: &Frozen) -> Snapshot {
 
 fn in_directory(storage: &StorageConfig, frozen: &Frozen) -> Result<Snapshot, BackupError> {
     let directory = Directory::of(storage);
-    let path = unpublished(&directory, storage, frozen)?.publish().map_err(StorageError::from)?;
+    let unpublished = Unpublished::write_on_request(&directory, storage, frozen)?;
+    let path = unpublished.publish().map_err(StorageError::from)?;
     let content = directory.disk.open(&path).map_err(StorageError::io("open", &path))?;
     let bytes = directory.disk.length(&path).map_err(StorageError::io("read", &path))?;
     tracing::info!("snapshot of {} znodes at {} on request", frozen.counted(), frozen.zxid);
     directory.purge_after_snapshot(storage.snap_retain_count);
     Ok(Snapshot { zxid: frozen.zxid, bytes, content })
-}
-
-fn unpublished<'a>(
-    directory: &'a Directory,
-    storage: &StorageConfig,
-    frozen: &Frozen,
-) -> Result<Unpublished<'a>, StorageError> {
-    let unfinished = directory.unfinished_path_on_request(frozen.zxid);
-    let is_synced = storage.durability == Durability::Synced;
-    Unpublished::write(directory, unfinished, frozen, storage.snapshot_compression, is_synced)
 }
 
 /// See [`Server::restore`]. `administrator` is who asks, unless it is the program itself.
@@ -267,7 +256,7 @@ fn restore_now(
         return Ok(engine.replace(core, administrator, || Ok(()))?);
     };
     let directory = Directory::of(storage);
-    let unpublished = unpublished(&directory, storage, &core.freeze())?;
+    let unpublished = Unpublished::write_on_request(&directory, storage, &core.freeze())?;
     Ok(engine.replace(core, administrator, || unpublished.publish().map(drop))?)
 }
 

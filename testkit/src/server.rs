@@ -207,6 +207,29 @@ impl TestServer {
         self.0.faults.heal();
     }
 
+    /// Makes its state that of a new server and ends all faults, for the next test: znodes and
+    /// sessions are gone, and clients that come back open new sessions. See [`Faults::reset`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = zoolet_testkit::TestServer::start().await?;
+    /// let client = server.connect().await?;
+    /// client.create("/locks").await?;
+    /// server.reset()?;
+    /// let client = server.connect().await?;
+    /// assert_eq!(client.children("/").await?.to_vec(), ["zookeeper"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`FaultError::Stopped`]; [`FaultError::Reset`].
+    pub fn reset(&self) -> Result<(), FaultError> {
+        self.0.faults.reset()
+    }
+
     /// Moves its clock on, but not those of its clients; see [`Faults::advance`].
     ///
     /// # Errors

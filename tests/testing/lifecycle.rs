@@ -62,6 +62,54 @@ async fn a_crash_keeps_acknowledged_writes() {
 }
 
 #[tokio::test]
+async fn a_reset_leaves_a_new_server_with_its_zxids_and_its_address() {
+    for transport in TRANSPORTS {
+        let server = transport.server().await;
+        let address = server.connect_string();
+        let client = transport.connect(&server).await;
+        let session = client.session_id();
+        let old = client.create("/gone").await.unwrap().stat.czxid;
+        client.create("/gone/mine").mode(CreateMode::Ephemeral).await.unwrap();
+        let unread = client.exists("/gone").and_watch().await.unwrap();
+        let fault = server.everyone().refuse().unwrap();
+        server.freeze().unwrap();
+        server.reset().unwrap();
+        wait_for(&client, ConnectionState::Lost).await;
+        drop((unread, fault));
+
+        let other = transport.connect(&server).await;
+        assert_eq!(other.children("/").await.unwrap().to_vec(), ["zookeeper"]);
+        assert_eq!(server.watch_graph().paths, []);
+        assert!(other.session_id() > session, "{} {session}", other.session_id());
+        let new = other.create("/gone").await.unwrap().stat.czxid;
+        assert!(new > old, "{new} {old}");
+        assert_eq!(server.connect_string(), address);
+
+        server.restart().await.unwrap();
+        assert_eq!(other.children("/").await.unwrap().to_vec(), ["gone", "zookeeper"]);
+        server.stop().await;
+        assert_eq!(server.reset(), Err(FaultError::Stopped));
+    }
+}
+
+#[tokio::test]
+async fn a_reset_is_durable() {
+    for seed in 0..20 {
+        let builder = TestServer::builder().sim_disk(SimDisk::default());
+        let server = builder.start().await.unwrap();
+        let client = server.connect().await.unwrap();
+        client.create("/gone").await.unwrap();
+        server.reset().unwrap();
+        server.lose_power(seed).await.unwrap();
+        let client = server.connect().await.unwrap();
+        assert_eq!(client.children("/").await.unwrap().to_vec(), ["zookeeper"], "seed {seed}");
+        client.create("/kept").await.unwrap();
+        server.lose_power(seed).await.unwrap();
+        assert!(client.exists("/kept").await.unwrap().is_some(), "seed {seed}");
+    }
+}
+
+#[tokio::test]
 async fn a_temporary_data_directory_is_deleted_with_the_server() {
     let server = TestServer::builder().temp_dir().start().await.unwrap();
     let directory = server.config().storage.as_ref().unwrap().data_dir.clone();

@@ -1,9 +1,12 @@
 //! `--test-control`: the faults of [`zoolet::testing`](zoolet_testkit) over HTTP, for tests in
 //! other languages.
 //!
+//! `openapi.json` describes it.
+//!
 //! On this machine only, and only for programs: a page in a browser cannot send what is asked for here.
 
 mod control;
+mod description;
 mod request;
 
 use std::io;
@@ -12,7 +15,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -48,7 +51,7 @@ pub(super) async fn start(
 ) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let router = routes(Control::new(faults, restarts));
+    let router = router(Control::new(faults, restarts));
     let site = Site { name: "the test control", router, idle_timeout: IDLE_TIMEOUT };
     // It ends with the process.
     tokio::spawn(site.serve(listener, CancellationToken::new()));
@@ -58,20 +61,31 @@ pub(super) async fn start(
 /// A client that sends nothing for so long is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-fn routes(control: Control) -> Router {
-    Router::new()
-        .route("/", get(control::help))
-        .route("/connections", get(control::connections))
-        .route("/expire", post(control::expire))
-        .route("/cut", post(control::cut))
-        .route("/faults", get(control::faults).post(control::set).delete(control::heal))
-        .route("/faults/{id}", get(control::fault).delete(control::lift))
-        .route("/time", post(control::time))
-        .route("/restart", post(control::restart))
+fn router(control: Control) -> Router {
+    let mut router = Router::new().route("/", get(control::help));
+    for (path, methods) in routes() {
+        router = router.route(path, methods);
+    }
+    router
         .fallback(control::unknown)
         .method_not_allowed_fallback(control::unknown_method)
         .layer(middleware::from_fn(gather_body))
         .with_state(control)
+}
+
+/// What [`description`] describes.
+fn routes() -> [(&'static str, MethodRouter<Control>); 9] {
+    [
+        (description::PATH, get(control::describe)),
+        ("/v1/connections", get(control::connections)),
+        ("/v1/expire", post(control::expire)),
+        ("/v1/cut", post(control::cut)),
+        ("/v1/faults", get(control::faults).post(control::set).delete(control::heal)),
+        ("/v1/faults/{id}", get(control::fault).delete(control::lift)),
+        ("/v1/time", post(control::time)),
+        ("/v1/restart", post(control::restart)),
+        ("/v1/reset", post(control::reset)),
+    ]
 }
 
 #[cfg(test)]
@@ -81,14 +95,43 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_page_in_a_browser_is_refused() {
+    async fn started() -> SocketAddr {
         let (restarts, _) = mpsc::channel(1);
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let address = start(address, Faults::default(), restarts).await.expect("a port is free");
+        start(address, Faults::default(), restarts).await.expect("a port is free")
+    }
+
+    #[tokio::test]
+    async fn the_description_has_every_route_with_every_method_and_no_other() {
+        let address = started().await;
+        let described = description::methods_by_path();
+        let paths: Vec<_> = routes().iter().map(|(path, _)| *path).collect();
+        let mut known = paths.clone();
+        known.sort_unstable();
+        assert_eq!(described.keys().collect::<Vec<_>>(), known.iter().collect::<Vec<_>>());
+        for path in paths {
+            for method in ["GET", "PUT", "POST", "DELETE", "PATCH"] {
+                let mut stream = TcpStream::connect(address).await.expect("it listens");
+                let target = path.replace("{id}", "7");
+                let request = format!(
+                    "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                );
+                stream.write_all(request.as_bytes()).await.expect("it reads");
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.expect("it answers and closes");
+                let is_there = !answer.starts_with("HTTP/1.1 405 ");
+                let is_described = described[path].iter().any(|known| known == method);
+                assert_eq!(is_there, is_described, "{method} {path}: {answer}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_in_a_browser_is_refused() {
+        let address = started().await;
         for header in ["Host: example.org", "Host: localhost\r\nOrigin: http://example.org"] {
             let mut stream = TcpStream::connect(address).await.expect("it listens");
-            let head = "POST /cut HTTP/1.1\r\nContent-Type: application/json\r\n";
+            let head = "POST /v1/cut HTTP/1.1\r\nContent-Type: application/json\r\n";
             let request =
                 format!("{head}{header}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}");
             stream.write_all(request.as_bytes()).await.expect("it reads");

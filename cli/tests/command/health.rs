@@ -53,12 +53,12 @@ async fn a_server_that_hangs_does_not_answer() {
     let line = server.next_stdout_line().await.expect("the second line says where");
     let control = line.strip_prefix("test control on http://").expect("it is a URL");
     let control = control.parse().expect("it is an address");
-    assert_eq!(ask(control, "POST /faults", json!({ "fault": "freeze" })).await.0, 200);
+    assert_eq!(ask(control, "POST /v1/faults", json!({ "fault": "freeze" })).await.0, 200);
     let hung = run(&["health", &server.address.to_string(), "--timeout", "300ms"]).await;
     assert_eq!(hung.code, Some(4), "{hung:?}");
     let fault = json!({ "fault": "refuse" });
-    assert_eq!(ask(control, "DELETE /faults", serde_json::Value::Null).await.0, 200);
-    assert_eq!(ask(control, "POST /faults", fault).await.0, 200);
+    assert_eq!(ask(control, "DELETE /v1/faults", serde_json::Value::Null).await.0, 200);
+    assert_eq!(ask(control, "POST /v1/faults", fault).await.0, 200);
     let refusing = run(&["health", &server.address.to_string()]).await;
     assert_eq!(refusing.code, Some(1), "{refusing:?}");
     assert!(refusing.stdout.contains("does not serve: "), "{refusing:?}");

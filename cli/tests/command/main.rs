@@ -11,6 +11,7 @@ mod cli_words;
 mod cli_zkcli;
 mod container;
 mod data;
+mod described;
 mod health;
 mod lock;
 mod logs;

@@ -86,11 +86,11 @@ async fn the_service_manager_hears_of_a_server_as_long_as_it_answers() {
     let line = server.next_stdout_line().await.expect("the second line says where");
     let control = line.strip_prefix("test control on http://").expect("it is a URL");
     let control: SocketAddr = control.parse().expect("it is an address");
-    let (status, fault) = ask(control, "POST /faults", json!({ "fault": "freeze" })).await;
+    let (status, fault) = ask(control, "POST /v1/faults", json!({ "fault": "freeze" })).await;
     assert_eq!(status, 200, "{fault}");
     // An answer may have been under way.
     while !manager.is_silent(2 * WATCHDOG).await {}
-    let (status, _) = ask(control, "DELETE /faults", Value::Null).await;
+    let (status, _) = ask(control, "DELETE /v1/faults", Value::Null).await;
     assert_eq!(status, 200);
     manager.until("WATCHDOG=1\n").await;
 

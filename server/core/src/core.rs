@@ -113,6 +113,20 @@ impl Core {
         }
     }
 
+    /// The state of a new server, but for the zxid: the first transaction follows `zxid`.
+    ///
+    /// ```
+    /// use zoolet_core::{Core, Settings};
+    /// use zoolet_protocol::Zxid;
+    ///
+    /// let core = Core::starting_after(Settings::default(), Zxid(7));
+    /// assert_eq!((core.last_zxid(), core.totals().sessions), (Zxid(7), 0));
+    /// ```
+    #[must_use]
+    pub fn starting_after(settings: Settings, zxid: Zxid) -> Self {
+        Self { last_zxid: zxid, ..Self::new(settings) }
+    }
+
     /// The settings with which it was made.
     #[must_use]
     pub fn settings(&self) -> &Settings {

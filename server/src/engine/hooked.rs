@@ -8,9 +8,10 @@ use zoolet_core::{ConnectionId, Core};
 use zoolet_protocol::{ErrorCode, SessionId};
 
 use super::connection::{Connection, Treatment};
-use super::hooks::{Closed, ConnectionInfo, HookedConnection, HookedServer};
+use super::hooks::{Closed, ConnectionInfo, HookedConnection, HookedServer, ResetError};
 use super::lock::Engine;
 use super::registry::Peer;
+use super::replace::NotReplaced;
 use super::ticker;
 
 impl HookedConnection for Connection {
@@ -97,6 +98,19 @@ impl HookedServer for Engine {
 
     fn sweep(&self) {
         Self::sweep(self, usize::MAX);
+    }
+
+    fn reset(&self) -> Result<(), ResetError> {
+        match Self::reset(self) {
+            Ok(zxid) => {
+                tracing::warn!("the state was reset; it goes on at {zxid}");
+                Ok(())
+            }
+            Err(NotReplaced::ShutDown) => Err(ResetError::ShutDown),
+            Err(NotReplaced::Storage(error)) => Err(ResetError::Storage(error)),
+            Err(NotReplaced::Failed) => Err(ResetError::Failed),
+            Err(NotReplaced::Overtaken) => unreachable!("its zxid is taken under the lock"),
+        }
     }
 
     fn inspect(&self, inspect: &mut dyn FnMut(&Core)) {

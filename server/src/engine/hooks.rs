@@ -19,6 +19,7 @@ use zoolet_core::{ConnectionId, Core};
 use zoolet_protocol::{ErrorCode, SessionId, Zxid};
 
 pub use super::message::Message;
+use crate::storage::StorageError;
 
 /// What the engine of one server calls. Each server needs an object of its own, because connection
 /// ids begin at 1 in each server.
@@ -220,6 +221,31 @@ pub enum Admission {
 #[error("the connection is closed")]
 pub struct Closed;
 
+/// Why the state was not reset.
+///
+/// ```
+/// use zoolet_server::hooks::ResetError;
+///
+/// assert_eq!(ResetError::ShutDown.to_string(), "the server is shut down");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResetError {
+    /// The server is shut down.
+    #[error("the server is shut down")]
+    ShutDown,
+    /// The server belongs to an ensemble.
+    #[error("a server of an ensemble cannot be reset alone")]
+    Member,
+    /// The new state cannot be written to the data directory. The old one stays.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The new state could not be synced, so that nobody knows which state the next start finds. The
+    /// server serves nobody any more.
+    #[error("the new state could not be made durable for certain, so the server stops")]
+    Failed,
+}
+
 /// A connection, as it is listed.
 ///
 /// ```
@@ -349,6 +375,15 @@ pub trait HookedServer: Send + Sync {
 
     /// Deletes all containers and TTL znodes whose time has come.
     fn sweep(&self);
+
+    /// Replaces the state by that of a new server: all znodes but the built-in ones are deleted, all
+    /// sessions have ended, and all connections are closed. No watch fires. The zxid and the ids of
+    /// sessions go on. With a data directory the new state is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`ResetError`].
+    fn reset(&self) -> Result<(), ResetError>;
 
     /// Calls `inspect` with the state under the shared lock.
     fn inspect(&self, inspect: &mut dyn FnMut(&Core));

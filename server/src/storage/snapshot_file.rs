@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use zoolet_core::Frozen;
 
 use super::compression::Compression;
+use super::config::{Durability, StorageConfig};
 use super::directory::Directory;
 use super::error::StorageError;
 use super::snapshot::write_snapshot;
@@ -51,6 +52,17 @@ pub(crate) struct Unpublished<'a> {
 }
 
 impl<'a> Unpublished<'a> {
+    /// Writes a snapshot that was asked for, as the storage is configured.
+    pub(crate) fn write_on_request(
+        directory: &'a Directory,
+        storage: &StorageConfig,
+        frozen: &Frozen,
+    ) -> Result<Self, StorageError> {
+        let unfinished = directory.unfinished_path_on_request(frozen.zxid);
+        let is_synced = storage.durability == Durability::Synced;
+        Self::write(directory, unfinished, frozen, storage.snapshot_compression, is_synced)
+    }
+
     /// Writes a snapshot under a temporary name.
     pub(crate) fn write(
         directory: &'a Directory,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use zoolet_core::{ConnectionId, Core};
 use zoolet_protocol::{ErrorCode, FrameCodec, FrameError, SessionId};
 use zoolet_server::hooks::{
-    Closed, ConnectionInfo, HookedConnection, HookedServer, Hooks, Message,
+    Closed, ConnectionInfo, HookedConnection, HookedServer, Hooks, Message, ResetError,
 };
 
 use super::engine::Ensemble;
@@ -188,6 +188,10 @@ impl HookedServer for Member {
 
     fn sweep(&self) {
         self.ensemble.control(State::sweep);
+    }
+
+    fn reset(&self) -> Result<(), ResetError> {
+        Err(ResetError::Member)
     }
 
     fn inspect(&self, inspect: &mut dyn FnMut(&Core)) {

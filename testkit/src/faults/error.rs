@@ -41,6 +41,9 @@ pub enum FaultError {
     /// A request was to be refused with [`ErrorCode::OK`](zoolet_protocol::ErrorCode::OK).
     #[error("a request cannot be refused with Ok, which is not an error; give another code")]
     NoError,
+    /// The state could not be reset.
+    #[error("the state cannot be reset: {0}")]
+    Reset(String),
     /// The session does not live.
     #[error(
         "no session {session} lives; {} (ask a connected client for its session id; a session that \

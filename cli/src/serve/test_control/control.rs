@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use zoolet_testkit::{Fault, FaultError, Faults};
 
+use super::description;
 use super::request::{BadRequest, FaultRequest, Target};
 
 /// The state that all requests share.
@@ -49,7 +51,7 @@ pub(super) enum Refusal {
     Json(#[from] JsonRejection),
     #[error("{0}")]
     Query(#[from] QueryRejection),
-    #[error("{0}; a fault is named by its id, a number as GET /faults lists it")]
+    #[error("{0}; a fault is named by its id, a number as GET /v1/faults lists it")]
     Path(#[from] PathRejection),
     #[error(transparent)]
     FaultRequest(#[from] BadRequest),
@@ -57,7 +59,7 @@ pub(super) enum Refusal {
     Fault(#[from] FaultError),
     #[error("fault {id} has hit {hits} times within {within_ms} ms")]
     NoHit { id: u64, hits: u64, within_ms: u64 },
-    #[error("fault {0} is not set; GET /faults lists those that are")]
+    #[error("fault {0} is not set; GET /v1/faults lists those that are")]
     NoFault(u64),
     #[error("nothing is at {0}; GET / tells what there is")]
     Nowhere(Uri),
@@ -79,6 +81,7 @@ impl IntoResponse for Refusal {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Self::Fault(FaultError::Stopped) | Self::Ending => StatusCode::CONFLICT,
+            Self::Fault(FaultError::Reset(_)) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Fault(_) | Self::NoFault(_) | Self::Nowhere(_) => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
         };
@@ -107,27 +110,17 @@ impl Set {
     }
 }
 
-/// Lists the routes.
+/// Names the routes, and where their description is.
 pub(super) async fn help() -> Json<Value> {
     Json(json!({
         "zoolet": env!("CARGO_PKG_VERSION"),
-        "routes": {
-            "GET /connections": "those that are open, with their sessions",
-            "POST /expire": "ends sessions now: {} all, {\"session\": \"0x..\"} one, {\"connection\": 1} that of a connection",
-            "POST /cut": "ends connections now; the body is as for /expire",
-            "POST /faults": "sets a fault that stays until it is lifted: {\"fault\": F}, F being freeze, refuse, hold, \
-                delay (with delay_ms), drop_requests, drop_replies, cut_before_reply, fail (with error) or corrupt \
-                (with frames); with session or connection for one of them; faults of requests with {\"requests\": \
-                {\"next\": 1, \"after\": 0, \"kind\": \"creates, deletes, writes or reads\", \"operations\": [\"create2\"], \
-                \"at\": \"/path\", \"below\": \"/path\"}}",
-            "GET /faults": "those that are set, and how often each has hit",
-            "GET /faults/ID": "one of them; ?hits=1 waits until it has hit, &within_ms=10000 says how long at most",
-            "DELETE /faults/ID": "lifts it",
-            "DELETE /faults": "lifts all",
-            "POST /time": "{\"advance_ms\": 30000} moves the server's clock on; {\"wall_skew_ms\": -1000} sets the wall time off",
-            "POST /restart": "{\"down_ms\": 0} stops the server and starts it again at the same port; what is only in memory is gone",
-        },
+        "description": description::PATH,
+        "routes": description::summaries(),
     }))
+}
+
+pub(super) async fn describe() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], description::TEXT)
 }
 
 pub(super) async fn unknown(uri: Uri) -> Refusal {
@@ -251,4 +244,13 @@ pub(super) async fn restart(
     control.restarts.send(restart).await.map_err(|_| Refusal::Ending)?;
     is_done.await.map_err(|_| Refusal::Ending)?;
     Ok(Json(json!({ "restarted": true })))
+}
+
+pub(super) async fn reset(State(control): State<Control>) -> Answer {
+    let faults = control.faults.clone();
+    // With a data directory it waits for the disk.
+    let reset = tokio::task::spawn_blocking(move || faults.reset()).await;
+    reset.map_err(|_| Refusal::Ending)??;
+    control.set.lock().clear();
+    Ok(Json(json!({ "reset": true })))
 }

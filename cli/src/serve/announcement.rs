@@ -1,0 +1,107 @@
+//! What a server prints when it is ready.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use serde_json::json;
+use zoolet_server::Server;
+use zoolet_server::storage::{Durability, StorageConfig};
+
+/// In which form a server says that it is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// For people; programs read the first lines.
+    Text,
+    /// One line of JSON.
+    Json,
+}
+
+/// Where a server can be reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Addresses {
+    plain: Option<SocketAddr>,
+    secure: Option<SocketAddr>,
+    control: Option<SocketAddr>,
+}
+
+impl Addresses {
+    pub(super) fn of(server: &Server, control: Option<SocketAddr>) -> Self {
+        Self { plain: server.local_addr(), secure: server.secure_addr(), control }
+    }
+
+    /// Prints them. The server runs even if nobody reads it.
+    pub(super) fn announce(&self, form: Form, storage: Option<&StorageConfig>) {
+        let text = match form {
+            Form::Text => self.text(storage),
+            Form::Json => self.line_of_json(),
+        };
+        let mut stdout = io::stdout().lock();
+        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    }
+
+    /// An address that the server does not have is null.
+    fn line_of_json(&self) -> String {
+        let ready = json!({
+            "ready": true,
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "address": self.plain.map(|address| reachable(address).to_string()),
+            "secure_address": self.secure.map(|address| reachable(address).to_string()),
+            "test_control": self.control.map(|control| format!("http://{control}")),
+        });
+        format!("{ready}\n")
+    }
+
+    fn text(&self, storage: Option<&StorageConfig>) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let data = match storage {
+            None => "Data is in memory, and gone when it stops.".to_owned(),
+            Some(StorageConfig { data_dir, durability: Durability::Synced, .. }) => {
+                format!("Data is in {}, and synced.", data_dir.display())
+            }
+            Some(StorageConfig { data_dir, .. }) => {
+                format!("Data is in {}, not synced.", data_dir.display())
+            }
+        };
+        let control = self.control.map_or_else(String::new, |control| {
+            format!(
+                "test control on http://{control}\nWho can open that page can break this server.\n"
+            )
+        });
+        let (mut listening, mut connecting) = (String::new(), String::new());
+        if let Some(address) = self.plain {
+            let reachable = reachable(address);
+            listening += &format!("listening on {address}\n");
+            connecting += &format!(
+                "Connect with any ZooKeeper client:\n\
+                 \x20 zkCli.sh -server {reachable}\n\
+                 \x20 KazooClient(hosts=\"{reachable}\")\n"
+            );
+        }
+        if let Some(address) = self.secure {
+            let port = address.port();
+            listening += &format!("listening on {address} for TLS\n");
+            connecting += &format!(
+                "Connect by TLS, with the names and files of your certificates:\n\
+                 \x20 zoolet cli --server HOST:{port} --tls-ca CA.pem --tls-cert CLIENT.pem\n"
+            );
+        }
+        format!(
+            "{listening}{control}\
+             zoolet {version}, a single ZooKeeper node. {data}\n\
+             {connecting}\
+             Stop with Ctrl-C or `kill {pid}`.\n",
+            pid = std::process::id(),
+        )
+    }
+}
+
+/// Where clients on this machine connect: they cannot connect to the address of all interfaces.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let host = match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        host => host,
+    };
+    SocketAddr::new(host, address.port())
+}
