@@ -4,7 +4,7 @@
 //! `cargo run --example own_recipe`
 
 use bytes::Bytes;
-use zoolet::client::recipe::{Claim, SessionClient, protected_path};
+use zoolet::client::recipe::{Claim, SessionClient};
 use zoolet::client::{Client, Error, Parents};
 use zoolet::protocol::{CreateMode, ErrorCode};
 use zoolet::server::Server;
@@ -27,7 +27,7 @@ impl Group {
         loop {
             // All requests of this attempt belong to one session, because the member does.
             let session = self.client.connected_session().await?;
-            let path = protected_path(&format!("{}/member-", self.directory));
+            let path = self.client.protected_path(&format!("{}/member-", self.directory));
             let create = session
                 .create(&path)
                 .data(Bytes::from_static(name.as_bytes()))

@@ -89,14 +89,15 @@ pub mod client {
     //!
     //! [`Client::connect`] opens a session. Requests are builders that are awaited; [`Watcher`] and
     //! [`PersistentWatcher`] are watches as values; [`Transaction`] is a `multi`. [`recipe`] has what one
-    //! needs to write a recipe of one's own. [`sasl`] is how the client proves who it is.
+    //! needs to write a recipe of one's own. [`StreamDialer`] connects over streams that are not TCP.
+    //! [`sasl`] is how the client proves who it is.
 
     #[cfg(feature = "tls")]
     pub use zoolet_client::tls;
     pub use zoolet_client::{
         Builder, Client, ConnectError, ConnectionState, Create, Created, Delete, Error, Event,
         FourLetterWord, Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, Sent, SetAcl,
-        SetData, Transaction, Watched, Watcher, WordAnswer, blocking, recipe, sasl,
+        SetData, StreamDialer, Transaction, Watched, Watcher, WordAnswer, blocking, recipe, sasl,
     };
 }
 

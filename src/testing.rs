@@ -183,6 +183,38 @@
 //! Graphviz. [`TestServer::record`] records a run as a golden script, which can be repeated on any
 //! ZooKeeper server, so that a run that failed becomes a regression test.
 //!
+//! # Runs that repeat, and other simulators
+//!
+//! [`TestServerBuilder::seed`] decides the ids of sessions, the wall time and the seeds of the
+//! clients of [`TestServer::connect`]; a client of one's own has
+//! [`Builder::seed`](crate::client::Builder::seed). With tokio's paused clock, on a runtime with
+//! one thread, a run then repeats to the byte. The server starts no thread unless it has a data
+//! directory.
+//!
+//! Server and client also run over any stream of bytes, as that of a simulated network:
+//! [`Server::serve_stream`](crate::server::Server::serve_stream) is the server's end and
+//! [`StreamDialer`](crate::client::StreamDialer) the client's:
+//!
+//! ```
+//! use zoolet::client::{Client, StreamDialer};
+//! use zoolet::server::Server;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = std::sync::Arc::new(Server::builder().seed(7).start().await?);
+//! let open = move |_server: String| {
+//!     let (ours, theirs) = tokio::io::duplex(64 << 10);   // or a stream of a simulated network
+//!     tokio::spawn(server.serve_stream(theirs, ([10, 0, 0, 7], 40_123).into()));
+//!     std::future::ready(Ok(ours))
+//! };
+//! let client = Client::builder().seed(8).connect(StreamDialer::new("one", open)?).await?;
+//! client.create("/a").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The repository's `examples/turmoil` runs a lock under a partition on the hosts of turmoil.
+//!
 //! # Without async
 //!
 //! [`TestHooks`] connect [`Faults`] and an [`Observer`] with any server, that of

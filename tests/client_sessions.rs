@@ -1,6 +1,6 @@
 //! Tests of what a client connects to, of transactions, and of requests that belong to one session.
 
-use zoolet::client::recipe::{WaiterId, WatchFor, protected_path};
+use zoolet::client::recipe::{WaiterId, WatchFor};
 use zoolet::client::{Client, ConnectionState, Error, Hosts};
 use zoolet::protocol::{
     Acl, Create, CreateMode, ErrorCode, EventType, Expect, MultiOp, MultiResult, OpCode,
@@ -132,7 +132,7 @@ async fn a_protected_znode_is_found_by_its_name_and_deleted_in_the_background() 
     let server = server().await;
     let client = connect(&server).await;
     let session = client.connected_session().await.unwrap();
-    let path = protected_path("/member-");
+    let path = client.protected_path("/member-");
     let create = session.create(&path).mode(CreateMode::EphemeralSequential);
     let created = create.clone().send().await.unwrap();
     assert_eq!(session.find_protected(&path).await.unwrap(), Some(created.clone()));

@@ -13,7 +13,7 @@ use super::Client;
 use super::error::Error;
 use super::limits::PARENT_ATTEMPTS_MAX;
 use super::operation::{CallFuture, Operation, RequestSubject, Sent, reply_reader};
-use super::recipe::{protected_prefix, with_prefix};
+use super::recipe::with_prefix;
 use super::retry::Retry;
 
 /// A znode that was created.
@@ -200,12 +200,12 @@ impl Create {
     }
 
     async fn run(self) -> Result<Created, Error> {
-        let prefix = self.is_protected.then(protected_prefix);
+        let prefix = self.is_protected.then(|| self.client.protected_prefix());
         let path = match &prefix {
             Some(prefix) => with_prefix(&self.path, prefix),
             None => self.path.clone(),
         };
-        let mut retry = Retry::new(&self.client.retry);
+        let mut retry = Retry::new(&self.client);
         loop {
             match self.create_with_parents(&path).await {
                 Ok(created) => return Ok(created),
@@ -220,7 +220,11 @@ impl Create {
     }
 
     /// As [`Create::find`], with retries.
-    async fn find_again(&self, prefix: &str, retry: &mut Retry) -> Result<Option<Created>, Error> {
+    async fn find_again(
+        &self,
+        prefix: &str,
+        retry: &mut Retry<'_>,
+    ) -> Result<Option<Created>, Error> {
         loop {
             match self.find(prefix).await {
                 Ok(found) => return Ok(found),

@@ -28,6 +28,7 @@ use super::call::Outcome;
 use super::clock::{Instant, now};
 use super::connecting::{ConnectError, Failure, Failures};
 use super::proof::Servers;
+use super::random::Random;
 use super::session::{ConnectionFault, Session};
 use super::state::ConnectionState;
 use super::task_gate::{TaskGate, gated};
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) proof: watch::Sender<()>,
     /// Why the last attempt to connect failed.
     pub(crate) failure: watch::Sender<Option<Failure>>,
+    pub(crate) random: Random,
     runtime: Handle,
     task_gate: Option<Arc<dyn TaskGate>>,
 }
@@ -83,6 +85,7 @@ impl Wake for Shared {
 impl Shared {
     pub(crate) fn new(
         session: Session,
+        random: Random,
         runtime: Handle,
         task_gate: Option<Arc<dyn TaskGate>>,
     ) -> Arc<Self> {
@@ -99,6 +102,7 @@ impl Shared {
             state: watch::Sender::new(None),
             proof: watch::Sender::new(()),
             failure: watch::Sender::new(None),
+            random,
             runtime,
             task_gate,
         })
@@ -372,7 +376,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
             return shared.with(|session, _now| session.end(Outcome::Closed));
         }
         // Jitter spreads the clients of a server that was restarted.
-        let pause = delay.mul_f64(0.5 + fastrand::f64() / 2.0);
+        let pause = delay.mul_f64(0.5 + shared.random.fraction() / 2.0);
         delay = (delay * 2).min(RECONNECT_PAUSE_MAX);
         if while_keeping_time(&shared, tokio::time::sleep(pause)).await.is_none() {
             return;

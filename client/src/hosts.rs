@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use zoolet_protocol::{Dial, Dialing, Searching, ZPath};
 
 use super::error::Error;
@@ -54,8 +54,20 @@ impl Hosts {
     }
 
     /// The index of the server whose turn it is.
-    fn next_index(&self) -> usize {
+    pub(crate) fn next_index(&self) -> usize {
         self.next.fetch_add(1, Ordering::Relaxed) % self.addresses.len()
+    }
+
+    /// The index of the server to dial: one that serves writes if one was found, or else that whose
+    /// turn it is.
+    pub(crate) fn next_to_dial(&self) -> usize {
+        let found = self.read_write.lock().take();
+        found.unwrap_or_else(|| self.next_index())
+    }
+
+    /// The server with this index serves writes, and is dialled next.
+    pub(crate) fn dial_next(&self, index: usize) {
+        *self.read_write.lock() = Some(index);
     }
 }
 
@@ -117,8 +129,9 @@ pub(crate) fn address(server: &str) -> Result<String, Error> {
 }
 
 /// Asks a server with the four-letter word `isro`.
-async fn serves_writes(address: &str, security: Option<&dyn Security>) -> io::Result<bool> {
-    let mut stream = security::open(address, security).await?;
+pub(crate) async fn serves_writes(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+) -> io::Result<bool> {
     stream.write_all(b"isro").await?;
     stream.flush().await?;
     let mut answer = [0; 2];
@@ -137,8 +150,7 @@ impl Dial for Hosts {
 
     /// Connects to the next server in turn, by any of its addresses.
     fn dial(&self) -> Dialing {
-        let found = self.read_write.lock().take();
-        let index = found.unwrap_or_else(|| self.next_index());
+        let index = self.next_to_dial();
         let (addresses, security) = (Arc::clone(&self.addresses), self.security.clone());
         let has_answered = Arc::clone(&self.has_answered);
         Box::pin(async move {
@@ -147,17 +159,20 @@ impl Dial for Hosts {
     }
 
     fn find_read_write(&self) -> Searching {
-        let index = self.next_index();
-        let (addresses, read_write) = (Arc::clone(&self.addresses), Arc::clone(&self.read_write));
-        let security = self.security.clone();
+        let (index, hosts) = (self.next_index(), self.clone());
         Box::pin(async move {
-            let asked = serves_writes(&addresses[index], security.as_deref()).await;
-            let serves_writes = asked.unwrap_or(false);
+            let (address, security) = (&hosts.addresses[index], hosts.security.as_deref());
+            let asked = async { serves_writes(security::open(address, security).await?).await };
+            let serves_writes = asked.await.unwrap_or(false);
             if serves_writes {
-                *read_write.lock() = Some(index);
+                hosts.dial_next(index);
             }
             serves_writes
         })
+    }
+
+    fn begin_at(&self, index: usize) {
+        self.next.store(index, Ordering::Relaxed);
     }
 }
 

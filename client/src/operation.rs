@@ -190,7 +190,7 @@ impl<T> Operation<T> {
 impl<T: Send + 'static> Operation<T> {
     /// Sends the request until it succeeds or must not be sent again.
     pub(crate) async fn run(self, watch: Option<WatchRegistration>) -> Result<T, Error> {
-        let mut retry = Retry::new(&self.client.retry);
+        let mut retry = Retry::new(&self.client);
         loop {
             match self.send_with(watch.clone()).await {
                 Ok(answer) => return Ok(answer),

@@ -13,7 +13,7 @@
 //! Four more things are hard to get right without help:
 //!
 //! - **A lost reply.** After [`Error::ConnectionLoss`] nobody knows whether the
-//!   server created the znode. A *protected* name ([`protected_path`]) contains an id that no other
+//!   server created the znode. A *protected* name ([`Client::protected_path`]) contains an id that no other
 //!   znode has, and [`SessionClient::find_protected`] looks for it, as Curator's
 //!   `CreateBuilder.withProtection` does. Where the name is fixed, [`SessionClient::find_own`]
 //!   recognizes the znode by its data or its czxid.
@@ -27,13 +27,13 @@
 //!   request that returns none of their data.
 //!
 //! ```no_run
-//! use zoolet_client::recipe::{SessionClient, protected_path};
+//! use zoolet_client::recipe::SessionClient;
 //! use zoolet_client::{Client, Created, Error, protocol::CreateMode};
 //!
 //! /// Enters a queue, and knows afterwards whether it did.
 //! async fn enter(client: &Client) -> Result<(SessionClient, Created), Error> {
 //!     let session = client.connected_session().await?;
-//!     let path = protected_path("/queue/member-");
+//!     let path = client.protected_path("/queue/member-");
 //!     let create = session.create(&path).mode(CreateMode::EphemeralSequential);
 //!     let created = match create.send().await {
 //!         // The reply was lost: the znode is found by the id in its name, if it exists.
@@ -71,8 +71,7 @@ use zoolet_protocol::{
 };
 
 pub use self::deletion::ZnodeIdentity;
-pub use self::protected::{protected_path, unique_name};
-pub(crate) use self::protected::{protected_prefix, with_prefix};
+pub(crate) use self::protected::with_prefix;
 pub use self::znode_watch::{WatchFor, ZnodeWatch};
 pub use crate::clock::now;
 use crate::create::parent;

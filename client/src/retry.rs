@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::Client;
 use super::clock::{Instant, now};
 use super::error::Error;
 use super::limits::EXPONENTIAL_RETRIES_MAX;
+use super::random::Random;
 
 /// When to send a request again after a lost connection, and when to give up (`RetryPolicy` of
 /// Curator).
@@ -78,13 +80,23 @@ impl RetryPolicy {
     /// and `elapsed` has passed since the first attempt.
     #[must_use]
     pub fn delay(&self, retried: u32, elapsed: Duration) -> Option<Duration> {
+        self.delay_by(&Random::new(None), retried, elapsed)
+    }
+
+    /// As [`RetryPolicy::delay`], with the random numbers of a client.
+    pub(crate) fn delay_by(
+        &self,
+        random: &Random,
+        retried: u32,
+        elapsed: Duration,
+    ) -> Option<Duration> {
         match self.0 {
             Policy::Never => None,
             Policy::Forever { delay } => Some(delay),
             Policy::NTimes { count, delay } => (retried < count).then_some(delay),
             Policy::UntilElapsed { limit, delay } => (elapsed < limit).then_some(delay),
             Policy::Exponential { base, count, delay_max } => (retried < count).then(|| {
-                let factor = fastrand::u32(1..1 << (retried + 1).min(EXPONENTIAL_RETRIES_MAX));
+                let factor = random.factor(1 << (retried + 1).min(EXPONENTIAL_RETRIES_MAX));
                 base.saturating_mul(factor.max(1)).min(delay_max)
             }),
         }
@@ -99,15 +111,15 @@ impl Default for RetryPolicy {
 }
 
 /// The retries of one call.
-pub(crate) struct Retry {
-    policy: RetryPolicy,
+pub(crate) struct Retry<'a> {
+    client: &'a Client,
     start: Instant,
     retried: u32,
 }
 
-impl Retry {
-    pub(crate) fn new(policy: &RetryPolicy) -> Self {
-        Self { policy: policy.clone(), start: now(), retried: 0 }
+impl<'a> Retry<'a> {
+    pub(crate) fn new(client: &'a Client) -> Self {
+        Self { client, start: now(), retried: 0 }
     }
 
     /// Waits until it is time for the next attempt, or returns the error if there is to be none.
@@ -119,7 +131,7 @@ impl Retry {
             Error::ConnectionLoss { .. } => is_repeatable,
             _ => false,
         };
-        let delay = self.policy.delay(self.retried, now() - self.start);
+        let delay = self.client.retry_delay(&self.client.retry, self.retried, now() - self.start);
         let Some(delay) = delay.filter(|_| may_repeat) else { return Err(error) };
         tokio::time::sleep(delay).await;
         self.retried += 1;

@@ -88,6 +88,10 @@ pub trait Dial: Send + Sync {
         Box::pin(std::future::ready(false))
     }
 
+    /// Lets the turn begin with this one of the [servers](Dial::servers). A client with a seed calls
+    /// it before it dials; otherwise the dialer begins where it likes.
+    fn begin_at(&self, _index: usize) {}
+
     /// Whether no connection can be made any more, because a server in this process has ended. Then
     /// the client closes.
     fn is_gone(&self) -> bool {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zoolet_protocol::ErrorCode;
 
-use crate::client::RetryPolicy;
+use crate::client::{Client, RetryPolicy};
 use crate::error::LockError;
 
 /// How many times in a row an attempt may fail because of other clients, which create and delete
@@ -14,19 +14,26 @@ const THWARTED_MAX: u32 = 20;
 /// The attempts of one operation, with pauses between them.
 ///
 /// Without a connection there is no limit: a caller with a deadline sets it around the attempts.
-pub(crate) struct Attempts {
+pub(crate) struct Attempts<'a> {
     policy: RetryPolicy,
+    /// Its seed decides the pauses.
+    client: Option<&'a Client>,
     /// How many attempts failed because of other clients.
     thwarted: u32,
     /// How many attempts failed for want of a connection.
     disconnected: u32,
 }
 
-impl Attempts {
-    pub(crate) fn new() -> Self {
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(client: &'a Client) -> Self {
+        Self { client: Some(client), ..Self::without_client() }
+    }
+
+    /// Attempts with the locks of several clients.
+    pub(crate) fn without_client() -> Self {
         let (first, last) = (Duration::from_millis(1), Duration::from_millis(100));
         let policy = RetryPolicy::bounded_exponential_backoff(first, last, THWARTED_MAX);
-        Self { policy, thwarted: 0, disconnected: 0 }
+        Self { policy, client: None, thwarted: 0, disconnected: 0 }
     }
 
     /// Waits before a new place is created after one was lost, however many were lost before.
@@ -48,7 +55,10 @@ impl Attempts {
             _ => return Err(error),
         };
         let failed = if is_disconnected { &mut self.disconnected } else { &mut self.thwarted };
-        let pause = self.policy.delay(*failed, Duration::ZERO);
+        let pause = match self.client {
+            Some(client) => client.retry_delay(&self.policy, *failed, Duration::ZERO),
+            None => self.policy.delay(*failed, Duration::ZERO),
+        };
         if is_disconnected {
             *failed = (*failed + 1).min(THWARTED_MAX - 1);
         } else {
@@ -71,7 +81,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn there_is_a_pause_after_each_lost_place_but_the_first() {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::without_client();
         for lost in 0..100 {
             let start = now();
             attempts.wait_after_lost_place().await;

@@ -26,7 +26,7 @@ use zoolet_protocol::{
 
 use self::order::{PlaceKind, Position};
 use self::place::Place;
-use crate::client::recipe::{ClientId, SessionClient, protected_path};
+use crate::client::recipe::{ClientId, SessionClient};
 use crate::client::{self, Client};
 use crate::error::LockError;
 use crate::local_address::local_address;
@@ -101,7 +101,7 @@ impl Line {
     /// The path of a new place without its number. It contains an id that no other znode has
     /// (Curator's protection).
     pub(crate) fn new_path(&self) -> String {
-        protected_path(&self.child(self.kind.marker))
+        self.client.protected_path(&self.child(self.kind.marker))
     }
 
     /// The create request of a place.

@@ -155,7 +155,8 @@ fn begin(engine: &Engine) -> Result<OwnedSemaphorePermit, BackupError> {
 
 /// Runs what waits for the disk: on a thread of its own, unless the disk never waits.
 async fn run<T: Send + 'static>(engine: &Engine, work: impl FnOnce() -> T + Send + 'static) -> T {
-    if engine.config.storage.as_ref().is_some_and(|storage| storage.disk.is_immediate()) {
+    let storage = engine.config.storage.as_ref();
+    if storage.is_some_and(|storage| storage.disk.is_immediate()) || engine.is_single_threaded() {
         return work();
     }
     match tokio::task::spawn_blocking(work).await {

@@ -88,6 +88,14 @@ pub struct Config {
     pub throttling: Throttling,
     /// The clock of the times in a Stat.
     pub wall_time: WallTime,
+    /// For tests that repeat: decides the ids of sessions, of which their passwords derive, and which
+    /// clients are turned away where chance decides. `None`, the default, for ids that derive from
+    /// the wall time, as ZooKeeper's do, and for chance.
+    ///
+    /// A server that keeps its data can be started again with the same seed. One that does not needs
+    /// another seed, or a client of the first may take over a session of the second. The nonces of
+    /// [SASL](Self::sasl) are never from a seed.
+    pub seed: Option<u64>,
     /// The settings of the state machine.
     pub settings: Settings,
 }
@@ -120,6 +128,7 @@ impl Default for Config {
             shutdown_timeout: SHUTDOWN_TIMEOUT,
             throttling: Throttling::default(),
             wall_time: WallTime::Machine,
+            seed: None,
             settings: Settings::default(),
         }
     }

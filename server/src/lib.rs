@@ -32,6 +32,7 @@ mod config;
 mod engine;
 mod measure;
 mod probe;
+mod random;
 mod reports;
 mod server;
 mod session_key;

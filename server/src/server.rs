@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use zoolet_core::{Core, Disagreements, Totals};
@@ -22,6 +23,7 @@ use crate::storage::durable::Durable;
 use crate::storage::{StorageConfig, StorageError};
 use crate::transport::in_process::Dialer;
 use crate::transport::ports::Ports;
+use crate::transport::stream;
 #[cfg(feature = "tls")]
 use crate::transport::tls::TlsConfig;
 
@@ -74,6 +76,50 @@ impl Server {
         Dialer::new(&self.engine)
     }
 
+    /// Serves one client over a stream of any kind: a simulated network, a pipe, or TLS that the
+    /// caller has set up. The bytes on it are those of ZooKeeper's protocol, four-letter words
+    /// included. The future ends when the connection has ended; the caller polls or spawns it. For a
+    /// TCP port [`Builder::listen`] costs less.
+    ///
+    /// `address` is the client's: logs and reports show it, and limits and access control lists of
+    /// the scheme `ip` apply to it. Where streams have none, any will do.
+    ///
+    /// `StreamDialer` of `zoolet-client` connects over streams.
+    ///
+    /// ```
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// use zoolet_server::Server;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = Server::builder().start().await?;
+    /// let (theirs, mut ours) = tokio::io::duplex(1 << 16);
+    /// tokio::spawn(server.serve_stream(theirs, ([127, 0, 0, 1], 40_123).into()));
+    /// ours.write_all(b"srvr").await?;
+    /// let mut answer = String::new();
+    /// ours.read_to_string(&mut answer).await?;
+    /// assert!(answer.contains("Mode: standalone"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future ends the connection at once. [`Server::shutdown`] ends it too, and waits
+    /// for that.
+    pub fn serve_stream<S>(
+        &self,
+        stream: S,
+        address: SocketAddr,
+    ) -> impl Future<Output = ()> + Send + use<S>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        let (engine, cancelled) = (Arc::clone(&self.engine), self.cancelled.clone());
+        self.tasks.track_future(stream::serve(stream, address, engine, cancelled))
+    }
+
     /// The numbers of znodes, watches and sessions.
     #[must_use]
     pub fn totals(&self) -> Totals {
@@ -122,12 +168,11 @@ impl Server {
         {
             tracing::warn!("{} connections did not end in time", self.tasks.len());
         }
-        let engine = Arc::clone(&self.engine);
-        let close = move || {
-            engine.close_journal();
-            engine.close_audit();
-        };
-        let _ = tokio::task::spawn_blocking(close).await;
+        if self.engine.waits_for_disk() {
+            let engine = Arc::clone(&self.engine);
+            let _ = tokio::task::spawn_blocking(move || engine.close_files()).await;
+        }
+        // Without a disk that waits, dropping the server closes them.
     }
 
     /// Refuses new connections, and ends the open ones.
@@ -159,8 +204,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop_serving();
         // Another server can use the files when this returns.
-        self.engine.close_journal();
-        self.engine.close_audit();
+        self.engine.close_files();
     }
 }
 
@@ -187,12 +231,13 @@ pub struct Builder {
     #[cfg(feature = "tls")]
     tls: Option<TlsConfig>,
     storage: Option<StorageConfig>,
+    seed: Option<u64>,
     hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl Builder {
-    /// Sets the whole configuration. [`Builder::listen`], `Builder::tls` and [`Builder::data_dir`] take
-    /// precedence, whether called before or after.
+    /// Sets the whole configuration. [`Builder::listen`], `Builder::tls`, [`Builder::seed`] and
+    /// [`Builder::data_dir`] take precedence, whether called before or after.
     pub fn config(self, config: Config) -> Self {
         Self { config, ..self }
     }
@@ -208,6 +253,23 @@ impl Builder {
     /// with their ephemeral znodes, survive a restart. [`Config::storage`] has more settings.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.storage = Some(StorageConfig::at(directory));
+        self
+    }
+
+    /// Lets a seed decide what is otherwise up to chance and the wall time: [`Config::seed`]. For
+    /// tests that repeat; nobody else must know the ids of sessions in advance.
+    ///
+    /// ```
+    /// use zoolet_server::Server;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = Server::builder().seed(7).start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
         self
     }
 
@@ -248,6 +310,7 @@ impl Builder {
             self.config.settings.x509_scheme |= self.config.tls.is_some();
         }
         self.config.storage = self.storage.or(self.config.storage);
+        self.config.seed = self.seed.or(self.config.seed);
         self.config.check()?;
         let audit = self.config.audit.as_ref().map(Audit::start).transpose()?;
         let opened = open(&self.config, self.listener.as_deref()).await;

@@ -9,8 +9,10 @@ mod port;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fastrand::Rng;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -58,6 +60,10 @@ struct Inner {
     faults: Faults,
     observer: Observer,
     dialer: TestDialer,
+    /// Gives the clients their seeds, if the server has one.
+    seeds: Option<parking_lot::Mutex<Rng>>,
+    /// How often it was started.
+    starts: AtomicU64,
     resources: Resources,
 }
 
@@ -99,8 +105,18 @@ impl TestServer {
         config.listen = server.local_addr();
         let dialer = TestDialer::new(server.dialer());
         let running = Mutex::new(Some(server));
-        let inner = Inner { running, config, first_start, faults, observer, dialer, resources };
-        Ok(Self(Arc::new(inner)))
+        let seeds = config.seed.map(|seed| parking_lot::Mutex::new(Rng::with_seed(seed)));
+        Ok(Self(Arc::new(Inner {
+            running,
+            config,
+            first_start,
+            faults,
+            observer,
+            dialer,
+            seeds,
+            starts: AtomicU64::new(1),
+            resources,
+        })))
     }
 
     /// Connects a new client to it, in this process, with the client's default settings.
@@ -110,7 +126,11 @@ impl TestServer {
     /// [`zoolet_client::Error::Unreachable`] if a fault or a stop keeps the client away for fifteen
     /// seconds.
     pub async fn connect(&self) -> Result<Client, zoolet_client::Error> {
-        Client::connect(self.dialer()).await
+        let builder = match &self.0.seeds {
+            Some(seeds) => Client::builder().seed(seeds.lock().u64(..)),
+            None => Client::builder(),
+        };
+        builder.connect(self.dialer()).await
     }
 
     /// Makes connections to it in this process, also after a restart.
@@ -338,6 +358,9 @@ impl TestServer {
         }
         between();
         let mut config = self.0.config.clone();
+        // Without its data a server with the same seed would create the same sessions again.
+        let starts = self.0.starts.fetch_add(1, Ordering::Relaxed);
+        config.seed = config.seed.map(|seed| seed.wrapping_add(starts));
         if let WallTime::Virtual { start_ms } = &mut config.wall_time {
             // The wall time goes on where it was.
             let since = clock::now().saturating_duration_since(self.0.first_start);

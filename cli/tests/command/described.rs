@@ -16,7 +16,7 @@ pub(crate) fn check(what: &str, request: &Value, status: u16, answer: &Value) {
         return;
     };
     let responses = &operation["responses"];
-    let response = responses.get(status.to_string()).unwrap_or(&responses["default"]);
+    let response = responses.get(status.to_string()).unwrap_or_else(|| &responses["default"]);
     let schema = &resolved(&description, response)["content"]["application/json"]["schema"];
     if let Err(error) = validate(&description, schema, answer) {
         panic!("{what}: {status} {answer} is not as described: {error}");

@@ -91,7 +91,7 @@ impl SessionClient {
         });
     }
 
-    /// Deletes in the background what a create at a [protected path](super::protected_path) made,
+    /// Deletes in the background what a create at a [protected path](Client::protected_path) made,
     /// if it made something: for a create whose reply nobody waits for any more.
     pub fn delete_protected_in_background(&self, path: &str) {
         let (session, path) = (self.clone(), path.to_owned());

@@ -1,41 +1,69 @@
 //! Protected znodes: their names contain an id that no other znode has, so that a znode is found
 //! again whose create was not answered (`CreateBuilder.withProtection` of Curator).
 
+use std::time::Duration;
+
 use zoolet_protocol::ErrorCode;
 
 use super::SessionClient;
-use crate::Created;
 use crate::create::parent;
 use crate::error::Error;
+use crate::{Client, Created, RetryPolicy};
 
 /// What the name of a protected znode begins with, before its id (`ProtectedUtils` of Curator).
 const PROTECTED_PREFIX: &str = "_c_";
 
-/// A name that no other znode has: a random UUID.
-///
-/// ```
-/// assert_ne!(zoolet_client::recipe::unique_name(), zoolet_client::recipe::unique_name());
-/// ```
-#[must_use]
-pub fn unique_name() -> String {
-    uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string()
+impl Client {
+    /// A name that no other znode has: a random UUID, or one of the client's
+    /// [seed](crate::Builder::seed).
+    ///
+    /// ```
+    /// # fn example(client: zoolet_client::Client) {
+    /// assert_ne!(client.unique_name(), client.unique_name());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn unique_name(&self) -> String {
+        name_of(self.shared().random.id())
+    }
+
+    /// The path with a new id before its last part, as Curator writes it:
+    /// `/locks/_c_<uuid>-lock-` for `/locks/lock-`.
+    ///
+    /// ```
+    /// # fn example(client: zoolet_client::Client) {
+    /// let path = client.protected_path("/locks/lock-");
+    /// assert!(path.starts_with("/locks/_c_") && path.ends_with("-lock-"));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn protected_path(&self, path: &str) -> String {
+        with_prefix(path, &self.protected_prefix())
+    }
+
+    /// A new prefix for a protected name.
+    pub(crate) fn protected_prefix(&self) -> String {
+        prefix_of(&self.unique_name())
+    }
+
+    /// As [`RetryPolicy::delay`], with the client's [seed](crate::Builder::seed) if it has one.
+    #[must_use]
+    pub fn retry_delay(
+        &self,
+        policy: &RetryPolicy,
+        retried: u32,
+        elapsed: Duration,
+    ) -> Option<Duration> {
+        policy.delay_by(&self.shared().random, retried, elapsed)
+    }
 }
 
-/// The path with a new id before its last part, as Curator writes it:
-/// `/locks/_c_<uuid>-lock-` for `/locks/lock-`.
-///
-/// ```
-/// let path = zoolet_client::recipe::protected_path("/locks/lock-");
-/// assert!(path.starts_with("/locks/_c_") && path.ends_with("-lock-"));
-/// ```
-#[must_use]
-pub fn protected_path(path: &str) -> String {
-    with_prefix(path, &protected_prefix())
+fn name_of(id: [u8; 16]) -> String {
+    uuid::Builder::from_random_bytes(id).into_uuid().to_string()
 }
 
-/// A new prefix for a protected name.
-pub(crate) fn protected_prefix() -> String {
-    format!("{PROTECTED_PREFIX}{}-", unique_name())
+fn prefix_of(name: &str) -> String {
+    format!("{PROTECTED_PREFIX}{name}-")
 }
 
 /// The path with this prefix before its last part.
@@ -47,7 +75,7 @@ pub(crate) fn with_prefix(path: &str, prefix: &str) -> String {
 }
 
 impl SessionClient {
-    /// The ephemeral znode that this session created at a [protected path](protected_path), if it
+    /// The ephemeral znode that this session created at a [protected path](Client::protected_path), if it
     /// did; `None` also when the session is over, since the znode ended with it.
     ///
     /// The server is asked until it answers, and [catches up](SessionClient::catch_up) first: after
@@ -85,7 +113,7 @@ impl SessionClient {
     }
 
     /// The paths of all znodes that one multi of this session created at a [protected
-    /// path](protected_path), in the order of their names: all of them or none. The server is asked
+    /// path](Client::protected_path), in the order of their names: all of them or none. The server is asked
     /// until it answers, and catches up first.
     ///
     /// # Errors
@@ -128,7 +156,7 @@ mod tests {
 
     #[test]
     fn protected_names_are_curators() {
-        let prefix = protected_prefix();
+        let prefix = prefix_of(&name_of([7; 16]));
         assert_eq!(prefix.len(), 3 + 36 + 1);
         let path = with_prefix("/locks/lock-", &prefix);
         let name = path.strip_prefix("/locks/_c_").expect("the parent stays");

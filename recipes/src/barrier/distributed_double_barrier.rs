@@ -91,7 +91,7 @@ impl DistributedDoubleBarrier {
     ///
     /// Safe: the member's znode is deleted in the background, and no watch is left.
     pub async fn enter(&self) -> Result<Membership, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.room.client);
         loop {
             let session = self.room.client.connected_session().await?;
             let member = Member::new(&self.room, session);
@@ -120,7 +120,7 @@ impl DistributedDoubleBarrier {
 
     /// Creates the member's znode in its session.
     async fn join(&self, member: &Member) -> Result<Joined, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.room.client);
         let mut unproven = 0;
         loop {
             let inside = self.room.look(Some(member.session())).await?;
@@ -185,7 +185,7 @@ impl DistributedDoubleBarrier {
     async fn wait_until_ready(&self, member: &Member) -> Result<(), LockError> {
         let session = member.session();
         let ready_path = self.room.ready();
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.room.client);
         loop {
             let (ready, own, inside) = tokio::join!(
                 session.exists(&ready_path).and_watch(),

@@ -9,7 +9,7 @@ use zoolet_protocol::{
 };
 
 use crate::attempts::Attempts;
-use crate::client::recipe::{SessionClient, unique_name};
+use crate::client::recipe::SessionClient;
 use crate::client::{self, Client, Watched};
 use crate::error::{LockError, within};
 use crate::line::deletion::Deletion;
@@ -82,7 +82,7 @@ impl Room {
         session: Option<&SessionClient>,
     ) -> Result<(), LockError> {
         let mut seen = None;
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.client);
         loop {
             // Unlike `exists`, `get` leaves no watch if there is no znode.
             let look = self.client.get(&self.child(name));
@@ -205,7 +205,7 @@ pub(crate) struct Member {
 impl Member {
     /// A member for which no request was sent yet.
     pub(crate) fn new(room: &Room, session: SessionClient) -> Self {
-        let path = room.child(&unique_name());
+        let path = room.child(&session.client().unique_name());
         Self { room: room.clone(), session, path, is_deleted: false }
     }
 

@@ -182,7 +182,7 @@ pub(crate) async fn wait_to_lead(lock: &LineLock, closing: &mut Closing) -> Cand
         Ok(Registered::Held(_)) => unreachable!("a new owner holds nothing"),
         Err(error) => return Candidacy::Failed(error),
     };
-    let mut attempts = Attempts::new();
+    let mut attempts = Attempts::new(&lock.line.client);
     loop {
         let mut entering = pin!(lock.line.enter());
         let (entered, is_closing) = tokio::select! {

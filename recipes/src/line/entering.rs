@@ -21,7 +21,7 @@ use crate::error::LockError;
 impl Line {
     /// Creates a place at the end of the line, and returns its position.
     pub(crate) async fn enter(&self) -> Result<(Place, PositionAt), LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.client);
         loop {
             let session = self.client.connected_session().await?;
             match self.try_enter(&session).await {
@@ -109,7 +109,7 @@ impl Line {
     ///
     /// [`LockError::Lost`] if the other place is gone.
     pub(crate) async fn enter_instead(&self, other: Place) -> Result<Place, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.client);
         loop {
             let delete = Delete { path: other.path().into(), version: Expect::Any };
             let first = MultiOp::Delete(delete);

@@ -16,7 +16,7 @@ use crate::error::LockError;
 
 /// Creates a place at the end of each line, all with one multi.
 pub(crate) async fn enter_all(client: &Client, lines: &[Line]) -> Result<Vec<Place>, LockError> {
-    let mut attempts = Attempts::new();
+    let mut attempts = Attempts::new(client);
     loop {
         match try_enter(client, lines, Vec::new()).await {
             Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {}

@@ -84,7 +84,7 @@ pub(super) async fn look(
 /// Waits until the directory does not contain the znode ahead any more, or not the place's own.
 async fn until_not_listed(place: &Place, line: &Line, ahead: &str) -> Result<(), LockError> {
     let ahead = ahead.rsplit('/').next().unwrap_or_default();
-    let mut attempts = Attempts::new();
+    let mut attempts = Attempts::new(&line.client);
     loop {
         let list = place.session().children(&line.directory);
         let Watched { found: names, watcher } = match list.and_watch().await {

@@ -14,7 +14,7 @@ use super::mutex;
 use super::owner::Owner;
 use super::registry::Registered;
 use crate::attempts::Attempts;
-use crate::client::recipe::{SessionClient, ZnodeIdentity, unique_name};
+use crate::client::recipe::{SessionClient, ZnodeIdentity};
 use crate::client::{self, Client, Created, Parents, Watched};
 use crate::error::{LockError, within};
 use crate::line::order::Position;
@@ -140,7 +140,7 @@ impl HerdLock {
     /// Creates the one znode, if there is none.
     async fn create(&self) -> Result<Option<Place>, LockError> {
         let Line { client, acl, .. } = &self.lock.line;
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(client);
         loop {
             let session = client.connected_session().await?;
             let created = match PendingZnode::create(&self.lock.line, &session).created().await {
@@ -163,7 +163,7 @@ impl HerdLock {
 
     /// Enters the line, and waits until the place holds the lock.
     async fn place_in_front(&self) -> Result<Place, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.lock.line.client);
         loop {
             let (mut place, at) = self.lock.line.enter().await?;
             let waited = match self.wait(&place, at).await {
@@ -244,7 +244,7 @@ struct PendingZnode {
 impl PendingZnode {
     fn create(line: &Line, session: &SessionClient) -> Self {
         let path = line.child(ONE_ZNODE);
-        let data = Bytes::from(unique_name());
+        let data = Bytes::from(session.client().unique_name());
         let create = session
             .create(&path)
             .data(data.clone())

@@ -47,7 +47,7 @@ impl LineLock {
     /// Enters the line, and waits until the place holds the lock. When the place is lost, because
     /// its session has ended or someone has deleted its znode, this enters the line again.
     async fn place_in_front(&self) -> Result<Place, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.line.client);
         loop {
             let (mut place, at) = self.line.enter().await?;
             match self.line.wait_until_held(&mut place, at).await {
@@ -73,7 +73,7 @@ impl LineLock {
 
     /// A place in front, if there is no place of a kind for which it would wait.
     async fn try_place(&self) -> Result<Option<Place>, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.line.client);
         loop {
             if self.line.has_to_wait().await? {
                 return Ok(None);

@@ -109,7 +109,7 @@ impl InterProcessMultiLock {
     /// Enters the lines, and waits until the places hold the locks. When one of them is lost, this
     /// enters all lines again.
     async fn places_in_front(&self) -> Result<Vec<Place>, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.client);
         loop {
             match self.enter_and_wait().await {
                 Err(LockError::PlaceLost(_)) => attempts.wait_after_lost_place().await,
@@ -138,7 +138,7 @@ impl InterProcessMultiLock {
     /// A place in front of each line, if no line has a place. Tries again when a place is lost,
     /// since that does not show who holds the locks.
     async fn try_places(&self) -> Result<Option<Vec<Place>>, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.client);
         loop {
             for line in self.lines.iter() {
                 if !line.participants(line.kind.marker).await?.is_empty() {

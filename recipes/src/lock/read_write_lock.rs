@@ -197,7 +197,7 @@ impl InterProcessReadWriteLock {
 
     /// Acquires the read lock for an owner: beside its write lock, if it holds that.
     async fn acquire_read(&self, owner: Owner) -> Result<Guard, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.read.line.client);
         loop {
             if let Some(guard) = self.read.held_by(owner) {
                 return Ok(guard);
@@ -236,7 +236,7 @@ impl InterProcessReadLock {
     ///
     /// Safe: `writing` stays as it is.
     pub async fn acquire_beside(&self, writing: &Guard) -> Result<Guard, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.0.read.line.client);
         loop {
             self.0.check_is_write_guard(writing)?;
             if let Some(guard) = self.0.read.held_by(writing.owner()) {

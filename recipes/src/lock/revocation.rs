@@ -67,7 +67,7 @@ pub(crate) async fn first_of<F: Future + Unpin>(mut futures: Vec<F>) -> F::Outpu
 }
 
 async fn requested_of(session: &SessionClient, path: &str) -> Result<(), LockError> {
-    let mut attempts = Attempts::new();
+    let mut attempts = Attempts::new(session.client());
     loop {
         let watched = session.get(path).and_watch().await;
         let Watched { found: (data, _), watcher } = match watched {

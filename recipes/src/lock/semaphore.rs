@@ -13,7 +13,7 @@ use zoolet_protocol::{
 
 use super::permits::{PendingPermits, Permits};
 use crate::attempts::Attempts;
-use crate::client::recipe::{WaiterId, protected_path};
+use crate::client::recipe::WaiterId;
 use crate::client::{self, Client, Watched};
 use crate::error::{LockError, within};
 use crate::line::Line;
@@ -155,7 +155,7 @@ impl InterProcessSemaphoreV2 {
     /// Safe: when the future is dropped, the client's znodes are deleted in the background.
     pub async fn acquire(&self, count: usize) -> Result<Permits, LockError> {
         self.check(count)?;
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.line.client);
         loop {
             let (mut place, at) = self.line.enter().await?;
             let acquired = match self.line.wait(&mut place, at).await {
@@ -186,7 +186,7 @@ impl InterProcessSemaphoreV2 {
     /// As [`InterProcessSemaphoreV2::acquire`].
     pub async fn try_acquire(&self, count: usize) -> Result<Option<Permits>, LockError> {
         self.check(count)?;
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.line.client);
         loop {
             if self.permits_left().await? < count {
                 return Ok(None);
@@ -263,7 +263,7 @@ impl InterProcessSemaphoreV2 {
     /// Waits until enough permits are free, and replaces the place by them. The place is in front,
     /// so that no other client creates permits in this time.
     async fn acquire_in_front(&self, place: Place, count: usize) -> Result<Permits, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.line.client);
         loop {
             let created = match self.wait_for_room(&place, count).await {
                 Ok(ops) => self.create(&place, ops, count).await,
@@ -348,7 +348,7 @@ impl InterProcessSemaphoreV2 {
         mut ops: Vec<MultiOp>,
         count: usize,
     ) -> Result<Permits, LockError> {
-        let path = protected_path(&self.permit_path(PERMIT_MARKER));
+        let path = self.line.client.protected_path(&self.permit_path(PERMIT_MARKER));
         let create = Create {
             kind: CreateKind::Create,
             path: path.as_str().into(),

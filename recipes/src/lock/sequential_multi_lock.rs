@@ -52,7 +52,7 @@ impl SequentialMultiLock {
     }
 
     async fn acquire_for(&self, owner: Owner) -> Result<SequentialMultiGuard, LockError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::without_client();
         loop {
             if let Some(guards) = self.acquire_in_turn(owner).await? {
                 return Ok(SequentialMultiGuard::new(guards));

@@ -242,7 +242,8 @@ impl DistributedAtomicLong {
             if self.try_write(stat, after).await? {
                 return Ok(Some(Change { before, after }));
             }
-            let Some(delay) = retry.delay(tries, client::recipe::now() - start) else {
+            let waited = client::recipe::now() - start;
+            let Some(delay) = self.client.retry_delay(retry, tries, waited) else {
                 return Err(ValueError::Contended { path: self.path.clone(), tries: tries + 1 });
             };
             tries += 1;

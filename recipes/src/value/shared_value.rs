@@ -96,7 +96,7 @@ impl SharedValue {
     ) -> Result<Self, ValueError> {
         ZPath::check(path).map_err(client::Error::from)?;
         let seed = seed.into();
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(client);
         let Watched { found: (data, stat), watcher } = loop {
             let create = client.create(path).data(seed.clone()).acl(acl.clone());
             match create.parents(Parents::Containers).await {

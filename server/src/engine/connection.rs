@@ -271,7 +271,8 @@ impl Connection {
     fn admit(&self, session: SessionId) -> Result<(), Hangup> {
         let engine = &self.engine;
         let kind = if session.is_none() { SessionKind::New } else { SessionKind::Renewed };
-        let admitted = engine.throttle.admit_session(kind, engine.clock.now_ms(), &engine.stats);
+        let (now_ms, random) = (engine.clock.now_ms(), &engine.random);
+        let admitted = engine.throttle.admit_session(kind, now_ms, random, &engine.stats);
         admitted.map_err(|refused| {
             engine.stats.connections_rejected.add(1);
             Hangup::Refused(refused)

@@ -12,7 +12,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use zoolet_core::{Audience, Core, Effects, FiredEvent, Requester, Totals, Txn, TxnOp};
 use zoolet_protocol::{
@@ -27,13 +27,14 @@ use super::journal::Journal;
 use super::message::Message;
 use super::outbox::Outgoing;
 use super::registry::{Liveness, Peer, Registry};
-use super::session_ids::first_session;
+use super::session_ids::{first_session, time_of_ids};
 use super::state::{LockHeld, State};
 use super::stats::{LastNamespace, ServerStats, bytes_of};
 use super::throttle::Throttle;
 use super::warnings::Warnings;
 use crate::config::Config;
 use crate::limits::FORGET_WATCHES_PER_TURN;
+use crate::random::Random;
 use crate::reports::DEFAULT_TRACE_MASK;
 use crate::reports::permits::Permits;
 use crate::storage::committer::Origin;
@@ -63,6 +64,7 @@ pub(crate) struct Engine {
     /// Admits those who ask for a report.
     pub(crate) reports: Permits,
     pub(crate) throttle: Throttle,
+    pub(crate) random: Random,
     /// The trace mask, which is shown and has no effect.
     pub(crate) trace_mask: AtomicI64,
     /// Admits who takes or restores a snapshot.
@@ -123,7 +125,8 @@ impl Engine {
         let clock = Clock::new(config.wall_time, hooks.clone());
         let sessions = core.sessions();
         let ids = sessions.iter().map(|(id, _)| *id);
-        let first = first_session(clock.wall_ms(), core.last_zxid(), ids);
+        let last_zxid = core.last_zxid();
+        let first = first_session(time_of_ids(config.seed, &clock, last_zxid), last_zxid, ids);
         let last_session = AtomicI64::new(first.0);
         let registry = Registry::default();
         for (session, timeout_ms) in sessions {
@@ -146,6 +149,7 @@ impl Engine {
             new_handshakes: Semaphore::new((workers() / 2).max(1)),
             reports: Permits::default(),
             throttle: Throttle::new(&config.throttling, clock.now_ms()),
+            random: Random::new(config.seed),
             trace_mask: AtomicI64::new(DEFAULT_TRACE_MASK),
             backups: Arc::new(Semaphore::new(1)),
             last_session,
@@ -172,17 +176,27 @@ impl Engine {
         }
     }
 
-    /// Writes the transactions that were appended, and none from then on.
-    pub(crate) fn close_journal(&self) {
+    /// Writes the transactions that were appended and the lines of the audit log, and none from then
+    /// on.
+    pub(crate) fn close_files(&self) {
         let log = self.state.write().journal.close();
         drop(log);
-    }
-
-    /// Writes the lines of the audit log.
-    pub(crate) fn close_audit(&self) {
         if let Some(audit) = &self.audit {
             audit.close();
         }
+    }
+
+    /// Whether the server writes to a disk that takes time.
+    pub(crate) fn waits_for_disk(&self) -> bool {
+        let storage = self.config.storage.as_ref();
+        self.audit.is_some() || storage.is_some_and(|storage| !storage.disk.is_immediate())
+    }
+
+    /// Whether to start no thread where that would only spare others a wait: the runtime has one
+    /// thread, and no disk takes time. Then a run repeats, and no thread races tokio's paused clock.
+    pub(crate) fn is_single_threaded(&self) -> bool {
+        let has_one = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::CurrentThread;
+        !self.waits_for_disk() && Handle::try_current().is_ok_and(has_one)
     }
 
     /// Serves no new connections; open ones end when their messages have left.

@@ -10,7 +10,7 @@ use zoolet_protocol::Zxid;
 use super::audit::{Administrator, Outcome};
 use super::lock::Engine;
 use super::registry::Liveness;
-use super::session_ids::first_session;
+use super::session_ids::{first_session, time_of_ids};
 use super::state::State;
 use crate::storage::StorageError;
 use crate::storage::directory::Directory;
@@ -104,7 +104,7 @@ impl Engine {
             self.registry.insert_session(Arc::new(Liveness::new(session, timeout_ms, now_ms)));
         }
         let living = sessions.iter().map(|(session, _)| *session);
-        let first = first_session(self.clock.wall_ms(), zxid, living);
+        let first = first_session(time_of_ids(self.config.seed, &self.clock, zxid), zxid, living);
         self.last_session.fetch_max(first.0, Ordering::Relaxed);
         let old = std::mem::replace(&mut state.core, core);
         state.journal.go_on_after(zxid);

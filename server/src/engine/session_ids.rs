@@ -1,12 +1,28 @@
 //! Where a server begins to number its sessions.
 
+use fastrand::Rng;
 use zoolet_protocol::{SessionId, Zxid};
+
+use super::clock::Clock;
 
 /// The server id that a standalone ZooKeeper has.
 const SERVER_ID: i64 = 1;
 
 /// The bits of a session id below those of the time.
 const BELOW_MILLISECONDS: i64 = 0xffff;
+
+/// The times that seeds give are below this, so that the ids count upwards for long.
+const SEEDED_MS_MAX: i64 = 1 << 38;
+
+/// The time from which the ids of sessions derive, in milliseconds: the wall time, or one that a
+/// seed gives. As many transactions as there are ids in a millisecond then count as a millisecond,
+/// so that ids differ after a restart.
+pub(super) fn time_of_ids(seed: Option<u64>, clock: &Clock, last_zxid: Zxid) -> i64 {
+    match seed {
+        None => clock.wall_ms(),
+        Some(seed) => Rng::with_seed(seed).i64(..SEEDED_MS_MAX) + (last_zxid.0 >> 16),
+    }
+}
 
 /// The id before that of the server's first session. It derives from the time, so that ids differ
 /// after a restart, and carries the server id in its highest byte

@@ -15,6 +15,7 @@ use self::large_requests::LargeRequests;
 use self::token_bucket::{Refused, SessionKind, TokenBucket};
 use super::stats::ServerStats;
 use crate::config::Throttling;
+use crate::random::Random;
 
 /// What slows clients down or turns them away.
 #[derive(Debug)]
@@ -83,12 +84,13 @@ impl Throttle {
         &self,
         kind: SessionKind,
         now_ms: u64,
+        random: &Random,
         stats: &ServerStats,
     ) -> Result<(), Refused> {
         let deficit = match &self.sessions {
             Some(bucket) => {
                 let mut bucket = bucket.lock();
-                bucket.take(kind, now_ms, fastrand::f64())?;
+                bucket.take(kind, now_ms, random.fraction())?;
                 bucket.deficit()
             }
             None => 0,

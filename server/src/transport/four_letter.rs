@@ -11,7 +11,7 @@ mod connections;
 mod monitor;
 mod report;
 
-use std::fmt::{self, Write as _};
+use std::fmt::{self, Write};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,9 +25,8 @@ use super::socket::Socket;
 use crate::engine::lock::Engine;
 use crate::engine::registry::Peer;
 use crate::limits::REPORT_TIMEOUT;
-use crate::reports::chunks::{self, Chunks};
 use crate::reports::permits::ReportKind;
-use crate::reports::{self, VERSION};
+use crate::reports::{self, VERSION, chunks};
 
 /// A known word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +102,7 @@ fn log_failure(word: Word, written: Result<io::Result<()>, Elapsed>) {
     }
 }
 
-/// Lets a thread make a report, and writes its chunks.
+/// Makes a report, in a thread of its own if there may be one, and writes it.
 async fn write_report(
     socket: &mut impl Socket,
     word: Word,
@@ -116,6 +115,12 @@ async fn write_report(
     };
     let permit = engine.reports.acquire(kind).await;
     engine.stats.sent.add(1);
+    if engine.is_single_threaded() {
+        let mut text = String::new();
+        report(word, engine, asker, &mut text).map_err(io::Error::other)?;
+        socket.write_all(&mut text.as_bytes()).await?;
+        return socket.shutdown().await;
+    }
     let (mut chunks, mut receiver, _) = chunks::channel(kind);
     let reporting = Arc::clone(engine);
     tokio::task::spawn_blocking(move || {
@@ -130,7 +135,7 @@ async fn write_report(
 }
 
 /// Makes the report for one of [`LONG_WORDS`].
-fn report(word: Word, engine: &Engine, asker: ConnectionId, out: &mut Chunks) -> fmt::Result {
+fn report(word: Word, engine: &Engine, asker: ConnectionId, out: &mut impl Write) -> fmt::Result {
     match word.0 {
         "stat" => {
             write!(out, "Zookeeper version: {VERSION}\nClients:\n")?;

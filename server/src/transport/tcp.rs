@@ -128,16 +128,30 @@ async fn serve(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%address, cause = %error, "socket options");
     }
+    if let Some(connection) = open(&engine, address, &port) {
+        port.serve(stream, connection, engine, cancelled).await;
+    }
+}
+
+/// Opens a connection; `None` if the limits or the hooks do not allow it.
+pub(super) fn open(
+    engine: &Arc<Engine>,
+    address: SocketAddr,
+    port: &impl Port,
+) -> Option<Arc<Connection>> {
     if engine.refuses_connection() {
-        return;
+        return None;
     }
     let entrance = Entrance { address: Some(address), is_secure: port.is_secure() };
-    match Connection::open(Arc::clone(&engine), entrance) {
+    match Connection::open(Arc::clone(engine), entrance) {
         Ok(connection) => {
             tracing::debug!(%address, "connected");
-            port.serve(stream, Arc::new(connection), engine, cancelled).await;
+            Some(Arc::new(connection))
         }
-        Err(full) => tracing::warn!(%address, cause = %full, "connection refused"),
+        Err(full) => {
+            tracing::warn!(%address, cause = %full, "connection refused");
+            None
+        }
     }
 }
 

@@ -86,6 +86,33 @@ impl TestServerBuilder {
         self
     }
 
+    /// Lets everything that is otherwise up to chance or to the machine's clock follow from a seed:
+    /// the ids of sessions, the wall time, which begins on 1 January 2026, and the seeds of the
+    /// clients of [`TestServer::connect`]. On a runtime with one thread and a paused clock a run
+    /// then repeats to the byte.
+    ///
+    /// A client that a test connects by itself needs a seed of its own: `Client::builder().seed(..)`.
+    ///
+    /// ```
+    /// use zoolet_testkit::TestServer;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut sessions = Vec::new();
+    /// for _ in 0..2 {
+    ///     let server = TestServer::builder().seed(7).start().await?;
+    ///     sessions.push(server.connect().await?.session_id());
+    /// }
+    /// assert_eq!(sessions[0], sessions[1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = Some(seed);
+        self.config.wall_time = WallTime::Virtual { start_ms: SEEDED_START_MS };
+        self
+    }
+
     /// Keeps the data on a disk in memory, which survives a restart: the default.
     pub fn memory(mut self) -> Self {
         self.data = Data::Memory;
@@ -156,6 +183,9 @@ fn choose_disk(config: &mut Config, disk: Arc<dyn Disk>) {
     let storage = config.storage.take().unwrap_or_else(|| StorageConfig::at("/zoolet-test"));
     config.storage = Some(StorageConfig { disk, allocate_bytes: LOG_GROWS_BY, ..storage });
 }
+
+/// The wall time at the start of a server with a seed: 2026-01-01.
+const SEEDED_START_MS: i64 = 1_767_225_600_000;
 
 /// By how many bytes a log on such a disk grows: little, because it takes memory for all of them.
 const LOG_GROWS_BY: u64 = 16 << 10;

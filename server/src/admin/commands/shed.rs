@@ -42,7 +42,7 @@ pub(super) async fn run(admin: &Admin, body: Body) -> Response {
 
 /// Closes each connection with the probability of the percentage, and returns how many.
 fn shed(admin: &Admin, percentage: u64) -> usize {
-    let is_shed = || percentage == 100 || fastrand::u64(..100) < percentage;
+    let is_shed = || admin.engine.random.fraction() * 100.0 < percentage as f64;
     let peers = admin.engine.registry.peers().into_iter();
     let shed: Vec<_> = peers.filter(|_| is_shed()).collect();
     for peer in &shed {
