@@ -19,12 +19,12 @@ fn decide_on(server: &TestServer, fate: Fate) -> zoolet::testing::Fault {
         is_over = true;
         fate
     });
-    fault.unwrap()
+    fault.expect("the server runs")
 }
 
 async fn is_there(server: &TestServer, path: &str) -> bool {
-    let client = server.connect().await.unwrap();
-    client.exists(path).await.unwrap().is_some()
+    let client = server.connect().await.expect("the server runs");
+    client.exists(path).await.expect("it answers").is_some()
 }
 
 #[tokio::test]
