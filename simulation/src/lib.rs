@@ -9,6 +9,7 @@
 //!   sees what the server writes.
 //! - `model`, `connection` and `tree` compute what the server should send; `oracle` compares.
 //!   `registers`, `exclusion` and `counter` check what clients observe.
+//! - `users` is a simulation as a user of `zoolet::sim` writes it.
 //! - `runner` runs many seeds, and shrinks a failing run.
 //!
 //! The network, the clock, the critical sections and the runner are those of `zoolet::sim`.
@@ -29,10 +30,12 @@ mod plain;
 mod registers;
 mod runner;
 mod tree;
+mod users;
 mod worker;
 mod world;
 
 pub use self::options::{Bug, Options, Part};
 pub use self::oracle::{Counts, Verdict};
 pub use self::runner::{Failure, Swept, sweep};
+pub use self::users::workers;
 pub use self::world::run;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use zoolet_simulation::{Bug, Failure, Options, Part, run, sweep};
+use zoolet_simulation::{Bug, Failure, Options, Part, run, sweep, workers};
 
 /// Simulates a ZooKeeper server with its disk, its clients and their locks, with crashes and cut
 /// connections, all from one seed.
@@ -44,6 +44,9 @@ struct Arguments {
     /// The planted bug to choose, in a copy of the workspace that is patched with the bugs.
     #[arg(long)]
     bug: Option<Bug>,
+    /// Runs a program as a user of `zoolet::sim` writes it, on an ensemble.
+    #[arg(long, conflicts_with_all = ["seed", "ensemble", "without", "clients", "operations", "seconds"])]
+    users: bool,
     /// Reports the failing seed as it is, and does not search for a smaller run that fails.
     #[arg(long)]
     no_shrink: bool,
@@ -61,6 +64,9 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 #[allow(clippy::disallowed_methods, reason = "the time that it takes is shown")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.users {
+        return run_users(arguments.seeds, arguments.jobs, arguments.bug);
+    }
     let base = match (arguments.bug, arguments.seed) {
         // The report of a failure names all options for a single run.
         (Some(bug), None) => Options::with_bug(bug),
@@ -97,6 +103,19 @@ fn main() -> ExitCode {
         }
         Some(failure) => report_failure(failure),
         None => ExitCode::SUCCESS,
+    }
+}
+
+fn run_users(seeds: Range<u64>, jobs: usize, bug: Option<Bug>) -> ExitCode {
+    match workers(bug).jobs(jobs).search(seeds.clone()) {
+        Ok(()) => {
+            println!("{} seeds", seeds.end - seeds.start);
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            println!("{failure}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -37,6 +37,17 @@ fn each_planted_bug_is_found() {
 }
 
 #[test]
+fn a_program_of_a_user_finds_a_stale_read_under_a_lock_on_an_ensemble() {
+    let output = simulate(&["--users", "--bug", "EventNotReported", "--seeds", BUG_SEEDS]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "it was not found:\n{text}");
+    assert!(text.contains("the holder reads version"), "{text}");
+    assert!(text.contains("FAULT: ") && text.lines().count() < 32, "{text}");
+    let output = simulate(&["--users", "--seeds", CLEAN_SEEDS]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
 fn the_patched_copy_without_a_bug_chosen_is_correct() {
     let output = simulate(&["--seeds", CLEAN_SEEDS]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -84,7 +84,8 @@ impl FaultKind {
     pub fn default_rate(self) -> f64 {
         match self {
             Self::LostReplies => 8.0,
-            Self::Cuts | Self::Delays | Self::Lags => 6.0,
+            Self::Lags => 20.0,
+            Self::Cuts | Self::Delays => 6.0,
             Self::Silences | Self::Pauses => 4.0,
             Self::LateReplies | Self::Refusals | Self::FollowersCutOff => 3.0,
             Self::Expiries => 0.0,
