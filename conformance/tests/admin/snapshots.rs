@@ -208,9 +208,8 @@ async fn calls_are_limited_and_can_be_turned_off() -> Outcome {
                 false => snapshot(&limited).await?,
             };
             assert_eq!(answer.status, status, "{}", answer.text());
-            let name = if is_restore { "restore" } else { "snapshot" };
-            let reason =
-                format!("{name} is allowed once in 3600 s (admin.rateLimiterIntervalInMS)");
+            let told = if is_restore { "restore is allowed once in 3600 s" } else { a_thousandth };
+            let reason = format!("{told} (admin.rateLimiterIntervalInMS)");
             assert_eq!(answer.text().contains(&reason), status == 429, "{}", answer.text());
         }
     }
