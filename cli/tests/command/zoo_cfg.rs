@@ -45,7 +45,7 @@ clientPort=0
     assert_conf(&conf, &["tickTime=2000", "minSessionTimeout=4000", "maxSessionTimeout=40000"]);
     assert_conf(&conf, &["maxClientCnxns=60"]);
     let data_dir = format!("dataDir={}/version-2", data.display());
-    assert_conf(&conf, &[data_dir.as_str(), "dataDirSize=1448"]);
+    assert_conf(&conf, &[data_dir.as_str(), "dataDirSize=1502"]);
     assert!(data.join("version-2/snapshot.0").exists());
 
     let (status, stderr) = server.end("TERM").await;
