@@ -147,6 +147,44 @@
 //! [`TestServer::freeze`] freezes the server instead, as `SIGSTOP` does, until
 //! [`TestServer::thaw`].
 //!
+//! # An ensemble whose followers lag and whose leader is lost
+//!
+//! What one server never shows: a follower that has not applied a write yet, a server that is cut
+//! off and still answers reads, and an election. [`TestEnsemble`] is an ensemble of as many servers
+//! as a test asks for, in this process. It is a test double, made for tests and nothing else: its
+//! servers are views of one list of transactions, and nothing is replicated.
+//!
+//! ```
+//! use std::time::Duration;
+//! use zoolet::client::Client;
+//! use zoolet::recipes::{InterProcessMutex, LockState};
+//! use zoolet::testing::TestEnsemble;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let ensemble = TestEnsemble::builder().sync_limit(60).start().await?;   // half a minute
+//! let builder = || Client::builder().session_timeout(Duration::from_secs(4));
+//! let owner = builder().connect(ensemble.server(1).dialer()).await?;
+//! let other = builder().connect(ensemble.server(2).dialer()).await?;
+//! let guard = InterProcessMutex::new(&owner, "/locks/stock")?.acquire().await?;
+//! ensemble.server(1).cut_off();   // it does not notice, and answers the owner's pings
+//! let next = InterProcessMutex::new(&other, "/locks/stock")?.acquire().await?;
+//! assert_ne!(guard.state(), LockState::Held, "the owner knows that it may have lost the lock");
+//! assert!(next.fencing_token() > guard.fencing_token());
+//!
+//! ensemble.server(1).rejoin();
+//! let old = ensemble.lose_leader()?;   // its process ends, and the others elect another
+//! ensemble.serving().await;
+//! assert_ne!(ensemble.leader(), Some(old));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`EnsembleServer`] has the faults of one server: it applies late ([`EnsembleServer::lag_by`],
+//! [`EnsembleServer::hold`]), hears nothing ([`EnsembleServer::hold_link`]), is cut off or stopped,
+//! and has every fault of [`TestServer`]. With [`TestEnsembleBuilder::tcp`] each server has a port,
+//! for clients in any language. `docs/differences.md` lists where it differs from a real ensemble.
+//!
 //! # Counting requests, and seeing who waits for whom
 //!
 //! The server counts requests, events, bytes and watches by session and by path. Two results can be
@@ -251,7 +289,7 @@
 //! | `FAILREQUESTS` | [`Aim::fail`] |
 //! | `NORESPONSE` | [`Aim::drop_replies`] |
 //! | `RESET` | [`TestServer::heal`] |
-//! | `ELECTNEWLEADER` | a single server has no election; clients see the same with [`TestServer::restart`] |
+//! | `ELECTNEWLEADER` | [`TestEnsemble::elect`]; with a single server [`TestServer::restart`] |
 //!
 //! | Curator's kit | here |
 //! |---|---|
@@ -260,6 +298,7 @@
 //! | `getTempDirectory()` | [`TestServerBuilder::temp_dir`] |
 //! | `stop()`, `start()`, `restart()` | [`TestServer::stop`], [`TestServer::restart`]: same port, same data |
 //! | `close()` | dropping the last clone |
+//! | `new TestingCluster(3)`, `killServer(..)` | [`TestEnsemble::start`], [`EnsembleServer::stop`] |
 //! | `KillSession2.kill(client)` | [`Aim::expire`], which expires the session on the server |
 //! | `Timing2` | not needed: tests do not wait for real time |
 

@@ -102,3 +102,33 @@ async fn five_servers_go_on_with_three() {
     assert_eq!(ensemble.followers().len(), 4);
     ensemble.check().unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_followers_end_gives_up_at_its_next_tick() {
+    let ensemble = start().await;
+    let client = ensemble.connect_to(0).await.unwrap();
+    let begin = Instant::now();
+    ensemble.server(1).stop();
+    assert!(ensemble.is_serving(), "it has a majority with server 2");
+    ensemble.server(2).stop();
+    assert!(!ensemble.is_serving());
+    assert!(client.exists("/").await.unwrap().is_some(), "it has not looked yet");
+    ensemble.wait_until(|ensemble| ensemble.server(0).role() == ServerRole::Looking).await;
+    assert!(begin.elapsed() <= TICK, "{:?}", begin.elapsed());
+    ensemble.server(2).start();
+    ensemble.serving().await;
+    client.create("/a").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_takes_the_zxid_of_its_epoch() {
+    let ensemble = start().await;
+    let zxids = || ensemble.servers().iter().map(|server| server.last_zxid().0).collect::<Vec<_>>();
+    assert_eq!(zxids(), [1 << 32, 0, 0], "as in Apache ZooKeeper");
+    let client = ensemble.connect_to(1).await.unwrap();
+    assert_eq!(zxids(), [(1 << 32) + 1; 3]);
+    ensemble.elect(2).unwrap();
+    assert_eq!(zxids(), [(1 << 32) + 1, (1 << 32) + 1, 2 << 32]);
+    client.create("/a").await.unwrap();
+    assert_eq!(zxids(), [(2 << 32) + 1; 3]);
+}

@@ -29,6 +29,8 @@ async fn words_tell_who_leads() {
         assert_eq!(said.contains("zk_synced_followers\t2\n"), mode == "leader", "{said}");
         assert_eq!(ask(address(server), "ruok").await, "imok");
         assert_eq!(ask(address(server), "isro").await, "rw");
+        let said = ask(address(server), "envi").await;
+        assert!(said.starts_with("Environment:\nzookeeper.version=3."), "{said}");
         let watched = if server == 1 { "/watched\n" } else { "" };
         assert!(ask(address(server), "wchp").await.starts_with(watched));
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::observer::EnsembleEvent;
-use super::state::{Hold, Role, State};
+use super::state::{Hold, Member, Role, State};
 use super::terms::Elections;
 use super::tracker::Tracker;
 
@@ -111,11 +111,23 @@ impl State {
         match role {
             _ if self.is_frozen(member) => None,
             Role::Following if !self.hears_leader(member) => Some(heard + self.law.patience()),
-            Role::Leading if !is_leader || !self.has_quorum() => {
-                Some(heard + self.law.patience() + self.law.tick)
-            }
+            Role::Leading if !is_leader || !self.has_quorum() => match self.has_lost(member) {
+                true => Some(heard + self.law.tick),
+                false => Some(heard + self.law.patience() + self.law.tick),
+            },
             _ => None,
         }
+    }
+
+    /// Whether so many followers have closed their connections to a leader that it leads no
+    /// majority. It looks at each tick.
+    fn has_lost(&self, leader: usize) -> bool {
+        let Member { epoch, side, .. } = self.members[leader];
+        let follows = |member: &&Member| member.role == Role::Following && member.epoch == epoch;
+        // The end of a connection that is cut is not heard of.
+        let is_out_of_reach = |member: &&Member| member.side != side;
+        let left = self.members.iter().filter(|it| follows(it) || is_out_of_reach(it)).count();
+        !self.is_majority(1 + left)
     }
 
     /// When the state between the members changes next.

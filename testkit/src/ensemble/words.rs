@@ -32,6 +32,8 @@ pub(super) fn answer(state: &State, server: usize, word: &str) -> String {
     let mode = mode(state, server);
     match (word, mode) {
         ("ruok", _) => "imok".to_owned(),
+        // Clients look here for the version (kazoo's `server_version`).
+        ("envi", _) => format!("Environment:\nzookeeper.version={VERSION}\n"),
         ("isro", None) => "null".to_owned(),
         ("isro", Some("read-only")) => "ro".to_owned(),
         ("isro", Some(_)) => "rw".to_owned(),
