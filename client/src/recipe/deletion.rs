@@ -91,8 +91,8 @@ impl SessionClient {
         });
     }
 
-    /// Deletes in the background what a create at a [protected path](Client::protected_path) made,
-    /// if it made something: for a create whose reply nobody waits for any more.
+    /// Deletes in the background what a create at a [protected path](crate::Client::protected_path)
+    /// made, if it made something: for a create whose reply nobody waits for any more.
     pub fn delete_protected_in_background(&self, path: &str) {
         let (session, path) = (self.clone(), path.to_owned());
         self.client().spawn(async move {
