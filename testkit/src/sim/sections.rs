@@ -174,12 +174,13 @@ impl Sections {
         if held.is_held()
             && let Some(token) = held.fencing_token()
         {
-            let before = match access {
-                Access::Alone => place.token,
-                Access::Shared => place.token_alone,
-                Access::Permits { .. } => Zxid::ZERO,
+            let (before, is_stale) = match access {
+                Access::Alone => (place.token, token <= place.token),
+                // A writer that became a reader keeps its token.
+                Access::Shared => (place.token_alone, token < place.token_alone),
+                Access::Permits { .. } => (Zxid::ZERO, token <= Zxid::ZERO),
             };
-            if token <= before {
+            if is_stale {
                 return Err(Conflict {
                     section: section.to_owned(),
                     holders: vec![(machine, Some(token))],
