@@ -1,22 +1,19 @@
 //! What is true of each bug, and of its page.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use zoolet::sim::{Failure, Sim, ViolationKind};
 
 use crate::page;
 
-/// The seeds in which a bug must be found.
-const SEEDS: Range<u64> = 0..2_000;
+/// The seeds in which a bug must be found. A hundred take less than a minute on two cores.
+const SEEDS: Range<u64> = 0..100;
 /// The seeds in which a cured program must have no violation, unless the variable says another number.
 const CURED_SEEDS: u64 = 25;
 const CURED_SEEDS_VARIABLE: &str = "ZOOLET_BOOK_SEEDS";
 /// How often the smallest run is repeated, unless the variable says another number.
 const REPEATS: u64 = 3;
 const REPEATS_VARIABLE: &str = "ZOOLET_BOOK_REPEATS";
-/// A bug must be found, and its run made smaller, within this time.
-const FOUND_WITHIN: Duration = Duration::from_secs(60);
 /// A story must be shorter.
 const LINES_MAX: usize = 30;
 
@@ -57,7 +54,6 @@ impl Bug {
         let taken = begun.elapsed();
         println!("{}: found in {:.1} s\n{failure}", self.name, taken.as_secs_f64());
         assert_eq!(failure.violation().kind, self.violates, "{failure}");
-        assert!(taken < FOUND_WITHIN, "found after {} s", taken.as_secs());
         failure
     }
 

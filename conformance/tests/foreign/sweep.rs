@@ -1,8 +1,10 @@
 //! `zoolet sweep` on small tests of kazoo's and Curator's recipes: it finds the defects that those
-//! recipes are known to have, and none in a test that uses them as their authors advise.
+//! recipes are known to have, and none in a test that uses them as their authors advise. Pages of
+//! `docs` that show such a test show the file, and what the sweep prints.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::fs;
+use std::process::{Command, Output};
 
 use libtest_mimic::Failed;
 use serde_json::Value;
@@ -33,7 +35,7 @@ const fn subject(
 const WRITES: &str = "request-lost,reply-lost";
 
 /// Of kazoo 2.11.
-const KAZOO: [Subject; 7] = [
+const KAZOO: [Subject; 9] = [
     // It adds again after a lost reply.
     subject(
         "counter.py",
@@ -41,10 +43,12 @@ const KAZOO: [Subject; 7] = [
         "/counter",
         &[("reply-lost", "setData", 1), ("reply-lost", "setData", 2)],
     ),
+    subject("counter_once.py", "reply-lost", "/counter/*", &[]),
     // It takes the next item after a lost reply to the delete of the first one.
     subject("queue_get.py", WRITES, "/queue/*", QUEUE),
     // The znode of who tried in vain stays when its delete is lost.
     subject("try_lock.py", WRITES, "/lock/*", &[("request-lost", "delete", 1)]),
+    subject("try_lock_clean.py", "request-lost", "/lock/*", &[]),
     // The number of leases is never written when its setData is lost.
     subject("semaphore.py", WRITES, "/semaphore", SEMAPHORE),
     // It takes its own mark for that of another consumer.
@@ -77,6 +81,13 @@ const CURATOR: [Subject; 5] = [
     subject("locked-writes", WRITES, "/", &[]),
 ];
 
+/// The pages that show a test of kazoo, with the tests that they show.
+const PAGES: [(&str, &[&str]); 3] = [
+    ("testing", &["try_lock.py"]),
+    ("bugs/counted-twice", &["counter.py", "counter_once.py"]),
+    ("bugs/left-in-line", &["try_lock.py", "try_lock_clean.py"]),
+];
+
 /// kazoo's recipes.
 pub(crate) fn finds_the_defects_of_kazoo() -> Result<(), Failed> {
     KAZOO.iter().try_for_each(|subject| {
@@ -85,7 +96,9 @@ pub(crate) fn finds_the_defects_of_kazoo() -> Result<(), Failed> {
         let folder = peers::conformance_folder().join("../examples/sweep/kazoo");
         run.arg(peers::kazoo_python()).arg(folder.join(subject.test));
         run.env("PYTHONDONTWRITEBYTECODE", "1");
-        subject.check(run, &report)
+        let output = subject.check(run, &report)?;
+        let pages = PAGES.iter().filter(|(_, tests)| tests.contains(&subject.test));
+        pages.into_iter().try_for_each(|(page, _)| subject.check_page(page, &output))
     })
 }
 
@@ -96,7 +109,7 @@ pub(crate) fn finds_the_defects_of_curator() -> Result<(), Failed> {
         let mut run = sweep(subject, &report)?;
         let folder = peers::conformance_folder().join("../examples/sweep/curator");
         run.arg(folder.join("run")).arg(subject.test);
-        subject.check(run, &report)
+        subject.check(run, &report).map(drop)
     })
 }
 
@@ -109,7 +122,7 @@ fn sweep(subject: &Subject, report: &NamedTempFile) -> Result<Command, Failed> {
 }
 
 impl Subject {
-    fn check(&self, mut run: Command, report: &NamedTempFile) -> Result<(), Failed> {
+    fn check(&self, mut run: Command, report: &NamedTempFile) -> Result<Output, Failed> {
         let output = run.output()?;
         let unexpected = |what: &str| {
             let said = [&output.stdout[..], &output.stderr[..]].concat();
@@ -132,8 +145,59 @@ impl Subject {
             .iter()
             .map(|(kind, operation, nth)| ((*kind).to_owned(), (*operation).to_owned(), *nth));
         match broken == expected.collect() {
-            true => Ok(()),
+            true => Ok(output),
             false => Err(unexpected(&format!("broken by {broken:?}"))),
         }
     }
+
+    /// The page shows the file of the test, and only lines that the sweep has printed.
+    fn check_page(&self, page: &str, output: &Output) -> Result<(), Failed> {
+        let (test, folder) = (self.test, peers::conformance_folder());
+        let text = fs::read_to_string(folder.join(format!("../docs/{page}.md")))?;
+        let wrong = |what: &str| Failed::from(format!("docs/{page}.md, {test}: {what}"));
+        let file = block(&text, &format!("file: {test}")).ok_or_else(|| wrong("is not shown"))?;
+        let folder = folder.join("../examples/sweep/kazoo");
+        if file.join("\n").trim_end() != fs::read_to_string(folder.join(test))?.trim_end() {
+            return Err(wrong("the page shows another file"));
+        }
+        let Some(shown) = block(&text, &format!("sweep: {test}")) else {
+            return if self.broken_by.is_empty() { Ok(()) } else { Err(wrong("no sweep")) };
+        };
+        let printed = [&output.stdout[..], &output.stderr[..]].concat();
+        let printed = String::from_utf8_lossy(&printed)
+            .replace(&*peers::kazoo_python().to_string_lossy(), "python3")
+            .replace(&format!("{}/", folder.display()), "");
+        let printed: Vec<_> = printed.lines().map(without_times).collect();
+        let path =
+            if self.path.contains('*') { format!("'{}'", self.path) } else { self.path.into() };
+        let command =
+            format!("$ zoolet sweep --only {} --path {path} -- python3 {test}", self.kinds);
+        let mut shown = shown.into_iter();
+        if shown.next() != Some(&*command) {
+            return Err(wrong(&format!("the page shows another command than {command}")));
+        }
+        match shown.find(|line| !printed.contains(&without_times(line))) {
+            None => Ok(()),
+            Some(line) => Err(wrong(&format!("{line:?} is not in:\n{}", printed.join("\n")))),
+        }
+    }
+}
+
+/// The lines of the block below a line `<!-- NAME -->`.
+fn block<'a>(page: &'a str, name: &str) -> Option<Vec<&'a str>> {
+    let marker = format!("<!-- {name} -->");
+    let mut lines = page.lines().skip_while(|line| *line != marker).skip(1);
+    lines.next().filter(|fence| fence.starts_with("```"))?;
+    Some(lines.take_while(|line| *line != "```").collect())
+}
+
+/// A line without what differs between runs and machines: times, and how many ran at a time.
+fn without_times(line: &str) -> String {
+    let line =
+        line.strip_suffix(" at a time").and_then(|it| it.rsplit_once(", ")).map_or(line, |it| it.0);
+    let is_time = |word: &&str| {
+        let number = word.trim_matches(['(', ')']);
+        number.contains('.') && number.parse::<f64>().is_ok()
+    };
+    line.split(' ').filter(|word| !is_time(word)).collect::<Vec<_>>().join(" ")
 }
