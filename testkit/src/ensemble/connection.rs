@@ -205,6 +205,12 @@ impl State {
         if connection.end != End::Cut {
             connection.end = end;
         }
+        if let Some(session) = connection.session {
+            // The member orders requests by sessions (`CommitProcessor`).
+            let places = connection.steps.iter().filter_map(Step::awaited);
+            let member = &mut self.members[connection.member];
+            member.left_behind.extend(places.map(|place| (session, place)));
+        }
         connection.steps.clear();
         self.members[connection.member].core.remove_watches_of(id, usize::MAX);
         self.wake(id);

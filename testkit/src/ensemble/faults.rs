@@ -77,6 +77,7 @@ impl State {
         self.ids_of(member).into_iter().for_each(|id| self.cut(id));
         self.members[member].role = Role::Stopped;
         self.members[member].touched.clear();
+        self.members[member].left_behind.clear();
         if self.leader == Some(member) {
             self.leader = None;
         }

@@ -205,7 +205,7 @@ impl State {
             };
         self.displace(member, session);
         if !is_alive {
-            self.refuse_session(id, request);
+            self.refuse_session(id, request, false);
             return None;
         }
         let timeout_ms = self.clamped(request.timeout_ms);
@@ -220,9 +220,9 @@ impl State {
         Some(())
     }
 
-    /// Tells a client that its session has ended.
-    fn refuse_session(&mut self, id: ConnectionId, request: &ConnectRequest) {
-        let refused = ConnectResponse::refused(request.read_only.map(|_| false));
+    /// Tells a client that its session has ended, and whether the server only reads.
+    fn refuse_session(&mut self, id: ConnectionId, request: &ConnectRequest, is_read_only: bool) {
+        let refused = ConnectResponse::refused(request.read_only.map(|_| is_read_only));
         self.give(id, Message::Connected(refused));
         self.close(id);
     }
@@ -243,7 +243,7 @@ impl State {
             self.displace(member, session);
             let is_own = self.members[member].local_sessions.contains(&session);
             if !is_own || request.password != Password::of(session) {
-                return self.refuse_session(id, request);
+                return self.refuse_session(id, request, true);
             }
         }
         let timeout_ms = self.clamped(request.timeout_ms);

@@ -202,6 +202,7 @@ impl State {
             self.leader = None;
         }
         self.ids_of(member).into_iter().for_each(|id| self.close(id));
+        self.members[member].left_behind.clear();
         if was_leading {
             self.abandon_followers(member);
         }

@@ -14,6 +14,7 @@ use super::faults::Lag;
 use super::state::{Hold, Role, State, data};
 use super::test_ensemble::{Parts, TestEnsemble};
 use super::transport::EnsembleDialer;
+use super::words;
 use crate::faults::{Aim, Fault, FaultError, Faults, Scope};
 use crate::observe::{Observer, Stats, WatchGraph};
 
@@ -135,6 +136,12 @@ impl EnsembleServer {
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.look(|state| state.members[self.index].core.totals())
+    }
+
+    /// Its answer to a four-letter word, as over TCP with all words enabled.
+    #[must_use]
+    pub fn four_letter_word(&self, word: &str) -> String {
+        self.look(|state| words::answer(state, self.index, word))
     }
 
     fn parts(&self) -> &Parts {

@@ -52,6 +52,9 @@ pub(super) struct Member {
     /// The sessions that it has heard from since its last report to the leader, with the timeouts
     /// of their connections.
     pub(super) touched: Vec<(SessionId, i32)>,
+    /// What sessions asked for over connections that have ended: the session, and how many
+    /// transactions the member must have applied. Their next requests wait for that.
+    pub(super) left_behind: Vec<(SessionId, usize)>,
     /// The leader has asked for a report of the sessions.
     pub(super) is_asked: bool,
     /// The sessions that it has begun without a leader.
@@ -128,6 +131,7 @@ impl State {
             heard: now,
             looks_since: now,
             touched: Vec::new(),
+            left_behind: Vec::new(),
             is_asked: false,
             local_sessions: BTreeSet::new(),
             hooks: None,
@@ -266,7 +270,9 @@ impl State {
         let index = self.members[member].applied;
         let Some(Committed { entry, origin, .. }) = self.log.get(index) else { return };
         let origin = *origin;
-        self.members[member].applied += 1;
+        let applying = &mut self.members[member];
+        applying.applied += 1;
+        applying.left_behind.retain(|(_, place)| *place > index + 1);
         let txn = match entry {
             Entry::Txn(txn) => txn,
             Entry::Epoch(_, leader) if *leader != member => return,

@@ -67,6 +67,15 @@ pub(super) enum Treatment {
 }
 
 impl Step {
+    /// How many transactions the member must have applied, if that is known.
+    pub(super) fn awaited(&self) -> Option<usize> {
+        match self {
+            Self::Committed(index, _) => Some(index + 1),
+            Self::Reached(place, ..) => Some(*place),
+            _ => None,
+        }
+    }
+
     /// What the leader decides with.
     pub(super) fn is_for_leader(&self) -> bool {
         matches!(self, Self::Write(..) | Self::Sync(..) | Self::Begin(_) | Self::Resume(_))
@@ -248,7 +257,11 @@ impl State {
             return connection.steps.pop_front().map(without_leader);
         }
         let is_due = match connection.steps.front()? {
-            Step::Local(..) | Step::Refused(..) => connection.session.is_some(),
+            Step::Local(..) | Step::Refused(..) => {
+                let behind = &self.members[member].left_behind;
+                let is_its = |(session, _): &(_, _)| Some(*session) == connection.session;
+                connection.session.is_some() && !behind.iter().any(is_its)
+            }
             Step::Reached(place, ..) => {
                 let place = *place;
                 let hears = self.believes_to_lead(member) || self.hears_leader(member);

@@ -34,9 +34,14 @@ pub struct Trace {
     pub shows_event_zxids: bool,
     /// Whether the Stat of a built-in znode was shown, which depends on earlier transactions.
     pub(super) has_shown_built_in: bool,
+    /// The epochs that have begun since: the upper halves of their zxids.
+    epochs: Vec<i64>,
     sessions: BTreeMap<SessionId, String>,
     times: BTreeMap<Zxid, i64>,
 }
+
+/// The bits of a zxid that count within an epoch.
+const EPOCH_BITS: u32 = 32;
 
 /// The longest data that is shown in full.
 const DATA_BYTES_SHOWN: usize = 64;
@@ -46,6 +51,29 @@ impl Trace {
     #[must_use]
     pub fn new(is_fresh: bool, base: Zxid) -> Self {
         Self { is_fresh, base, ..Self::default() }
+    }
+
+    /// A leader of an ensemble begins an epoch with this zxid. The zxids of the second epoch since the
+    /// beginning are shown as `z2+1`, those of the third as `z3+1`.
+    pub fn begin_epoch(&mut self, zxid: Zxid) {
+        let epoch = zxid.0 >> EPOCH_BITS;
+        if epoch > self.base.0 >> EPOCH_BITS && !self.epochs.contains(&epoch) {
+            self.epochs.push(epoch);
+        }
+    }
+
+    /// The zxid that is shown as this text; a plain number is itself. `None` for any other text, and
+    /// for an epoch that has not begun.
+    #[must_use]
+    pub fn parse_zxid(&self, text: &str) -> Option<Zxid> {
+        match text.strip_prefix('z').and_then(|rest| rest.split_once('+')) {
+            None | Some(("", _)) => super::words::parse_zxid(text, self.base).ok(),
+            Some((epoch, count)) => {
+                let index = epoch.parse::<usize>().ok()?.checked_sub(2)?;
+                let epoch = self.epochs.get(index)?;
+                Some(Zxid((epoch << EPOCH_BITS) + count.parse::<i64>().ok()?))
+            }
+        }
     }
 
     /// Names a session after the client that created it.
@@ -74,8 +102,13 @@ impl Trace {
         self.sessions.keys().copied().collect()
     }
 
-    /// A zxid, relative to the begin.
-    pub(super) fn zxid(&self, zxid: Zxid) -> String {
+    /// A zxid, relative to the begin, or `old`.
+    #[must_use]
+    pub fn zxid(&self, zxid: Zxid) -> String {
+        let epoch = zxid.0 >> EPOCH_BITS;
+        if let Some(index) = self.epochs.iter().position(|known| *known == epoch) {
+            return format!("z{}+{}", index + 2, zxid.0 - (epoch << EPOCH_BITS));
+        }
         match zxid.0 {
             special @ (-1 | 0) => special.to_string(),
             _ if zxid > self.base => format!("z+{}", zxid.0 - self.base.0),
