@@ -74,13 +74,20 @@ impl Apache {
         }
     }
 
-    /// Starts a member of an ensemble with these lines of configuration. It does not wait until the
+    /// Starts a member of an ensemble with these lines of configuration and further arguments of the
+    /// script. It does not wait until the
     /// member serves, because that needs other members.
     ///
     /// # Errors
     ///
     /// If the process does not start.
-    pub fn start_member(port: u16, timing: Timing, data: &Path, lines: &str) -> io::Result<Self> {
+    pub fn start_member(
+        port: u16,
+        timing: Timing,
+        data: &Path,
+        lines: &str,
+        further: &[String],
+    ) -> io::Result<Self> {
         let mut arguments = vec!["--port".to_owned(), port.to_string()];
         let limits = ["initLimit", "syncLimit"].map(|key| format!("{key}={}", timing.limit_ticks));
         for line in lines.lines().map(str::to_owned).chain(limits) {
@@ -90,6 +97,7 @@ impl Apache {
         // a minute.
         arguments
             .push(format!("-Dzookeeper.fastleader.maxNotificationInterval={VOTE_INTERVAL_MS}"));
+        arguments.extend_from_slice(further);
         let (process, address) = launch(data, timing, &arguments)?;
         Ok(Self { process, address, _data: None })
     }

@@ -108,7 +108,25 @@ impl Client {
     ///
     /// If the server cannot be reached.
     pub fn dial(target: &dyn Target) -> io::Result<Self> {
-        Ok(Self { link: Some(target.dial()?), pending: Vec::new(), next_xid: 1, session: None })
+        Ok(Self::of_link(target.dial()?))
+    }
+
+    /// A client with this connection.
+    #[must_use]
+    pub fn of_link(link: Box<dyn Link>) -> Self {
+        Self { link: Some(link), pending: Vec::new(), next_xid: 1, session: None }
+    }
+
+    /// Gives the next request this xid. The xids of a session's connections must differ: a follower
+    /// takes a commit for the answer to a waiting request with the same session and xid.
+    pub fn begin_xids_at(&mut self, xid: i32) {
+        self.next_xid = xid;
+    }
+
+    /// Its connection, unless that is closed.
+    #[must_use]
+    pub fn into_link(self) -> Option<Box<dyn Link>> {
+        self.link
     }
 
     /// Connects and creates a session.
@@ -126,10 +144,15 @@ impl Client {
 
     /// Sends the first frame and receives the server's.
     pub fn shake_hands(&mut self, request: &ConnectRequest) -> Handshake {
+        self.send_handshake(request);
+        self.finish_handshake()
+    }
+
+    /// Sends the first frame.
+    pub fn send_handshake(&mut self, request: &ConnectRequest) {
         let mut payload = BytesMut::new();
         request.encode(&mut payload);
         self.send_bytes(&framed(&payload.freeze()));
-        self.finish_handshake()
     }
 
     /// Receives the server's first frame.
@@ -197,6 +220,24 @@ impl Client {
     #[must_use]
     pub fn awaits(&self, xid: Xid) -> bool {
         self.pending.iter().any(|(pending, _)| *pending == xid)
+    }
+
+    /// Whether any request has no reply yet.
+    #[must_use]
+    pub fn awaits_any(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Receives messages until every request has its reply, or the connection ends.
+    pub fn receive_replies(&mut self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        while let Some((xid, _)) = self.pending.first().filter(|_| self.is_open()) {
+            messages.extend(self.receive_until(*xid));
+            if messages.last() == Some(&Message::Silence) {
+                break;
+            }
+        }
+        messages
     }
 
     /// Sends a request and receives messages up to its reply or to the end of the connection.

@@ -25,6 +25,8 @@ pub struct Ensemble {
     members: Vec<Member>,
     network: QuorumNetwork,
     timing: Timing,
+    /// Arguments of `start-apache` for all members.
+    arguments: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -51,6 +53,15 @@ impl Ensemble {
     ///
     /// If one does not start.
     pub fn start_at(timing: Timing) -> io::Result<Self> {
+        Self::start_with(timing, &[])
+    }
+
+    /// Starts all members with these arguments of `start-apache` and waits until each serves.
+    ///
+    /// # Errors
+    ///
+    /// If one does not start.
+    pub fn start_with(timing: Timing, arguments: &[String]) -> io::Result<Self> {
         // The listeners stay open until all ports are chosen, so that the ports differ.
         let listeners = free_ports(MEMBERS * 3)?;
         let ports: Vec<_> = listeners
@@ -61,7 +72,8 @@ impl Ensemble {
         let member_ports = |ports: &[u16]| MemberPorts { quorum: ports[1], election: ports[2] };
         let members: Vec<_> = ports.chunks(3).map(member_ports).collect();
         let network = QuorumNetwork::start(&members)?;
-        let mut ensemble = Self { members: Vec::new(), network, timing };
+        let mut ensemble =
+            Self { members: Vec::new(), network, timing, arguments: arguments.to_vec() };
         for (member, own_ports) in ports.chunks(3).enumerate() {
             // Each member reaches the others through its own links.
             let peer_line = |(peer, &own): (usize, &MemberPorts)| {
@@ -132,7 +144,13 @@ impl Ensemble {
     pub fn restart(&mut self, member: usize) -> io::Result<()> {
         let Member { process, client_port, data } = &mut self.members[member];
         let peers = fs::read_to_string(data.path().join("peers"))?;
-        *process = Some(Apache::start_member(*client_port, self.timing, data.path(), &peers)?);
+        *process = Some(Apache::start_member(
+            *client_port,
+            self.timing,
+            data.path(),
+            &peers,
+            &self.arguments,
+        )?);
         Ok(())
     }
 

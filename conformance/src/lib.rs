@@ -1,6 +1,7 @@
 //! Conformance: compares our server with Apache ZooKeeper.
 //!
 //! - [`script`]: golden scripts, each about one thing, with the exact trace of Apache ZooKeeper.
+//! - [`ensemble_scripts`]: the same with several servers, played by the test kit's `TestEnsemble`.
 //! - [`differential`]: random operations from a seed, sent to two servers side by side.
 //! - [`target`]: what both run against: the state machine in this process, or any server over TCP.
 //! - [`servers`], [`apache`], [`ensemble`], [`wire`], [`process`]: start those servers.
@@ -15,6 +16,7 @@ pub mod client;
 pub mod core_target;
 pub mod differential;
 pub mod ensemble;
+pub mod ensemble_scripts;
 pub mod fleet;
 pub mod four_letter;
 pub mod harness;

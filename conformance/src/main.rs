@@ -1,6 +1,7 @@
 //! The command of this crate: runs and records golden scripts, and runs random operations.
 
 mod differential_command;
+mod ensemble_command;
 mod fleet_member;
 mod lock_shell;
 
@@ -33,6 +34,9 @@ enum Command {
         /// Only scripts whose names begin with one of these.
         prefixes: Vec<String>,
     },
+    /// Runs and records scripts with several servers.
+    #[command(subcommand)]
+    Ensemble(ensemble_command::Command),
     /// Sends random operations to our server and to a reference, and compares the results.
     Differential(differential_command::Arguments),
     /// Runs as a member of a fleet. The lines of its standard input tell it what to do.
@@ -49,20 +53,21 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Golden { server, prefixes } => {
             let mut servers = ScriptServers::new(server);
-            for_each(&prefixes, |script| Ok(servers.check(script).map(|()| false)?))
+            for_each(corpus(), &prefixes, |script| Ok(servers.check(script).map(|()| false)?))
         }
         Command::Record { prefixes } => {
             let mut servers = ScriptServers::new(ServerKind::Apache);
             let version = servers.version();
-            for_each(&prefixes, |script| {
+            for_each(corpus(), &prefixes, |script| {
                 Ok(servers.with(script.setting(), |target| script.record(target, version))??)
             })
         }
+        Command::Ensemble(command) => ensemble_command::run(&command),
         Command::Differential(arguments) => differential_command::run(&arguments),
         Command::FleetMember(arguments) => fleet_member::run(&arguments).map(|()| true),
         Command::Fill { prefixes } => {
             let mut servers = ScriptServers::new(ServerKind::Core);
-            for_each(&prefixes, |script| {
+            for_each(corpus(), &prefixes, |script| {
                 Ok(servers
                     .with(script.setting(), |target| script.fill(target, APACHE_VERSION))??)
             })
@@ -83,6 +88,7 @@ type BoxError = Box<dyn std::error::Error>;
 /// Calls `act` with each chosen script, and prints failures. `act` returns whether it changed the
 /// file. Returns whether no script failed.
 fn for_each(
+    scripts: std::io::Result<Vec<Script>>,
     prefixes: &[String],
     mut act: impl FnMut(&Script) -> Result<bool, BoxError>,
 ) -> Result<bool, BoxError> {
@@ -90,7 +96,7 @@ fn for_each(
         prefixes.is_empty() || prefixes.iter().any(|prefix| script.name.starts_with(prefix))
     };
     let (mut count, mut failures) = (0, 0);
-    for script in corpus()?.iter().filter(|script| is_chosen(script)) {
+    for script in scripts?.iter().filter(|script| is_chosen(script)) {
         count += 1;
         match act(script) {
             Ok(true) => println!("changed: {}", script.name),

@@ -138,6 +138,16 @@ impl QuorumNetwork {
         self.change(LinkMode::Severed, |(from, to)| from == leader || to == leader);
     }
 
+    /// Ends [`QuorumNetwork::lag`] for a follower.
+    pub fn catch_up(&self, follower: usize) {
+        self.change(LinkMode::Passing, |(from, _)| from == follower);
+    }
+
+    /// Ends [`QuorumNetwork::cut_off`] for a member, if no other is cut off.
+    pub fn rejoin(&self, member: usize) {
+        self.change(LinkMode::Passing, |(from, to)| from == member || to == member);
+    }
+
     /// Lets everything pass again. A lagging follower catches up at once. A link that was cut
     /// closes its connections, because their ends have given up meanwhile.
     pub fn heal(&self) {

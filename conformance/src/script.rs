@@ -14,6 +14,7 @@
 mod cleanup;
 mod command;
 mod corpus;
+mod ground;
 mod operation;
 mod runner;
 mod trace;
@@ -21,6 +22,11 @@ mod value;
 
 pub(crate) use self::cleanup::Janitor;
 pub use self::cleanup::SUPER_DIGEST;
-pub use self::corpus::{Script, ScriptError, Setting, Version, corpus};
+pub(crate) use self::command::ServerCommand;
+pub use self::corpus::{
+    ENSEMBLE_SCRIPTS, Script, ScriptError, Setting, Version, corpus, ensemble_corpus,
+};
+pub(crate) use self::ground::Ground;
+pub(crate) use self::runner::play;
 pub use self::runner::run;
 pub(crate) use self::trace::Trace;

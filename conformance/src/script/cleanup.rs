@@ -41,14 +41,18 @@ impl Janitor {
         Ok(self.ask(&Request::Session(SessionRequest::Ping))?.0.zxid)
     }
 
+    /// Closes its own session.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        self.ask(&Request::Write(Write::CloseSession)).map(drop)
+    }
+
     /// Closes these sessions and deletes every znode that is not built in.
     pub(crate) fn clean(&mut self, target: &dyn Target, sessions: &[SessionId]) -> io::Result<()> {
         for session in sessions {
             end_session(target, *session)?;
         }
         self.delete_below("/")?;
-        self.ask(&Request::Write(Write::CloseSession))?;
-        Ok(())
+        self.close()
     }
 
     fn delete_below(&mut self, path: &str) -> io::Result<()> {

@@ -37,6 +37,9 @@ pub(super) enum Command {
     Sweep,
     /// Shows the zxids of events from now on.
     ShowEventZxids,
+    /// Something that is done to a server of an ensemble, or asked of it.
+    #[command(flatten)]
+    Server(ServerCommand),
     /// Sends one operation and waits for its reply.
     #[command(flatten)]
     Ask(Operation),
@@ -51,6 +54,11 @@ pub(super) enum Command {
 /// The options of a handshake.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Connect {
+    /// The server of an ensemble.
+    pub(super) server: Option<String>,
+    /// Sends the handshake and does not wait for the answer.
+    #[arg(long)]
+    pub(super) late: bool,
     #[arg(long, default_value_t = DEFAULT_TIMEOUT_MS, allow_negative_numbers = true)]
     pub(super) timeout: i32,
     /// The session to reattach to: the name of a client, or a number.
@@ -67,6 +75,43 @@ pub(super) struct Connect {
     pub(super) read_only: String,
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     pub(super) protocol: i32,
+}
+
+/// What is done to a server of an ensemble, or asked of it.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+#[command(rename_all = "camelCase")]
+pub(crate) enum ServerCommand {
+    /// It applies no transaction until it catches up. It still follows its leader.
+    Lag,
+    /// Ends a lag.
+    CatchUp,
+    /// It reaches no other server, and neither side is told.
+    CutOff,
+    /// Ends a cut, and waits until it follows the leader.
+    Rejoin,
+    /// Its process is killed.
+    Stop,
+    /// Its process begins again; waits until it follows the leader.
+    Start,
+    /// Waits until the servers that can have elected a leader. It is called `newLeader` from then on,
+    /// and another server that follows it `newFollower`.
+    AwaitLeader,
+    /// Waits until it serves nobody.
+    AwaitLooking,
+    /// Waits until it serves clients that only read.
+    AwaitReadOnly,
+    /// Waits until it has applied a transaction.
+    AwaitZxid { zxid: String },
+    /// Counts zxids from the last one on, as at the beginning of the script.
+    CountZxids,
+    /// Shows its mode, from `srvr`.
+    Mode,
+    /// Shows its last zxid, from `srvr`.
+    LastZxid,
+    /// Shows the answer to a four-letter word.
+    Word { word: String },
+    /// Shows a value of `mntr`.
+    Mntr { key: String },
 }
 
 #[derive(Debug, Parser)]

@@ -78,7 +78,23 @@ pub enum ScriptError {
 ///
 /// If the files cannot be listed.
 pub fn corpus() -> io::Result<Vec<Script>> {
-    let root = conformance_folder().join("scripts");
+    scripts_below("scripts")
+}
+
+/// All scripts with several servers, ordered by name.
+///
+/// # Errors
+///
+/// If the files cannot be listed.
+pub fn ensemble_corpus() -> io::Result<Vec<Script>> {
+    scripts_below(ENSEMBLE_SCRIPTS)
+}
+
+/// The folder of the scripts with several servers, in that of this crate.
+pub const ENSEMBLE_SCRIPTS: &str = "ensemble-scripts";
+
+fn scripts_below(folder: &str) -> io::Result<Vec<Script>> {
+    let root = conformance_folder().join(folder);
     let mut scripts = Vec::new();
     for area in fs::read_dir(&root)? {
         let area = area?;
@@ -124,7 +140,20 @@ impl Script {
     ///
     /// If it cannot be run, or the traces differ.
     pub fn check(&self, target: &dyn Target, version: Option<Version>) -> Result<(), ScriptError> {
-        let (recorded, traced) = self.trace(target, version)?;
+        self.check_by(version, |text| self.run(target, text))
+    }
+
+    /// As [`Script::check`], with a function that runs the text of a script and traces it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be run, or the traces differ.
+    pub fn check_by(
+        &self,
+        version: Option<Version>,
+        run: impl FnOnce(&str) -> io::Result<String>,
+    ) -> Result<(), ScriptError> {
+        let (recorded, traced) = self.trace(version, run)?;
         if recorded == traced {
             return Ok(());
         }
@@ -144,7 +173,20 @@ impl Script {
         target: &dyn Target,
         version: Option<Version>,
     ) -> Result<bool, ScriptError> {
-        let (recorded, traced) = self.trace(target, version)?;
+        self.record_by(version, |text| self.run(target, text))
+    }
+
+    /// As [`Script::record`], with a function that runs the text of a script and traces it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be run or written.
+    pub fn record_by(
+        &self,
+        version: Option<Version>,
+        run: impl FnOnce(&str) -> io::Result<String>,
+    ) -> Result<bool, ScriptError> {
+        let (recorded, traced) = self.trace(version, run)?;
         fs::write(&self.path, &traced).map_err(|source| self.failed(source))?;
         Ok(recorded != traced)
     }
@@ -156,7 +198,7 @@ impl Script {
     ///
     /// If it cannot be run or written.
     pub fn fill(&self, target: &dyn Target, version: Version) -> Result<bool, ScriptError> {
-        let (recorded, traced) = self.trace(target, None)?;
+        let (recorded, traced) = self.trace(None, |text| self.run(target, text))?;
         let filled = merge(&recorded, &traced, |block| !block.is_beyond(version));
         fs::write(&self.path, &filled).map_err(|source| self.failed(source))?;
         Ok(recorded != filled)
@@ -165,16 +207,29 @@ impl Script {
     /// The recorded text of the script, and the text with the new trace.
     fn trace(
         &self,
-        target: &dyn Target,
         version: Option<Version>,
+        run: impl FnOnce(&str) -> io::Result<String>,
     ) -> Result<(String, String), ScriptError> {
         let recorded = fs::read_to_string(&self.path).map_err(|source| self.failed(source))?;
-        let is_fresh = self.setting() == Setting::Fresh;
-        let traced =
-            runner::run(target, &recorded, is_fresh).map_err(|source| self.failed(source))?;
+        let traced = run(&recorded).map_err(|source| self.failed(source))?;
         let Some(version) = version else { return Ok((recorded, traced)) };
         let merged = merge(&recorded, &traced, |block| block.is_beyond(version));
         Ok((recorded, merged))
+    }
+
+    /// The text without the traces.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub fn commands(&self) -> io::Result<String> {
+        let text = fs::read_to_string(&self.path)?;
+        let commands: Vec<_> = blocks(&text).iter().map(|block| block.commands).collect();
+        Ok(commands.join("\n").trim_end().to_owned() + "\n")
+    }
+
+    fn run(&self, target: &dyn Target, text: &str) -> io::Result<String> {
+        runner::run(target, text, self.setting() == Setting::Fresh)
     }
 
     fn failed(&self, source: io::Error) -> ScriptError {

@@ -9,6 +9,7 @@ use zoolet_protocol::{
 
 use zoolet_testkit::script_words as words;
 
+use super::trace::Trace;
 use super::value::{self, ValueError};
 
 /// An operation.
@@ -203,9 +204,9 @@ impl WatchesArgs {
 }
 
 impl SetWatchesArgs {
-    fn lists(&self, base: Zxid) -> Result<SetWatches, ValueError> {
+    fn lists(&self, trace: &Trace) -> Result<SetWatches, ValueError> {
         Ok(SetWatches {
-            relative_zxid: zxid(&self.zxid, base)?,
+            relative_zxid: zxid(&self.zxid, trace)?,
             data: value::names(&self.data)?,
             exist: value::names(&self.exist)?,
             child: value::names(&self.child)?,
@@ -215,9 +216,10 @@ impl SetWatchesArgs {
     }
 }
 
-/// Parses a zxid: `z+N` counts from `base`, anything else is a number.
-pub(super) fn zxid(text: &str, base: Zxid) -> Result<Zxid, ValueError> {
-    words::parse_zxid(text, base).map_err(|error| format!("{text:?} is no zxid: {error}"))
+/// Parses a zxid: `z+N` and `z2+N` count from the begin and from that of an epoch, anything else is a
+/// number.
+pub(super) fn zxid(text: &str, trace: &Trace) -> Result<Zxid, ValueError> {
+    trace.parse_zxid(text).ok_or_else(|| format!("{text:?} is no zxid of an epoch that has begun"))
 }
 
 fn watch_mode(mode: &str) -> Result<WatchMode, ValueError> {
@@ -225,16 +227,25 @@ fn watch_mode(mode: &str) -> Result<WatchMode, ValueError> {
 }
 
 impl Operation {
+    /// Whether it takes a zxid, also if it is refused.
+    pub(super) fn is_write(&self) -> bool {
+        match self {
+            Self::Multi(_) => true,
+            Self::Check { .. } | Self::Raw { .. } => false,
+            _ => self.write().is_ok(),
+        }
+    }
+
     /// The request, and its xid if the script gives one.
-    pub(super) fn request(&self, base: Zxid) -> Result<(Request, Option<Xid>), ValueError> {
+    pub(super) fn request(&self, trace: &Trace) -> Result<(Request, Option<Xid>), ValueError> {
         if let Self::Raw { code, body, xid } = self {
             let request = Request::Unknown { op: OpCode(*code), body: value::pieces(body)? };
             return Ok((request, xid.map(Xid)));
         }
-        Ok((self.well_formed(base)?, None))
+        Ok((self.well_formed(trace)?, None))
     }
 
-    fn well_formed(&self, base: Zxid) -> Result<Request, ValueError> {
+    fn well_formed(&self, trace: &Trace) -> Result<Request, ValueError> {
         let read = |read| Ok(Request::Read(read));
         match self {
             Self::Exists(lookup) => lookup.request(Lookup::Exists),
@@ -263,8 +274,8 @@ impl Operation {
                 path: value::path(&watches.path)?,
                 watcher_type: watches.watcher_type()?,
             }))),
-            Self::SetWatches(lists) => Ok(Request::Watch(Watch::Set(lists.lists(base)?))),
-            Self::SetWatches2(lists) => Ok(Request::Watch(Watch::Set2(lists.lists(base)?))),
+            Self::SetWatches(lists) => Ok(Request::Watch(Watch::Set(lists.lists(trace)?))),
+            Self::SetWatches2(lists) => Ok(Request::Watch(Watch::Set2(lists.lists(trace)?))),
             Self::Ping => Ok(Request::Session(SessionRequest::Ping)),
             Self::WhoAmI => Ok(Request::Session(SessionRequest::WhoAmI)),
             Self::Sasl { token } => Ok(Request::Session(SessionRequest::Sasl(value::data(token)?))),

@@ -5,10 +5,10 @@ use std::error::Error;
 use std::fmt::Write as _;
 
 use goldenscript::{Block, Context};
-use zoolet_protocol::{ConnectRequest, Password, Request, SessionId, SessionRequest, Xid, Zxid};
+use zoolet_protocol::{ConnectRequest, Password, Request, SessionId, SessionRequest, Xid};
 
-use super::cleanup::Janitor;
 use super::command::{Command, Connect};
+use super::ground::{Ground, Single};
 use super::operation::{self, Operation};
 use super::trace::Trace;
 use super::value;
@@ -21,29 +21,39 @@ use crate::target::Target;
 ///
 /// If a command cannot be parsed, or the server cannot be reached.
 pub fn run(target: &dyn Target, text: &str, is_fresh: bool) -> std::io::Result<String> {
-    let mut runner = Runner::new(target, is_fresh)?;
+    play(&mut Single::new(target, is_fresh), text, is_fresh)
+}
+
+/// Runs a script on one server or several, and returns the script with the trace that it has there.
+///
+/// # Errors
+///
+/// If a command cannot be parsed, or a server does not do what the script waits for.
+pub(crate) fn play(ground: &mut dyn Ground, text: &str, is_fresh: bool) -> std::io::Result<String> {
+    let mut runner = Runner::new(ground, is_fresh)?;
     let traced = goldenscript::generate(&mut runner, text);
     runner.clients.clear();
-    if let Some(janitor) = &mut runner.janitor {
-        janitor.clean(target, &runner.trace.sessions())?;
-    }
+    runner.ground.end(&runner.trace.sessions())?;
     traced
 }
 
 struct Runner<'a> {
-    target: &'a dyn Target,
+    ground: &'a mut dyn Ground,
     clients: BTreeMap<String, Client>,
+    /// The servers to which the clients have connected, if there is more than one.
+    homes: BTreeMap<String, String>,
     trace: Trace,
-    /// `None` if the server is new and no other script uses it.
-    janitor: Option<Janitor>,
+    connections: i32,
 }
 
+/// More than any connection sends.
+const XIDS_OF_A_CONNECTION: i32 = 1_000;
+
 impl<'a> Runner<'a> {
-    fn new(target: &'a dyn Target, is_fresh: bool) -> std::io::Result<Self> {
-        let mut janitor = if is_fresh { None } else { Some(Janitor::new(target)?) };
-        let base = janitor.as_mut().map_or(Ok(Zxid::ZERO), Janitor::last_zxid)?;
-        let trace = Trace::new(is_fresh, base);
-        Ok(Self { target, clients: BTreeMap::new(), trace, janitor })
+    fn new(ground: &'a mut dyn Ground, is_fresh: bool) -> std::io::Result<Self> {
+        let trace = Trace::new(is_fresh, ground.begin()?);
+        let (clients, homes) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { ground, clients, homes, trace, connections: 0 })
     }
 
     fn client(&mut self, name: &str) -> Result<&mut Client, Box<dyn Error>> {
@@ -52,9 +62,9 @@ impl<'a> Runner<'a> {
 
     fn execute(&mut self, name: &str, command: &Command) -> Result<Vec<String>, Box<dyn Error>> {
         match command {
-            Command::Connect(connect) => return Ok(vec![self.connect(name, connect)?]),
+            Command::Connect(connect) => return self.connect(name, connect),
             Command::Dial => {
-                let client = Client::dial(self.target)?;
+                let client = self.ground.dial(None)?;
                 self.clients.insert(name.to_owned(), client);
             }
             Command::Bytes { pieces } => {
@@ -69,7 +79,11 @@ impl<'a> Runner<'a> {
                 self.clients.remove(name);
             }
             Command::Receive => {
-                let messages = self.receive_all(name);
+                let mut messages = Vec::new();
+                if self.ground.may_block() {
+                    messages = self.client(name)?.receive_replies();
+                }
+                messages.extend(self.receive_all(name));
                 return Ok(self.show(&messages));
             }
             Command::ReceiveHandshake => {
@@ -92,26 +106,44 @@ impl<'a> Runner<'a> {
             }
             Command::Expire => {
                 let session = self.trace.session(name).ok_or("the client has no session")?;
-                self.target.expire(session);
+                self.ground.expire(session);
             }
-            Command::Sweep => self.target.sweep(),
+            Command::Sweep => self.ground.sweep(),
             Command::ShowEventZxids => self.trace.shows_event_zxids = true,
+            Command::Server(command) => return self.ground.control(name, command, &mut self.trace),
             Command::Ask(operation) => return self.pipeline(name, std::slice::from_ref(operation)),
             Command::Pipeline(operations) => return self.pipeline(name, operations),
             Command::Send(operations) => {
                 self.send(name, operations)?;
+                let writes = operations.iter().filter(|operation| operation.is_write()).count();
+                let home = self.homes.get(name).map(String::as_str);
+                self.ground.sent_writes(home, writes)?;
             }
         }
         Ok(Vec::new())
     }
 
-    fn connect(&mut self, name: &str, connect: &Connect) -> Result<String, Box<dyn Error>> {
+    fn connect(&mut self, name: &str, connect: &Connect) -> Result<Vec<String>, Box<dyn Error>> {
         let request = self.connect_request(connect)?;
-        let mut client = Client::dial(self.target)?;
+        let mut client = self.ground.dial(connect.server.as_deref())?;
+        self.connections += 1;
+        if self.ground.may_block() {
+            client.begin_xids_at(self.connections * XIDS_OF_A_CONNECTION);
+        }
+        if let Some(server) = &connect.server {
+            self.homes.insert(name.to_owned(), server.clone());
+        }
+        if connect.late {
+            client.send_handshake(&request);
+            self.clients.insert(name.to_owned(), client);
+            let is_new = request.session.is_none();
+            self.ground.sent_writes(connect.server.as_deref(), usize::from(is_new))?;
+            return Ok(Vec::new());
+        }
         let handshake = client.shake_hands(&request);
         self.clients.insert(name.to_owned(), client);
         self.name_session(name);
-        Ok(self.trace.handshake(&handshake))
+        Ok(vec![self.trace.handshake(&handshake)])
     }
 
     fn name_session(&mut self, name: &str) {
@@ -150,7 +182,7 @@ impl<'a> Runner<'a> {
         };
         Ok(ConnectRequest {
             protocol_version: connect.protocol,
-            last_zxid_seen: operation::zxid(&connect.seen, self.trace.base)?,
+            last_zxid_seen: operation::zxid(&connect.seen, &self.trace)?,
             timeout_ms: connect.timeout,
             session,
             password,
@@ -160,12 +192,12 @@ impl<'a> Runner<'a> {
 
     /// Sends operations in one piece, and returns their xids.
     fn send(&mut self, name: &str, operations: &[Operation]) -> Result<Vec<Xid>, Box<dyn Error>> {
-        let base = self.trace.base;
+        let requests = operations.iter().map(|operation| operation.request(&self.trace));
+        let requests = requests.collect::<Result<Vec<_>, _>>()?;
         let client = self.client(name)?;
         let mut bytes = Vec::new();
         let mut xids = Vec::new();
-        for operation in operations {
-            let (request, xid) = operation.request(base)?;
+        for (request, xid) in requests {
             let (xid, frame) = client.encode(&request, xid);
             bytes.extend_from_slice(&frame);
             xids.push(xid);
@@ -213,7 +245,9 @@ impl<'a> Runner<'a> {
     fn receive_all(&mut self, name: &str) -> Vec<Message> {
         let Some(client) = self.clients.get_mut(name) else { return Vec::new() };
         let has_session = client.session.as_ref().is_some_and(|(id, _)| !id.is_none());
-        if !has_session || !client.is_open() {
+        // A request of an ensemble may wait for what a later command does.
+        let is_blocked = self.ground.may_block() && client.awaits_any();
+        if !has_session || !client.is_open() || is_blocked {
             return Vec::new();
         }
         let mut messages = client.ask(&Request::Session(SessionRequest::Ping));
@@ -240,6 +274,7 @@ impl goldenscript::Runner for Runner<'_> {
     ) -> Result<String, Box<dyn Error>> {
         let name = context.prefix.as_deref().unwrap_or_default();
         let lines = self.execute(name, &Command::parse(&command.name)?)?;
+        self.ground.settle()?;
         Ok(lines.join("\n"))
     }
 

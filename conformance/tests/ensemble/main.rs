@@ -1,12 +1,14 @@
 //! Locks on an ensemble of Apache ZooKeeper whose members do not know the same: a follower lags, a
 //! follower is cut off, a leader is cut off. Two clients must never report that they hold the same
-//! lock, and a holder must read what the former holder wrote.
+//! lock, and a holder must read what the former holder wrote. And what clients of the test kit's
+//! `TestEnsemble` see is what they see of Apache ZooKeeper.
 //!
 //! `ZOOLET_ENSEMBLE_TRIALS` sets how many times a client is led to a lagging follower, and
 //! `ZOOLET_ENSEMBLE_PARTITIONS` how many times a member is cut off.
 
 mod common;
 mod costs;
+mod double;
 mod holding;
 mod lag;
 mod partition;
@@ -36,6 +38,13 @@ fn main() -> ExitCode {
         ),
         quick.trial("lag::a_permit_has_one_holder", lag::a_permit_has_one_holder),
         quick.trial("lag::a_holder_reads_what_was_written", lag::a_holder_reads_what_was_written),
+        quick.trial("double::sessions_move_alike", double::sessions_move_alike),
+        quick.trial("double::refusals_are_alike", double::refusals_are_alike),
+        quick.trial(
+            "double::a_lagging_follower_looks_alike",
+            double::a_lagging_follower_looks_alike,
+        ),
+        quick.trial("double::elections_look_alike", double::elections_look_alike),
         usual.trial("costs", costs::are_counted),
         usual.trial("partition::of_a_follower", |ensemble| {
             partition::nobody_holds_beside_another(ensemble, partition::Victim::Follower)

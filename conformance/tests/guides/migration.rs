@@ -146,7 +146,7 @@ impl Migration {
             .zip(client_ports)
             .map(|(n, port)| {
                 let data = self.directory.path().join(format!("ensemble/{n}"));
-                Ok(Apache::start_member(port, Timing::USUAL, &data, &lines)?)
+                Ok(Apache::start_member(port, Timing::USUAL, &data, &lines, &[])?)
             })
             .collect()
     }
