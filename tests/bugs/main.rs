@@ -14,6 +14,7 @@ mod late_write;
 mod lease_by_clocks;
 mod lost_reply;
 mod old_session;
+mod overtaken_read;
 mod permits_one_by_one;
 mod sorted_by_name;
 mod watch_on_nothing;
