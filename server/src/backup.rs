@@ -140,6 +140,10 @@ impl Server {
     ///
     /// [`BackupError`]; the state is then what it was.
     ///
+    /// A thread of its own reads the snapshot, so it may come from a file or from a socket. A server
+    /// without a disk on a runtime with one thread starts none, and neither does one with a disk in
+    /// memory: there the task that calls this reads it, and no other task runs until it has the bytes.
+    ///
     /// # Cancellation
     ///
     /// A restore that was begun is completed.
@@ -159,6 +163,10 @@ async fn run<T: Send + 'static>(engine: &Engine, work: impl FnOnce() -> T + Send
     if storage.is_some_and(|storage| storage.disk.is_immediate()) || engine.is_single_threaded() {
         return work();
     }
+    on_own_thread(work).await
+}
+
+async fn on_own_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -218,7 +226,9 @@ pub(crate) async fn restore(
 ) -> Result<Zxid, BackupError> {
     let permit = begin(&engine)?;
     let restoring = Arc::clone(&engine);
-    run(&engine, move || {
+    // An administrator's snapshot arrives while it is read.
+    let is_arriving = administrator.is_some();
+    let work = move || {
         let begin = now();
         let restored = restore_now(&restoring, snapshot, administrator.as_ref());
         drop(permit);
@@ -236,8 +246,8 @@ pub(crate) async fn restore(
             }
         }
         restored
-    })
-    .await
+    };
+    if is_arriving { on_own_thread(work).await } else { run(&engine, work).await }
 }
 
 fn restore_now(
