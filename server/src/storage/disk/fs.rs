@@ -113,6 +113,12 @@ impl Disk for FsDisk {
     }
 
     fn lock(&self, directory: &Path) -> Result<Box<dyn DirectoryLock>, LockError> {
+        Ok(Box::new(FsLock::take(directory)?))
+    }
+}
+
+impl FsLock {
+    fn take(directory: &Path) -> Result<Self, LockError> {
         let path = directory.join(LOCK_FILE);
         // Not truncated before it is locked, because it contains the process id of its owner.
         let mut options = OpenOptions::new();
@@ -129,7 +135,7 @@ impl Disk for FsDisk {
         }
         file.set_len(0)?;
         writeln!(file, "{}", std::process::id())?;
-        Ok(Box::new(FsLock { _file: file }))
+        Ok(Self { file })
     }
 }
 
@@ -171,10 +177,18 @@ impl DiskFile for FsFile {
 /// The system releases the lock when the process ends, for whatever reason.
 #[derive(Debug)]
 struct FsLock {
-    _file: File,
+    file: File,
 }
 
 impl DirectoryLock for FsLock {}
+
+impl Drop for FsLock {
+    fn drop(&mut self) {
+        // A child process that another thread starts at this moment has the file open as well, until
+        // it executes its program. Closing the file here alone would leave the lock with it.
+        let _ = self.file.unlock();
+    }
+}
 
 #[cfg(unix)]
 fn number_of(metadata: &fs::Metadata) -> u64 {
@@ -200,6 +214,19 @@ mod tests {
         }
         FsDisk.create(&below.join("file")).unwrap();
         FsDisk.create_directory(&below.join("file/c")).unwrap_err();
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_lock_ends_though_a_child_process_has_the_file_open() {
+        let directory = std::env::temp_dir().join(format!("zoolet-lock-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let lock = FsLock::take(&directory).unwrap();
+        let of_the_child = lock.file.try_clone().unwrap();
+        FsDisk.lock(&directory).unwrap_err();
+        drop(lock);
+        FsDisk.lock(&directory).unwrap();
+        drop(of_the_child);
         fs::remove_dir_all(directory).unwrap();
     }
 }
