@@ -7,6 +7,7 @@ mod listen;
 mod metrics;
 mod service_manager;
 mod test_control;
+mod test_ensemble;
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, FromArgMatches};
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use zoolet_server::storage::StorageError;
 use zoolet_server::{Config, Server};
-use zoolet_testkit::Faults;
+use zoolet_testkit::{Faults, TestEnsembleError};
 
 use self::admin::ServeAdminError;
 use self::announcement::{Addresses, Form};
@@ -28,10 +30,11 @@ use self::ending::{Ending, Endings};
 use self::listen::{ListenError, Listening, Plain};
 use self::metrics::ServeMetricsError;
 use self::service_manager::{PassedError, ServiceManager};
+use self::test_control::Subject;
 use crate::logging::{self, LogFormat, LogLevel, LogLevels};
 use crate::server_options::admin::AdminServer;
 use crate::server_options::monitoring::MetricsPage;
-use crate::server_options::{Contradiction, ServerOptions};
+use crate::server_options::{Contradiction, ServerOptions, values};
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
 
 /// The options. The help text of the command is on its variant in the list of commands.
@@ -54,6 +57,11 @@ pub(crate) struct Serve {
     /// For tests: let programs on this machine set faults over HTTP at this address, as 127.0.0.1:0
     #[arg(long, value_name = "ADDR:PORT", value_parser = test_control::loopback)]
     test_control: Option<SocketAddr>,
+
+    /// For tests: run so many servers that behave as an ensemble, with a free port for each; a test
+    /// double, which replicates and keeps nothing
+    #[arg(long, value_name = "COUNT", value_parser = values::some, requires = "test_control")]
+    servers: Option<usize>,
 
     /// Print one line of JSON when the server is ready, in place of the text
     #[arg(long)]
@@ -91,6 +99,9 @@ impl Serve {
     /// [`ServeError`] if it cannot start or fails.
     pub(crate) fn run(self, matches: &ArgMatches) -> Result<(), ServeError> {
         logging::start_with(self.log_level, LogLevel::Info, self.log_format);
+        if self.servers.is_some() {
+            test_ensemble::check(matches)?;
+        }
         let options = match &self.config {
             Some(path) => {
                 let ZooCfg { mut options, remarks } = ZooCfg::read(path)?;
@@ -107,7 +118,9 @@ impl Serve {
             ready: if self.ready_json { Form::Json } else { Form::Text },
             exits_with_stdin: self.exit_with_stdin,
         };
-        run(&options, parent)
+        let Some(servers) = self.servers else { return run(&options, parent) };
+        raise_descriptor_limit();
+        runtime()?.block_on(test_ensemble::serve(servers, &options, parent))
     }
 }
 
@@ -136,15 +149,16 @@ pub(crate) fn run(options: &ServerOptions, parent: Parent) -> Result<(), ServeEr
     let beside = Beside { page: options.monitoring.page(), admin };
     let manager = ServiceManager::from_env();
     raise_descriptor_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(ServeError::Runtime)?;
-    let served = runtime.block_on(serve(config, listening, beside, parent, &manager));
+    let served = runtime()?.block_on(serve(config, listening, beside, parent, &manager));
     if let Err(error) = &served {
         manager.failed(error);
     }
     served
+}
+
+fn runtime() -> Result<Runtime, ServeError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(ServeError::Runtime)
 }
 
 /// What is served beside clients.
@@ -172,7 +186,8 @@ async fn serve(
     let (restart, mut restarts) = mpsc::channel(1);
     let control = match (parent.test_control, &faults) {
         (Some(address), Some(faults)) => {
-            let control = test_control::start(address, faults.clone(), restart).await;
+            let subject = Subject::Server { faults: faults.clone(), restarts: restart };
+            let control = test_control::start(address, subject).await;
             Some(control.map_err(|source| ServeError::TestControl { address, source })?)
         }
         _ => None,
@@ -265,6 +280,13 @@ pub(crate) enum ServeError {
     Metrics(#[from] ServeMetricsError),
     #[error(transparent)]
     Admin(#[from] ServeAdminError),
+    #[error(
+        "--{option} has no effect with --servers; leave it out, or test with one server, without \
+         --servers"
+    )]
+    NotOfAnEnsemble { option: String },
+    #[error("the ensemble for tests cannot start: {0}")]
+    TestEnsemble(#[from] TestEnsembleError),
     #[error("cannot listen on {address} for the test control: {source}")]
     TestControl { address: SocketAddr, source: io::Error },
     #[error("the system refuses what a server needs: {0}")]
@@ -283,9 +305,12 @@ impl ServeError {
             Self::ZooCfg(_) | Self::Contradiction(_) | Self::Arguments(_) | Self::Passed(_) => 2,
             Self::Listen(error) if error.is_about_the_name() => 2,
             Self::Listen(error) if error.is_about_the_data_directory() => 3,
+            Self::NotOfAnEnsemble { .. }
+            | Self::TestEnsemble(TestEnsembleError::Servers(_) | TestEnsembleError::Config(_)) => 2,
             Self::Admin(_) => 4,
             Self::Listen(_)
             | Self::Metrics(_)
+            | Self::TestEnsemble(_)
             | Self::TestControl { .. }
             | Self::Runtime(_)
             | Self::Storage(_)
@@ -306,6 +331,9 @@ Examples:
   zoolet serve --listen 127.0.0.1:0 --test-control 127.0.0.1:0
                                             for tests that break it, in any language;
                                             --ready-json --exit-with-stdin suit them too
+  zoolet serve --servers 3 --test-control 127.0.0.1:0
+                                            for tests with followers that lag, partitions and
+                                            elections
   zoolet serve --config zoo.cfg             with the settings of a ZooKeeper server
 
 Exit status: 0 after a signal, 1 if the server failed, 2 if the command or its configuration is

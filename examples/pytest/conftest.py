@@ -14,24 +14,27 @@ from kazoo.client import KazooClient
 
 
 class Zoolet:
-    """A server in a separate process, which ends with this one.
+    """A server, or an ensemble of several, in a separate process, which ends with this one.
 
     `GET /v1/openapi.json` of its test control describes all faults.
     """
 
-    def __init__(self, *options):
-        command = [os.environ.get("ZOOLET", "zoolet"), "serve", "--listen", "127.0.0.1:0"]
+    def __init__(self, *options, servers=1):
+        command = [os.environ.get("ZOOLET", "zoolet"), "serve"]
+        command += ["--listen", "127.0.0.1:0"] if servers == 1 else ["--servers", str(servers)]
         command += ["--test-control", "127.0.0.1:0", "--ready-json", "--exit-with-stdin"]
         command += ["--log-level", "error", *options]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         ready = json.loads(self._process.stdout.readline())
         self.address, self._control = ready["address"], ready["test_control"]
+        self.addresses = self.address.split(",")
         self._clients = []
 
-    def client(self, **options):
-        """A connected client."""
-        client = KazooClient(hosts=self.address, **options)
+    def client(self, server=None, **options):
+        """A connected client, of one server of an ensemble if that is given."""
+        hosts = self.address if server is None else self.addresses[server]
+        client = KazooClient(hosts=hosts, **options)
         client.start()
         self._clients.append(client)
         return client
@@ -56,6 +59,22 @@ class Zoolet:
     def restart(self, down_seconds=0):
         """Stops the server and starts it again at the same port."""
         return self._ask("POST", "/v1/restart", {"down_ms": int(down_seconds * 1000)})
+
+    def server(self, server, action):
+        """Does "cut_off", "rejoin", "stop", "start" or "elect" to a server, or to the "leader"."""
+        return self._ask("POST", f"/v1/servers/{server}/{action}")
+
+    def lag(self, server, **lag):
+        """Lets a follower apply late: by_ms=200, by_transactions=1, or hold=True."""
+        return self._ask("POST", f"/v1/servers/{server}/lag", lag)
+
+    def release(self, server):
+        """Ends the lag of a follower, which has applied everything when this returns."""
+        return self._ask("DELETE", f"/v1/servers/{server}/lag")
+
+    def until(self, state):
+        """Waits until the ensemble is "serving" or "caught_up", and returns its state."""
+        return self._ask("GET", f"/v1/servers?until={state}")
 
     def heal(self):
         """Ends all faults."""
@@ -128,3 +147,18 @@ def zoolet(zoolet_server):
     """A server without faults, sessions and znodes."""
     yield zoolet_server
     zoolet_server.reset()
+
+
+@pytest.fixture(scope="session")
+def ensemble_of_three():
+    """The ensemble of all tests: server 0 leads."""
+    ensemble = Zoolet("--tick-time", "100", servers=3)
+    yield ensemble
+    ensemble.close()
+
+
+@pytest.fixture
+def ensemble(ensemble_of_three):
+    """An ensemble without faults, sessions and znodes."""
+    yield ensemble_of_three
+    ensemble_of_three.reset()

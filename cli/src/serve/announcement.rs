@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde_json::json;
 use zoolet_server::Server;
 use zoolet_server::storage::{Durability, StorageConfig};
+use zoolet_testkit::{EnsembleServer, TestEnsemble};
 
 /// In which form a server says that it is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,27 +17,39 @@ pub(super) enum Form {
     Json,
 }
 
-/// Where a server can be reached.
-#[derive(Debug, Clone, Copy)]
+/// Where a server can be reached, or the servers of an ensemble for tests.
+#[derive(Debug, Clone)]
 pub(super) struct Addresses {
-    plain: Option<SocketAddr>,
+    plain: Vec<SocketAddr>,
     secure: Option<SocketAddr>,
     control: Option<SocketAddr>,
 }
 
 impl Addresses {
     pub(super) fn of(server: &Server, control: Option<SocketAddr>) -> Self {
-        Self { plain: server.local_addr(), secure: server.secure_addr(), control }
+        let plain = server.local_addr().into_iter().collect();
+        Self { plain, secure: server.secure_addr(), control }
     }
 
-    /// Prints them. The server runs even if nobody reads it.
+    pub(super) fn of_ensemble(ensemble: &TestEnsemble, control: Option<SocketAddr>) -> Self {
+        let plain = ensemble.servers().iter().filter_map(EnsembleServer::address).collect();
+        Self { plain, secure: None, control }
+    }
+
+    /// Prints them.
     pub(super) fn announce(&self, form: Form, storage: Option<&StorageConfig>) {
-        let text = match form {
+        print(&match form {
             Form::Text => self.text(storage),
             Form::Json => self.line_of_json(),
-        };
-        let mut stdout = io::stdout().lock();
-        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        });
+    }
+
+    /// The same for an ensemble for tests.
+    pub(super) fn announce_ensemble(&self, form: Form) {
+        print(&match form {
+            Form::Text => self.text_of_ensemble(),
+            Form::Json => self.line_of_json(),
+        });
     }
 
     /// An address that the server does not have is null.
@@ -45,11 +58,43 @@ impl Addresses {
             "ready": true,
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
-            "address": self.plain.map(|address| reachable(address).to_string()),
+            "address": self.connect_string(),
             "secure_address": self.secure.map(|address| reachable(address).to_string()),
             "test_control": self.control.map(|control| format!("http://{control}")),
         });
         format!("{ready}\n")
+    }
+
+    /// What clients are given; `None` if there is no address.
+    fn connect_string(&self) -> Option<String> {
+        let addresses: Vec<_> =
+            self.plain.iter().map(|address| reachable(*address).to_string()).collect();
+        Some(addresses.join(",")).filter(|all| !all.is_empty())
+    }
+
+    fn control_text(&self) -> String {
+        self.control.map_or_else(String::new, |control| {
+            format!(
+                "test control on http://{control}\nWho can open that page can break this server.\n"
+            )
+        })
+    }
+
+    fn text_of_ensemble(&self) -> String {
+        let listening: String =
+            self.plain.iter().map(|address| format!("listening on {address}\n")).collect();
+        format!(
+            "{listening}{control}\
+             zoolet {version}, a test double of an ensemble: nothing is replicated or kept.\n\
+             Connect with any ZooKeeper client:\n\
+             \x20 zkCli.sh -server {all}\n\
+             \x20 KazooClient(hosts=\"{all}\")\n\
+             Stop with Ctrl-C or `kill {pid}`.\n",
+            control = self.control_text(),
+            version = env!("CARGO_PKG_VERSION"),
+            all = self.connect_string().unwrap_or_default(),
+            pid = std::process::id(),
+        )
     }
 
     fn text(&self, storage: Option<&StorageConfig>) -> String {
@@ -63,13 +108,9 @@ impl Addresses {
                 format!("Data is in {}, not synced.", data_dir.display())
             }
         };
-        let control = self.control.map_or_else(String::new, |control| {
-            format!(
-                "test control on http://{control}\nWho can open that page can break this server.\n"
-            )
-        });
+        let control = self.control_text();
         let (mut listening, mut connecting) = (String::new(), String::new());
-        if let Some(address) = self.plain {
+        if let Some(&address) = self.plain.first() {
             let reachable = reachable(address);
             listening += &format!("listening on {address}\n");
             connecting += &format!(
@@ -94,6 +135,12 @@ impl Addresses {
             pid = std::process::id(),
         )
     }
+}
+
+/// Prints at once. The server runs even if nobody reads it.
+fn print(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
 /// Where clients on this machine connect: they cannot connect to the address of all interfaces.

@@ -7,7 +7,10 @@
 
 mod control;
 mod description;
+mod refusal;
 mod request;
+mod servers;
+mod subject;
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,13 +20,11 @@ use axum::Router;
 use axum::middleware;
 use axum::routing::{MethodRouter, get, post};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use zoolet_server::admin::http::{Site, gather_body};
-use zoolet_testkit::Faults;
 
 use self::control::Control;
-pub(super) use self::control::Restart;
+pub(super) use self::subject::Subject;
 
 /// Parses the address of the control, which must be a loopback address.
 pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
@@ -44,14 +45,10 @@ pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
 /// # Errors
 ///
 /// If the address cannot be bound.
-pub(super) async fn start(
-    address: SocketAddr,
-    faults: Faults,
-    restarts: mpsc::Sender<Restart>,
-) -> io::Result<SocketAddr> {
+pub(super) async fn start(address: SocketAddr, subject: Subject) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let router = router(Control::new(faults, restarts));
+    let router = router(Control::new(subject));
     let site = Site { name: "the test control", router, idle_timeout: IDLE_TIMEOUT };
     // It ends with the process.
     tokio::spawn(site.serve(listener, CancellationToken::new()));
@@ -74,7 +71,7 @@ fn router(control: Control) -> Router {
 }
 
 /// What [`description`] describes.
-fn routes() -> [(&'static str, MethodRouter<Control>); 9] {
+fn routes() -> [(&'static str, MethodRouter<Control>); 17] {
     [
         (description::PATH, get(control::describe)),
         ("/v1/connections", get(control::connections)),
@@ -85,6 +82,14 @@ fn routes() -> [(&'static str, MethodRouter<Control>); 9] {
         ("/v1/time", post(control::time)),
         ("/v1/restart", post(control::restart)),
         ("/v1/reset", post(control::reset)),
+        ("/v1/servers", get(servers::show)),
+        ("/v1/servers/{server}/lag", post(servers::lag).delete(servers::release)),
+        ("/v1/servers/{server}/cut_off", post(servers::cut_off)),
+        ("/v1/servers/{server}/rejoin", post(servers::rejoin)),
+        ("/v1/servers/{server}/stop", post(servers::stop)),
+        ("/v1/servers/{server}/start", post(servers::start)),
+        ("/v1/servers/{server}/elect", post(servers::elect)),
+        ("/v1/partition", post(servers::partition).delete(servers::unite)),
     ]
 }
 
@@ -92,13 +97,16 @@ fn routes() -> [(&'static str, MethodRouter<Control>); 9] {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
+    use tokio::sync::mpsc;
+    use zoolet_testkit::Faults;
 
     use super::*;
 
     async fn started() -> SocketAddr {
         let (restarts, _) = mpsc::channel(1);
+        let subject = Subject::Server { faults: Faults::default(), restarts };
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        start(address, Faults::default(), restarts).await.expect("a port is free")
+        start(address, subject).await.expect("a port is free")
     }
 
     #[tokio::test]
@@ -112,7 +120,7 @@ mod tests {
         for path in paths {
             for method in ["GET", "PUT", "POST", "DELETE", "PATCH"] {
                 let mut stream = TcpStream::connect(address).await.expect("it listens");
-                let target = path.replace("{id}", "7");
+                let target = path.replace("{id}", "7").replace("{server}", "0");
                 let request = format!(
                     "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
                 );

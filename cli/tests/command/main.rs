@@ -22,5 +22,6 @@ mod service_manager;
 mod stage;
 mod sweep;
 mod test_control;
+mod test_ensemble;
 mod tls;
 mod zoo_cfg;

@@ -22,7 +22,7 @@ async fn start() -> (Running, SocketAddr) {
 }
 
 /// Asks as a program does, with headers of one's own; the status and the body of the answer.
-async fn send(control: SocketAddr, head: &str, body: &str) -> (u16, Value) {
+pub(crate) async fn send(control: SocketAddr, head: &str, body: &str) -> (u16, Value) {
     let talk = async {
         let mut stream = TcpStream::connect(control).await?;
         let length = body.len();
@@ -190,7 +190,7 @@ async fn an_invalid_request_is_named_and_has_no_effect() {
     let (status, description) = ask(control, &format!("GET {description}"), Value::Null).await;
     assert_eq!((status, description["openapi"].as_str()), (200, Some("3.1.0")));
     let (routes, paths) = (help["routes"].as_object(), description["paths"].as_object());
-    assert!(routes.unwrap().len() >= paths.unwrap().len() && paths.unwrap().len() == 9, "{help}");
+    assert!(routes.unwrap().len() >= paths.unwrap().len() && paths.unwrap().len() == 17, "{help}");
     let cases = [
         ("GET /v1/fault", Value::Null, 404, "GET / tells what there is"),
         ("GET /v1/faults/x", Value::Null, 400, "a fault is named by its id"),
@@ -205,6 +205,15 @@ async fn an_invalid_request_is_named_and_has_no_effect() {
         ("POST /v1/faults", json!({ "fault": "hold", "frames": 1 }), 422, "not for this fault"),
         ("POST /v1/faults", json!({ "fault": "hold", "requests": {} }), 422, "not for this fault"),
         ("POST /faults", json!({ "fault": "hold" }), 404, "GET / tells what there is"),
+        (
+            "POST /v1/faults",
+            json!({ "fault": "hold", "server": 1 }),
+            404,
+            "no server \"1\" among 1",
+        ),
+        ("GET /v1/servers", Value::Null, 409, "zoolet serve --servers 3 --test-control"),
+        ("POST /v1/servers/1/cut_off", Value::Null, 409, "zoolet serve --servers 3"),
+        ("POST /v1/partition", json!({ "groups": [[0]] }), 409, "zoolet serve --servers 3"),
     ];
     for (what, body, expected, word) in cases {
         let (status, answer) = ask(control, what, body).await;

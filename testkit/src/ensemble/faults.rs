@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::Instant;
+use zoolet_core::Core;
 use zoolet_protocol::SessionId;
 
 use super::observer::EnsembleEvent;
 use super::state::{Hold, Role, State};
+use super::tracker::Tracker;
 
 /// How a follower lags.
 #[derive(Debug, Default)]
@@ -107,6 +109,30 @@ impl State {
         }
         self.elect(member, &side);
         true
+    }
+
+    /// The state of a new ensemble, but that zxids and ids go on. All faults between the members end,
+    /// and all connections.
+    pub(super) fn reset(&mut self) {
+        self.ids().into_iter().for_each(|id| self.cut(id));
+        let (zxid, settings) = (self.head().last_zxid(), self.law.settings.clone());
+        let leader = self.law.first_leader.unwrap_or(0);
+        self.epoch += 1;
+        for (index, member) in self.members.iter_mut().enumerate() {
+            member.core = Core::starting_after(settings.clone(), zxid);
+            member.role = if index == leader { Role::Leading } else { Role::Following };
+            (member.epoch, member.applied, member.side) = (self.epoch, 0, 0);
+            (member.lag, member.heard, member.is_asked) = (Lag::default(), self.now, false);
+            member.touched.clear();
+            member.local_sessions.clear();
+        }
+        self.begin_history(Core::starting_after(settings, zxid));
+        self.tracker = Tracker::new(self.start, self.law.tick);
+        self.condemned.clear();
+        (self.leader, self.election, self.timed_cut) = (Some(leader), None, None);
+        self.observer.happened(EnsembleEvent::Leads(leader));
+        self.begin_epoch(leader);
+        self.has_sent = true;
     }
 
     /// The session times out at once; later, if no leader can commit that now.

@@ -165,6 +165,12 @@ impl State {
         state
     }
 
+    /// Nothing is committed but what led to this state.
+    pub(super) fn begin_history(&mut self, head: Core) {
+        self.log.clear();
+        self.head = head;
+    }
+
     /// The zxids of a leader begin with its epoch.
     pub(super) fn begin_epoch(&mut self, leader: usize) {
         if !self.law.has_epochs {

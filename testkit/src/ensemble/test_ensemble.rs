@@ -359,6 +359,44 @@ impl TestEnsemble {
         });
     }
 
+    /// Makes the state that of a new ensemble, led by server 0, and ends all faults
+    /// ([`TestEnsemble::heal`]): for the next test with the same servers. It takes a fraction of a
+    /// millisecond.
+    ///
+    /// When this returns all znodes but `/zookeeper` and the built-in ones below it are gone, and so
+    /// are all sessions. All connections are closed: a client that comes back learns that its
+    /// session has expired, and opens another. No watch fires. An epoch begins, and the ids of
+    /// sessions go on, so that a client never takes the new state for the old one. Clocks stay where
+    /// they were moved to, and what was counted is kept.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let ensemble = zoolet_testkit::TestEnsemble::start().await?;
+    /// let client = ensemble.connect().await?;
+    /// client.create("/a").await?;
+    /// ensemble.server(2).cut_off();
+    /// ensemble.reset();
+    /// assert!(client.exists("/a").await?.is_none(), "in a new session");
+    /// assert_eq!(ensemble.followers(), [1, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reset(&self) {
+        self.0.servers.iter().for_each(|server| server.faults.heal());
+        self.0.engine.control(State::reset);
+    }
+
+    /// The sessions that have not ended, in the order of their ids.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<SessionId> {
+        let mut sessions: Vec<_> = self.0.engine.look(|state| {
+            state.head().sessions().into_iter().map(|(session, _)| session).collect()
+        });
+        sessions.sort_unstable();
+        sessions
+    }
+
     /// Moves the clocks of all servers on by `duration`, and not those of the clients; see
     /// [`Faults::advance`]. The leader expires the sessions whose timeouts have passed.
     ///

@@ -1,101 +1,51 @@
 //! The handlers of the test control.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{Method, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::http::{Method, Uri};
+use axum::response::IntoResponse;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
-use zoolet_testkit::{Fault, FaultError, Faults};
+use zoolet_testkit::{ConnectionInfo, Fault};
 
 use super::description;
-use super::request::{BadRequest, FaultRequest, Target};
+use super::refusal::Refusal;
+use super::request::{FaultRequest, Target};
+use super::subject::Subject;
 
 /// The state that all requests share.
 #[derive(Debug, Clone)]
 pub(super) struct Control {
-    faults: Faults,
+    pub(super) subject: Subject,
     /// The faults that were set here and not lifted, by their ids.
     set: Arc<Mutex<BTreeMap<u64, Set>>>,
     last: Arc<AtomicU64>,
-    restarts: mpsc::Sender<Restart>,
 }
 
 #[derive(Debug)]
 struct Set {
     request: FaultRequest,
-    fault: Fault,
+    /// One on each server that it concerns.
+    faults: Vec<Fault>,
 }
 
-/// A request to stop the server and to start it again after some time.
-#[derive(Debug)]
-pub(in super::super) struct Restart {
-    pub(in super::super) down: Duration,
-    /// Completed when the server listens again.
-    pub(in super::super) done: oneshot::Sender<()>,
-}
-
-/// Why a request is refused.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
-    #[error("{0}")]
-    Json(#[from] JsonRejection),
-    #[error("{0}")]
-    Query(#[from] QueryRejection),
-    #[error("{0}; a fault is named by its id, a number as GET /v1/faults lists it")]
-    Path(#[from] PathRejection),
-    #[error(transparent)]
-    FaultRequest(#[from] BadRequest),
-    #[error(transparent)]
-    Fault(#[from] FaultError),
-    #[error("fault {id} has hit {hits} times within {within_ms} ms")]
-    NoHit { id: u64, hits: u64, within_ms: u64 },
-    #[error("fault {0} is not set; GET /v1/faults lists those that are")]
-    NoFault(u64),
-    #[error("nothing is at {0}; GET / tells what there is")]
-    Nowhere(Uri),
-    #[error("{method} is not for {uri}; GET / tells what is")]
-    Method { method: Method, uri: Uri },
-    #[error("the server is ending")]
-    Ending,
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let status = match &self {
-            Self::Json(rejection) => rejection.status(),
-            Self::Query(rejection) => rejection.status(),
-            Self::Path(rejection) => rejection.status(),
-            Self::NoHit { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::FaultRequest(_)
-            | Self::Fault(FaultError::TooLong(_) | FaultError::Path { .. } | FaultError::NoError) => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
-            Self::Fault(FaultError::Stopped) | Self::Ending => StatusCode::CONFLICT,
-            Self::Fault(FaultError::Reset(_)) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Fault(_) | Self::NoFault(_) | Self::Nowhere(_) => StatusCode::NOT_FOUND,
-            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
-        };
-        (status, Json(json!({ "error": self.to_string() }))).into_response()
-    }
-}
-
-type Answer = Result<Json<Value>, Refusal>;
-type Given<T> = Result<Json<T>, JsonRejection>;
+pub(super) type Answer = Result<Json<Value>, Refusal>;
+pub(super) type Given<T> = Result<Json<T>, JsonRejection>;
 type GivenId = Result<Path<u64>, PathRejection>;
 
 impl Control {
-    pub(super) fn new(faults: Faults, restarts: mpsc::Sender<Restart>) -> Self {
-        Self { faults, set: Arc::default(), last: Arc::default(), restarts }
+    pub(super) fn new(subject: Subject) -> Self {
+        Self { subject, set: Arc::default(), last: Arc::default() }
     }
 
     fn shown(&self, id: u64) -> Result<Json<Value>, Refusal> {
@@ -106,7 +56,30 @@ impl Control {
 
 impl Set {
     fn shown(&self, id: u64) -> Value {
-        json!({ "id": id, "hits": self.fault.hits(), "request": self.request })
+        json!({ "id": id, "hits": total(&self.faults), "request": self.request })
+    }
+}
+
+fn total(faults: &[Fault]) -> u64 {
+    faults.iter().map(Fault::hits).sum()
+}
+
+/// Waits until faults have hit so often together.
+async fn have_hit(faults: &[Fault], hits: u64) {
+    while total(faults) < hits {
+        let next = |fault: &Fault| {
+            let (fault, next) = (fault.clone(), fault.hits() + 1);
+            Box::pin(async move { fault.has_hit(next).await })
+        };
+        let mut nexts: Vec<_> = faults.iter().map(next).collect();
+        // One of them has hit between the sum and here, or hits now.
+        if total(faults) < hits {
+            poll_fn(|context| {
+                let mut polls = nexts.iter_mut().map(|next| next.as_mut().poll(context));
+                if polls.any(|poll| poll.is_ready()) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
     }
 }
 
@@ -132,34 +105,35 @@ pub(super) async fn unknown_method(method: Method, uri: Uri) -> Refusal {
 }
 
 pub(super) async fn connections(State(control): State<Control>) -> Answer {
-    let connections = control.faults.connections()?;
-    let shown = |connection: &zoolet_testkit::ConnectionInfo| {
+    let connections = control.subject.connections()?;
+    let shown = |(server, connection): &(usize, ConnectionInfo)| {
         let session = Some(connection.session).filter(|session| !session.is_none());
         json!({
             "id": connection.id.0,
             "session": session.map(|session| session.to_string()),
             "address": connection.address.map(|address| address.to_string()),
+            "server": server,
         })
     };
     Ok(Json(connections.iter().map(shown).collect()))
 }
 
 pub(super) async fn expire(State(control): State<Control>, target: Given<Target>) -> Answer {
-    let expired = target?.aim(&control.faults)?.expire()?;
-    Ok(Json(json!({ "expired": expired })))
+    let Json(target) = target?;
+    Ok(Json(json!({ "expired": control.subject.expire(target)? })))
 }
 
 pub(super) async fn cut(State(control): State<Control>, target: Given<Target>) -> Answer {
-    let cut = target?.aim(&control.faults)?.cut()?;
-    Ok(Json(json!({ "cut": cut })))
+    let Json(target) = target?;
+    Ok(Json(json!({ "cut": control.subject.cut(target)? })))
 }
 
 pub(super) async fn set(State(control): State<Control>, request: Given<FaultRequest>) -> Answer {
     let Json(request) = request?;
     request.check()?;
-    let fault = request.set(&control.faults)?;
+    let faults = control.subject.set(&request)?;
     let id = control.last.fetch_add(1, Ordering::Relaxed) + 1;
-    control.set.lock().insert(id, Set { request, fault });
+    control.set.lock().insert(id, Set { request, faults });
     control.shown(id)
 }
 
@@ -189,24 +163,24 @@ pub(super) async fn fault(
 ) -> Answer {
     let Path(id) = id?;
     let Query(Wait { hits, within_ms }) = wait?;
-    let fault = control.set.lock().get(&id).map(|set| set.fault.clone());
-    let fault = fault.ok_or(Refusal::NoFault(id))?;
-    tokio::time::timeout(Duration::from_millis(within_ms), fault.has_hit(hits))
+    let faults = control.set.lock().get(&id).map(|set| set.faults.clone());
+    let faults = faults.ok_or(Refusal::NoFault(id))?;
+    tokio::time::timeout(Duration::from_millis(within_ms), have_hit(&faults, hits))
         .await
-        .map_err(|_| Refusal::NoHit { id, hits: fault.hits(), within_ms })?;
+        .map_err(|_| Refusal::NoHit { id, hits: total(&faults), within_ms })?;
     control.shown(id)
 }
 
 pub(super) async fn lift(State(control): State<Control>, id: GivenId) -> Answer {
     let Path(id) = id?;
     let set = control.set.lock().remove(&id).ok_or(Refusal::NoFault(id))?;
-    set.fault.lift();
+    set.faults.iter().for_each(Fault::lift);
     Ok(Json(set.shown(id)))
 }
 
 pub(super) async fn heal(State(control): State<Control>) -> Json<Value> {
     let lifted = std::mem::take(&mut *control.set.lock()).len();
-    control.faults.heal();
+    control.subject.heal();
     Json(json!({ "lifted": lifted }))
 }
 
@@ -220,10 +194,8 @@ pub(super) struct TimeRequest {
 
 pub(super) async fn time(State(control): State<Control>, request: Given<TimeRequest>) -> Answer {
     let Json(request) = request?;
-    if let Some(ms) = request.wall_skew_ms {
-        control.faults.skew_wall_time(ms)?;
-    }
-    control.faults.advance(Duration::from_millis(request.advance_ms))?;
+    let advance = Duration::from_millis(request.advance_ms);
+    control.subject.advance(advance, request.wall_skew_ms)?;
     Ok(Json(json!(request)))
 }
 
@@ -239,17 +211,14 @@ pub(super) async fn restart(
     request: Given<RestartRequest>,
 ) -> Answer {
     let Json(request) = request?;
-    let (done, is_done) = oneshot::channel();
-    let restart = Restart { down: Duration::from_millis(request.down_ms), done };
-    control.restarts.send(restart).await.map_err(|_| Refusal::Ending)?;
-    is_done.await.map_err(|_| Refusal::Ending)?;
+    control.subject.restart(Duration::from_millis(request.down_ms)).await?;
     Ok(Json(json!({ "restarted": true })))
 }
 
 pub(super) async fn reset(State(control): State<Control>) -> Answer {
-    let faults = control.faults.clone();
+    let subject = control.subject.clone();
     // With a data directory it waits for the disk.
-    let reset = tokio::task::spawn_blocking(move || faults.reset()).await;
+    let reset = tokio::task::spawn_blocking(move || subject.reset()).await;
     reset.map_err(|_| Refusal::Ending)??;
     control.set.lock().clear();
     Ok(Json(json!({ "reset": true })))

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zoolet_core::ConnectionId;
 use zoolet_protocol::{ErrorCode, OpCode, SessionId};
-use zoolet_testkit::{Aim, Fault, FaultError, Faults, RequestFilter, Scope};
+use zoolet_testkit::{Aim, Fault, FaultError, RequestFilter, Scope};
 
-/// Whom a fault concerns: every connection, if neither is given.
+/// Whom a fault concerns: every connection of every server, if none is given.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Target {
@@ -15,6 +15,8 @@ pub(super) struct Target {
     session: Option<SessionId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connection: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) server: Option<u64>,
 }
 
 /// A fault to set.
@@ -26,6 +28,8 @@ pub(super) struct FaultRequest {
     session: Option<SessionId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connection: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     requests: Option<Selection>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "error_code")]
@@ -80,8 +84,12 @@ enum RequestKind {
 /// What is missing in a request, or contradicts the rest of it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadRequest {
-    #[error("give a session or a connection, not both")]
+    #[error("give a session, a connection or a server, not both of two")]
     TwoTargets,
+    #[error("give one of by_ms, by_transactions, and hold, which is true; DELETE ends the lag")]
+    NotOneLag,
+    #[error("server {0} is in two groups")]
+    InTwoGroups(usize),
     #[error("give kind or operations, not both")]
     TwoKinds,
     #[error("give at or below, not both")]
@@ -93,15 +101,14 @@ pub(super) enum BadRequest {
 }
 
 impl Target {
-    /// The aim of faults for this target.
-    pub(super) fn aim(self, faults: &Faults) -> Result<Aim, BadRequest> {
-        let scope = match (self.session, self.connection) {
-            (None, None) => Scope::Server,
-            (Some(session), None) => Scope::Session(session),
-            (None, Some(connection)) => Scope::Connection(ConnectionId(connection)),
-            (Some(_), Some(_)) => return Err(BadRequest::TwoTargets),
-        };
-        Ok(faults.at(scope))
+    /// The scope of faults for this target on a server; `None` for all its connections.
+    pub(super) fn scope(self) -> Result<Option<Scope>, BadRequest> {
+        match (self.session, self.connection, self.server) {
+            (None, None, _) => Ok(None),
+            (Some(session), None, None) => Ok(Some(Scope::Session(session))),
+            (None, Some(connection), None) => Ok(Some(Scope::Connection(ConnectionId(connection)))),
+            _ => Err(BadRequest::TwoTargets),
+        }
     }
 }
 
@@ -121,9 +128,7 @@ impl FaultRequest {
         if let Some((_, field, of)) = forbidden.into_iter().find(|(is_wrong, ..)| *is_wrong) {
             return Err(BadRequest::Inapplicable(field, of));
         }
-        if self.session.is_some() && self.connection.is_some() {
-            return Err(BadRequest::TwoTargets);
-        }
+        self.target().scope()?;
         match self.fault {
             FaultKind::Fail if self.error.is_none() => {
                 return Err(BadRequest::Missing("error", "a name as \"NoNode\", or its code"));
@@ -136,14 +141,17 @@ impl FaultRequest {
         self.requests.as_ref().map_or(Ok(()), Selection::check)
     }
 
-    /// Sets the fault.
+    /// Whom it concerns.
+    pub(super) fn target(&self) -> Target {
+        Target { session: self.session, connection: self.connection, server: self.server }
+    }
+
+    /// Sets the fault on a server.
     ///
     /// # Errors
     ///
     /// [`FaultError`] if the session or the connection is not there.
-    pub(super) fn set(&self, faults: &Faults) -> Result<Fault, FaultError> {
-        let target = Target { session: self.session, connection: self.connection };
-        let aim = target.aim(faults).expect("the request was checked");
+    pub(super) fn set(&self, aim: &Aim) -> Result<Fault, FaultError> {
         let requests = || self.requests.clone().unwrap_or_default().into_filter();
         match self.fault {
             FaultKind::Freeze => aim.freeze(),
@@ -332,7 +340,8 @@ mod tests {
             (r#"{"fault": "hold", "delay_ms": 1}"#, "\"delay_ms\" is not for this fault"),
             (r#"{"fault": "hold", "requests": {}}"#, "\"requests\" is not for this fault"),
             (r#"{"fault": "hold", "session": "x"}"#, "\"x\" is no session id"),
-            (r#"{"fault": "hold", "session": 1, "connection": 1}"#, "not both"),
+            (r#"{"fault": "hold", "session": 1, "connection": 1}"#, "not both of two"),
+            (r#"{"fault": "hold", "session": 1, "server": 1}"#, "not both of two"),
             (
                 r#"{"fault": "drop_requests", "requests": {"operations": ["craete"]}}"#,
                 "no operation is called \"craete\"",
