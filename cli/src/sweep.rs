@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::campaign::{Campaign, Outcome};
-use self::failure::{BROKEN, FAILS_BY_ITSELF, Failure, INTERRUPTED, NOT_REACHED};
+use self::campaign::{Campaign, Outcome, Stop};
+use self::failure::{BROKEN, FAILS_BY_ITSELF, Failure, NOT_REACHED};
 use self::job::Show;
 use self::kind::{Kind, Times};
 use self::limits::{FIRST_RUN_MAX, TIME_LIMIT_ADDED, TIME_LIMIT_FACTOR};
@@ -78,20 +78,17 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "TIME", value_parser = values::some_time, help_heading = RUNS)]
     timeout: Option<Duration>,
 
-    /// How much later a reply leaves by the fault `delay`
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = values::some_time)]
-    #[arg(help_heading = RUNS)]
-    delay: Duration,
+    /// How much later a reply leaves by the fault `delay` [default: 500ms]
+    #[arg(long, value_name = "TIME", value_parser = values::some_time, help_heading = RUNS)]
+    delay: Option<Duration>,
 
-    /// How long the server stops by the fault `freeze`
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::some_time)]
-    #[arg(help_heading = RUNS)]
-    freeze: Duration,
+    /// How long the server stops by the fault `freeze` [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = values::some_time, help_heading = RUNS)]
+    freeze: Option<Duration>,
 
-    /// How long a server is behind by the fault `stale`
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::some_time)]
-    #[arg(help_heading = RUNS)]
-    stale: Duration,
+    /// How long a server is behind by the fault `stale` [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = values::some_time, help_heading = RUNS)]
+    stale: Option<Duration>,
 
     /// Write a report for CI servers, in JUnit's XML
     #[arg(long, value_name = "FILE", help_heading = REPORTS)]
@@ -142,7 +139,7 @@ impl Sweep {
         for path in files.into_iter().flatten() {
             report::check(path)?;
         }
-        let times = Times { delay: self.delay, freeze: self.freeze, stale: self.stale };
+        let times = self.times();
         let runner = Arc::new(Runner { command: self.command.clone(), times });
         let first_limit = self.timeout.unwrap_or(FIRST_RUN_MAX);
         let first = until_signal(&mut signals, runner.run(None, first_limit, Show::Keep)).await?;
@@ -162,12 +159,37 @@ impl Sweep {
         notice(&text::begin(&first, points.len(), faults.len(), jobs));
         let planned = faults.len();
         let campaign = Campaign { runner, faults, jobs, limit };
-        let trials = campaign.run(&mut signals).await?;
-        let report =
-            Report { command: &self.command, times, limit, planned, first, points, trials };
+        let trials = campaign.run(&mut signals).await;
+        let (command, options) = (&self.command[..], self.run_options());
+        let mut report = Report { command, options, times, limit, planned, first, points, trials };
         print(&text::write(&report));
         self.write_files(&report)?;
-        Ok(exit_code(&report))
+        match report.trials.stopped_by.take() {
+            None => Ok(exit_code(&report)),
+            Some(Stop::Signal(signal)) => Err(Failure::Signal(signal)),
+            Some(Stop::Failure(failure)) => Err(failure),
+        }
+    }
+
+    fn times(&self) -> Times {
+        Times {
+            delay: self.delay.unwrap_or(Times::DEFAULT.delay),
+            freeze: self.freeze.unwrap_or(Times::DEFAULT.freeze),
+            stale: self.stale.unwrap_or(Times::DEFAULT.stale),
+        }
+    }
+
+    /// The options of runs that were given, each with a space after it. A run with a fault repeats
+    /// only with these.
+    fn run_options(&self) -> String {
+        let given = [
+            ("timeout", self.timeout),
+            ("delay", self.delay),
+            ("freeze", self.freeze),
+            ("stale", self.stale),
+        ];
+        let given = given.into_iter().filter_map(|(name, time)| Some((name, time?)));
+        given.map(|(name, time)| format!("--{name} {} ", time.as_secs_f64())).collect()
     }
 
     fn choice(&self) -> Choice {
@@ -229,8 +251,13 @@ async fn until_signal(
 /// A sweep tells something only of a command that passes without a fault, and uses the server.
 fn check_first(first: &Run, limit: Duration) -> Result<(), Failure> {
     if !first.ending.is_success() {
-        notice(first.output.trim_end());
         let how = text::ending(first.ending, limit);
+        let output = first.output.trim_end();
+        if output.is_empty() {
+            return Err(Failure::FailsByItself { how: format!("{how}, and prints nothing") });
+        }
+        notice(output);
+        let how = format!("{how}, with the output above");
         return Err(Failure::FailsByItself { how });
     }
     match first.requests.seen.is_empty() {
@@ -249,12 +276,12 @@ fn processors() -> usize {
 }
 
 fn exit_code(report: &Report<'_>) -> u8 {
-    if report.trials.stopped_by.is_some() {
-        INTERRUPTED
-    } else if report.count(Outcome::Broke) > 0 {
+    if report.count(Outcome::Broke) > 0 {
         BROKEN
     } else if report.count(Outcome::FailedByItself) > 0 {
         FAILS_BY_ITSELF
+    } else if report.count(Outcome::Passed) == 0 {
+        NOT_REACHED
     } else {
         0
     }
@@ -281,7 +308,7 @@ not reached, which counts as neither passed nor broken.
     zoolet sweep --replay reply-lost-f8e73ff70e -- python3 -m pytest -q test_lock.py
 
 Exit status: 0 if no fault broke the command, 1 if one did, 2 if the arguments are wrong, 3 if
-the command fails without a fault or never uses the server, 4 if the request of --replay did not
-come, 70 if no server can be started, 71 if the system refused what this needs, 73 if a report
-cannot be written, 126 or 127 if the command cannot be run, 130 after Ctrl-C, which prints what
-was found by then.";
+the command fails without a fault or never uses the server, 4 if no request of a fault came again,
+70 if no server can be started, 71 if the system refused what this needs, 73 if a report cannot be
+written, 126 or 127 if the command cannot be run, 130 after Ctrl-C, which prints what was found by
+then.";

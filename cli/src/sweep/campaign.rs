@@ -1,5 +1,6 @@
 //! All runs with a fault, some at a time.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -44,6 +45,17 @@ impl Trial {
             (false, false) => Outcome::FailedByItself,
         }
     }
+
+    /// A sweep has many runs, and a run may have many requests.
+    fn forget_what_no_report_shows(&mut self) {
+        let Run { output, requests, ending, .. } = &mut self.run;
+        if ending.is_success() {
+            *output = String::new();
+            requests.seen = Vec::new();
+        } else {
+            requests.seen = requests.around_fault().to_vec();
+        }
+    }
 }
 
 /// The runs of a sweep.
@@ -52,8 +64,25 @@ pub(super) struct Trials {
     /// In the order of the faults, without those that were not run.
     pub(super) trials: Vec<Trial>,
     pub(super) took: Duration,
-    /// The signal that stopped the sweep, if one did.
-    pub(super) stopped_by: Option<&'static str>,
+    /// What stopped the sweep before its end, if something did.
+    pub(super) stopped_by: Option<Stop>,
+}
+
+/// What stops a sweep before its end.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Signal(&'static str),
+    /// A run that could not be made.
+    Failure(Failure),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signal(signal) => f.write_str(signal),
+            Self::Failure(failure) => failure.fmt(f),
+        }
+    }
 }
 
 /// How a sweep is carried out.
@@ -70,12 +99,8 @@ pub(super) struct Campaign {
 type Finished = (usize, Result<Run, Failure>);
 
 impl Campaign {
-    /// Runs the command with each of the faults, until a signal comes.
-    ///
-    /// # Errors
-    ///
-    /// The first failure of a run that is not the command's own.
-    pub(super) async fn run(self, signals: &mut Signals) -> Result<Trials, Failure> {
+    /// Runs the command with each of the faults, until a signal comes or a run cannot be made.
+    pub(super) async fn run(self, signals: &mut Signals) -> Trials {
         let started = clock::now();
         let bar = bar(self.faults.len());
         let jobs = self.jobs.min(self.faults.len());
@@ -97,9 +122,14 @@ impl Campaign {
                     Some(run) => run,
                     None => break None,
                 },
-                signal = signals.next() => break Some(signal),
+                signal = signals.next() => break Some(Stop::Signal(signal)),
             };
-            let trial = Trial { fault: campaign.faults[index].clone(), run: run? };
+            let run = match run {
+                Ok(run) => run,
+                Err(failure) => break Some(Stop::Failure(failure)),
+            };
+            let mut trial = Trial { fault: campaign.faults[index].clone(), run };
+            trial.forget_what_no_report_shows();
             if trial.outcome() == Outcome::Broke {
                 broken += 1;
                 bar.set_message(format!("{broken} broke it"));
@@ -112,7 +142,7 @@ impl Campaign {
         workers.shutdown().await;
         done.sort_unstable_by_key(|(index, _)| *index);
         let trials = done.into_iter().map(|(_, trial)| trial).collect();
-        Ok(Trials { trials, took: started.elapsed(), stopped_by })
+        Trials { trials, took: started.elapsed(), stopped_by }
     }
 
     /// Takes one fault after the other.

@@ -15,8 +15,8 @@ pub(super) enum Failure {
     #[error("{command} cannot be executed: {error}")]
     NotExecutable { command: String, error: io::Error },
     #[error(
-        "the command fails without any fault: {how}. Its output is above; a sweep begins when it \
-         passes on a server where nothing is yet"
+        "the command fails without any fault: {how}. A sweep begins when it passes on a server where \
+         nothing is yet"
     )]
     FailsByItself { how: String },
     #[error(
@@ -57,11 +57,11 @@ const WRONG: u8 = 2;
 /// The command fails by itself.
 pub(super) const FAILS_BY_ITSELF: u8 = 3;
 
-/// A replayed fault was not reached.
+/// No fault was reached.
 pub(super) const NOT_REACHED: u8 = 4;
 
 /// The user stopped it.
-pub(super) const INTERRUPTED: u8 = 130;
+const INTERRUPTED: u8 = 130;
 
 impl Failure {
     /// Whether a message is printed: not after a signal, whose sender knows.

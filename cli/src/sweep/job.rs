@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
 use super::failure::Failure;
-use super::limits::{OUTPUT_BYTES_MAX, OUTPUT_WITHIN};
+use super::limits::{LINE_CHARACTERS_MAX, OUTPUT_BYTES_MAX, OUTPUT_WITHIN};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,8 +158,20 @@ impl Output {
     async fn text(mut self) -> String {
         let _ = tokio::time::timeout(OUTPUT_WITHIN, &mut self.reading).await;
         let mut tail = std::mem::take(&mut *self.tail.lock());
-        String::from_utf8_lossy(tail.make_contiguous()).into_owned()
+        readable(&String::from_utf8_lossy(tail.make_contiguous()))
     }
+}
+
+/// The lines as a terminal would leave them, without colours and other control characters. Of a long
+/// line the beginning is kept.
+fn readable(text: &str) -> String {
+    let plain = anstream::adapter::strip_str(text).to_string();
+    let line = |line: &str| {
+        let shown = line.rsplit('\r').find(|part| !part.is_empty()).unwrap_or_default();
+        let characters = shown.chars().filter(|c| *c == '\t' || !c.is_control());
+        characters.take(LINE_CHARACTERS_MAX).chain(['\n']).collect::<String>()
+    };
+    plain.lines().map(line).collect()
 }
 
 impl Drop for Output {
@@ -170,3 +182,24 @@ impl Drop for Output {
 
 /// How much is read of a pipe at once.
 const READ_BYTES: usize = 8 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_readable_as_a_report() {
+        for (output, expected) in [
+            ("", ""),
+            ("one\ntwo", "one\ntwo\n"),
+            ("\u{1b}[31mred\u{1b}[0m \u{1}<&>\r\n", "red <&>\n"),
+            ("\u{1b}[2J\u{1b}]0;title\u{7}ok", "ok\n"),
+            ("10 %\r 20 %\rdone\r", "done\n"),
+            ("a\tb\n\n\u{7f}\u{9b}c", "a\tb\n\nc\n"),
+        ] {
+            assert_eq!(readable(output), expected, "{output:?}");
+        }
+        let long = "x".repeat(OUTPUT_BYTES_MAX);
+        assert_eq!(readable(&long).len(), LINE_CHARACTERS_MAX + 1);
+    }
+}

@@ -40,6 +40,15 @@ pub(super) struct Times {
     pub(super) stale: Duration,
 }
 
+impl Times {
+    /// Those of a sweep for which none are given.
+    pub(super) const DEFAULT: Self = Self {
+        delay: Duration::from_millis(500),
+        freeze: Duration::from_secs(1),
+        stale: Duration::from_secs(1),
+    };
+}
+
 impl Kind {
     pub(super) const ALL: [Self; 8] = [
         Self::RequestLost,

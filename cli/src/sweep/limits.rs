@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The last bytes of a command's output that are kept: a few screens, times the number of faults.
 pub(super) const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
+/// The first characters of a line of output that are kept: some lines of a terminal.
+pub(super) const LINE_CHARACTERS_MAX: usize = 1_000;
+
 /// The requests of one run that are kept, in the order in which they came. A sweep over more points
 /// than this would take days.
 pub(super) const REQUESTS_MAX: usize = 20_000;

@@ -13,7 +13,6 @@ use std::time::Duration;
 use super::campaign::{Outcome, Trial, Trials};
 use super::failure::Failure;
 use super::kind::Times;
-use super::limits::{REQUESTS_AFTER, REQUESTS_BEFORE};
 use super::run::Run;
 use super::tracker::Seen;
 
@@ -21,6 +20,8 @@ use super::tracker::Seen;
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     pub(super) command: &'a [OsString],
+    /// The options that change what a fault does, as they were given.
+    pub(super) options: String,
     pub(super) times: Times,
     pub(super) limit: Duration,
     /// The faults that were to be injected.
@@ -39,7 +40,8 @@ impl Report<'_> {
 
     /// The shell command that repeats a fault.
     pub(super) fn replay(&self, trial: &Trial) -> String {
-        format!("zoolet sweep --replay {} -- {}", trial.fault.id(), self.command_line())
+        let (id, options) = (trial.fault.id(), &self.options);
+        format!("zoolet sweep --replay {id} {options}-- {}", self.command_line())
     }
 
     /// How many faults had this outcome.
@@ -62,14 +64,6 @@ impl Report<'_> {
 pub(super) fn last_lines(run: &Run, most: usize) -> Vec<&str> {
     let lines: Vec<_> = run.output.trim_end().lines().collect();
     lines[lines.len().saturating_sub(most)..].to_vec()
-}
-
-/// The requests around the fault, or the last ones if there was none.
-pub(super) fn around_fault(run: &Run) -> &[Seen] {
-    let seen = &run.requests.seen;
-    let fault = seen.iter().position(|seen| seen.has_fault).unwrap_or(seen.len());
-    let (begin, end) = (fault.saturating_sub(REQUESTS_BEFORE), fault + 1 + REQUESTS_AFTER);
-    &seen[begin..end.min(seen.len())]
 }
 
 /// Checks that a file can be written, without changing it.

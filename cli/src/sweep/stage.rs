@@ -1,9 +1,7 @@
 //! The servers of one run.
 
 use std::future::pending;
-use std::sync::Arc;
 
-use zoolet_protocol::Dial;
 use zoolet_testkit::{Fault, RequestInfo, TestEnsemble, TestServer};
 
 use super::failure::Failure;
@@ -32,33 +30,38 @@ enum Servers {
 /// The server that leads when an ensemble starts.
 const LEADER: usize = 0;
 
+/// What the builders were told.
+const HAS_PORT: &str = "it listens on a port";
+
 /// The server that is behind.
 const BEHIND: usize = 1;
 
 impl Stage {
-    /// Starts the servers for a fault. The tracker sees all requests up to the fault at least.
+    /// Starts the servers for a fault. The tracker sees all requests.
     pub(super) async fn start(
         fault: Option<&PointFault>,
         tracker: &Tracker,
     ) -> Result<Self, Failure> {
         let kind = fault.map(|fault| fault.kind);
-        let follower = tracker.clone();
-        let decide = move |request: &RequestInfo<'_>| follower.decide(request);
+        let target = tracker.clone();
+        let decide = move |request: &RequestInfo<'_>| target.decide(request);
         if kind != Some(Kind::Stale) {
             let server = TestServer::builder().tcp().forgetful().start().await?;
             let fault = server.everyone().decide(decide)?;
-            let address = server.connect_string().expect("it listens on a port");
+            let address = server.connect_string().expect(HAS_PORT);
             return Ok(Self { servers: Servers::One(server), _front: None, address, fault, kind });
         }
-        let ensemble = TestEnsemble::start().await?;
+        let ensemble = TestEnsemble::builder().tcp().start().await?;
         // The client has seen all but the last transaction, so this server accepts it.
         ensemble.server(BEHIND).lag_by_count(1);
         let fault = ensemble.server(LEADER).everyone().decide(decide)?;
-        let [leader, behind] = [LEADER, BEHIND].map(|index| ensemble.server(index).dialer());
+        let follower = tracker.clone();
+        let look = move |request: &RequestInfo<'_>| follower.look(request);
+        ensemble.server(BEHIND).everyone().decide(look)?;
+        let [leader, behind] = [LEADER, BEHIND].map(|index| ensemble.server(index).address());
+        let (leader, behind) = (leader.expect(HAS_PORT), behind.expect(HAS_PORT));
         let tracker = tracker.clone();
-        let choose = move || -> Arc<dyn Dial> {
-            Arc::new(if tracker.is_reached() { behind.clone() } else { leader.clone() })
-        };
+        let choose = move || if tracker.is_reached() { behind } else { leader };
         let front = Front::open(choose).await.map_err(Failure::System)?;
         let address = front.address().to_string();
         let servers = Servers::Ensemble(ensemble);

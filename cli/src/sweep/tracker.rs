@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use zoolet_protocol::{OpCode, Request};
+use zoolet_protocol::{OpCode, Request, SessionId};
 use zoolet_testkit::{Fate, RequestInfo};
 
-use super::limits::{KINDS_OF_REQUEST_MAX, PATH_BYTES_MAX, REQUESTS_MAX};
+use super::limits::{
+    KINDS_OF_REQUEST_MAX, PATH_BYTES_MAX, REQUESTS_AFTER, REQUESTS_BEFORE, REQUESTS_MAX,
+};
 use super::point::{Point, masked};
 use crate::bench::clock::{self, Instant};
 
@@ -39,6 +41,8 @@ struct Run {
     seen: Vec<Seen>,
     requests: u64,
     sessions: u64,
+    /// The numbers of the sessions that have sent a request.
+    numbers: HashMap<SessionId, u64>,
 }
 
 /// What a run has done up to now.
@@ -53,6 +57,16 @@ pub(super) struct Requests {
     pub(super) is_reached: bool,
 }
 
+impl Requests {
+    /// The requests around the fault, or the last ones if there was none.
+    pub(super) fn around_fault(&self) -> &[Seen] {
+        let seen = &self.seen;
+        let fault = seen.iter().position(|seen| seen.has_fault).unwrap_or(seen.len());
+        let (begin, end) = (fault.saturating_sub(REQUESTS_BEFORE), fault + 1 + REQUESTS_AFTER);
+        &seen[begin..end.min(seen.len())]
+    }
+}
+
 impl Tracker {
     /// A tracker that decides on a fate at a point, once.
     pub(super) fn new(target: Option<(Point, Fate)>) -> Self {
@@ -64,12 +78,23 @@ impl Tracker {
             seen: Vec::new(),
             requests: 0,
             sessions: 0,
+            numbers: HashMap::new(),
         })))
     }
 
     /// What happens to a request.
     pub(super) fn decide(&self, request: &RequestInfo<'_>) -> Fate {
         self.0.lock().decide(request)
+    }
+
+    /// Notes a request that comes to another server than that of the fault.
+    pub(super) fn look(&self, request: &RequestInfo<'_>) -> Fate {
+        let mut run = self.0.lock();
+        // Each server numbers the sessions in the order in which they come to it.
+        let next = run.numbers.len() as u64 + 1;
+        let session_number = *run.numbers.entry(request.session).or_insert(next);
+        run.note(request, session_number);
+        Fate::Pass
     }
 
     /// Whether the fault was injected.
@@ -92,29 +117,38 @@ impl Tracker {
 
 impl Run {
     fn decide(&mut self, request: &RequestInfo<'_>) -> Fate {
+        self.numbers.insert(request.session, request.session_number);
+        let Some(point) = self.note(request, request.session_number) else { return Fate::Pass };
+        let fate = match &self.target {
+            Some((target, fate)) if !self.is_reached && *target == point => *fate,
+            _ => return Fate::Pass,
+        };
+        self.is_reached = true;
+        if let Some(seen) = self.seen.last_mut().filter(|seen| seen.point == point) {
+            seen.has_fault = true;
+        }
+        fate
+    }
+
+    /// Counts a request. `None` if there are too many different ones.
+    fn note(&mut self, request: &RequestInfo<'_>, session: u64) -> Option<Point> {
         self.requests += 1;
-        self.sessions = self.sessions.max(request.session_number);
+        self.sessions = self.sessions.max(session);
         let (path, paths) = paths(request);
-        let kind = (request.session_number, request.op, path);
+        let kind = (session, request.op, path);
         if self.counts.len() >= KINDS_OF_REQUEST_MAX && !self.counts.contains_key(&kind) {
-            return Fate::Pass;
+            return None;
         }
         let (session, operation, path) = kind.clone();
         let count = self.counts.entry(kind).or_default();
         *count += 1;
         let point = Point { session, operation, path, nth: *count };
-        let fate = match &self.target {
-            Some((target, fate)) if !self.is_reached && *target == point => *fate,
-            _ => Fate::Pass,
-        };
-        let has_fault = fate != Fate::Pass;
-        self.is_reached |= has_fault;
         if self.seen.len() < REQUESTS_MAX {
             let is_write = matches!(request.request, Some(Request::Write(_)));
-            let at = self.started.elapsed();
-            self.seen.push(Seen { point, paths, is_write, at, has_fault });
+            let (point, at) = (point.clone(), self.started.elapsed());
+            self.seen.push(Seen { point, paths, is_write, at, has_fault: false });
         }
-        fate
+        Some(point)
     }
 }
 

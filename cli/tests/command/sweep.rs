@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -96,6 +97,8 @@ async fn the_text_is_short_and_has_what_a_person_needs() {
         "by 1 fault:\n  reply-lost    1st create2 /naive of session 1   [reply-lost-",
         "\n  | ",
         "Again, with the whole output:\n    zoolet sweep --replay reply-lost-",
+        // Without it, a replayed delay would be another one.
+        " --delay 0.01 -- sh -c ",
     ] {
         assert!(ended.stdout.contains(part), "{part} is not in {}", ended.stdout);
     }
@@ -155,6 +158,11 @@ async fn a_request_that_does_not_come_again_is_not_reached() {
         (&3.into(), &1.into())
     );
 
+    let text = format!("[ -e '{0}' ] || z create /once; touch '{0}'", mark.display());
+    fs::remove_file(&mark).unwrap();
+    let ended = sweep(&["--only", "request-lost"], &script(&text)).await;
+    assert_eq!(ended.code, Some(4), "nothing is known of any fault: {ended:?}");
+
     let text = format!("[ -e '{0}' ] && exit 7; touch '{0}'; z create /once", mark.display());
     fs::remove_file(&mark).unwrap();
     let (code, report) = swept("sweep-flaky-report", &options, &script(&text)).await;
@@ -199,7 +207,7 @@ async fn the_files_can_be_read_and_agree() {
     let failure = &broke.unwrap()["failure"];
     let marked: Vec<_> = failure["requests"].as_array().unwrap().iter().collect();
     assert_eq!(marked.iter().filter(|request| request["fault"] == true).count(), 1);
-    assert!(failure["output"][0].as_str().unwrap().contains("odd"), "{failure}");
+    assert!(failure["output"][0] == "odd  <&>", "{failure}");
 
     let (tests, failures) = junit_counts(&fs::read_to_string(junit).unwrap());
     assert_eq!(report["faults"]["run"], tests);
@@ -228,6 +236,26 @@ fn junit_counts(text: &str) -> (usize, usize) {
             _ => {}
         }
     }
+}
+
+#[tokio::test]
+async fn what_was_found_is_told_when_a_run_cannot_be_made() {
+    let place = directory("sweep-stop");
+    let path = place.join("test.sh");
+    let zoolet = env!("CARGO_BIN_EXE_zoolet");
+    // The second run with a fault is its last.
+    let text = format!(
+        "#!/bin/sh\ncase $ZOOLET_SWEEP_FAULT in expire-*) rm \"$0\";; esac\n{zoolet} cli create /a\n"
+    );
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let words = ["--".to_owned(), path.to_str().unwrap().to_owned()];
+    let options = ["--only", "reply-lost,expire,expire-after", "--path", "/a", "--jobs", "1"];
+    let (code, report) = swept("sweep-stop-report", &options, &words).await;
+    assert_eq!(code, Some(127), "{report}");
+    assert_eq!((&report["faults"]["planned"], &report["faults"]["run"]), (&3.into(), &2.into()));
+    assert!(report["stopped_by"].as_str().unwrap().contains("no such command"), "{report}");
+    assert_eq!(report["runs"][0]["outcome"], "broke");
 }
 
 #[tokio::test]
@@ -340,6 +368,18 @@ async fn a_client_comes_back_to_a_server_that_is_behind() {
     };
     assert_eq!(output("reply-lost"), "x", "the znode is there");
     assert!(output("stale").contains("Node does not exist: /own"), "{report}");
+
+    let mut stale = report["runs"].as_array().unwrap().iter();
+    let stale = stale.find(|run| run["kind"] == "stale").unwrap();
+    let requests = stale["failure"]["requests"].as_array().unwrap().iter();
+    let after: Vec<_> = requests.skip_while(|request| request["fault"] != true).collect();
+    let has = |operation| after.iter().any(|request| request["operation"] == operation);
+    assert!(has("getData"), "the requests to the server that is behind are shown: {stale}");
+
+    // Programs that wait for a server ask for four-letter words.
+    let text = "z create /a; z srvr >/dev/null";
+    let (code, report) = swept("sweep-stale-word", &["--only", "stale"], &script(text)).await;
+    assert_eq!(code, Some(0), "{report}");
 
     // A lock looks after its znode only when the server has caught up.
     let lock = ["--", env!("CARGO_BIN_EXE_zoolet"), "lock", "/lock", "--", "true"];

@@ -7,7 +7,7 @@ use super::super::job::Ending;
 use super::super::limits::LINES_IN_FILES;
 use super::super::point::Point;
 use super::super::tracker::Seen;
-use super::{Report, around_fault, last_lines};
+use super::{Report, last_lines};
 
 /// The number of this format. Names are only added to it while it stays the same.
 const FORMAT: u32 = 1;
@@ -18,8 +18,8 @@ struct Document {
     zoolet: &'static str,
     command: Vec<String>,
     seconds: f64,
-    /// The signal that stopped the sweep.
-    stopped_by: Option<&'static str>,
+    /// What stopped the sweep before its end.
+    stopped_by: Option<String>,
     first_run: FirstRun,
     faults: Counts,
     runs: Vec<OneRun>,
@@ -93,7 +93,7 @@ pub(in super::super) fn document(report: &Report<'_>) -> String {
         zoolet: env!("CARGO_PKG_VERSION"),
         command: report.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         seconds: report.trials.took.as_secs_f64(),
-        stopped_by: report.trials.stopped_by,
+        stopped_by: report.trials.stopped_by.as_ref().map(ToString::to_string),
         first_run: FirstRun {
             seconds: first.took.as_secs_f64(),
             requests: first.requests.requests,
@@ -130,7 +130,7 @@ fn one_run(report: &Report<'_>, trial: &Trial) -> OneRun {
         what: trial.fault.sentence(report.times),
         replay: report.replay(trial),
         output: last_lines(&trial.run, LINES_IN_FILES).into_iter().map(str::to_owned).collect(),
-        requests: around_fault(&trial.run).iter().map(one_request).collect(),
+        requests: trial.run.requests.around_fault().iter().map(one_request).collect(),
     };
     OneRun {
         id: trial.fault.id(),

@@ -7,7 +7,7 @@ use super::super::kind::{Kind, seconds};
 use super::super::limits::LINES_IN_FILES;
 use super::super::tracker::Seen;
 use super::text::{counted, ending, grouped, summary};
-use super::{Report, around_fault, last_lines};
+use super::{Report, last_lines};
 
 /// The report as a page.
 pub(in super::super) fn document(report: &Report<'_>) -> String {
@@ -32,7 +32,7 @@ fn page(report: &Report<'_>) -> Markup {
                     p.eyebrow { "zoolet sweep" }
                     h1 {
                         @match broken {
-                            0 => { "No fault broke the command." }
+                            0 => { (nothing_broke(report)) }
                             1 => { "1 fault broke the command." }
                             _ => { (broken) " faults broke the command." }
                         }
@@ -52,6 +52,15 @@ fn page(report: &Report<'_>) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// What the absence of a failure tells.
+fn nothing_broke(report: &Report<'_>) -> &'static str {
+    match (report.count(Outcome::Passed), &report.trials.stopped_by) {
+        (0, _) => "No fault was reached.",
+        (_, Some(_)) => "No fault has broken the command so far.",
+        (_, None) => "No fault broke the command.",
     }
 }
 
@@ -147,7 +156,7 @@ fn requests(trial: &Trial) -> Markup {
         div.scroll {
             table {
                 tbody {
-                    @for seen in around_fault(&trial.run) {
+                    @for seen in trial.run.requests.around_fault() {
                         tr.fault[seen.has_fault] {
                             td.number { (format!("{:.3} s", seen.at.as_secs_f64())) }
                             td { "session " (seen.point.session) }

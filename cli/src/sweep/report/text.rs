@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use comfy_table::Table;
 
-use super::super::campaign::{Outcome, Trial};
+use super::super::campaign::{Outcome, Stop, Trial};
 use super::super::job::Ending;
 use super::super::kind::{Kind, PointFault, seconds};
-use super::super::limits::{LINES_AS_TEXT, LISTED_AS_TEXT};
+use super::super::limits::{LINES_AS_TEXT, LISTED_AS_TEXT, REQUESTS_MAX};
 use super::super::point::masked;
 use super::super::run::Run;
 use super::super::tracker::Seen;
@@ -19,8 +19,13 @@ use crate::bench::table::STYLE;
 pub(in super::super) fn begin(first: &Run, points: usize, faults: usize, jobs: usize) -> String {
     let requests = counted(first.requests.requests, "request");
     let sessions = counted(first.requests.sessions, "session");
+    let most = REQUESTS_MAX as u64;
+    let beyond = match first.requests.requests > most {
+        true => format!("only the first {most} requests can have faults; a smaller test has all\n"),
+        false => String::new(),
+    };
     format!(
-        "first run: passed in {}, {requests} of {sessions}\n{} at {}, {jobs} at a time",
+        "first run: passed in {}, {requests} of {sessions}\n{beyond}{} at {}, {jobs} at a time",
         seconds(first.took),
         counted(faults as u64, "fault"),
         counted(points as u64, "request"),
@@ -103,9 +108,12 @@ pub(in super::super) fn summary(report: &Report<'_>) -> String {
     let runs_text = counted(runs as u64, "run");
     let took = seconds(report.trials.took);
     let mut text = format!("{runs_text} in {took} ({rate:.1} a second): {}\n", counts.join(", "));
-    if let Some(signal) = report.trials.stopped_by {
-        let _ = writeln!(text, "stopped by {signal} after {runs} of {} faults", report.planned);
-    }
+    let by = match &report.trials.stopped_by {
+        None => return text,
+        Some(Stop::Signal(signal)) => format!(" by {signal}"),
+        Some(Stop::Failure(_)) => String::new(),
+    };
+    let _ = writeln!(text, "stopped{by} after {runs} of {} faults", report.planned);
     text
 }
 
