@@ -65,8 +65,13 @@ const SEMAPHORE: &[(&str, &str, u64)] =
 
 /// Of Curator 5.4.
 const CURATOR: [Subject; 5] = [
-    // It adds again after a lost reply.
-    subject("counter", WRITES, "/counter", &[("reply-lost", "setData", 1)]),
+    // It adds again after a lost reply, also to the create that wrote the first number.
+    subject(
+        "counter",
+        WRITES,
+        "/counter",
+        &[("reply-lost", "create2", 1), ("reply-lost", "setData", 1)],
+    ),
     // It takes the next item after a lost reply to the delete of the first one.
     subject("queue-take", WRITES, "/queue/*", QUEUE),
     // It puts the item in again. The first create finds no parent.
