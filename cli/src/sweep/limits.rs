@@ -34,6 +34,10 @@ pub(super) const TIME_LIMIT_ADDED: Duration = Duration::from_secs(10);
 /// has left the command's process group can still hold the pipe.
 pub(super) const OUTPUT_WITHIN: Duration = Duration::from_secs(1);
 
+/// The last lines of output that two failures have in common which are reported together. The last
+/// line of a test runner only counts tests; the line before it names the failure.
+pub(super) const LINES_COMPARED: usize = 2;
+
 /// The lines of output in the report of a fault, as text and as a file.
 pub(super) const LINES_AS_TEXT: usize = 6;
 pub(super) const LINES_IN_FILES: usize = 40;

@@ -8,7 +8,7 @@ use comfy_table::Table;
 use super::super::campaign::{Outcome, Stop, Trial};
 use super::super::job::Ending;
 use super::super::kind::{Kind, PointFault, seconds};
-use super::super::limits::{LINES_AS_TEXT, LISTED_AS_TEXT, REQUESTS_MAX};
+use super::super::limits::{LINES_AS_TEXT, LINES_COMPARED, LISTED_AS_TEXT, REQUESTS_MAX};
 use super::super::point::masked;
 use super::super::run::Run;
 use super::super::tracker::Seen;
@@ -119,16 +119,21 @@ pub(in super::super) fn summary(report: &Report<'_>) -> String {
 
 /// The faults that broke the command, those together that look alike.
 pub(in super::super) fn grouped<'a>(report: &'a Report<'_>) -> Vec<Vec<&'a Trial>> {
-    let mut groups: Vec<((Ending, String), Vec<&Trial>)> = Vec::new();
+    let mut groups: Vec<((Ending, Vec<String>), Vec<&Trial>)> = Vec::new();
     for trial in report.all(Outcome::Broke) {
-        let last = last_lines(&trial.run, 1).first().map(|line| masked(line));
-        let look = (trial.run.ending, last.unwrap_or_default());
+        let last = last_lines(&trial.run, LINES_COMPARED);
+        let look = (trial.run.ending, last.into_iter().map(without_numbers).collect());
         match groups.iter_mut().find(|(known, _)| *known == look) {
             Some((_, group)) => group.push(trial),
             None => groups.push((look, vec![trial])),
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// A line without what differs in the same failure: generated names, times and counts.
+fn without_numbers(line: &str) -> String {
+    masked(line).split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect()
 }
 
 fn write_group(text: &mut String, report: &Report<'_>, group: &[&Trial]) {
@@ -177,4 +182,20 @@ fn write_strays(text: &mut String, report: &Report<'_>) {
 pub(in super::super) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_same_failure_are_alike() {
+        for (one, other, is_alike) in [
+            ("1 failed, 1 passed in 2.00s", "1 failed, 1 passed in 13.48s", true),
+            ("no /l/3f2a9c1b-x-0000000001", "no /l/0badcafe-x-0000000017", true),
+            ("FAILED test_a - assert 2 == 1", "FAILED test_b - assert 2 == 1", false),
+        ] {
+            assert_eq!(without_numbers(one) == without_numbers(other), is_alike, "{one} {other}");
+        }
+    }
 }
