@@ -160,7 +160,7 @@ impl Sweep {
         let planned = faults.len();
         let campaign = Campaign { runner, faults, jobs, limit };
         let trials = campaign.run(&mut signals).await;
-        let (command, options) = (&self.command[..], self.run_options());
+        let (command, options) = (&self.command[..], self.fault_options());
         let mut report = Report { command, options, times, limit, planned, first, points, trials };
         print(&text::write(&report));
         self.write_files(&report)?;
@@ -179,15 +179,10 @@ impl Sweep {
         }
     }
 
-    /// The options of runs that were given, each with a space after it. A run with a fault repeats
-    /// only with these.
-    fn run_options(&self) -> String {
-        let given = [
-            ("timeout", self.timeout),
-            ("delay", self.delay),
-            ("freeze", self.freeze),
-            ("stale", self.stale),
-        ];
+    /// The options about faults that were given, each with a space after it. A fault repeats only
+    /// with these.
+    fn fault_options(&self) -> String {
+        let given = [("delay", self.delay), ("freeze", self.freeze), ("stale", self.stale)];
         let given = given.into_iter().filter_map(|(name, time)| Some((name, time?)));
         given.map(|(name, time)| format!("--{name} {} ", time.as_secs_f64())).collect()
     }
