@@ -12,6 +12,10 @@ use super::run::ADDRESS_VARIABLES;
 pub(super) enum Failure {
     #[error("{command}: there is no such command")]
     NoCommand { command: String },
+    #[error("{command}: there is no such command; the file of this name here is ./{command}")]
+    NotInPath { command: String },
+    #[error("{command} cannot be executed: the interpreter that its first line names is not there")]
+    NoInterpreter { command: String },
     #[error("{command} cannot be executed: {error}")]
     NotExecutable { command: String, error: io::Error },
     #[error(
@@ -77,8 +81,8 @@ impl Failure {
             Self::Server(_) | Self::Ensemble(_) | Self::Fault(_) => 70,
             Self::System(_) => 71,
             Self::Report { .. } => 73,
-            Self::NotExecutable { .. } => 126,
-            Self::NoCommand { .. } => 127,
+            Self::NotExecutable { .. } | Self::NoInterpreter { .. } => 126,
+            Self::NoCommand { .. } | Self::NotInPath { .. } => 127,
             Self::Signal(_) => INTERRUPTED,
         }
     }

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,14 +96,7 @@ impl Job {
                 Some(OwnedFd::from(reader))
             }
         };
-        let child = command.spawn().map_err(|error| {
-            let command = program.to_string_lossy().into_owned();
-            match error.kind() {
-                io::ErrorKind::NotFound => Failure::NoCommand { command },
-                io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::System(error),
-                _ => Failure::NotExecutable { command, error },
-            }
-        })?;
+        let child = command.spawn().map_err(|error| not_started(program, error))?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let group =
             Group(Pid::from_raw(id.expect("a process that is not waited for has a number")));
@@ -127,6 +121,21 @@ impl Job {
             None => String::new(),
         };
         Ok((ending, text))
+    }
+}
+
+/// Why a command could not be started.
+fn not_started(program: &OsStr, error: io::Error) -> Failure {
+    let command = program.to_string_lossy().into_owned();
+    match error.kind() {
+        // Without a slash it is looked for in the folders of PATH only.
+        io::ErrorKind::NotFound => match (Path::new(program).exists(), command.contains('/')) {
+            (false, _) => Failure::NoCommand { command },
+            (true, false) => Failure::NotInPath { command },
+            (true, true) => Failure::NoInterpreter { command },
+        },
+        io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::System(error),
+        _ => Failure::NotExecutable { command, error },
     }
 }
 

@@ -274,6 +274,8 @@ async fn much_output_is_kept_in_part() {
 async fn wrong_uses_are_told_with_their_cure() {
     let fails = || script("echo oops; exit 9");
     let creates = || script("z create /a");
+    let orphan = file("sweep-orphan", "#!/no/such/interpreter\n");
+    fs::set_permissions(&orphan, fs::Permissions::from_mode(0o755)).unwrap();
     for (options, script, code, hint) in [
         (
             vec![],
@@ -281,6 +283,9 @@ async fn wrong_uses_are_told_with_their_cure() {
             127,
             "no-such-command: there is no such command",
         ),
+        // Tests are run in the folder of the package.
+        (vec![], vec!["Cargo.toml".to_owned()], 127, "the file of this name here is ./Cargo.toml"),
+        (vec![], vec![orphan.to_str().unwrap().to_owned()], 126, "interpreter that its first line"),
         (vec![], vec!["/etc/passwd".to_owned()], 126, "/etc/passwd cannot be executed"),
         (vec![], fails(), 3, "oops\nerror: the command fails without any fault: exit status 9"),
         (vec![], vec!["true".to_owned()], 3, "ZOOLET_CONNECT_STRING"),

@@ -119,7 +119,7 @@ pub(in super::super) fn summary(report: &Report<'_>) -> String {
 
 /// The faults that broke the command, those together that look alike.
 pub(in super::super) fn grouped<'a>(report: &'a Report<'_>) -> Vec<Vec<&'a Trial>> {
-    let mut groups: Vec<((Ending, Vec<String>), Vec<&Trial>)> = Vec::new();
+    let mut groups: Vec<(Look, Vec<&Trial>)> = Vec::new();
     for trial in report.all(Outcome::Broke) {
         let last = last_lines(&trial.run, LINES_COMPARED);
         let look = (trial.run.ending, last.into_iter().map(without_numbers).collect());
@@ -130,6 +130,9 @@ pub(in super::super) fn grouped<'a>(report: &'a Report<'_>) -> Vec<Vec<&'a Trial
     }
     groups.into_iter().map(|(_, group)| group).collect()
 }
+
+/// How a failure looks: its ending, and its last lines without numbers.
+type Look = (Ending, Vec<String>);
 
 /// A line without what differs in the same failure: generated names, times and counts.
 fn without_numbers(line: &str) -> String {
