@@ -7,17 +7,32 @@ use zoolet::testing::{ServerRole, TestEnsemble};
 /// By how much more time a build without optimisation may take on a busy machine.
 const GENEROSITY: u32 = if cfg!(debug_assertions) { 10 } else { 1 };
 
+/// How often each is measured.
+const ROUNDS: usize = 50;
+
+/// Prints the median and checks the least, which other programs on the machine disturb least.
+fn compare(what: &str, mut times: Vec<Duration>, limit: Duration) {
+    times.sort_unstable();
+    let (least, median) = (times[0], times[times.len() / 2]);
+    println!("{what}: median {median:?}, least {least:?}");
+    assert!(least < GENEROSITY * limit, "{what}: {least:?}");
+}
+
 #[tokio::test]
 async fn three_servers_start_in_less_than_two_milliseconds() {
-    let mut fastest = Duration::MAX;
-    for _ in 0..20 {
-        let began = Instant::now();
-        let ensemble = TestEnsemble::start().await.unwrap();
-        assert!(ensemble.is_serving());
-        fastest = fastest.min(began.elapsed());
+    for is_tcp in [false, true] {
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let builder = TestEnsemble::builder();
+            let builder = if is_tcp { builder.tcp() } else { builder };
+            let began = Instant::now();
+            let ensemble = builder.start().await.unwrap();
+            assert!(ensemble.is_serving());
+            times.push(began.elapsed());
+        }
+        let what = if is_tcp { "start with ports" } else { "start in process" };
+        compare(what, times, Duration::from_millis(2));
     }
-    println!("three servers start in {fastest:?}");
-    assert!(fastest < GENEROSITY * Duration::from_millis(2), "{fastest:?}");
 }
 
 /// A follower is cut off and comes back, and then the leader is lost and another elected.
@@ -37,8 +52,8 @@ async fn partition_and_failover() {
 
 #[test]
 fn a_test_with_partition_and_failover_takes_less_than_ten_milliseconds() {
-    let mut fastest = Duration::MAX;
-    for _ in 0..20 {
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
         let began = Instant::now();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -46,10 +61,9 @@ fn a_test_with_partition_and_failover_takes_less_than_ten_milliseconds() {
             .build()
             .unwrap();
         runtime.block_on(partition_and_failover());
-        fastest = fastest.min(began.elapsed());
+        times.push(began.elapsed());
     }
-    println!("a test with partition and failover takes {fastest:?}");
-    assert!(fastest < GENEROSITY * Duration::from_millis(10), "{fastest:?}");
+    compare("partition and failover", times, Duration::from_millis(10));
 }
 
 #[tokio::test(start_paused = true)]
