@@ -1,6 +1,8 @@
 //! Parses one line of a script: a command about the connection, or operations.
 
-use clap::{Parser, Subcommand};
+use std::cell::RefCell;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use zoolet_testkit::script_words::{DEFAULT_TIMEOUT_MS, MULTI_SEPARATOR, PIPELINE_SEPARATOR};
 
 use super::operation::Operation;
@@ -128,6 +130,20 @@ struct OperationLine {
     operation: Operation,
 }
 
+thread_local! {
+    // Building these takes much longer than parsing a line with them.
+    static LINE: RefCell<clap::Command> = RefCell::new(Line::command());
+    static OPERATION_LINE: RefCell<clap::Command> = RefCell::new(OperationLine::command());
+}
+
+fn parse<T: FromArgMatches>(
+    parser: &'static std::thread::LocalKey<RefCell<clap::Command>>,
+    words: &[String],
+) -> Result<T, ValueError> {
+    let matches = parser.with_borrow_mut(|parser| parser.try_get_matches_from_mut(words));
+    matches.and_then(|matches| T::from_arg_matches(&matches)).map_err(|error| error.to_string())
+}
+
 impl Command {
     /// Parses a line.
     pub(super) fn parse(line: &str) -> Result<Self, ValueError> {
@@ -136,7 +152,7 @@ impl Command {
             Some((first, rest)) if first == "pipeline" => operations(rest).map(Self::Pipeline),
             Some((first, rest)) if first == "send" => operations(rest).map(Self::Send),
             Some((first, _)) if is_multi(first) => operation(&words).map(Self::Ask),
-            _ => Line::try_parse_from(words).map(|line| line.command).map_err(|e| e.to_string()),
+            _ => parse::<Line>(&LINE, &words).map(|line| line.command),
         }
     }
 }
@@ -154,8 +170,7 @@ fn operation(words: &[String]) -> Result<Operation, ValueError> {
         return Err("an operation is missing".into());
     };
     if !is_multi(first) {
-        let line = OperationLine::try_parse_from(words).map_err(|error| error.to_string())?;
-        return Ok(line.operation);
+        return parse::<OperationLine>(&OPERATION_LINE, words).map(|line| line.operation);
     }
     let entries = match rest {
         [] => Vec::new(),

@@ -20,18 +20,15 @@ const UNDISTURBED: Duration = Duration::from_secs(1);
 
 pub(crate) fn locks_survive_it(server: &mut Server) -> Outcome {
     let scene = Arc::new(server.scene("leader"));
-    let Server::Ensemble(ensemble) = server else { unreachable!("only an ensemble has a leader") };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let contest = Contest::start(&scene).await?;
         contest.goes_on(&scene).await?;
         for _ in 0..KILLS {
-            let leader = ensemble.leader().ok_or("there is no leader")?;
-            ensemble.kill(leader);
+            let leader = server.kill_leader()?;
             contest.goes_on(&scene).await?;
-            ensemble.restart(leader)?;
-            ensemble.await_all()?;
+            server.restart(leader)?;
             contest.goes_on(&scene).await?;
         }
         contest.end().await?;

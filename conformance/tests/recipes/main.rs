@@ -1,6 +1,7 @@
-//! Our recipes over TCP, on our server, on Apache ZooKeeper, and on an ensemble of it: what happens
-//! when sessions end, znodes are deleted, connections are cut and waiters give up. After each
-//! scenario no ephemeral and no watch is left, although all its clients are still connected.
+//! Our recipes over TCP, on our server, on Apache ZooKeeper, on an ensemble of it, and on the test
+//! kit's ensemble: what happens when sessions end, znodes are deleted, connections are cut and
+//! waiters give up. After each scenario no ephemeral and no watch is left, although all its clients
+//! are still connected.
 
 mod barriers;
 mod counters;
@@ -27,7 +28,7 @@ use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
 use zoolet_conformance::script::Setting;
 use zoolet_conformance::servers;
-use zoolet_conformance::wire::Wire;
+use zoolet_conformance::wire::{Wire, WireEnsemble};
 use zoolet_server::Config;
 
 /// The result of a scenario.
@@ -109,7 +110,7 @@ fn main() -> ExitCode {
             a_pending_watch_survives_the_drop_of_another
             a_place_in_line_keeps_a_persistent_watch;
     };
-    let servers = [Kind::Zoolet, Kind::Apache, Kind::Ensemble]
+    let servers = [Kind::Zoolet, Kind::Apache, Kind::Ensemble, Kind::TestEnsemble]
         .map(|kind| Lazy { kind, server: Arc::default() });
     let mut trials = Vec::new();
     for server in &servers {
@@ -117,8 +118,10 @@ fn main() -> ExitCode {
             trials.push(server.trial(name, move |server| play(server, name, scenario)));
         }
     }
-    let ensemble = &servers[2];
-    trials.push(ensemble.trial("leader_killed::locks_survive_it", leader_killed::locks_survive_it));
+    for ensemble in &servers[2..] {
+        let name = "leader_killed::locks_survive_it";
+        trials.push(ensemble.trial(name, leader_killed::locks_survive_it));
+    }
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Stop the servers before the process ends.
     drop(servers);
@@ -130,6 +133,7 @@ enum Kind {
     Zoolet,
     Apache,
     Ensemble,
+    TestEnsemble,
 }
 
 /// A server, which is started when the first test needs it.
@@ -143,6 +147,7 @@ enum Server {
     Zoolet(Wire),
     Apache(Apache),
     Ensemble(Ensemble),
+    TestEnsemble(WireEnsemble),
 }
 
 impl Lazy {
@@ -156,6 +161,7 @@ impl Lazy {
             Kind::Zoolet => (&[], "zoolet"),
             Kind::Apache => (&[Peer::Apache], "apache"),
             Kind::Ensemble => (&[Peer::Apache], "ensemble"),
+            Kind::TestEnsemble => (&[], "test_ensemble"),
         };
         harness::needs(peers, &format!("{prefix}::{name}"), move || {
             let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,6 +183,7 @@ impl Server {
             }
             Kind::Apache => Self::Apache(Apache::start(&servers::properties(Setting::Steady))?),
             Kind::Ensemble => Self::Ensemble(Ensemble::start()?),
+            Kind::TestEnsemble => Self::TestEnsemble(WireEnsemble::start()?),
         })
     }
 
@@ -185,8 +192,35 @@ impl Server {
             Self::Zoolet(server) => vec![server.address()],
             Self::Apache(server) => vec![server.address()],
             Self::Ensemble(ensemble) => ensemble.addresses(),
+            Self::TestEnsemble(ensemble) => ensemble.addresses(),
         };
         Scene::new(servers, name)
+    }
+
+    /// Kills the leader, and returns its number.
+    fn kill_leader(&mut self) -> Result<usize, Failed> {
+        match self {
+            Self::Ensemble(ensemble) => {
+                let leader = ensemble.leader().ok_or("there is no leader")?;
+                ensemble.kill(leader);
+                Ok(leader)
+            }
+            Self::TestEnsemble(ensemble) => Ok(ensemble.ensemble().lose_leader()?),
+            Self::Zoolet(_) | Self::Apache(_) => Err("one server has no leader".into()),
+        }
+    }
+
+    /// Starts a killed server again, and waits until all serve.
+    fn restart(&mut self, server: usize) -> Outcome {
+        match self {
+            Self::Ensemble(ensemble) => {
+                ensemble.restart(server)?;
+                ensemble.await_all()?;
+            }
+            Self::TestEnsemble(ensemble) => ensemble.ensemble().server(server).start(),
+            Self::Zoolet(_) | Self::Apache(_) => return Err("one server is not killed".into()),
+        }
+        Ok(())
     }
 }
 
