@@ -2,8 +2,10 @@
 //!
 //! [`TestServer::start`] starts a server in this process in less than a millisecond, with
 //! ZooKeeper's behaviour and a disk in memory. It needs no port and no Java, and hundreds of them
-//! run side by side; [`TestServer::reset`] makes one like new for the next test. [`TestServer::connect`] connects a client to it; programs in other languages
-//! and processes connect over TCP ([`TestServerBuilder::tcp`]).
+//! run side by side; [`TestServer::reset`] makes one like new for the next test.
+//! [`TestServer::connect`] connects a client to it; programs in other languages and processes connect
+//! over TCP ([`TestServerBuilder::tcp`]). The repository's `docs/testing.md` is a guide: it tests a lock
+//! step by step, and lists published bugs with their tests.
 //!
 //! Faults are methods of an [`Aim`]: [`TestServer::everyone`], [`TestServer::session`] or
 //! [`TestServer::connection`]. The effect of a fault is complete when its method returns, so a test

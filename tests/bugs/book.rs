@@ -9,7 +9,7 @@ use crate::page;
 /// The seeds in which a bug must be found. A hundred take less than a minute on two cores.
 const SEEDS: Range<u64> = 0..100;
 /// The seeds in which a cured program must have no violation, unless the variable says another number.
-const CURED_SEEDS: u64 = 25;
+const CURED_SEEDS: u64 = 12;
 const CURED_SEEDS_VARIABLE: &str = "ZOOLET_BOOK_SEEDS";
 /// How often the smallest run is repeated, unless the variable says another number.
 const REPEATS: u64 = 3;
