@@ -1,6 +1,10 @@
 //! Sessions that move from one server to another.
 
-use zoolet::protocol::{ConnectRequest, CreateFlags, ErrorCode, Password, SessionId, Zxid};
+use std::time::Duration;
+
+use zoolet::protocol::{
+    ConnectRequest, CreateFlags, ErrorCode, Password, Read, Request, SessionId, Zxid,
+};
 use zoolet_test_support::{create, exists, ping};
 
 use super::raw::{Raw, resume};
@@ -47,6 +51,22 @@ async fn a_session_that_comes_back_to_its_server_ends_the_old_connection_at_once
         let (mut new, _) = Raw::connect(kind, &ensemble, 1, resume(session, Zxid(0))).await;
         assert!(old.receive().await.is_none(), "{kind:?}");
         assert!(new.call(&exists("/")).await.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_sync_that_was_lost_with_its_connection_holds_nothing_up_when_the_leader_is_heard() {
+    for kind in TRANSPORTS {
+        let ensemble = kind.start().await;
+        let (mut old, session) = Raw::begin(kind, &ensemble, 1).await;
+        ensemble.server(1).hold_link();
+        old.request(&Request::Read(Read::Sync("/".into()))).await;
+        drop(old);
+        ensemble.server(1).rejoin();
+        let (mut new, response) = Raw::connect(kind, &ensemble, 1, resume(session, Zxid(0))).await;
+        assert_eq!(response.unwrap().session, session, "{kind:?}");
+        let read = tokio::time::timeout(Duration::from_secs(20), new.call(&exists("/"))).await;
+        assert_eq!(read.unwrap().unwrap().0.err, ErrorCode::OK, "{kind:?}");
     }
 }
 

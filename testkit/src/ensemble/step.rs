@@ -258,9 +258,11 @@ impl State {
         }
         let is_due = match connection.steps.front()? {
             Step::Local(..) | Step::Refused(..) => {
-                let behind = &self.members[member].left_behind;
-                let is_its = |(session, _): &(_, _)| Some(*session) == connection.session;
-                connection.session.is_some() && !behind.iter().any(is_its)
+                let waits = |(session, place): &(_, _)| {
+                    Some(*session) == connection.session && *place > self.members[member].applied
+                };
+                let mut left_behind = self.members[member].left_behind.iter();
+                connection.session.is_some() && !left_behind.any(waits)
             }
             Step::Reached(place, ..) => {
                 let place = *place;
