@@ -102,7 +102,8 @@
 //!
 //! The page shows the machines as lanes, with sections as bars, faults, requests, and the moment of the
 //! violation. `ZOOLET_SIM_REPLAY=.. cargo test the_lock_excludes` runs the same again, message by
-//! message, as does [`Sim::replay`]; `ZOOLET_SIM_SEEDS=0..100000` runs more seeds.
+//! message, as does [`Sim::replay`]; [`Sim::try_replay`] returns the failure.
+//! `ZOOLET_SIM_SEEDS=0..100000` runs more seeds.
 //!
 //! # What goes wrong, and how often
 //!
@@ -111,10 +112,15 @@
 //! everything goes wrong gets nowhere. Half of the faults wait until their machine is in a critical
 //! section, where they do the most harm.
 //!
+//! The work between the requests is [`World::sleep`] and [`World::sleep_up_to`]. It takes seconds
+//! longer at times ([`FaultKind::SlowWork`]), so that a lock is held for longer than a session lasts
+//! without its client.
+//!
 //! # On an ensemble
 //!
 //! [`Sim::ensemble`] puts three servers in the place of one. Followers lag, and servers are cut off from
-//! each other with their clients. A follower answers reads from its own state, which may be old; a
+//! each other with their clients, which they may go on to serve until they notice. A follower answers
+//! reads from its own state, which may be old; a
 //! client that reconnects may get to another server. It is a test double of an ensemble, in one process
 //! and one thread, and clients see what they see of a real one:
 //!

@@ -37,12 +37,18 @@ fn each_planted_bug_is_found() {
 }
 
 #[test]
-fn a_program_of_a_user_finds_a_stale_read_under_a_lock_on_an_ensemble() {
-    let output = simulate(&["--users", "--bug", "EventNotReported", "--seeds", BUG_SEEDS]);
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "it was not found:\n{text}");
-    assert!(text.contains("the holder reads version"), "{text}");
-    assert!(text.contains("FAULT: ") && text.lines().count() < 32, "{text}");
+fn a_program_of_a_user_finds_a_stale_read_and_two_holders_on_an_ensemble() {
+    let bugs = [
+        ("EventNotReported", "the holder reads version"),
+        ("PingsProve", "hold \"stock\" at the same time"),
+    ];
+    for (bug, violation) in bugs {
+        let output = simulate(&["--users", "--bug", bug, "--seeds", BUG_SEEDS]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{bug} was not found:\n{text}");
+        assert!(text.contains(violation), "{text}");
+        assert!(text.contains("FAULT: ") && text.lines().count() < 32, "{text}");
+    }
     let output = simulate(&["--users", "--seeds", CLEAN_SEEDS]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -251,5 +251,5 @@ fn a_correct_mutex_on_machines_that_crash_and_stand_still_never_hands_out_less()
             let told = world.shared::<AtomicU64>().load(Ordering::Relaxed);
             if sum < told { Err(format!("{sum} after {told} additions").into()) } else { Ok(()) }
         });
-    sim.only(&[FaultKind::Crashes, FaultKind::Pauses, FaultKind::PowerLosses]).sweep(0..30);
+    sim.only(&[FaultKind::Crashes, FaultKind::Pauses, FaultKind::PowerLosses]).sweep(0..10);
 }

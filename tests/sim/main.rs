@@ -4,3 +4,10 @@
 mod checks;
 mod correct;
 mod wrong;
+
+/// How often a run is repeated, to show that nothing differs.
+fn repeats() -> usize {
+    const DEFAULT: usize = 5;
+    let variable = std::env::var("ZOOLET_SIM_REPEATS").ok();
+    variable.map_or(DEFAULT, |text| text.parse().expect("ZOOLET_SIM_REPEATS is a number"))
+}

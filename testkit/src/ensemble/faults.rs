@@ -183,9 +183,7 @@ impl State {
             CutOff::Follower(member) if member == leader => (member + 1) % self.members.len(),
             CutOff::Follower(member) => member,
             CutOff::ServerOf(session) => {
-                let mut connections = self.connections.values();
-                let its = connections.find(|connection| connection.session == Some(session));
-                let Some(member) = its.map(|connection| connection.member) else { return };
+                let Some(member) = self.server_of(session) else { return };
                 member
             }
         };
@@ -199,6 +197,13 @@ impl State {
             let others = (0..self.members.len()).filter(|other| *other != member);
             others.for_each(|other| self.give_up(other));
         }
+    }
+
+    /// The member that serves a session: that of its last connection.
+    pub fn server_of(&self, session: SessionId) -> Option<usize> {
+        let connections = self.connections.values().rev();
+        let mut its = connections.filter(|connection| connection.session == Some(session));
+        its.next().map(|connection| connection.member)
     }
 
     /// Whether all members serve clients and follow one leader.

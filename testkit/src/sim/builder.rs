@@ -302,10 +302,34 @@ impl Sim {
     ///
     /// As [`Sim::sweep`].
     pub fn replay(&self, schedule: impl Into<Schedule>) {
+        if let Err(failure) = self.try_replay(schedule) {
+            panic!("{}", self.report(&failure));
+        }
+    }
+
+    /// Runs one schedule as it is, without a search for a smaller one.
+    ///
+    /// ```
+    /// use zoolet_testkit::sim::Sim;
+    ///
+    /// let sim = Sim::new().machine("worker", 1, |world| async move {
+    ///     world.fail("it is broken");
+    ///     Ok(())
+    /// });
+    /// let failure = sim.search(0..1).unwrap_err();
+    /// let again = sim.try_replay(failure.schedule().clone()).unwrap_err();
+    /// assert_eq!(again.to_string(), failure.to_string());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] with that run.
+    pub fn try_replay(&self, schedule: impl Into<Schedule>) -> Result<(), Failure> {
         let schedule = schedule.into();
         let outcome = self.outcome(&schedule, true);
-        if outcome.violation.is_some() {
-            panic!("{}", self.report(&Failure::new(schedule, outcome)));
+        match outcome.violation {
+            Some(_) => Err(Failure::new(schedule, outcome)),
+            None => Ok(()),
         }
     }
 

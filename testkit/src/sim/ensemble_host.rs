@@ -11,7 +11,7 @@ use zoolet_protocol::{Lookup, Read, Response, SessionId, Stat, Xid};
 
 use super::fault::{EnsembleFault, Notice};
 use super::network::Network;
-use super::record::{Lane, Record, What};
+use super::record::{Lane, Record, ServerOf, What};
 use crate::ensemble::{CutOff, Ensemble, EnsembleEvent, EnsembleObserver, MEMBERS, Terms};
 
 /// A test double of an ensemble of three servers.
@@ -19,6 +19,7 @@ pub(super) struct EnsembleHost {
     record: Arc<Record>,
     network: Network,
     ensemble: Ensemble,
+    _server_of: Arc<ServerOf>,
 }
 
 impl EnsembleHost {
@@ -31,7 +32,12 @@ impl EnsembleHost {
         };
         let observer = Arc::new(Recorder(Arc::clone(record)));
         let ensemble = Ensemble::new(rng, terms, observer);
-        Self { record: Arc::clone(record), network: network.clone(), ensemble }
+        let asked = ensemble.clone();
+        let server_of: Arc<ServerOf> =
+            Arc::new(move |session| asked.look(|state| state.server_of(session)));
+        record.ask_server_of(&server_of);
+        let (record, network) = (Arc::clone(record), network.clone());
+        Self { record, network, ensemble, _server_of: server_of }
     }
 
     pub(super) fn start(&self) {
@@ -111,7 +117,10 @@ impl fmt::Debug for Recorder {
 
 impl EnsembleObserver for Recorder {
     fn happened(&self, event: EnsembleEvent) {
-        self.0.add(Lane::Server, || What::State(event.to_string()));
+        match event {
+            EnsembleEvent::SessionExpired(session) => self.0.expired(session),
+            _ => self.0.add(Lane::Server, || What::State(event.to_string())),
+        }
     }
 
     fn committing(&self, _txn: &Txn, _before: &Core) {}

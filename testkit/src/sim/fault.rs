@@ -51,15 +51,19 @@ pub enum FaultKind {
     /// A server of an ensemble is behind the others.
     Lags,
     /// A follower is cut off from its leader with its clients, as often as not the one that serves
-    /// the holder of a lock.
+    /// the holder of a lock. Half of these machines have [`SlowWork`](Self::SlowWork) as well.
     FollowersCutOff,
     /// A leader is cut off from its followers with its clients. The others elect another leader.
     LeadersCutOff,
+    /// The work of a machine takes seconds longer, while its client goes on as always:
+    /// [`World::sleep`](super::World::sleep) and [`World::sleep_up_to`](super::World::sleep_up_to)
+    /// take longer. So a lock is held for longer than its session's timeout at times.
+    SlowWork,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Cuts,
         Self::LostReplies,
         Self::Delays,
@@ -77,6 +81,7 @@ impl FaultKind {
         Self::Lags,
         Self::FollowersCutOff,
         Self::LeadersCutOff,
+        Self::SlowWork,
     ];
 
     /// How often it happens in a minute by default: to each machine, or to the server.
@@ -86,7 +91,7 @@ impl FaultKind {
             Self::LostReplies => 8.0,
             Self::Lags => 20.0,
             Self::Cuts | Self::Delays => 6.0,
-            Self::Silences | Self::Pauses => 4.0,
+            Self::Silences | Self::Pauses | Self::SlowWork => 4.0,
             Self::LateReplies | Self::Refusals | Self::FollowersCutOff => 3.0,
             Self::Expiries => 0.0,
             Self::Crashes | Self::ClockJumps | Self::ServerRestarts => 2.0,
@@ -129,7 +134,8 @@ impl FaultKind {
             | Self::Pauses
             | Self::Crashes
             | Self::ClockJumps
-            | Self::FollowersCutOff => true,
+            | Self::FollowersCutOff
+            | Self::SlowWork => true,
         }
     }
 }
@@ -154,6 +160,7 @@ impl fmt::Display for FaultKind {
             Self::Lags => "lags",
             Self::FollowersCutOff => "followers cut off",
             Self::LeadersCutOff => "leaders cut off",
+            Self::SlowWork => "slow work",
         })
     }
 }
@@ -213,6 +220,9 @@ pub(super) enum MachineFault {
         notice: Notice,
         for_ms: u64,
     },
+    SlowWork {
+        for_ms: u64,
+    },
 }
 
 /// What happens to the server.
@@ -266,6 +276,9 @@ impl fmt::Display for MachineFault {
             Self::ServerCutOff { notice, for_ms } => {
                 write!(f, "its server is cut off from the others for {for_ms} ms{notice}")
             }
+            Self::SlowWork { for_ms } => {
+                write!(f, "its work takes {for_ms} ms longer, while its client goes on")
+            }
         }
     }
 }
@@ -279,6 +292,7 @@ impl MachineFault {
             | Self::LateReplies { for_ms }
             | Self::Refuse { for_ms }
             | Self::Pause { for_ms }
+            | Self::SlowWork { for_ms }
             | Self::ServerCutOff { for_ms, .. } => Some(for_ms),
             Self::Crash { down_ms, .. } => Some(down_ms),
             Self::Cut { .. } | Self::LoseReply { .. } | Self::Expire | Self::ClockJump { .. } => {
@@ -356,8 +370,9 @@ impl fmt::Display for EnsembleFault {
             Self::HoldLink { member, for_ms } => {
                 write!(f, "server {member} receives nothing from its leader for {for_ms} ms")
             }
-            Self::CutFollower { member, notice, for_ms } => {
-                write!(f, "follower {member} is cut off from its leader for {for_ms} ms{notice}")
+            // The leader may be the member that was drawn; then it is the next one.
+            Self::CutFollower { notice, for_ms, .. } => {
+                write!(f, "a follower is cut off from its leader for {for_ms} ms{notice}")
             }
             Self::CutLeader { notice, for_ms } => {
                 write!(f, "the leader is cut off from its followers for {for_ms} ms{notice}")

@@ -1,4 +1,5 @@
-//! What a simulation needs of the server's hooks: to look at its state, and to expire sessions.
+//! What a simulation needs of the server's hooks: to look at its state, to expire sessions, and to
+//! learn which have expired.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -12,14 +13,21 @@ use zoolet_server::hooks::{
     Admission, ClockOffset, Closed, HookedConnection, HookedServer, Hooks, Message, ServerTxn,
 };
 
+use super::record::Record;
+
 /// Hooks of one server that change nothing.
-#[derive(Default)]
 pub(super) struct SimHooks {
+    record: Arc<Record>,
     server: Mutex<Option<Weak<dyn HookedServer>>>,
     changed: Notify,
 }
 
 impl SimHooks {
+    pub(super) fn new(record: &Arc<Record>) -> Self {
+        let (server, changed) = (Mutex::default(), Notify::new());
+        Self { record: Arc::clone(record), server, changed }
+    }
+
     fn server(&self) -> Option<Arc<dyn HookedServer>> {
         let server = self.server.lock().as_ref().and_then(Weak::upgrade);
         server.filter(|server| !server.is_shut_down())
@@ -85,7 +93,11 @@ impl Hooks for SimHooks {
         true
     }
 
-    fn server_txn(&self, _txn: ServerTxn, _zxid: Zxid) {}
+    fn server_txn(&self, txn: ServerTxn, _zxid: Zxid) {
+        if let ServerTxn::Expiry(session) = txn {
+            self.record.expired(session);
+        }
+    }
 
     fn closed(&self, _connection: ConnectionId) {}
 

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
 
 use super::fault::MachineFault;
 use super::gate::Gate;
@@ -18,6 +19,7 @@ use super::record::{Lane, Record, What};
 use super::run::Run;
 use super::violation::ViolationKind;
 use super::world::World;
+use crate::clock::now;
 
 /// How long a supervisor waits before it starts a program again that ended with an error.
 const RESTART_PAUSE_MS: std::ops::Range<u64> = 50..500;
@@ -35,6 +37,10 @@ pub(super) struct Machine {
     runs_since_ms: AtomicU64,
     /// By how much its wall clock has jumped, in milliseconds.
     skew_ms: AtomicI64,
+    /// Until when its work is slow.
+    slow_until: Mutex<Option<Instant>>,
+    /// Notified when its work is no longer slow.
+    fast_again: Notify,
     /// Notified when it enters a section.
     entered: Notify,
     /// Notified when it crashes.
@@ -66,6 +72,8 @@ impl Machine {
             gate: Arc::default(),
             runs_since_ms: AtomicU64::new(0),
             skew_ms: AtomicI64::new(0),
+            slow_until: Mutex::default(),
+            fast_again: Notify::new(),
             entered: Notify::new(),
             crashed: Notify::new(),
             down_ms: AtomicU64::new(0),
@@ -126,6 +134,25 @@ impl Machine {
         self.entered.notified().await;
     }
 
+    /// Works for this long, and for longer while its work is slow.
+    pub(super) async fn work(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+        loop {
+            let until = *self.slow_until.lock();
+            let Some(until) = until.filter(|until| *until > now()) else { return };
+            tokio::select! {
+                biased;
+                () = self.fast_again.notified() => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+
+    fn end_slow_work(&self) {
+        *self.slow_until.lock() = None;
+        self.fast_again.notify_waiters();
+    }
+
     pub(super) fn say(&self, words: String) {
         *self.last_words.lock() = Some(words);
     }
@@ -167,6 +194,7 @@ impl Machine {
                 self.down_ms.store(down_ms, Ordering::Relaxed);
                 self.crashed.notify_one();
             }
+            MachineFault::SlowWork { for_ms } => *self.slow_until.lock() = Some(now() + ms(for_ms)),
             MachineFault::ClockJump { ms } => {
                 self.skew_ms.fetch_add(ms, Ordering::Relaxed);
             }
@@ -192,12 +220,14 @@ impl Machine {
 
     pub(super) fn end_faults(&self, now_ms: u64) {
         self.resume(now_ms);
+        self.end_slow_work();
         self.link.lock().clear();
     }
 
     /// It has crashed: it waits until it is started again.
     async fn be_down(&self, now_ms: u64) {
         self.resume(now_ms);
+        self.end_slow_work();
         let down = Duration::from_millis(self.down_ms.load(Ordering::Relaxed));
         tokio::time::sleep(down).await;
         let mut link = self.link.lock();

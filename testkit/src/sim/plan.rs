@@ -51,10 +51,12 @@ pub(super) fn draw(terms: &Terms, machines: usize, seed: u64) -> Vec<Planned> {
         for subject in 0..subjects {
             let times = times(&mut rng.fork(), rate, terms.faults_ms);
             let mut rng = rng.fork();
-            planned.extend(times.into_iter().map(|at_ms| {
+            for at_ms in times {
                 let fault = one(*kind, subject, &mut rng);
-                Planned { at_ms, after_entering: trigger(*kind, &mut rng), fault }
-            }));
+                let fault = Planned { at_ms, after_entering: trigger(*kind, &mut rng), fault };
+                planned.extend(companion(terms, &fault, &mut rng));
+                planned.push(fault);
+            }
         }
     }
     planned.sort_by_key(|planned| planned.at_ms);
@@ -83,6 +85,17 @@ fn trigger(kind: FaultKind, rng: &mut Rng) -> Option<u64> {
     let after_ms = rng.choice([0, soon_ms, later_ms]);
     let threatens = !matches!(kind, FaultKind::ClockJumps | FaultKind::Delays);
     (waits && threatens && kind.is_of_machines()).then_some(after_ms.unwrap_or(0))
+}
+
+/// A holder whose server is cut off does harm only if it works for long enough that its session
+/// expires. Both would rarely happen at once, so that half of these faults have the other with them.
+fn companion(terms: &Terms, planned: &Planned, rng: &mut Rng) -> Option<Planned> {
+    let Fault::Machine(machine, MachineFault::ServerCutOff { for_ms, .. }) = planned.fault else {
+        return None;
+    };
+    let works_on = rng.bool() && terms.rates.get(&FaultKind::SlowWork).is_some_and(|it| *it > 0.0);
+    let fault = Fault::Machine(machine, MachineFault::SlowWork { for_ms });
+    works_on.then_some(Planned { fault, ..*planned })
 }
 
 fn one(kind: FaultKind, subject: usize, rng: &mut Rng) -> Fault {
@@ -135,6 +148,8 @@ fn one(kind: FaultKind, subject: usize, rng: &mut Rng) -> Fault {
         FaultKind::LeadersCutOff => {
             Fault::Ensemble(EnsembleFault::CutLeader { notice, for_ms: long })
         }
+        // Less than a session timeout would change nothing.
+        FaultKind::SlowWork => of_machine(MachineFault::SlowWork { for_ms: long }),
     }
 }
 

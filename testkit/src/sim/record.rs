@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -54,10 +54,11 @@ pub(super) enum What {
         event: EventType,
         path: String,
     },
-    /// A session was opened or taken up again.
+    /// A session was opened or taken up again, at one server of several.
     Session {
         session: SessionId,
         is_new: bool,
+        server: Option<usize>,
     },
     /// The server refused to take up a session, which has expired.
     SessionOver,
@@ -84,6 +85,9 @@ pub(super) enum What {
     Violation(String),
 }
 
+/// Finds the server that serves a session.
+pub(super) type ServerOf = dyn Fn(SessionId) -> Option<usize> + Send + Sync;
+
 /// The record of one run.
 pub(super) struct Record {
     inner: Mutex<Inner>,
@@ -93,6 +97,8 @@ pub(super) struct Record {
     keeps_entries: bool,
     /// Called after each request that the server has handled.
     after_request: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    /// Weak, since the servers have the record.
+    server_of: Mutex<Option<Weak<ServerOf>>>,
 }
 
 #[derive(Default)]
@@ -102,6 +108,8 @@ struct Inner {
     violation: Option<Violation>,
     entries: Vec<Entry>,
     connections: BTreeMap<ConnectionNumber, Connection>,
+    /// The machine of each session.
+    owners: BTreeMap<SessionId, usize>,
 }
 
 /// What is known of a connection.
@@ -124,6 +132,7 @@ impl Record {
             start: now(),
             keeps_entries,
             after_request: Mutex::default(),
+            server_of: Mutex::default(),
         }
     }
 
@@ -139,6 +148,16 @@ impl Record {
     /// Calls this after each request that the server has handled.
     pub(super) fn after_requests(&self, call: Arc<dyn Fn() + Send + Sync>) {
         *self.after_request.lock() = Some(call);
+    }
+
+    /// Asks this which of several servers serves a session.
+    pub(super) fn ask_server_of(&self, server_of: &Arc<ServerOf>) {
+        *self.server_of.lock() = Some(Arc::downgrade(server_of));
+    }
+
+    fn server_of(&self, session: SessionId) -> Option<usize> {
+        let server_of = self.server_of.lock().as_ref().and_then(Weak::upgrade);
+        server_of.and_then(|server_of| server_of(session))
     }
 
     /// Adds an event, which is a part of the hash in any case.
@@ -187,6 +206,13 @@ impl Record {
         let mut sessions: Vec<_> = its.map(|connection| connection.session).collect();
         sessions.retain(|session| !session.is_none());
         sessions
+    }
+
+    /// The server has expired a session, of which its client learns later.
+    pub(super) fn expired(&self, session: SessionId) {
+        let owner = self.lock().owners.get(&session).copied();
+        let lane = owner.map_or(Lane::Server, Lane::Machine);
+        self.add(lane, || What::State(format!("the server expires its session {session}")));
     }
 
     pub(super) fn finish(&self) -> (u64, u64, Option<Violation>, Vec<Entry>) {
@@ -265,6 +291,8 @@ impl Tap for Record {
             return;
         }
         connection.session = response.session;
+        let machine = connection.machine;
+        inner.owners.insert(response.session, machine);
     }
 
     fn received(&self, number: ConnectionNumber, frame: &Bytes) {
@@ -277,11 +305,14 @@ impl Tap for Record {
         let lane = Lane::Machine(connection.machine);
         if !std::mem::replace(&mut connection.is_received, true) {
             let (session, asked) = (connection.session, connection.asked);
+            // A server may be about to add an event.
+            drop(inner);
+            let server = self.server_of(session);
             let what = match session.is_none() {
                 true => What::SessionOver,
-                false => What::Session { session, is_new: session != asked },
+                false => What::Session { session, is_new: session != asked, server },
             };
-            return self.keep(&mut inner, ms, lane, || what);
+            return self.keep(&mut self.lock(), ms, lane, || what);
         }
         let what = match decode_incoming(frame) {
             Ok(Incoming::Event { event, .. }) => {

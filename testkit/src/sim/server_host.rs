@@ -48,7 +48,7 @@ impl ServerHost {
             network: network.clone(),
             disk,
             config: Config { listen: None, storage: Some(storage), ..config.clone() },
-            hooks: Mutex::default(),
+            hooks: Mutex::new(Arc::new(SimHooks::new(record))),
             server: Mutex::default(),
             skew_ms: Mutex::new(0),
         }
@@ -64,7 +64,7 @@ impl ServerHost {
         let start_ms = WALL_START_MS.saturating_add(passed_ms + *self.skew_ms.lock());
         let wall_time = WallTime::Virtual { start_ms };
         let config = Config { wall_time, ..self.config.clone() };
-        let hooks = Arc::new(SimHooks::default());
+        let hooks = Arc::new(SimHooks::new(&self.record));
         *self.hooks.lock() = Arc::clone(&hooks);
         match Server::builder().config(config).hooks(hooks).start().await {
             Ok(server) => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zoolet_protocol::{ErrorCode, SessionId, Zxid};
+use zoolet_protocol::{ErrorCode, Zxid};
 
 use super::record::{Entry, Lane, What};
 
@@ -17,6 +17,8 @@ const LAST_TELLING_RANK: usize = 5;
 const LAST_RANK: usize = 8;
 /// Events up to this rank are told however often they are repeated.
 const ALWAYS_TOLD: usize = 2;
+/// How many of the last events are told of whoever violates a check: what it saw.
+const LAST_OF_VIOLATOR: usize = 4;
 
 /// Which events matter, and how much.
 struct Ranks<'a> {
@@ -25,6 +27,9 @@ struct Ranks<'a> {
     open: BTreeSet<u64>,
     /// When the first of these was entered.
     since_ms: u64,
+    violator: Option<Lane>,
+    /// When the last events of the violator begin.
+    last_ms: u64,
 }
 
 impl<'a> Ranks<'a> {
@@ -38,7 +43,13 @@ impl<'a> Ranks<'a> {
             }
         }
         let since_ms = open.values().copied().min().unwrap_or(u64::MAX);
-        Self { names, open: open.into_keys().collect(), since_ms }
+        let violation = entries.iter().find(|entry| matches!(entry.what, What::Violation(_)));
+        let violator = violation.map(|entry| entry.lane).filter(|lane| *lane != Lane::Server);
+        let is_its = |entry: &&Entry| Some(entry.lane) == violator && !is_good_reply(&entry.what);
+        let its = entries.iter().rev().filter(is_its);
+        let last_ms = its.take(1 + LAST_OF_VIOLATOR).map(|entry| entry.ms).last();
+        let last_ms = last_ms.unwrap_or(u64::MAX);
+        Self { names, open: open.into_keys().collect(), since_ms, violator, last_ms }
     }
 
     /// The least number matters most.
@@ -58,12 +69,18 @@ impl<'a> Ranks<'a> {
             What::Request { .. } => 7,
             What::Reply { .. } => LAST_RANK,
         };
+        let is_last = Some(entry.lane) == self.violator && entry.ms >= self.last_ms;
+        let rank = if is_last && rank < LAST_RANK { rank.min(2) } else { rank };
         match entry.lane {
             // What prepares and checks the run matters less.
             Lane::Machine(place) if place >= self.names.len() && rank > 0 => LAST_RANK,
             _ => rank,
         }
     }
+}
+
+fn is_good_reply(what: &What) -> bool {
+    matches!(what, What::Reply { code: ErrorCode::OK, .. })
 }
 
 pub(super) fn is_write(text: &str) -> bool {
@@ -159,11 +176,11 @@ pub(super) fn text(what: &What) -> String {
         What::Reply { text, code, .. } if *code == ErrorCode::OK => format!("reply to {text}"),
         What::Reply { text, code, .. } => format!("{text}: {code}"),
         What::Event { event, path } => format!("event {event} {path}"),
-        What::Session { session, is_new: true } => {
-            format!("session {} begins", session_id(*session))
+        What::Session { session, is_new: true, server } => {
+            format!("session {session} begins{}", at(*server))
         }
-        What::Session { session, is_new: false } => {
-            format!("connected again, session {} lives", session_id(*session))
+        What::Session { session, is_new: false, server } => {
+            format!("connected again{}, session {session} lives", at(*server))
         }
         What::SessionOver => "learns that its session has expired".to_owned(),
         What::Disconnected => "its connection is closed".to_owned(),
@@ -178,6 +195,6 @@ pub(super) fn text(what: &What) -> String {
     }
 }
 
-fn session_id(session: SessionId) -> String {
-    format!("{:#x}", session.0)
+fn at(server: Option<usize>) -> String {
+    server.map_or_else(String::new, |server| format!(" at server {server}"))
 }

@@ -151,16 +151,20 @@ impl World {
         !self.0.run.are_faults_over()
     }
 
-    /// Sleeps.
+    /// Sleeps, or works for this long: it takes longer while the machine has
+    /// [`FaultKind::SlowWork`](super::FaultKind::SlowWork).
     pub async fn sleep(&self, time: Duration) {
-        tokio::time::sleep(time).await;
+        match self.0.run.machines.get(self.0.place) {
+            Some(machine) => machine.work(time).await,
+            None => tokio::time::sleep(time).await,
+        }
     }
 
-    /// Sleeps for a time that is drawn, from nothing up to this.
+    /// As [`World::sleep`], for a time that is drawn, from nothing up to this.
     pub async fn sleep_up_to(&self, time: Duration) {
         let ms_max = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let ms = self.0.rng.lock().u64(..=ms_max);
-        tokio::time::sleep(Duration::from_millis(ms)).await;
+        self.sleep(Duration::from_millis(ms)).await;
     }
 
     /// Draws a number.
