@@ -54,6 +54,13 @@ impl<'a> Ranks<'a> {
 
     /// The least number matters most.
     fn rank(&self, entry: &Entry) -> usize {
+        let (rank, is_its) = (self.rank_of_kind(entry), Some(entry.lane) == self.violator);
+        let is_last = is_its && entry.ms >= self.last_ms && rank < LAST_RANK;
+        if is_last { rank.min(ALWAYS_TOLD) } else { rank }
+    }
+
+    /// What it matters by what it is.
+    fn rank_of_kind(&self, entry: &Entry) -> usize {
         let rank = match &entry.what {
             What::Violation(_) => 0,
             What::Fault { .. } | What::Note(_) => 1,
@@ -69,8 +76,6 @@ impl<'a> Ranks<'a> {
             What::Request { .. } => 7,
             What::Reply { .. } => LAST_RANK,
         };
-        let is_last = Some(entry.lane) == self.violator && entry.ms >= self.last_ms;
-        let rank = if is_last && rank < LAST_RANK { rank.min(2) } else { rank };
         match entry.lane {
             // What prepares and checks the run matters less.
             Lane::Machine(place) if place >= self.names.len() && rank > 0 => LAST_RANK,
@@ -100,7 +105,7 @@ fn at_least<'a>(entries: &'a [Entry], ranks: &Ranks<'_>, most: usize) -> Vec<Tol
     let mut repeated: BTreeMap<(Lane, String), usize> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| ranks.rank(entry) <= most) {
         let mut times = 1;
-        if ranks.rank(entry) <= ALWAYS_TOLD {
+        if ranks.rank_of_kind(entry) <= ALWAYS_TOLD {
             repeated.retain(|(lane, _), _| *lane != entry.lane);
         } else {
             let key = (entry.lane, text(&entry.what));
