@@ -18,6 +18,7 @@ mod lock;
 mod lock_names;
 mod logging;
 mod man;
+mod report_file;
 mod serve;
 mod server_options;
 mod signals;

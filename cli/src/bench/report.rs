@@ -14,6 +14,7 @@ use super::environment::{Machine, ZOOLET};
 use super::failure::Failure;
 use super::outcome::{Outcome, Row, ServerFacts};
 use super::values::{Label, Metric, Unit};
+use crate::report_file;
 
 /// A row of plots, one for each server.
 #[derive(Debug, Clone, Copy)]
@@ -104,14 +105,7 @@ impl Story {
 ///
 /// [`Failure::Report`] if it cannot be written.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
-    let was_there = path.exists();
-    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
-    let checked = match opened {
-        Ok(_) if was_there => Ok(()),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    checked.map_err(|error| Failure::Report { path: path.to_owned(), error })
+    report_file::check(path).map_err(|error| Failure::Report { path: path.to_owned(), error })
 }
 
 /// Writes the page.

@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::kind::Times;
 use super::run::Run;
 use super::tracker::Seen;
+use crate::report_file;
 
 /// What a sweep found.
 #[derive(Debug)]
@@ -72,14 +73,7 @@ pub(super) fn last_lines(run: &Run, most: usize) -> Vec<&str> {
 ///
 /// [`Failure::Report`] if it cannot be written.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
-    let was_there = path.exists();
-    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
-    let checked = match opened {
-        Ok(_) if was_there => Ok(()),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    checked.map_err(|error| Failure::Report { path: path.to_owned(), error })
+    report_file::check(path).map_err(|error| Failure::Report { path: path.to_owned(), error })
 }
 
 /// Writes a file.
