@@ -101,7 +101,7 @@
 //! ```
 //!
 //! The page shows the machines as lanes, with sections as bars, faults, requests, and the moment of the
-//! violation. `ZOOLET_SIM_REPLAY=.. cargo test the_lock_excludes` runs the same again, message by
+//! violation. `ZOOLET_SIM_REPLAY=.. cargo test the_lock_excludes -- --exact` runs the same again, message by
 //! message, as does [`Sim::replay`]; [`Sim::try_replay`] returns the failure.
 //! `ZOOLET_SIM_SEEDS=0..100000` runs more seeds.
 //!

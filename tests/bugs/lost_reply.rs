@@ -1,4 +1,4 @@
-//! Netflix/curator#3 and samuel/go-zookeeper#229: the reply to a create is lost, and its znode stays.
+//! Netflix/curator#3 and samuel/go-zookeeper#237: the reply to a create is lost, and its znode stays.
 
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ pub enum FaultKind {
     Crashes,
     /// The wall clock of a machine jumps: [`World::wall_clock`](super::World::wall_clock).
     ClockJumps,
-    /// The server stops, or its process is killed, and is started again.
+    /// The process of the server is killed and started again.
     ServerRestarts,
     /// The server and its disk lose power, also while it writes.
     PowerLosses,
