@@ -96,8 +96,9 @@ pub mod client {
     pub use zoolet_client::tls;
     pub use zoolet_client::{
         Builder, Client, ConnectError, ConnectionState, Create, Created, Delete, Error, Event,
-        FourLetterWord, Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, Sent, SetAcl,
-        SetData, StreamDialer, Transaction, Watched, Watcher, WordAnswer, blocking, recipe, sasl,
+        FourLetterWord, Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, SavedSession,
+        Sent, SetAcl, SetData, StreamDialer, Transaction, Watched, Watcher, WordAnswer, blocking,
+        recipe, sasl,
     };
 }
 

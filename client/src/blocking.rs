@@ -16,7 +16,7 @@ use zoolet_protocol::{
 };
 
 pub use self::transaction::Transaction;
-use crate::{Builder, Created, Error, Event, PersistentWatcher, Watched};
+use crate::{Builder, Created, Error, Event, PersistentWatcher, SavedSession, Watched};
 
 /// The thread that keeps a session; it ends when nobody needs it any more.
 #[derive(Debug)]
@@ -88,6 +88,12 @@ impl Client {
     #[must_use]
     pub fn ask(&self) -> &crate::Client {
         &self.client
+    }
+
+    /// As [`Client::hand_over`](crate::Client::hand_over) of the async client.
+    #[must_use = "without it the session can only time out"]
+    pub fn hand_over(self) -> Option<SavedSession> {
+        self.client.hand_over()
     }
 
     /// Waits for a call of [`Client::ask`], or for any other future.

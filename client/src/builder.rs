@@ -7,16 +7,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use bytestring::ByteString;
 use tokio::runtime::Handle;
-use zoolet_protocol::{ConnectTarget, Dial};
+use zoolet_protocol::{Acl, ConnectTarget, Dial};
 
 use crate::clock::{SuspensionClock, now};
 use crate::connecting::{ConnectError, FailedAttempt};
+use crate::defaults::Defaults;
 use crate::driver::{self, Shared};
 use crate::error::Error;
 use crate::hosts::Hosts;
 use crate::random::Random;
 use crate::retry::RetryPolicy;
 use crate::sasl::Mechanism;
+use crate::saved_session::SavedSession;
 use crate::security::Security;
 use crate::session::{Options, Session};
 use crate::task_gate::TaskGate;
@@ -59,6 +61,7 @@ pub struct Builder {
     failed_attempt: Option<FailedAttempt>,
     task_gate: Option<Arc<dyn TaskGate>>,
     seed: Option<u64>,
+    defaults: Defaults,
 }
 
 impl Builder {
@@ -71,6 +74,7 @@ impl Builder {
             proven_ahead: Duration::ZERO,
             suspension: SuspensionClock::default(),
             sasl: None,
+            session: None,
         };
         Self {
             options,
@@ -80,6 +84,7 @@ impl Builder {
             failed_attempt: None,
             task_gate: None,
             seed: None,
+            defaults: Defaults::default(),
         }
     }
 
@@ -184,6 +189,66 @@ impl Builder {
         self
     }
 
+    /// Asks this function for the access control list of each znode that is created without one of
+    /// its own, by recipes too (`ACLProvider` of Curator). It gets the path as the server names it,
+    /// with the chroot and the namespace; for the places in the line of a lock, the path of the lock.
+    /// Ancestors that are created get the lists of their own paths. It is not asked for the znodes
+    /// of [`Client::multi`]. The function must not block.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zoolet_client::Error> {
+    /// use zoolet_client::Client;
+    /// use zoolet_client::protocol::Acl;
+    ///
+    /// let client = Client::builder()
+    ///     .auth("digest", "user:password")
+    ///     .acl_provider(|path| match path.starts_with("/public/") {
+    ///         true => vec![Acl::open()],
+    ///         false => vec![Acl::creator_all()],
+    ///     })
+    ///     .connect("localhost:2181")
+    ///     .await?;
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acl_provider(
+        mut self,
+        provider: impl Fn(&str) -> Vec<Acl> + Send + Sync + 'static,
+    ) -> Self {
+        self.defaults.provide_acl(provider);
+        self
+    }
+
+    /// Sets the data of the znodes of recipes that have none of their own (`defaultData` of Curator):
+    /// for people who look at them. Without it that is this machine's address, as in Curator. A
+    /// [`Client::create`] without data stays one.
+    pub fn default_data(mut self, data: impl Into<Bytes>) -> Self {
+        self.defaults.data = Some(data.into());
+        self
+    }
+
+    /// Begins with the session of another client: see [`SavedSession`]. If that session is over by
+    /// now, the client opens a new one, as after any expiry; [`Client::session_id`] shows which it
+    /// has.
+    ///
+    /// ```no_run
+    /// use zoolet_client::{Client, SavedSession};
+    ///
+    /// # async fn example(saved: SavedSession) -> Result<(), zoolet_client::Error> {
+    /// let id = saved.id();
+    /// let client = Client::builder().session(saved).connect("localhost:2181").await?;
+    /// if client.session_id() != id {
+    ///     println!("the session is over, and its ephemerals with it");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn session(mut self, session: SavedSession) -> Self {
+        self.options.session = Some(session);
+        self
+    }
+
     /// Calls `tell` with the cause when an attempt to connect fails, until there is the first
     /// connection: for programs that show a person why connecting takes long. Of attempts that fail
     /// in quick succession it may be told the last only. It must not block.
@@ -254,7 +319,7 @@ impl Builder {
         let session = Session::new(options, now());
         let shared = Shared::new(session, random, Handle::current(), self.task_gate);
         shared.spawn(driver::drive(Arc::clone(&shared), dialer));
-        let session = Arc::new(SessionOwner(shared));
+        let session = Arc::new(SessionOwner { shared, defaults: self.defaults });
         let client = Client { session, root, retry: self.retry };
         client.first_connected(connection_timeout, self.failed_attempt).await?;
         for (scheme, credentials) in self.credentials {

@@ -50,8 +50,9 @@ pub enum Parents {
 
 /// A call that creates a znode: [`Client::create`].
 ///
-/// Without options the znode is persistent, has empty data, and is open to everyone
-/// ([`Acl::open`]). The options are independent of each other; the last call of each counts.
+/// Without options the znode is persistent, has empty data, and has the client's default access
+/// control list ([`Client::default_acl`]): as a rule it is open to everyone. The options are
+/// independent of each other; the last call of each counts.
 ///
 /// ```no_run
 /// use zoolet_client::{Client, CreateMode, Error, Parents};
@@ -69,7 +70,8 @@ pub struct Create {
     client: Client,
     path: String,
     data: Bytes,
-    acl: Vec<Acl>,
+    /// `None` for the client's default.
+    acl: Option<Vec<Acl>>,
     mode: CreateMode,
     parents: Option<Parents>,
     is_protected: bool,
@@ -91,7 +93,7 @@ impl Client {
             client: self.clone(),
             path: path.to_owned(),
             data: Bytes::new(),
-            acl: vec![Acl::open()],
+            acl: None,
             mode: CreateMode::Persistent,
             parents: None,
             is_protected: false,
@@ -108,9 +110,10 @@ impl Create {
         self
     }
 
-    /// Sets the access control list of the znode, and of ancestors that are created.
+    /// Sets the access control list of the znode, and of ancestors that are created. Without it each
+    /// of them has the [default](Client::default_acl) of its own path.
     pub fn acl(mut self, acl: Vec<Acl>) -> Self {
-        self.acl = acl;
+        self.acl = Some(acl);
         self
     }
 
@@ -194,7 +197,7 @@ impl Create {
             },
             path: server_path.into(),
             data: Some(self.data.clone()),
-            acl: Some(self.acl.clone()),
+            acl: Some(self.acl.clone().unwrap_or_else(|| self.client.default_acl(&self.path))),
             flags: self.mode.flags(),
         }
     }
@@ -241,7 +244,7 @@ impl Create {
             };
             match (error.code(), self.parents) {
                 (Some(ErrorCode::NO_NODE), Some(parents)) => {
-                    self.client.create_ancestors(path, parents, &self.acl).await?;
+                    self.client.create_missing(path, parents, self.acl.as_deref()).await?;
                 }
                 (Some(ErrorCode::NODE_EXISTS), _) if self.or_set => {
                     match self.client.set(path, self.data.clone()).send().await {
@@ -299,6 +302,30 @@ impl Client {
         parents: Parents,
         acl: &[Acl],
     ) -> Result<(), Error> {
+        self.create_missing(path, parents, Some(acl)).await
+    }
+
+    /// As [`Client::create_ancestors`]; each of them has the [default](Client::default_acl) access
+    /// control list of its own path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::create_ancestors`].
+    pub async fn create_ancestors_by_default(
+        &self,
+        path: &str,
+        parents: Parents,
+    ) -> Result<(), Error> {
+        self.create_missing(path, parents, None).await
+    }
+
+    /// Creates the missing ancestors of a path with this list, or each with its default.
+    pub(crate) async fn create_missing(
+        &self,
+        path: &str,
+        parents: Parents,
+        acl: Option<&[Acl]>,
+    ) -> Result<(), Error> {
         // The znodes above a namespace may be missing too.
         let root = Self { root: "".into(), ..self.clone() };
         let path = self.server_path(path);
@@ -314,8 +341,8 @@ impl Client {
                 Parents::Persistent => CreateMode::Persistent,
             };
             let (kind, flags) = (mode.kind(), mode.flags());
+            let acl = Some(acl.map_or_else(|| root.default_acl(path), <[Acl]>::to_vec));
             let (path, data) = (path.as_str().into(), Some(Bytes::new()));
-            let acl = Some(acl.to_vec());
             MultiOp::Create(zoolet_protocol::Create { kind, path, data, acl, flags })
         };
         let ops: Vec<_> = missing.iter().rev().map(create).collect();

@@ -40,6 +40,7 @@ mod call;
 mod clock;
 mod connecting;
 mod create;
+mod defaults;
 mod driver;
 mod error;
 mod four_letter;
@@ -51,6 +52,7 @@ mod random;
 mod reads;
 mod retry;
 mod rewatch;
+mod saved_session;
 mod security;
 mod session;
 mod state;
@@ -70,14 +72,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::watch;
-use zoolet_protocol::{OpCode, Password, Response, SessionId, ZPath};
+use zoolet_protocol::{Acl, OpCode, Password, Response, SessionId, ZPath};
 
 pub use self::builder::Builder;
 use self::call::{Answer, Call, Outcome};
 pub use self::connecting::ConnectError;
 use self::connecting::{FailedAttempt, Failure};
 pub use self::create::{Create, Created, Parents};
+use self::defaults::Defaults;
 use self::driver::Shared;
 pub use self::error::Error;
 pub use self::four_letter::{FourLetterWord, WordAnswer};
@@ -86,6 +90,7 @@ pub use self::operation::{Operation, Sent};
 use self::operation::{RequestSubject, read_reply, reply_reader};
 pub use self::reads::Watched;
 pub use self::retry::RetryPolicy;
+pub use self::saved_session::SavedSession;
 use self::session::Session;
 pub use self::state::ConnectionState;
 pub use self::stream::StreamDialer;
@@ -124,12 +129,16 @@ pub struct Client {
 }
 
 /// Closes the session when the last client is dropped.
-struct SessionOwner(Arc<Shared>);
+struct SessionOwner {
+    shared: Arc<Shared>,
+    /// Here, so that a clone of a client counts one reference.
+    defaults: Defaults,
+}
 
 impl Drop for SessionOwner {
     fn drop(&mut self) {
         let call = Call::new(OpCode::CLOSE_SESSION);
-        self.0.with(|session, now| {
+        self.shared.with(|session, now| {
             if !session.is_closed() {
                 session.close(call, now);
             }
@@ -280,8 +289,48 @@ impl Client {
         }
     }
 
+    /// The access control list of a znode that is created at this path and has none of its own: that
+    /// of the client's [provider](Builder::acl_provider), else open to everyone.
+    #[must_use]
+    pub fn default_acl(&self, path: &str) -> Vec<Acl> {
+        self.session.defaults.acl(|| self.server_path(path))
+    }
+
+    /// The data of the znodes of recipes that have none of their own, if the
+    /// [builder](Builder::default_data) was given any.
+    #[must_use]
+    pub fn default_data(&self) -> Option<Bytes> {
+        self.session.defaults.data.clone()
+    }
+
+    /// Ends this client without closing its session, for another client to go on with it: its
+    /// ephemerals stay until the session times out. `None` if there is no session. All clones of
+    /// this client are closed; calls that have no reply yet fail with [`Error::Closed`], and whether
+    /// they were carried out is not known.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
+    /// use zoolet_client::Client;
+    ///
+    /// client.create("/members/one").mode(zoolet_client::CreateMode::Ephemeral).await?;
+    /// if let Some(saved) = client.hand_over() {
+    ///     let client = Client::builder().session(saved).connect("localhost:2181").await?;
+    ///     assert!(client.exists("/members/one").await?.is_some());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "without it the session can only time out"]
+    pub fn hand_over(self) -> Option<SavedSession> {
+        self.shared().with(|session, _now| {
+            let saved = session.saved();
+            session.end(Outcome::Closed);
+            saved
+        })
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.session.0
+        &self.session.shared
     }
 
     /// A path as the server names it: with the chroot of the connection string and the

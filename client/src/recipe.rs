@@ -414,7 +414,9 @@ impl Client {
 
     /// The operations that create a directory and those of its ancestors that are missing, as
     /// containers, for a multi that creates something in it. The missing part of the
-    /// [namespace](Client::namespace) is created at once, since operations cannot name it.
+    /// [namespace](Client::namespace) is created at once, since operations cannot name it. All get
+    /// this access control list; without one, each gets the [default](Client::default_acl) of its
+    /// own path.
     ///
     /// # Errors
     ///
@@ -422,7 +424,7 @@ impl Client {
     pub async fn missing_containers(
         &self,
         directory: &str,
-        acl: &[Acl],
+        acl: Option<&[Acl]>,
     ) -> Result<Vec<MultiOp>, Error> {
         let mut missing = Vec::new();
         let mut ancestor = directory;
@@ -431,11 +433,12 @@ impl Client {
             ancestor = parent(ancestor);
         }
         if ancestor == "/" && !missing.is_empty() {
-            self.create_ancestors("/x", Parents::Containers, acl).await?;
+            self.create_missing("/x", Parents::Containers, acl).await?;
         }
         let create = |path: &String| {
             let create = zoolet_protocol::Create::new(path.as_str(), CreateMode::Container);
-            MultiOp::from(create.acl(acl.to_vec()))
+            let acl = acl.map_or_else(|| self.default_acl(path), <[Acl]>::to_vec);
+            MultiOp::from(create.acl(acl))
         };
         Ok(missing.iter().rev().map(create).collect())
     }

@@ -15,6 +15,7 @@
 //! - Before anything else the client authenticates by SASL, if it is told to.
 //! - After a reconnect the server has the credentials and the watches before it gets a request.
 
+mod hand_over;
 mod holding;
 mod sasl;
 mod unwatch;
@@ -38,6 +39,7 @@ use super::clock::{Instant, SuspensionClock};
 use super::proof::{self, ClaimId, Handshake, Servers, SessionProof};
 use super::rewatch;
 use super::sasl::Mechanism;
+use super::saved_session::SavedSession;
 use super::state::ConnectionState;
 use super::watches::{EventQueue, WatchKind, WatchModes, WatchUpdate, Watches};
 
@@ -58,6 +60,8 @@ pub(crate) struct Options {
     pub(crate) suspension: SuspensionClock,
     /// How to authenticate by SASL at the beginning of each connection.
     pub(crate) sasl: Option<Arc<dyn Mechanism>>,
+    /// The session of another client to begin with.
+    pub(crate) session: Option<SavedSession>,
 }
 
 /// A request before it is sent.
@@ -186,23 +190,20 @@ const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 const PING_PUT_OFF_MAX: u32 = 12;
 
 impl Session {
-    pub(crate) fn new(options: Options, now: Instant) -> Self {
+    pub(crate) fn new(mut options: Options, now: Instant) -> Self {
+        let begun = options.take_session();
+        let (timeout, suspension) = (begun.timeout(), options.suspension.clone());
         Self {
-            timeout: options.timeout,
-            proof: SessionProof::new(
-                options.suspension.clone(),
-                options.timeout,
-                options.proven_ahead,
-                now,
-            ),
+            timeout,
+            proof: SessionProof::new(suspension, timeout, options.proven_ahead, now),
             servers: Servers::PerhapsEnsemble,
             options,
             phase: Phase::Disconnected,
-            id: SessionId::NONE,
+            id: begun.id(),
             is_provisional: false,
-            password: Password::zero(),
-            answered_zxid: Zxid::ZERO,
-            last_zxid_seen: Zxid::ZERO,
+            password: begun.password().clone(),
+            answered_zxid: begun.last_zxid_seen(),
+            last_zxid_seen: begun.last_zxid_seen(),
             rewatching: 0,
             next_xid: 1,
             credentials: Vec::new(),
@@ -227,10 +228,6 @@ impl Session {
     /// The session id; [`SessionId::NONE`] while there is no session.
     pub(crate) fn id(&self) -> SessionId {
         self.id
-    }
-
-    pub(crate) fn password(&self) -> &Password {
-        &self.password
     }
 
     /// The negotiated session timeout.

@@ -52,10 +52,11 @@ impl Transaction {
         self.and(MultiOp::check(path, version))
     }
 
-    /// Creates a znode that is open to everyone. For another access control list:
-    /// `.and(Create::new(path, mode).data(data).acl(acl))`, with [`Create`] of the protocol.
+    /// Creates a znode with the client's [default](Client::default_acl) access control list. For
+    /// another: `.and(Create::new(path, mode).data(data).acl(acl))`, with [`Create`] of the protocol.
     pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
-        self.and(Create::new(path, mode).data(data))
+        let acl = self.client.default_acl(path);
+        self.and(Create::new(path, mode).data(data).acl(acl))
     }
 
     /// Replaces a znode's data.

@@ -17,6 +17,7 @@ pub mod blocking;
 
 mod attempts;
 mod barrier;
+mod defaults;
 mod error;
 mod leader;
 mod line;

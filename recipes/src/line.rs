@@ -28,8 +28,8 @@ use self::order::{PlaceKind, Position};
 use self::place::Place;
 use crate::client::recipe::{ClientId, SessionClient};
 use crate::client::{self, Client};
+use crate::defaults;
 use crate::error::LockError;
-use crate::local_address::local_address;
 
 pub(crate) mod deletion;
 pub(crate) mod entering;
@@ -49,8 +49,10 @@ pub(crate) struct Line {
     pub(crate) kind: &'static PlaceKind,
     /// The data of each place.
     pub(crate) data: Bytes,
-    /// The access control list of each place, and of the directories that are created for it.
+    /// The access control list of each place.
     pub(crate) acl: Arc<[Acl]>,
+    /// That of the directories that are created for it; `None` for the client's defaults.
+    pub(crate) directory_acl: Option<Arc<[Acl]>>,
 }
 
 /// Identifies a line of one client in this process, however many lock objects use it and whichever
@@ -72,8 +74,8 @@ pub(crate) struct PositionAt {
 }
 
 impl Line {
-    /// The line of a directory. As in Curator, its znodes are open to everyone and their data is
-    /// this machine's address.
+    /// The line of a directory. Its znodes have the client's default access control list and
+    /// data: as in Curator, this machine's address.
     pub(crate) fn new(
         client: &Client,
         directory: &str,
@@ -85,9 +87,16 @@ impl Line {
             directory: directory.into(),
             id: LineId::new(client, directory),
             kind,
-            data: local_address(),
-            acl: [Acl::open()].into(),
+            data: defaults::data(client),
+            acl: client.default_acl(directory).into(),
+            directory_acl: None,
         })
+    }
+
+    /// Sets the access control list of each place and of the directories that are created for it.
+    pub(crate) fn set_acl(&mut self, acl: impl Into<Arc<[Acl]>>) {
+        self.acl = acl.into();
+        self.directory_acl = Some(Arc::clone(&self.acl));
     }
 
     /// The path of a znode in the directory.
@@ -132,6 +141,14 @@ impl Line {
         }
     }
 
+    /// The data of the places with this marker, with their paths, ordered by number.
+    pub(crate) async fn participants_with_data(
+        &self,
+        marker: &str,
+    ) -> Result<Vec<(String, Bytes)>, LockError> {
+        with_data(&self.client, self.participants(marker).await?).await
+    }
+
     /// Whether the directory has a place that this kind waits for. Costs one read.
     pub(crate) async fn has_to_wait(&self) -> Result<bool, LockError> {
         match self.client.children(&self.directory).await {
@@ -161,6 +178,38 @@ impl Line {
         Ok(PositionAt { position: self.position_in(&names, place), zxid })
     }
 }
+
+/// The data of these znodes, of those that still exist. All reads are sent at once.
+pub(crate) async fn with_data(
+    client: &Client,
+    paths: Vec<String>,
+) -> Result<Vec<(String, Bytes)>, LockError> {
+    let mut all = Vec::with_capacity(paths.len());
+    let mut paths = paths.into_iter();
+    loop {
+        let batch: Vec<_> = paths.by_ref().take(READS_IN_FLIGHT).collect();
+        if batch.is_empty() {
+            return Ok(all);
+        }
+        let sent: Vec<_> = batch.iter().map(|path| client.get(path).send()).collect();
+        for (path, sent) in batch.into_iter().zip(sent) {
+            let answer = match sent.await {
+                Err(error) if error.is_retryable() => client.get(&path).await,
+                answer => answer,
+            };
+            match answer {
+                Ok((data, _)) => all.push((path, data)),
+                // It was deleted in between.
+                Err(error) if error.is(ErrorCode::NO_NODE) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// How many reads are sent before the first reply is waited for: so many that the round trips do
+/// not count, and so few that the server can serve others in between.
+const READS_IN_FLIGHT: usize = 128;
 
 /// One line: a lock is printed in assertions and logs.
 impl fmt::Debug for Line {

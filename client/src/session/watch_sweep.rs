@@ -88,6 +88,7 @@ impl World {
             proven_ahead: Duration::ZERO,
             suspension: SuspensionClock::default(),
             sasl: None,
+            session: None,
         };
         let now = now();
         let session = Session::new(options, now);

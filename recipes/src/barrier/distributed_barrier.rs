@@ -5,6 +5,7 @@ use std::time::Duration;
 use zoolet_protocol::{Acl, ErrorCode};
 
 use crate::client::{self, Client, Parents, Watched};
+use crate::defaults::with_acl;
 use crate::error::{LockError, within};
 
 /// A barrier at which all clients wait until it is removed.
@@ -28,7 +29,7 @@ use crate::error::{LockError, within};
 pub struct DistributedBarrier {
     client: Client,
     path: String,
-    acl: Vec<Acl>,
+    acl: Option<Vec<Acl>>,
 }
 
 impl DistributedBarrier {
@@ -39,14 +40,15 @@ impl DistributedBarrier {
     /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
         zoolet_protocol::ZPath::check(path).map_err(client::Error::from)?;
-        Ok(Self { client: client.clone(), path: path.to_owned(), acl: vec![Acl::open()] })
+        Ok(Self { client: client.clone(), path: path.to_owned(), acl: None })
     }
 
     /// The same barrier with this access control list for its znode and for the directories that
-    /// are created for it. The default is open to everyone.
+    /// are created for it. Without it each has the [default](zoolet_client::Client::default_acl) of
+    /// its path.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
-        self.acl = acl;
+        self.acl = Some(acl);
         self
     }
 
@@ -57,7 +59,8 @@ impl DistributedBarrier {
     /// The errors of a create. After [`Error::ConnectionLoss`](client::Error::ConnectionLoss) it may be
     /// called again.
     pub async fn set(&self) -> Result<(), LockError> {
-        let create = self.client.create(&self.path).acl(self.acl.clone());
+        let data = self.client.default_data().unwrap_or_default();
+        let create = with_acl(self.client.create(&self.path).data(data), self.acl.as_deref());
         match create.parents(Parents::Containers).await {
             Err(error) if !error.is(ErrorCode::NODE_EXISTS) => Err(error.into()),
             _ => Ok(()),

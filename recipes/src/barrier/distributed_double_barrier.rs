@@ -11,8 +11,8 @@ use zoolet_protocol::{
 use crate::attempts::Attempts;
 use crate::barrier::member::{INSIDE, Member, Membership, Room};
 use crate::client::{self, Client, Parents};
+use crate::defaults::with_acl;
 use crate::error::{LockError, within};
-use crate::local_address::local_address;
 
 /// A barrier that many members enter together and leave together: no member is inside before enough
 /// members have come, and none has left before all members leave.
@@ -72,10 +72,11 @@ impl DistributedDoubleBarrier {
     }
 
     /// The same barrier with this access control list for its znodes and for the directories that
-    /// are created for them. The default is open to everyone.
+    /// are created for them. Without it each has the [default](zoolet_client::Client::default_acl)
+    /// of its path.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
-        self.room.acl = acl;
+        self.room.acl = Some(acl);
         self
     }
 
@@ -145,8 +146,9 @@ impl DistributedDoubleBarrier {
                     self.join_beside(member, &other).await.map(|()| Joined::Inside)
                 }
                 _ => {
-                    let create = self.room.client.create(member.path()).data(local_address());
-                    let create = create.acl(self.room.acl.clone()).mode(CreateMode::Ephemeral);
+                    let create = self.room.client.create(member.path()).data(self.room.data());
+                    let create = with_acl(create, self.room.acl.as_deref());
+                    let create = create.mode(CreateMode::Ephemeral);
                     let create =
                         create.parents(Parents::Containers).in_session(member.session().id());
                     create.await.map(|_created| Joined::Waiting)
@@ -175,7 +177,7 @@ impl DistributedDoubleBarrier {
     async fn join_anew(&self, member: &Member) -> Result<(), client::Error> {
         let ready = self.room.ready();
         let delete = Delete { path: ready.as_str().into(), version: Expect::Any };
-        let create = member.create_op(local_address());
+        let create = member.create_op(self.room.data());
         let ops = vec![MultiOp::Delete(delete), create];
         member.session().multi_without_results(ops).send().await
     }
@@ -209,8 +211,8 @@ impl DistributedDoubleBarrier {
                 return if is_newer { Ok(()) } else { Err(member.lost()) };
             }
             if inside?.members.len() >= self.members {
-                let create = session.create(&ready_path).data(local_address());
-                let create = create.acl(self.room.acl.clone());
+                let create = session.create(&ready_path).data(self.room.data());
+                let create = with_acl(create, self.room.acl.as_deref());
                 match create.send().await {
                     Ok(_) => return Ok(()),
                     Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(()),

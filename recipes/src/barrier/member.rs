@@ -11,6 +11,7 @@ use zoolet_protocol::{
 use crate::attempts::Attempts;
 use crate::client::recipe::SessionClient;
 use crate::client::{self, Client, Watched};
+use crate::defaults;
 use crate::error::{LockError, within};
 use crate::line::deletion::Deletion;
 
@@ -25,7 +26,8 @@ pub(crate) const INSIDE: &[u8] = b"inside";
 pub(crate) struct Room {
     pub(crate) client: Client,
     pub(crate) directory: Arc<str>,
-    pub(crate) acl: Vec<Acl>,
+    /// `None` for the client's defaults.
+    pub(crate) acl: Option<Vec<Acl>>,
 }
 
 /// The members of a barrier at one moment.
@@ -44,7 +46,17 @@ impl Inside {
 
 impl Room {
     pub(crate) fn new(client: &Client, path: &str) -> Self {
-        Self { client: client.clone(), directory: path.into(), acl: vec![Acl::open()] }
+        Self { client: client.clone(), directory: path.into(), acl: None }
+    }
+
+    /// The data of its znodes.
+    pub(crate) fn data(&self) -> Bytes {
+        defaults::data(&self.client)
+    }
+
+    /// The access control list of its znodes.
+    pub(crate) fn acl(&self) -> Vec<Acl> {
+        self.acl.clone().unwrap_or_else(|| self.client.default_acl(&self.directory))
     }
 
     pub(crate) fn child(&self, name: &str) -> String {
@@ -179,7 +191,7 @@ impl Room {
             kind: CreateKind::Create,
             path: mark.as_str().into(),
             data: Some(Bytes::new()),
-            acl: Some(self.acl.clone()),
+            acl: Some(self.acl()),
             flags: CreateFlags::PERSISTENT_SEQUENTIAL,
         });
         let delete =
@@ -231,7 +243,7 @@ impl Member {
             kind: CreateKind::Create,
             path: self.path.as_str().into(),
             data: Some(data),
-            acl: Some(self.room.acl.clone()),
+            acl: Some(self.room.acl()),
             flags: CreateFlags::EPHEMERAL,
         })
     }

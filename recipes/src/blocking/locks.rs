@@ -273,7 +273,8 @@ macro_rules! settings {
             }
 
             /// The same recipe with this access control list for its znodes and for the directories
-            /// that are created for them. The default is open to everyone.
+            /// that are created for them. Without it each has the
+            /// [default](zoolet_client::Client::default_acl) of its path.
             #[must_use]
             pub fn with_acl(self, acl: Vec<Acl>) -> Self {
                 Self { recipe: self.recipe.with_acl(acl), client: self.client }
@@ -301,6 +302,15 @@ macro_rules! participants {
             /// The errors of a read.
             pub fn participants(&self) -> Result<Vec<String>, LockError> {
                 self.client.wait(self.recipe.participants())
+            }
+
+            /// The znodes of the participants, with their data.
+            ///
+            /// # Errors
+            ///
+            /// The errors of reads.
+            pub fn participants_with_data(&self) -> Result<Vec<(String, Bytes)>, LockError> {
+                self.client.wait(self.recipe.participants_with_data())
             }
         }
     )*};

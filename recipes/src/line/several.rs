@@ -210,7 +210,7 @@ fn places(
 async fn missing_directories(client: &Client, lines: &[Line]) -> Result<Vec<MultiOp>, LockError> {
     let mut ops: Vec<MultiOp> = Vec::new();
     for line in lines {
-        for op in client.missing_containers(&line.directory, &line.acl).await? {
+        for op in client.missing_containers(&line.directory, line.directory_acl.as_deref()).await? {
             if !ops.iter().any(|other| other.path() == op.path()) {
                 ops.push(op);
             }

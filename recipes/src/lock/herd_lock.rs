@@ -88,10 +88,11 @@ impl HerdLock {
     }
 
     /// The same lock with this access control list for its znodes and for the directories that are
-    /// created for them. The default is open to everyone.
+    /// created for them. Without it each has the [default](zoolet_client::Client::default_acl) of
+    /// its path.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
-        self.lock.line.acl = acl.into();
+        self.lock.line.set_acl(acl);
         self
     }
 
@@ -139,7 +140,7 @@ impl HerdLock {
 
     /// Creates the one znode, if there is none.
     async fn create(&self) -> Result<Option<Place>, LockError> {
-        let Line { client, acl, .. } = &self.lock.line;
+        let Line { client, directory_acl, .. } = &self.lock.line;
         let mut attempts = Attempts::new(client);
         loop {
             let session = client.connected_session().await?;
@@ -153,7 +154,12 @@ impl HerdLock {
                 Ok(place) => return Ok(place),
                 Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {
                     let path = self.lock.line.child(ONE_ZNODE);
-                    client.create_ancestors(&path, Parents::Containers, acl).await?;
+                    match directory_acl {
+                        Some(acl) => client.create_ancestors(&path, Parents::Containers, acl).await,
+                        None => {
+                            client.create_ancestors_by_default(&path, Parents::Containers).await
+                        }
+                    }?;
                     attempts.wait_after(error.into()).await?;
                 }
                 Err(error) => attempts.wait_after(error).await?,

@@ -88,11 +88,16 @@ impl InterProcessMultiLock {
     }
 
     /// The same lock with this access control list for its znodes and for the directories that are
-    /// created for them. The default is open to everyone.
+    /// created for them. Without it each has the [default](zoolet_client::Client::default_acl) of
+    /// its path.
     #[must_use]
     pub fn with_acl(self, acl: Vec<Acl>) -> Self {
         let acl: Arc<[Acl]> = acl.into();
-        let with_acl = |line: &Line| Line { acl: Arc::clone(&acl), ..line.clone() };
+        let with_acl = |line: &Line| {
+            let mut line = line.clone();
+            line.set_acl(Arc::clone(&acl));
+            line
+        };
         Self { lines: self.lines.iter().map(with_acl).collect(), ..self }
     }
 

@@ -70,10 +70,11 @@ impl InterProcessMutex {
     }
 
     /// The same mutex with this access control list for its znodes and for the directories that are
-    /// created for them. The default is open to everyone.
+    /// created for them. Without it each has the [default](zoolet_client::Client::default_acl) of
+    /// its path.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
-        self.lock.line.acl = acl.into();
+        self.lock.line.set_acl(acl);
         self
     }
 
@@ -84,6 +85,16 @@ impl InterProcessMutex {
     /// The errors of a read.
     pub async fn participants(&self) -> Result<Vec<String>, LockError> {
         self.lock.line.participants(KIND.marker).await
+    }
+
+    /// As [`InterProcessMutex::participants`], with the data of each znode
+    /// ([`InterProcessMutex::with_data`]): who they are. This is one read more for each.
+    ///
+    /// # Errors
+    ///
+    /// The errors of reads, as of a znode that this client may not read.
+    pub async fn participants_with_data(&self) -> Result<Vec<(String, Bytes)>, LockError> {
+        self.lock.line.participants_with_data(KIND.marker).await
     }
 }
 

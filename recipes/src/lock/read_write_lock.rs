@@ -106,11 +106,12 @@ impl InterProcessReadWriteLock {
     }
 
     /// The same lock with this access control list for its znodes and for the directories that are
-    /// created for them. The default is open to everyone.
+    /// created for them. Without it each has the [default](zoolet_client::Client::default_acl) of
+    /// its path.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
-        self.read.line.acl = acl.clone().into();
-        self.write.line.acl = acl.into();
+        self.read.line.set_acl(acl.clone());
+        self.write.line.set_acl(acl);
         self
     }
 
@@ -258,6 +259,16 @@ impl InterProcessReadLock {
     pub async fn participants(&self) -> Result<Vec<String>, LockError> {
         self.0.read.line.participants(READ_MARKER).await
     }
+
+    /// As [`InterProcessReadLock::participants`], with the data of each znode
+    /// ([`InterProcessReadWriteLock::with_data`]): who they are.
+    ///
+    /// # Errors
+    ///
+    /// The errors of reads.
+    pub async fn participants_with_data(&self) -> Result<Vec<(String, Bytes)>, LockError> {
+        self.0.read.line.participants_with_data(READ_MARKER).await
+    }
 }
 
 lock_methods! {
@@ -297,6 +308,16 @@ impl InterProcessWriteLock {
     /// The errors of a read.
     pub async fn participants(&self) -> Result<Vec<String>, LockError> {
         self.0.write.line.participants(WRITE_MARKER).await
+    }
+
+    /// As [`InterProcessWriteLock::participants`], with the data of each znode
+    /// ([`InterProcessReadWriteLock::with_data`]): who they are.
+    ///
+    /// # Errors
+    ///
+    /// The errors of reads.
+    pub async fn participants_with_data(&self) -> Result<Vec<(String, Bytes)>, LockError> {
+        self.0.write.line.participants_with_data(WRITE_MARKER).await
     }
 }
 

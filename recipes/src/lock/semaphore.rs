@@ -16,9 +16,9 @@ use crate::attempts::Attempts;
 use crate::client::recipe::WaiterId;
 use crate::client::{self, Client, Watched};
 use crate::error::{LockError, within};
-use crate::line::Line;
 use crate::line::order::{PlaceKind, Position};
 use crate::line::place::Place;
+use crate::line::{Line, with_data};
 use crate::value::shared_count::SharedCount;
 use crate::value::shared_value::VersionedValue;
 
@@ -135,10 +135,11 @@ impl InterProcessSemaphoreV2 {
     }
 
     /// The same semaphore with this access control list for its znodes and for the directories that
-    /// are created for them. The default is open to everyone.
+    /// are created for them. Without it each has the [default](zoolet_client::Client::default_acl)
+    /// of its path.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
-        self.line.acl = acl.into();
+        self.line.set_acl(acl);
         self
     }
 
@@ -251,6 +252,16 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
+    /// As [`InterProcessSemaphoreV2::participants`], with the data of each permit
+    /// ([`InterProcessSemaphoreV2::with_data`]): who holds it (`Lease.getData` of Curator).
+    ///
+    /// # Errors
+    ///
+    /// The errors of reads.
+    pub async fn participants_with_data(&self) -> Result<Vec<(String, Bytes)>, LockError> {
+        with_data(&self.line.client, self.participants().await?).await
+    }
+
     /// The path of the semaphore.
     fn path(&self) -> &str {
         self.permits.trim_end_matches("/leases")
@@ -337,7 +348,8 @@ impl InterProcessSemaphoreV2 {
         if !error.is(ErrorCode::NO_NODE) {
             return Err(error.into());
         }
-        Ok(self.line.client.missing_containers(&self.permits, &self.line.acl).await?)
+        let acl = self.line.directory_acl.as_deref();
+        Ok(self.line.client.missing_containers(&self.permits, acl).await?)
     }
 
     /// Creates the permits and deletes the place with one multi: either the permits are held or the

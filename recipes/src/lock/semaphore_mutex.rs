@@ -58,7 +58,8 @@ impl InterProcessSemaphoreMutex {
     }
 
     /// The same mutex with this access control list for its znodes and for the directories that are
-    /// created for them. The default is open to everyone.
+    /// created for them. Without it each has the [default](zoolet_client::Client::default_acl) of
+    /// its path.
     #[must_use]
     pub fn with_acl(self, acl: Vec<Acl>) -> Self {
         Self { semaphore: self.semaphore.with_acl(acl), ..self }
@@ -131,6 +132,16 @@ impl InterProcessSemaphoreMutex {
     /// The errors of a read.
     pub async fn participants(&self) -> Result<Vec<String>, LockError> {
         self.semaphore.participants().await
+    }
+
+    /// As [`InterProcessSemaphoreMutex::participants`], with the data of the znode
+    /// ([`InterProcessSemaphoreMutex::with_data`]).
+    ///
+    /// # Errors
+    ///
+    /// The errors of reads.
+    pub async fn participants_with_data(&self) -> Result<Vec<(String, Bytes)>, LockError> {
+        self.semaphore.participants_with_data().await
     }
 }
 

@@ -37,6 +37,7 @@ fn new_session(at: Instant, suspended: &Suspended) -> Session {
         attempt: TIMEOUT / 3,
         proven_ahead: Duration::ZERO,
         sasl: None,
+        session: None,
         suspension: SuspensionClock::new(move || {
             Duration::from_secs(suspended.0.load(Ordering::SeqCst))
         }),
