@@ -116,12 +116,14 @@ pub mod recipes {
     //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 
     pub use zoolet_recipes::{
-        BoxFuture, Change, DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier,
-        Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
-        InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-        InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch, LeaderSelector, LockError,
-        LockGuard, LockState, Membership, MultiGuard, Owner, Participant, Permits, Requeue,
-        Revoker, SequentialMultiGuard, SequentialMultiLock, SharedCount, SharedValue, Term,
-        ValueError, VersionedCount, VersionedValue, blocking,
+        AtomicStats, BoxFuture, CachedAtomicInteger, CachedAtomicLong, Change,
+        DistributedAtomicInteger, DistributedAtomicLong, DistributedAtomicValue,
+        DistributedBarrier, DistributedDoubleBarrier, ErrorPolicy, Guard, HerdLock,
+        InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
+        InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
+        InterProcessWriteLock, LeaderLatch, LeaderLatchBuilder, LeaderSelector,
+        LeaderSelectorBuilder, LockError, LockGuard, LockState, Membership, MultiGuard, Owner,
+        Participant, Permits, Requeue, Revoker, SequentialMultiGuard, SequentialMultiLock,
+        SharedCount, SharedValue, Term, ValueError, VersionedCount, VersionedValue, blocking,
     };
 }

@@ -17,7 +17,8 @@ pub use self::locks::{
     InterProcessWriteLock, MultiGuard, Permits, SequentialMultiGuard, SequentialMultiLock,
 };
 pub use self::values::{
-    DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, SharedCount, SharedValue,
+    CachedAtomicInteger, CachedAtomicLong, DistributedAtomicInteger, DistributedAtomicLong,
+    DistributedAtomicValue, DistributedBarrier, DistributedDoubleBarrier, SharedCount, SharedValue,
 };
 
 /// A recipe whose calls return when they are finished. It calls an async recipe; where a method is

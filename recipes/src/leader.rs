@@ -4,6 +4,6 @@ pub(crate) mod election;
 pub(crate) mod latch;
 pub(crate) mod selector;
 
-pub use self::election::{Participant, Term};
-pub use self::latch::LeaderLatch;
-pub use self::selector::{LeaderSelector, Requeue};
+pub use self::election::{ErrorPolicy, Participant, Term};
+pub use self::latch::{LeaderLatch, LeaderLatchBuilder};
+pub use self::selector::{LeaderSelector, LeaderSelectorBuilder, Requeue};

@@ -5,7 +5,8 @@
 //!   [`InterProcessSemaphoreMutex`], [`InterProcessMultiLock`] and [`SequentialMultiLock`], all of them
 //!   an [`InterProcessLock`]. A [`Revoker`] asks a holder to release.
 //! - Leaders: [`LeaderLatch`] and [`LeaderSelector`].
-//! - Values: [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`].
+//! - Values: [`SharedValue`], [`SharedCount`], [`DistributedAtomicLong`], [`DistributedAtomicInteger`],
+//!   [`DistributedAtomicValue`] and [`CachedAtomicLong`].
 //! - Barriers: [`DistributedBarrier`] and [`DistributedDoubleBarrier`].
 //! - [`blocking`] has all of them for code without async.
 //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
@@ -31,7 +32,10 @@ pub use zoolet_protocol as protocol;
 
 pub use self::barrier::{DistributedBarrier, DistributedDoubleBarrier, Membership};
 pub use self::error::LockError;
-pub use self::leader::{LeaderLatch, LeaderSelector, Participant, Requeue, Term};
+pub use self::leader::{
+    ErrorPolicy, LeaderLatch, LeaderLatchBuilder, LeaderSelector, LeaderSelectorBuilder,
+    Participant, Requeue, Term,
+};
 pub use self::lock::{
     BoxFuture, Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
@@ -39,6 +43,7 @@ pub use self::lock::{
     Permits, Revoker, SequentialMultiGuard, SequentialMultiLock,
 };
 pub use self::value::{
-    Change, DistributedAtomicLong, SharedCount, SharedValue, ValueError, VersionedCount,
-    VersionedValue,
+    AtomicStats, CachedAtomicInteger, CachedAtomicLong, Change, DistributedAtomicInteger,
+    DistributedAtomicLong, DistributedAtomicValue, SharedCount, SharedValue, ValueError,
+    VersionedCount, VersionedValue,
 };

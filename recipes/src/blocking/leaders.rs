@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 use super::{Client, Recipe};
 use crate::error::LockError;
 use crate::leader::election::{Participant, Term};
-use crate::leader::selector::Requeue;
+use crate::leader::latch::LeaderLatchBuilder;
+use crate::leader::selector::{LeaderSelectorBuilder, Requeue};
 
 /// The async [`LeaderLatch`](crate::LeaderLatch), for threads.
 pub type LeaderLatch = Recipe<crate::LeaderLatch>;
@@ -21,8 +22,30 @@ impl LeaderLatch {
     ///
     /// As the async [`start`](crate::LeaderLatch::start).
     pub fn start(client: &Client, path: &str, id: &str) -> Result<Self, LockError> {
-        let latch = client.wait(async { crate::LeaderLatch::start(client.ask(), path, id) })?;
+        Self::start_with(client, crate::LeaderLatch::builder(client.ask(), path).id(id))
+    }
+
+    /// Takes part in an election as a builder says, which was made with
+    /// [`Client::ask`](crate::client::blocking::Client::ask).
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaderLatch::start`].
+    pub fn start_with(client: &Client, builder: LeaderLatchBuilder) -> Result<Self, LockError> {
+        let latch = client.wait(async { builder.start() })?;
         Ok(Self::of(client, latch))
+    }
+
+    /// The id that others see.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.recipe.id()
+    }
+
+    /// The znode by which it leads, or led last; `None` before it has led.
+    #[must_use]
+    pub fn last_leader_path(&self) -> Option<String> {
+        self.recipe.last_leader_path()
     }
 
     /// Whether this participant leads, as far as is known without a request.
@@ -135,6 +158,24 @@ impl LeaderSelector {
     where
         F: FnMut(Leadership) + Send + 'static,
     {
+        let builder = crate::LeaderSelector::builder(client.ask(), path).id(id).requeue(requeue);
+        Self::start_with(client, builder, lead)
+    }
+
+    /// As [`LeaderSelector::start`], as a builder says, which was made with
+    /// [`Client::ask`](crate::client::blocking::Client::ask).
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaderSelector::start`].
+    pub fn start_with<F>(
+        client: &Client,
+        builder: LeaderSelectorBuilder,
+        lead: F,
+    ) -> Result<Self, LockError>
+    where
+        F: FnMut(Leadership) + Send + 'static,
+    {
         let lead = Arc::new(Mutex::new(lead));
         let on_a_thread = move |term| {
             let lead = Arc::clone(&lead);
@@ -148,9 +189,14 @@ impl LeaderSelector {
                 }
             }
         };
-        let started =
-            async { crate::LeaderSelector::start(client.ask(), path, id, requeue, on_a_thread) };
-        Ok(Self::of(client, client.wait(started)?))
+        let selector = client.wait(async { builder.start(on_a_thread) })?;
+        Ok(Self::of(client, selector))
+    }
+
+    /// The id that others see.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.recipe.id()
     }
 
     /// Whether it leads, as far as is known without a request.
@@ -164,7 +210,8 @@ impl LeaderSelector {
         self.recipe.interrupt_leadership();
     }
 
-    /// Enters the line again. Returns `false` if it is in line or leads already.
+    /// Enters the line again; while it leads, when its function has returned. Returns `false` if it
+    /// is in line already, or will be anyway.
     pub fn requeue(&self) -> bool {
         self.recipe.requeue()
     }

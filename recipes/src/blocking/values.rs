@@ -8,8 +8,9 @@ use zoolet_protocol::Acl;
 use super::{Client, Recipe};
 use crate::barrier::member::Membership;
 use crate::error::LockError;
-use crate::value::distributed_atomic_long::Change;
+use crate::value::distributed_atomic_value::Change;
 use crate::value::error::ValueError;
+use crate::value::shared_count::VersionedCount;
 use crate::value::shared_value::VersionedValue;
 
 /// The async [`DistributedBarrier`](crate::DistributedBarrier), for threads.
@@ -106,80 +107,212 @@ impl DistributedDoubleBarrier {
     }
 }
 
-/// The async [`DistributedAtomicLong`](crate::DistributedAtomicLong), for threads.
-pub type DistributedAtomicLong = Recipe<crate::DistributedAtomicLong>;
+/// The async [`DistributedAtomicValue`](crate::DistributedAtomicValue), for threads.
+pub type DistributedAtomicValue = Recipe<crate::DistributedAtomicValue>;
 
-impl DistributedAtomicLong {
-    /// The number of a path. Nothing is created before the number is changed.
+impl DistributedAtomicValue {
+    /// The value of a path. Nothing is created before the value is changed.
     ///
     /// # Errors
     ///
     /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
     pub fn new(client: &Client, path: &str) -> Result<Self, ValueError> {
-        Ok(Self::of(client, crate::DistributedAtomicLong::new(client.ask(), path)?))
+        Ok(Self::of(client, crate::DistributedAtomicValue::new(client.ask(), path)?))
     }
 
-    /// The number.
+    /// The value; `None` if the znode does not exist.
     ///
     /// # Errors
     ///
     /// As the async recipe; so of all that follow.
-    pub fn read(&self) -> Result<i64, ValueError> {
+    pub fn read(&self) -> Result<Option<Bytes>, ValueError> {
         self.client.wait(self.recipe.get())
     }
 
-    /// Adds to the number.
+    /// Sets the value to `after` if it is `before`. Returns whether it was.
     ///
     /// # Errors
     ///
     /// As the async recipe.
-    pub fn add(&self, delta: i64) -> Result<Change, ValueError> {
-        self.client.wait(self.recipe.add(delta))
-    }
-
-    /// Subtracts from the number.
-    ///
-    /// # Errors
-    ///
-    /// As the async recipe.
-    pub fn subtract(&self, delta: i64) -> Result<Change, ValueError> {
-        self.client.wait(self.recipe.subtract(delta))
-    }
-
-    /// Sets the number to `after` if it is `before`. Returns whether it was.
-    ///
-    /// # Errors
-    ///
-    /// As the async recipe.
-    pub fn compare_and_set(&self, before: i64, after: i64) -> Result<bool, ValueError> {
+    pub fn compare_and_set(
+        &self,
+        before: impl AsRef<[u8]>,
+        after: impl Into<Bytes>,
+    ) -> Result<bool, ValueError> {
         self.client.wait(self.recipe.compare_and_set(before, after))
     }
 
-    /// Sets the number unconditionally.
+    /// Sets the value, and returns the one before and after.
     ///
     /// # Errors
     ///
     /// As the async recipe.
-    pub fn force_set(&self, number: i64) -> Result<(), ValueError> {
-        self.client.wait(self.recipe.force_set(number))
+    pub fn try_set(&self, data: impl Into<Bytes>) -> Result<Change<Option<Bytes>>, ValueError> {
+        self.client.wait(self.recipe.try_set(data))
     }
 
-    /// Creates the znode with this number. Returns `false` if it exists already.
+    /// Sets the value unconditionally.
     ///
     /// # Errors
     ///
     /// As the async recipe.
-    pub fn initialize(&self, number: i64) -> Result<bool, ValueError> {
-        self.client.wait(self.recipe.initialize(number))
+    pub fn force_set(&self, data: impl Into<Bytes>) -> Result<(), ValueError> {
+        self.client.wait(self.recipe.force_set(data))
+    }
+
+    /// Creates the znode with this value. Returns `false` if it exists already.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn initialize(&self, data: impl Into<Bytes>) -> Result<bool, ValueError> {
+        self.client.wait(self.recipe.initialize(data))
     }
 }
+
+/// A type of numbers, for threads.
+macro_rules! atomic_number {
+    ($name:ident of $number:ty) => {
+        #[doc = concat!("The async [`", stringify!($name), "`](crate::", stringify!($name), "), for \
+            threads.")]
+        pub type $name = Recipe<crate::$name>;
+
+        impl $name {
+            /// The number of a path. Nothing is created before the number is changed.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
+            pub fn new(client: &Client, path: &str) -> Result<Self, ValueError> {
+                Ok(Self::of(client, crate::$name::new(client.ask(), path)?))
+            }
+
+            /// The number.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe; so of all that follow.
+            pub fn read(&self) -> Result<$number, ValueError> {
+                self.client.wait(self.recipe.get())
+            }
+
+            /// Adds to the number.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe.
+            pub fn add(&self, delta: $number) -> Result<Change<$number>, ValueError> {
+                self.client.wait(self.recipe.add(delta))
+            }
+
+            /// Subtracts from the number.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe.
+            pub fn subtract(&self, delta: $number) -> Result<Change<$number>, ValueError> {
+                self.client.wait(self.recipe.subtract(delta))
+            }
+
+            /// Adds one.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe.
+            pub fn increment(&self) -> Result<Change<$number>, ValueError> {
+                self.client.wait(self.recipe.increment())
+            }
+
+            /// Subtracts one.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe.
+            pub fn decrement(&self) -> Result<Change<$number>, ValueError> {
+                self.client.wait(self.recipe.decrement())
+            }
+
+            /// Sets the number to `after` if it is `before`. Returns whether it was.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe.
+            pub fn compare_and_set(
+                &self,
+                before: $number,
+                after: $number,
+            ) -> Result<bool, ValueError> {
+                self.client.wait(self.recipe.compare_and_set(before, after))
+            }
+
+            /// Sets the number, and returns the one before and after.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe.
+            pub fn try_set(&self, number: $number) -> Result<Change<$number>, ValueError> {
+                self.client.wait(self.recipe.try_set(number))
+            }
+
+            /// Sets the number unconditionally.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe.
+            pub fn force_set(&self, number: $number) -> Result<(), ValueError> {
+                self.client.wait(self.recipe.force_set(number))
+            }
+
+            /// Creates the znode with this number. Returns `false` if it exists already.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe.
+            pub fn initialize(&self, number: $number) -> Result<bool, ValueError> {
+                self.client.wait(self.recipe.initialize(number))
+            }
+        }
+    };
+}
+
+atomic_number!(DistributedAtomicLong of i64);
+atomic_number!(DistributedAtomicInteger of i32);
+
+/// A type of reserved numbers, for threads.
+macro_rules! cached_atomic {
+    ($name:ident of $atomic:ident, $number:ty) => {
+        #[doc = concat!("The async [`", stringify!($name), "`](crate::", stringify!($name), "), for \
+            threads.")]
+        pub type $name = Recipe<crate::$name>;
+
+        impl $name {
+            /// Numbers in blocks of `block`. A block of less than 1 is one of 1.
+            pub fn new(number: &$atomic, block: $number) -> Self {
+                Self::of(&number.client, crate::$name::new(&number.recipe, block))
+            }
+
+            /// The next number.
+            ///
+            /// # Errors
+            ///
+            /// As the async recipe.
+            pub fn next(&self) -> Result<$number, ValueError> {
+                self.client.wait(self.recipe.next())
+            }
+        }
+    };
+}
+
+cached_atomic!(CachedAtomicLong of DistributedAtomicLong, i64);
+cached_atomic!(CachedAtomicInteger of DistributedAtomicInteger, i32);
 
 /// Recipes whose znodes' access control list can be set.
 macro_rules! with_acl {
     ($($recipe:ident),*) => {$(
         impl $recipe {
             /// The same recipe with this access control list for its znodes and for the directories
-            /// that are created for them. The default is open to everyone.
+            /// that are created for them. Without it each has the
+            /// [default](zoolet_client::Client::default_acl) of its path.
             #[must_use]
             pub fn with_acl(self, acl: Vec<Acl>) -> Self {
                 Self { recipe: self.recipe.with_acl(acl), client: self.client }
@@ -188,7 +321,13 @@ macro_rules! with_acl {
     )*};
 }
 
-with_acl!(DistributedBarrier, DistributedDoubleBarrier, DistributedAtomicLong);
+with_acl!(
+    DistributedBarrier,
+    DistributedDoubleBarrier,
+    DistributedAtomicInteger,
+    DistributedAtomicLong,
+    DistributedAtomicValue
+);
 
 /// The async [`SharedValue`](crate::SharedValue), for threads.
 pub type SharedValue = Recipe<crate::SharedValue>;
@@ -266,6 +405,15 @@ impl SharedCount {
         self.recipe.count()
     }
 
+    /// The copy with its version.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn versioned_count(&self) -> Result<VersionedCount, ValueError> {
+        self.recipe.versioned_count()
+    }
+
     /// Sets the number unconditionally.
     ///
     /// # Errors
@@ -282,6 +430,16 @@ impl SharedCount {
     /// As the async recipe.
     pub fn try_set(&self, before: i32, count: i32) -> Result<bool, ValueError> {
         self.client.wait(self.recipe.try_set(before, count))
+    }
+
+    /// Sets the number to `count` if the znode has not changed since `seen`. Returns whether it was
+    /// set.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn try_set_versioned(&self, seen: &VersionedCount, count: i32) -> Result<bool, ValueError> {
+        self.client.wait(self.recipe.try_set_versioned(seen, count))
     }
 
     /// Waits until the copy is not `before`, and returns it.

@@ -2,16 +2,18 @@
 //! in line for a term.
 
 use std::pin::pin;
-use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use bytes::Bytes;
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::task::AbortOnDropHandle;
-use zoolet_protocol::{ErrorCode, MultiOp, MultiResult, Zxid};
+use zoolet_protocol::{MultiOp, MultiResult, Zxid};
 
 use crate::attempts::Attempts;
 use crate::client::recipe::SessionClient;
-use crate::client::{self, Client};
+use crate::client::{self, Client, ConnectionState};
 use crate::error::LockError;
 use crate::lock::guard::Guard;
 use crate::lock::held_lock::{self, HeldLock};
@@ -38,6 +40,83 @@ pub struct Term {
     path: String,
     token: Zxid,
     held: Weak<HeldLock>,
+    /// What a selector enters the line by again.
+    queue: Option<Arc<Queue>>,
+}
+
+/// When a term ends (`ConnectionStateErrorPolicy` of Curator).
+///
+/// ```
+/// use zoolet_recipes::ErrorPolicy;
+///
+/// assert_eq!(ErrorPolicy::default(), ErrorPolicy::Session);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ErrorPolicy {
+    /// When another participant may lead: the session may have ended. A disconnect that is shorter
+    /// than the proof of the session ends nothing. It takes the place of Curator's
+    /// `SessionConnectionStateErrorPolicy`, whose leader may lead on beside the next one for a while.
+    #[default]
+    Session,
+    /// Also at once when the connection is lost, as by Curator's default,
+    /// `StandardConnectionStateErrorPolicy`. The place in line stays: after the reconnect the latch
+    /// leads again, if its session has survived.
+    Connection,
+}
+
+impl ErrorPolicy {
+    /// Whether a client may lead by this policy, as far as its connection is concerned.
+    pub(crate) fn admits(self, client: &Client) -> bool {
+        self == Self::Session || client.state().borrow().is_some_and(ConnectionState::is_connected)
+    }
+
+    /// Waits until the connection does not admit a leader any more.
+    pub(crate) async fn until_not_admitted(self, client: &Client) {
+        match self {
+            Self::Session => std::future::pending().await,
+            Self::Connection => {
+                let is_lost = |state: &Option<ConnectionState>| {
+                    !state.is_some_and(ConnectionState::is_connected)
+                };
+                // The sender lives as long as the client.
+                let _ = client.state().wait_for(is_lost).await;
+            }
+        }
+    }
+}
+
+/// By what a selector that does not enter the line by itself is asked to.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// Whether the task waits in line, or is asked to after its present term.
+    is_queued: AtomicBool,
+    asked: Notify,
+}
+
+impl Queue {
+    /// The queue of a task that waits in line.
+    pub(crate) fn new() -> Self {
+        Self { is_queued: AtomicBool::new(true), asked: Notify::new() }
+    }
+
+    /// Asks the task to enter the line again. Returns `false` if it is asked already.
+    pub(crate) fn ask(&self) -> bool {
+        let was_queued = self.is_queued.swap(true, Ordering::AcqRel);
+        if !was_queued {
+            self.asked.notify_one();
+        }
+        !was_queued
+    }
+
+    /// The task leads now, and does not wait in line any more.
+    pub(crate) fn left(&self) {
+        self.is_queued.store(false, Ordering::Release);
+    }
+
+    /// Waits until the task is asked. What was asked for since it left the line counts.
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
+    }
 }
 
 impl Term {
@@ -47,8 +126,21 @@ impl Term {
             session: held.session().clone(),
             path: held.path().to_owned(),
             token: held.token(),
-            held: std::sync::Arc::downgrade(held),
+            held: Arc::downgrade(held),
+            queue: None,
         }
+    }
+
+    /// The same term, whose function can have its selector enter the line again.
+    pub(crate) fn with_queue(self, queue: &Arc<Queue>) -> Self {
+        Self { queue: Some(Arc::clone(queue)), ..self }
+    }
+
+    /// Has the selector enter the line again, behind all others, when its function has returned:
+    /// [`LeaderSelector::requeue`](crate::LeaderSelector::requeue), from within the function.
+    /// Returns `false` if it does that anyway.
+    pub fn requeue(&self) -> bool {
+        self.queue.as_ref().is_some_and(|queue| queue.ask())
     }
 
     /// The fencing token: the zxid of the transaction that created the leader's znode. It is
@@ -100,20 +192,13 @@ pub struct Participant {
 
 /// All participants, in their order.
 pub(crate) async fn participants(lock: &LineLock) -> Result<Vec<Participant>, LockError> {
-    let mut participants = Vec::new();
-    for path in lock.line.participants(lock.line.kind.marker).await? {
-        match lock.line.client.get(&path).await {
-            Ok((id, _)) => participants.push(Participant {
-                id: String::from_utf8_lossy(&id).into_owned(),
-                leads: participants.is_empty(),
-                path,
-            }),
-            // The participant left in between.
-            Err(error) if error.is(ErrorCode::NO_NODE) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(participants)
+    let all = lock.line.participants_with_data(lock.line.kind.marker).await?;
+    let participant = |(place, (path, id)): (usize, (String, Bytes))| Participant {
+        id: String::from_utf8_lossy(&id).into_owned(),
+        leads: place == 0,
+        path,
+    };
+    Ok(all.into_iter().enumerate().map(participant).collect())
 }
 
 /// The task of a candidate. It is aborted when this is dropped.
@@ -228,17 +313,20 @@ async fn without_session(client: &Client) {
     }
 }
 
-/// Publishes a term while it is held, until it is lost for good.
+/// Publishes a term while it is held and the policy admits a leader, until it is lost for good.
 pub(crate) async fn publish_while_held(
     guard: &Guard,
     own: &Term,
     term: &watch::Sender<Option<Term>>,
+    policy: ErrorPolicy,
 ) {
-    let mut changes = own.session.client().proof_changes();
+    let client = own.session.client();
+    let (mut changes, mut states) = (client.proof_changes(), client.state());
     let mut lost = pin!(guard.lock().lost_for_good());
     loop {
         changes.mark_unchanged();
-        let is_held = guard.state() == LockState::Held;
+        states.mark_unchanged();
+        let is_held = guard.state() == LockState::Held && policy.admits(client);
         term.send_if_modified(|term| {
             let is_modified = term.is_some() != is_held;
             *term = is_held.then(|| own.clone());
@@ -249,6 +337,11 @@ pub(crate) async fn publish_while_held(
             () = &mut lost => return,
             () = own.session.until_unproven(), if is_held => {}
             changed = changes.changed(), if !is_held => if changed.is_err() { return },
+            changed = states.changed(), if policy == ErrorPolicy::Connection => {
+                if changed.is_err() {
+                    return;
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use zoolet_protocol::Acl;
 
 use super::election::{
-    Candidacy, Closing, ENTER_AGAIN_AFTER, Participant, Task, Term, participants,
+    Candidacy, Closing, ENTER_AGAIN_AFTER, ErrorPolicy, Participant, Task, Term, participants,
     publish_while_held, wait_to_lead,
 };
 use crate::client::{self, Client};
@@ -54,8 +54,82 @@ static KIND: PlaceKind = PlaceKind {
 #[derive(Debug)]
 pub struct LeaderLatch {
     lock: LineLock,
+    id: String,
     term: watch::Receiver<Option<Term>>,
+    /// The znode by which it leads, or led last.
+    path: watch::Receiver<Option<String>>,
     task: Task,
+}
+
+/// The options of a [`LeaderLatch`]: [`LeaderLatch::builder`].
+///
+/// ```no_run
+/// use zoolet_recipes::{ErrorPolicy, LeaderLatch};
+///
+/// # fn example(client: zoolet_client::Client) -> Result<(), zoolet_recipes::LockError> {
+/// let latch = LeaderLatch::builder(&client, "/leader")
+///     .id("host-1")
+///     .error_policy(ErrorPolicy::Connection)
+///     .start()?;
+/// # drop(latch);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a latch enters the line when it is started"]
+pub struct LeaderLatchBuilder {
+    client: Client,
+    path: String,
+    id: String,
+    acl: Option<Vec<Acl>>,
+    policy: ErrorPolicy,
+}
+
+impl LeaderLatchBuilder {
+    /// Sets the id that others see. The default is empty, as in Curator.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// Sets the access control list of the znode and of the directories that are created for it. A
+    /// latch that is not allowed to create its znode tries again until it is closed, and logs why.
+    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
+        self.acl = Some(acl);
+        self
+    }
+
+    /// Sets when a term ends. The default is [`ErrorPolicy::Session`].
+    pub fn error_policy(mut self, policy: ErrorPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Enters the line, and stays in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`](client::Error::Path) if the path is not valid.
+    pub fn start(self) -> Result<LeaderLatch, LockError> {
+        let mut lock = LineLock::new(Line::new(&self.client, &self.path, &KIND)?);
+        lock.line.data = self.id.as_bytes().to_vec().into();
+        if let Some(acl) = self.acl {
+            lock.line.set_acl(acl);
+        }
+        let (term_sender, term) = watch::channel(None);
+        let (path_sender, path) = watch::channel(None);
+        let published = Published { term: term_sender, path: path_sender, policy: self.policy };
+        let leading = lock.clone();
+        let task = Task::spawn(&self.client, |closing| lead_again(leading, published, closing));
+        Ok(LeaderLatch { lock, id: self.id, term, path, task })
+    }
+}
+
+/// What the task of a latch publishes.
+struct Published {
+    term: watch::Sender<Option<Term>>,
+    path: watch::Sender<Option<String>>,
+    policy: ErrorPolicy,
 }
 
 impl LeaderLatch {
@@ -65,7 +139,7 @@ impl LeaderLatch {
     ///
     /// [`Error::Path`](client::Error::Path) if `path` is not valid.
     pub fn start(client: &Client, path: &str, id: &str) -> Result<Self, LockError> {
-        Self::start_with_acl(client, path, id, vec![Acl::open()])
+        Self::builder(client, path).id(id).start()
     }
 
     /// As [`LeaderLatch::start`], with an access control list for its znode and for the directories
@@ -81,12 +155,31 @@ impl LeaderLatch {
         id: &str,
         acl: Vec<Acl>,
     ) -> Result<Self, LockError> {
-        let mut lock = LineLock::new(Line::new(client, path, &KIND)?);
-        lock.line.data = id.as_bytes().to_vec().into();
-        lock.line.acl = acl.into();
-        let (sender, term) = watch::channel(None);
-        let task = Task::spawn(client, |closing| lead_again(lock.clone(), sender, closing));
-        Ok(Self { lock, term, task })
+        Self::builder(client, path).id(id).acl(acl).start()
+    }
+
+    /// The options of a latch.
+    pub fn builder(client: &Client, path: &str) -> LeaderLatchBuilder {
+        LeaderLatchBuilder {
+            client: client.clone(),
+            path: path.to_owned(),
+            id: String::new(),
+            acl: None,
+            policy: ErrorPolicy::default(),
+        }
+    }
+
+    /// The id that others see.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The znode by which it leads, or led last (`getLastPathIsLeader` of Curator); `None` before it
+    /// has led. To fence writes, use [`Term::fencing_token`] or [`Term::transaction`].
+    #[must_use]
+    pub fn last_leader_path(&self) -> Option<String> {
+        self.path.borrow().clone()
     }
 
     /// Whether it leads, as far as is known without a request.
@@ -166,19 +259,20 @@ impl LeaderLatch {
 /// Enters the line, leads, and enters the line again, until the latch or the client is closed.
 async fn lead_again(
     lock: LineLock,
-    term: watch::Sender<Option<Term>>,
+    published: Published,
     mut closing: Closing,
 ) -> Result<(), LockError> {
     loop {
         match wait_to_lead(&lock, &mut closing).await {
             Candidacy::Leads(guard) => {
                 let own = Term::new(&guard);
+                published.path.send_replace(Some(own.path().to_owned()));
                 let is_lost = tokio::select! {
                     biased;
-                    () = publish_while_held(&guard, &own, &term) => true,
+                    () = publish_while_held(&guard, &own, &published.term, published.policy) => true,
                     () = closing.closed() => false,
                 };
-                term.send_replace(None);
+                published.term.send_replace(None);
                 if !is_lost {
                     return guard.release().await;
                 }

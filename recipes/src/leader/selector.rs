@@ -5,14 +5,14 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use tokio::sync::{Notify, watch};
 use zoolet_protocol::Acl;
 
 use super::election::{
-    Candidacy, Closing, ENTER_AGAIN_AFTER, Participant, Task, Term, participants, wait_to_lead,
+    Candidacy, Closing, ENTER_AGAIN_AFTER, ErrorPolicy, Participant, Queue, Task, Term,
+    participants, wait_to_lead,
 };
 use crate::client::{self, Client};
 use crate::error::LockError;
@@ -80,10 +80,99 @@ pub struct LeaderSelector {
 #[derive(Debug)]
 struct Requests {
     requeue: Requeue,
-    /// Whether the task waits in line or leads, or is requested to.
-    is_queued: AtomicBool,
-    queue: Notify,
+    queue: Arc<Queue>,
     interrupt: Notify,
+}
+
+/// The options of a [`LeaderSelector`]: [`LeaderSelector::builder`].
+///
+/// ```no_run
+/// use zoolet_recipes::{ErrorPolicy, LeaderSelector, Requeue};
+///
+/// # fn example(client: zoolet_client::Client) -> Result<(), zoolet_recipes::LockError> {
+/// let selector = LeaderSelector::builder(&client, "/leader")
+///     .id("host-1")
+///     .requeue(Requeue::OnRequest)
+///     .error_policy(ErrorPolicy::Connection)
+///     .start(|term| async move {
+///         println!("leading with the fencing token {}", term.fencing_token());
+///         term.requeue(); // once more, when the others have led
+///     })?;
+/// # drop(selector);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a selector enters the line when it is started"]
+pub struct LeaderSelectorBuilder {
+    client: Client,
+    path: String,
+    id: String,
+    acl: Option<Vec<Acl>>,
+    requeue: Requeue,
+    policy: ErrorPolicy,
+}
+
+impl LeaderSelectorBuilder {
+    /// Sets the id that others see. The default is this machine's address, as in Curator.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// Sets the access control list of the znode and of the directories that are created for it. A
+    /// selector that is not allowed to create its znode tries again until it is closed, and logs
+    /// why.
+    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
+        self.acl = Some(acl);
+        self
+    }
+
+    /// Sets whether it enters the line again by itself. The default is [`Requeue::OnRequest`], as in
+    /// Curator.
+    pub fn requeue(mut self, requeue: Requeue) -> Self {
+        self.requeue = requeue;
+        self
+    }
+
+    /// Sets when a term ends. The default is [`ErrorPolicy::Session`].
+    pub fn error_policy(mut self, policy: ErrorPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Enters the line, and runs `lead` whenever it leads.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`](client::Error::Path) if the path is not valid.
+    pub fn start<F, Leading>(self, lead: F) -> Result<LeaderSelector, LockError>
+    where
+        F: FnMut(Term) -> Leading + Send + 'static,
+        Leading: Future<Output = ()> + Send + 'static,
+    {
+        let mut lock = LineLock::new(Line::new(&self.client, &self.path, &mutex::KIND)?);
+        if let Some(acl) = self.acl {
+            lock.line.set_acl(acl);
+        }
+        if !self.id.is_empty() {
+            lock.line.data = self.id.into_bytes().into();
+        }
+        let requests = Arc::new(Requests {
+            requeue: self.requeue,
+            queue: Arc::new(Queue::new()),
+            interrupt: Notify::new(),
+        });
+        let (sender, term) = watch::channel(None);
+        let candidate = Candidate {
+            lock: lock.clone(),
+            requests: Arc::clone(&requests),
+            term: sender,
+            policy: self.policy,
+        };
+        let task = Task::spawn(&self.client, |closing| candidate.run(lead, closing));
+        Ok(LeaderSelector { lock, requests, term, task })
+    }
 }
 
 impl LeaderSelector {
@@ -104,7 +193,7 @@ impl LeaderSelector {
         F: FnMut(Term) -> Leading + Send + 'static,
         Leading: Future<Output = ()> + Send + 'static,
     {
-        Self::start_with_acl(client, path, id, vec![Acl::open()], requeue, lead)
+        Self::builder(client, path).id(id).requeue(requeue).start(lead)
     }
 
     /// As [`LeaderSelector::start`], with an access control list for its znode and for the
@@ -126,22 +215,25 @@ impl LeaderSelector {
         F: FnMut(Term) -> Leading + Send + 'static,
         Leading: Future<Output = ()> + Send + 'static,
     {
-        let mut lock = LineLock::new(Line::new(client, path, &mutex::KIND)?);
-        lock.line.acl = acl.into();
-        if !id.is_empty() {
-            lock.line.data = id.as_bytes().to_vec().into();
+        Self::builder(client, path).id(id).acl(acl).requeue(requeue).start(lead)
+    }
+
+    /// The options of a selector.
+    pub fn builder(client: &Client, path: &str) -> LeaderSelectorBuilder {
+        LeaderSelectorBuilder {
+            client: client.clone(),
+            path: path.to_owned(),
+            id: String::new(),
+            acl: None,
+            requeue: Requeue::OnRequest,
+            policy: ErrorPolicy::default(),
         }
-        let requests = Arc::new(Requests {
-            requeue,
-            is_queued: AtomicBool::new(true),
-            queue: Notify::new(),
-            interrupt: Notify::new(),
-        });
-        let (sender, term) = watch::channel(None);
-        let candidate =
-            Candidate { lock: lock.clone(), requests: Arc::clone(&requests), term: sender };
-        let task = Task::spawn(client, |closing| candidate.run(lead, closing));
-        Ok(Self { lock, requests, term, task })
+    }
+
+    /// The id that others see.
+    #[must_use]
+    pub fn id(&self) -> String {
+        String::from_utf8_lossy(&self.lock.line.data).into_owned()
     }
 
     /// Whether it leads, as far as is known without a request.
@@ -161,13 +253,11 @@ impl LeaderSelector {
         self.requests.interrupt.notify_waiters();
     }
 
-    /// Enters the line again. Returns `false` if it is in line or leads already.
+    /// Enters the line again; while it leads, when its function has returned
+    /// ([`Term::requeue`] is for the function itself). Returns `false` if it is in line already, or
+    /// will be anyway.
     pub fn requeue(&self) -> bool {
-        let was_queued = self.requests.is_queued.swap(true, Ordering::AcqRel);
-        if !was_queued {
-            self.requests.queue.notify_one();
-        }
-        !was_queued
+        self.requests.requeue == Requeue::OnRequest && self.requests.queue.ask()
     }
 
     /// All participants, in their order.
@@ -213,6 +303,7 @@ struct Candidate {
     lock: LineLock,
     requests: Arc<Requests>,
     term: watch::Sender<Option<Term>>,
+    policy: ErrorPolicy,
 }
 
 /// The payload of a panic.
@@ -257,6 +348,8 @@ impl Candidate {
         loop {
             let must_pause = match wait_to_lead(&self.lock, closing).await {
                 Candidacy::Leads(guard) => {
+                    // From now on a request to enter the line counts for after this term.
+                    self.requests.queue.left();
                     let ended = self.lead_once(&guard, &mut lead, closing).await;
                     let released = guard.release().await;
                     match ended {
@@ -287,10 +380,9 @@ impl Candidate {
                 return Ok(());
             }
             if self.requests.requeue == Requeue::OnRequest {
-                self.requests.is_queued.store(false, Ordering::Release);
                 tokio::select! {
                     biased;
-                    () = self.requests.queue.notified() => {}
+                    () = self.requests.queue.asked() => {}
                     () = closing.closed() => return Ok(()),
                 }
             }
@@ -310,12 +402,16 @@ impl Candidate {
     {
         // Registered before the term is published, so that no interruption is missed.
         let interrupted = self.requests.interrupt.notified();
-        let own = Term::new(guard);
+        let own = match self.requests.requeue {
+            Requeue::Always => Term::new(guard),
+            Requeue::OnRequest => Term::new(guard).with_queue(&self.requests.queue),
+        };
         let _published = Published::new(&self.term, own.clone());
         tokio::select! {
             biased;
             () = closing.closed() => Ended::Closing,
             () = guard.lost() => Ended::Returned,
+            () = self.policy.until_not_admitted(&self.lock.line.client) => Ended::Returned,
             () = interrupted => Ended::Returned,
             led = catching(|| lead(own)) => led.map_or_else(Ended::Panicked, |()| Ended::Returned),
         }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use zoolet_protocol::Acl;
+use zoolet_protocol::{Acl, Zxid};
 
 use crate::client::Client;
 use crate::value::error::ValueError;
@@ -14,7 +14,10 @@ const NUMBER_BYTES: usize = size_of::<i32>();
 /// A count as it was at one moment.
 ///
 /// ```
-/// let count = zoolet_recipes::VersionedCount { count: 7, version: 3 };
+/// use zoolet_recipes::VersionedCount;
+/// use zoolet_recipes::protocol::Zxid;
+///
+/// let count = VersionedCount { count: 7, version: 3, mzxid: Zxid(40), czxid: Zxid(36) };
 /// assert_eq!(count.count, 7);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,10 @@ pub struct VersionedCount {
     pub count: i32,
     /// The version of the data.
     pub version: i32,
+    /// The zxid of the transaction that set the number. Later numbers have greater ones.
+    pub mzxid: Zxid,
+    /// The zxid of the transaction that created the znode.
+    pub czxid: Zxid,
 }
 
 /// A number in a znode, of which each process has a copy that follows all changes: a
@@ -58,7 +65,7 @@ impl SharedCount {
     ///
     /// As [`SharedValue::start`].
     pub async fn start(client: &Client, path: &str, seed: i32) -> Result<Self, ValueError> {
-        Self::start_with_acl(client, path, seed, vec![Acl::open()]).await
+        Self::start_with(client, path, seed, None).await
     }
 
     /// As [`SharedCount::start`], with an access control list for the znode and for the directories
@@ -73,7 +80,16 @@ impl SharedCount {
         seed: i32,
         acl: Vec<Acl>,
     ) -> Result<Self, ValueError> {
-        let value = SharedValue::start_with_acl(client, path, encoded(seed), acl).await?;
+        Self::start_with(client, path, seed, Some(&acl)).await
+    }
+
+    async fn start_with(
+        client: &Client,
+        path: &str,
+        seed: i32,
+        acl: Option<&[Acl]>,
+    ) -> Result<Self, ValueError> {
+        let value = SharedValue::start_with(client, path, encoded(seed), acl).await?;
         Ok(Self { value, path: path.to_owned() })
     }
 
@@ -118,6 +134,24 @@ impl SharedCount {
         self.value.try_set(&seen, encoded(count)).await
     }
 
+    /// Sets the number to `count` if the znode has not changed since `seen`. Returns whether it was
+    /// set; if not, the copy has a later number when this returns. Unlike
+    /// [`SharedCount::try_set`], it also notices a number that was changed and changed back
+    /// (`trySetCount` with a `VersionedValue` of Curator).
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedValue::try_set`].
+    pub async fn try_set_versioned(
+        &self,
+        seen: &VersionedCount,
+        count: i32,
+    ) -> Result<bool, ValueError> {
+        let VersionedCount { count: before, version, mzxid, czxid } = *seen;
+        let seen = VersionedValue { data: encoded(before), version, mzxid, czxid };
+        self.value.try_set(&seen, encoded(count)).await
+    }
+
     /// Waits until the copy is not `before`, and returns it.
     ///
     /// # Errors
@@ -151,7 +185,8 @@ impl SharedCount {
             length: value.data.len(),
             expected: NUMBER_BYTES,
         })?;
-        Ok(VersionedCount { count: i32::from_be_bytes(bytes), version: value.version })
+        let VersionedValue { version, mzxid, czxid, .. } = *value;
+        Ok(VersionedCount { count: i32::from_be_bytes(bytes), version, mzxid, czxid })
     }
 }
 

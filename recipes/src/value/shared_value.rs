@@ -7,6 +7,7 @@ use zoolet_protocol::{Acl, ErrorCode, Stat, ZPath, Zxid};
 
 use crate::attempts::Attempts;
 use crate::client::{self, Client, Parents, Watched};
+use crate::defaults::with_acl;
 use crate::value::error::ValueError;
 
 /// A value as it was at one moment.
@@ -79,7 +80,7 @@ impl SharedValue {
         path: &str,
         seed: impl Into<Bytes>,
     ) -> Result<Self, ValueError> {
-        Self::start_with_acl(client, path, seed, vec![Acl::open()]).await
+        Self::start_with(client, path, seed.into(), None).await
     }
 
     /// As [`SharedValue::start`], with an access control list for the znode and for the directories
@@ -94,11 +95,19 @@ impl SharedValue {
         seed: impl Into<Bytes>,
         acl: Vec<Acl>,
     ) -> Result<Self, ValueError> {
+        Self::start_with(client, path, seed.into(), Some(&acl)).await
+    }
+
+    pub(super) async fn start_with(
+        client: &Client,
+        path: &str,
+        seed: Bytes,
+        acl: Option<&[Acl]>,
+    ) -> Result<Self, ValueError> {
         ZPath::check(path).map_err(client::Error::from)?;
-        let seed = seed.into();
         let mut attempts = Attempts::new(client);
         let Watched { found: (data, stat), watcher } = loop {
-            let create = client.create(path).data(seed.clone()).acl(acl.clone());
+            let create = with_acl(client.create(path).data(seed.clone()), acl);
             match create.parents(Parents::Containers).await {
                 // If the reply was lost, the read below shows whether the znode exists.
                 Ok(_) | Err(client::Error::ConnectionLoss { .. }) => {}

@@ -1,0 +1,10 @@
+//! Tests of what Curator's locks, leaders and values offer beside their algorithm: other types of
+//! values, options of leaders, the data of participants, the defaults of a client, and sessions that
+//! one client hands over to another.
+
+mod atomic_values;
+mod client_defaults;
+mod for_threads;
+mod hand_over;
+mod leader_options;
+mod participants;
