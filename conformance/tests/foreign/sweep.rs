@@ -3,8 +3,9 @@
 //! `docs` that show such a test show the file, and what the sweep prints.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, iter, panic, thread};
 
 use libtest_mimic::Failed;
 use serde_json::Value;
@@ -93,9 +94,30 @@ const PAGES: [(&str, &[&str]); 3] = [
     ("bugs/left-in-line", &["try_lock.py", "try_lock_clean.py"]),
 ];
 
+/// How many sweeps run at a time. Their tests wait most of the time, some until a time limit.
+const SWEEPS_AT_ONCE: usize = 5;
+
+/// Checks all subjects, several at a time.
+fn check_all(
+    subjects: &[Subject],
+    check: impl Fn(&Subject) -> Result<(), Failed> + Sync,
+) -> Result<(), Failed> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        iter::from_fn(|| subjects.get(next.fetch_add(1, Ordering::Relaxed))).try_for_each(&check)
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..SWEEPS_AT_ONCE).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(checked) => checked,
+            Err(panic) => panic::resume_unwind(panic),
+        })
+    })
+}
+
 /// kazoo's recipes.
 pub(crate) fn finds_the_defects_of_kazoo() -> Result<(), Failed> {
-    KAZOO.iter().try_for_each(|subject| {
+    check_all(&KAZOO, |subject| {
         let report = NamedTempFile::new()?;
         let mut run = sweep(subject, &report)?;
         let folder = peers::conformance_folder().join("../examples/sweep/kazoo");
@@ -109,7 +131,7 @@ pub(crate) fn finds_the_defects_of_kazoo() -> Result<(), Failed> {
 
 /// Curator's recipes.
 pub(crate) fn finds_the_defects_of_curator() -> Result<(), Failed> {
-    CURATOR.iter().try_for_each(|subject| {
+    check_all(&CURATOR, |subject| {
         let report = NamedTempFile::new()?;
         let mut run = sweep(subject, &report)?;
         let folder = peers::conformance_folder().join("../examples/sweep/curator");
