@@ -12,6 +12,7 @@ mod report;
 mod run;
 mod stage;
 mod tracker;
+mod variables;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -179,10 +180,15 @@ impl Sweep {
         }
     }
 
-    /// The options about faults that were given, each with a space after it. A fault repeats only
-    /// with these.
+    /// The options about times that were given, each with a space after it. A fault repeats only with
+    /// these: a command that hung did so within the time limit that was given.
     fn fault_options(&self) -> String {
-        let given = [("delay", self.delay), ("freeze", self.freeze), ("stale", self.stale)];
+        let given = [
+            ("timeout", self.timeout),
+            ("delay", self.delay),
+            ("freeze", self.freeze),
+            ("stale", self.stale),
+        ];
         let given = given.into_iter().filter_map(|(name, time)| Some((name, time?)));
         given.map(|(name, time)| format!("--{name} {} ", time.as_secs_f64())).collect()
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use zoolet_testkit::{FaultError, TestEnsembleError, TestServerError};
 
-use super::run::ADDRESS_VARIABLES;
+use super::variables::ADDRESS_VARIABLES;
 
 /// Why a sweep was not made, or not to its end.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tokio::io::copy;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use zoolet_server::limits::ACCEPT_RETRY;
 
 /// One port for several servers. The connections end when it is dropped.
 #[derive(Debug)]
@@ -25,11 +26,11 @@ impl Front {
             let mut connections = JoinSet::new();
             loop {
                 tokio::select! {
-                    accepted = listener.accept() => {
-                        if let Ok((stream, _)) = accepted {
-                            connections.spawn(carry(stream, choose()));
-                        }
-                    }
+                    accepted = listener.accept() => match accepted {
+                        Ok((stream, _)) => drop(connections.spawn(carry(stream, choose()))),
+                        // No descriptor is left, perhaps: it would fail again at once.
+                        Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
+                    },
                     Some(_ended) = connections.join_next() => {}
                 }
             }

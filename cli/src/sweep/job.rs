@@ -14,9 +14,11 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use super::failure::Failure;
@@ -58,14 +60,34 @@ pub(super) enum Show {
 /// A running command. Dropping it kills its process group.
 #[derive(Debug)]
 pub(super) struct Job {
+    /// Dropped before the child: when that is dropped, its number may become free.
+    group: Group,
     child: Child,
-    _group: Group,
     output: Option<Output>,
 }
 
-/// A process group that is killed when this is dropped.
+/// A process group that is killed when this is dropped. This is safe while nobody has waited for its
+/// first process: until then no other group has its number.
 #[derive(Debug)]
 struct Group(Pid);
+
+impl Group {
+    /// Waits until the first process has ended, and leaves it to be waited for.
+    async fn ended(&self) -> io::Result<()> {
+        // Before the first look, so that no end is missed.
+        let mut children = signal(SignalKind::child())?;
+        while !self.has_ended()? {
+            children.recv().await;
+        }
+        Ok(())
+    }
+
+    fn has_ended(&self) -> io::Result<bool> {
+        let Some(first) = rustix::process::Pid::from_raw(self.0.as_raw()) else { return Ok(true) };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(first), options)?.is_some())
+    }
+}
 
 impl Drop for Group {
     fn drop(&mut self) {
@@ -101,21 +123,20 @@ impl Job {
         let group =
             Group(Pid::from_raw(id.expect("a process that is not waited for has a number")));
         let output = reader.map(Output::follow).transpose().map_err(Failure::System)?;
-        Ok(Self { child, _group: group, output })
+        Ok(Self { group, child, output })
     }
 
     /// Waits for the end of the command, kills what is left of its group, and returns the end of its
     /// output. Dropping the future kills the group too.
-    pub(super) async fn end(mut self, limit: Duration) -> Result<(Ending, String), Failure> {
-        let ending = match tokio::time::timeout(limit, self.child.wait()).await {
-            Ok(status) => Ending::of(status.map_err(Failure::System)?),
-            Err(_) => Ending::Hung,
+    pub(super) async fn end(self, limit: Duration) -> Result<(Ending, String), Failure> {
+        let is_hung = match tokio::time::timeout(limit, self.group.ended()).await {
+            Ok(ended) => ended.map(|()| false).map_err(Failure::System)?,
+            Err(_) => true,
         };
-        let Self { mut child, _group: group, output } = self;
+        let Self { group, mut child, output } = self;
         drop(group);
-        if ending == Ending::Hung {
-            child.wait().await.map_err(Failure::System)?;
-        }
+        let status = child.wait().await.map_err(Failure::System)?;
+        let ending = if is_hung { Ending::Hung } else { Ending::of(status) };
         let text = match output {
             Some(output) => output.text().await,
             None => String::new(),
@@ -195,6 +216,17 @@ const READ_BYTES: usize = 8 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_group_is_killed_before_its_first_process_is_waited_for() {
+        let words = ["sh", "-c", "exit 3"].map(OsString::from);
+        let job = Job::start(&words, &[], Show::Keep).unwrap();
+        job.group.ended().await.unwrap();
+        let still_there = nix::sys::signal::kill(job.group.0, None::<Signal>);
+        assert_eq!(still_there, Ok(()), "its number is its own as long as nobody has waited");
+        let (ending, _) = job.end(Duration::from_secs(60)).await.unwrap();
+        assert_eq!(ending, Ending::Exited(3));
+    }
 
     #[test]
     fn output_is_readable_as_a_report() {

@@ -56,8 +56,8 @@ impl Stage {
         ensemble.server(BEHIND).lag_by_count(1);
         let fault = ensemble.server(LEADER).everyone().decide(decide)?;
         let follower = tracker.clone();
-        let look = move |request: &RequestInfo<'_>| follower.look(request);
-        ensemble.server(BEHIND).everyone().decide(look)?;
+        let note = move |request: &RequestInfo<'_>| follower.note_elsewhere(request);
+        ensemble.server(BEHIND).everyone().decide(note)?;
         let [leader, behind] = [LEADER, BEHIND].map(|index| ensemble.server(index).address());
         let (leader, behind) = (leader.expect(HAS_PORT), behind.expect(HAS_PORT));
         let tracker = tracker.clone();

@@ -29,10 +29,11 @@ pub(super) struct Seen {
 
 /// Follows the requests of one run. Clones follow the same run.
 #[derive(Debug, Clone)]
-pub(super) struct Tracker(Arc<Mutex<Run>>);
+pub(super) struct Tracker(Arc<Mutex<Followed>>);
 
+/// What is known of the run up to now.
 #[derive(Debug)]
-struct Run {
+struct Followed {
     started: Instant,
     target: Option<(Point, Fate)>,
     is_reached: bool,
@@ -70,7 +71,7 @@ impl Requests {
 impl Tracker {
     /// A tracker that decides on a fate at a point, once.
     pub(super) fn new(target: Option<(Point, Fate)>) -> Self {
-        Self(Arc::new(Mutex::new(Run {
+        Self(Arc::new(Mutex::new(Followed {
             started: clock::now(),
             target,
             is_reached: false,
@@ -88,7 +89,7 @@ impl Tracker {
     }
 
     /// Notes a request that comes to another server than that of the fault.
-    pub(super) fn look(&self, request: &RequestInfo<'_>) -> Fate {
+    pub(super) fn note_elsewhere(&self, request: &RequestInfo<'_>) -> Fate {
         let mut run = self.0.lock();
         // Each server numbers the sessions in the order in which they come to it.
         let next = run.numbers.len() as u64 + 1;
@@ -105,7 +106,7 @@ impl Tracker {
     /// What the run has done up to now.
     pub(super) fn requests(&self) -> Requests {
         let run = self.0.lock();
-        let Run { seen, requests, sessions, is_reached, .. } = &*run;
+        let Followed { seen, requests, sessions, is_reached, .. } = &*run;
         Requests {
             seen: seen.clone(),
             requests: *requests,
@@ -115,7 +116,7 @@ impl Tracker {
     }
 }
 
-impl Run {
+impl Followed {
     fn decide(&mut self, request: &RequestInfo<'_>) -> Fate {
         self.numbers.insert(request.session, request.session_number);
         let Some(point) = self.note(request, request.session_number) else { return Fate::Pass };

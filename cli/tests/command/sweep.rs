@@ -250,12 +250,24 @@ async fn what_was_found_is_told_when_a_run_cannot_be_made() {
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let words = ["--".to_owned(), path.to_str().unwrap().to_owned()];
+    let junit = place.join("report.xml");
     let options = ["--only", "reply-lost,expire,expire-after", "--path", "/a", "--jobs", "1"];
+    let options =
+        [&options[..], &["--timeout", "30s", "--junit", junit.to_str().unwrap()]].concat();
     let (code, report) = swept("sweep-stop-report", &options, &words).await;
     assert_eq!(code, Some(127), "{report}");
     assert_eq!((&report["faults"]["planned"], &report["faults"]["run"]), (&3.into(), &2.into()));
     assert!(report["stopped_by"].as_str().unwrap().contains("no such command"), "{report}");
     assert_eq!(report["runs"][0]["outcome"], "broke");
+    // A command that hangs does so within the same time only.
+    let replay = report["runs"][0]["failure"]["replay"].as_str().unwrap();
+    assert!(replay.contains(" --timeout 30 -- "), "{replay}");
+    let junit = fs::read_to_string(junit).unwrap();
+    assert!(junit.contains(r#"tests="3""#) && junit.contains(r#"errors="1""#), "{junit}");
+    assert!(
+        junit.contains("<error type=\"stopped\" message=\"stopped after 2 of 3 faults: "),
+        "{junit}"
+    );
 }
 
 #[tokio::test]

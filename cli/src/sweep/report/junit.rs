@@ -5,7 +5,7 @@ use std::io;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
-use super::super::campaign::{Outcome, Trial};
+use super::super::campaign::{Outcome, Stop, Trial};
 use super::super::limits::LINES_IN_FILES;
 use super::text::ending;
 use super::{Report, last_lines};
@@ -21,25 +21,48 @@ pub(in super::super) fn document(report: &Report<'_>) -> String {
 fn write(writer: &mut Writer<Vec<u8>>, report: &Report<'_>) -> io::Result<()> {
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     let name = allowed(&format!("zoolet sweep {}", report.command_line()));
+    let errors = usize::from(report.trials.stopped_by.is_some());
     let counts = [
-        report.trials.trials.len(),
+        report.trials.trials.len() + errors,
         report.count(Outcome::Broke) + report.count(Outcome::FailedByItself),
+        errors,
         report.count(Outcome::NotReached),
     ];
-    let [tests, failures, skipped] = counts.map(|count| count.to_string());
+    let [tests, failures, errors, skipped] = counts.map(|count| count.to_string());
     let time = format!("{:.3}", report.trials.took.as_secs_f64());
     let suite = writer.create_element("testsuite").with_attributes([
         ("name", name.as_str()),
         ("tests", &tests),
         ("failures", &failures),
-        ("errors", "0"),
+        ("errors", &errors),
         ("skipped", &skipped),
         ("time", &time),
     ]);
     suite.write_inner_content(|writer| {
-        report.trials.trials.iter().try_for_each(|trial| write_case(writer, report, trial))
+        report.trials.trials.iter().try_for_each(|trial| write_case(writer, report, trial))?;
+        match &report.trials.stopped_by {
+            Some(stop) => write_stop(writer, report, stop),
+            None => Ok(()),
+        }
     })?;
     Ok(())
+}
+
+/// A sweep that was stopped is no success, whatever it had found by then.
+fn write_stop(writer: &mut Writer<Vec<u8>>, report: &Report<'_>, stop: &Stop) -> io::Result<()> {
+    let (run, planned) = (report.trials.trials.len(), report.planned);
+    let message = allowed(&format!("stopped after {run} of {planned} faults: {stop}"));
+    let case = writer.create_element("testcase").with_attributes([
+        ("classname", "sweep"),
+        ("name", "all faults are injected"),
+        ("time", "0.000"),
+    ]);
+    let error = |writer: &mut Writer<Vec<u8>>| {
+        let error = writer.create_element("error");
+        let error = error.with_attributes([("type", "stopped"), ("message", message.as_str())]);
+        error.write_empty().map(drop)
+    };
+    case.write_inner_content(error).map(drop)
 }
 
 fn write_case(writer: &mut Writer<Vec<u8>>, report: &Report<'_>, trial: &Trial) -> io::Result<()> {
