@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use zoolet_testkit::ensemble::{CutOff, Ensemble, MEMBERS, Notice, Terms};
+use zoolet_testkit::ensemble::{CutOff, Ensemble, EnsembleSettings, MEMBERS, Notice};
 use zoolet_testkit::sim::parts::{Link, Network, Tap};
 
 use super::clients::{self, Clients};
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct EnsembleWorld {
     seed: u64,
     rng: Rng,
-    terms: Terms,
+    settings: EnsembleSettings,
     common: Arc<Common>,
     ensemble: Ensemble,
     network: Network,
@@ -43,21 +43,21 @@ impl EnsembleWorld {
     pub(crate) fn new(seed: u64, options: &Options) -> Self {
         let mut rng = Rng::with_seed(seed);
         let oracle = Arc::new(Oracle::without_model(options.keeps_trace));
-        let terms = Terms {
+        let settings = EnsembleSettings {
             tick: Duration::from_millis(rng.choice([250, 500, 1_000]).expect("there are three")),
             sync_limit: rng.u32(2..=10),
             tell_zxids: tell_zxids(&mut rng),
         };
-        oracle.remark(|| format!("{terms:?}"));
+        oracle.remark(|| format!("{settings:?}"));
         let ensemble =
-            Ensemble::new(rng.fork(), terms.clone(), Arc::new(Judge(Arc::clone(&oracle))));
+            Ensemble::new(rng.fork(), settings.clone(), Arc::new(Judge(Arc::clone(&oracle))));
         let network = Network::new(Arc::clone(&oracle) as Arc<dyn Tap>);
         network.serve(Some(Arc::new(ensemble.clone())));
         let kinds = [Part::Mutexes, Part::ReadWriteLocks, Part::Semaphores, Part::Latches];
         let focus = rng.choice(kinds);
         let common = Arc::new(Common::new(oracle, focus, options, Some(ensemble.clone())));
         let link = network.link(0, 0, 0);
-        Self { seed, rng, terms, common, ensemble, network, link }
+        Self { seed, rng, settings, common, ensemble, network, link }
     }
 
     pub(crate) fn common(&self) -> Arc<Common> {
@@ -88,7 +88,7 @@ impl EnsembleWorld {
         while oracle.now_ms() < end_ms {
             let mut rng = self.rng.fork();
             tokio::time::sleep(Duration::from_millis(rng.u64(50..1_000))).await;
-            let patience = self.terms.tick * self.terms.sync_limit;
+            let patience = self.settings.tick * self.settings.sync_limit;
             let most_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
             let member = rng.usize(..MEMBERS);
             let time = Duration::from_millis(rng.u64(..most_ms));
@@ -112,8 +112,8 @@ impl EnsembleWorld {
     /// Waits until all members follow one leader.
     async fn recover(&self) {
         // The member that was cut off has to notice before the others can elect a leader.
-        for _ in 0..2 * self.terms.sync_limit + 4 {
-            tokio::time::sleep(self.terms.tick).await;
+        for _ in 0..2 * self.settings.sync_limit + 4 {
+            tokio::time::sleep(self.settings.tick).await;
             if self.ensemble.look(|state| state.is_well()) {
                 return;
             }
@@ -136,7 +136,7 @@ impl EnsembleWorld {
             }
         }
         // The longest session timeout has passed by then.
-        tokio::time::sleep(21 * self.terms.tick).await;
+        tokio::time::sleep(21 * self.settings.tick).await;
         let totals: Vec<_> =
             self.ensemble.look(|state| state.cores().map(|core| core.totals()).collect());
         let is_left =

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use zoolet_simulation::{Bug, Failure, Options, Part, run, sweep, workers};
+use zoolet_testkit::sim::{Schedule, Sim};
 
 /// Simulates a ZooKeeper server with its disk, its clients and their locks, with crashes and cut
 /// connections, all from one seed.
@@ -45,8 +46,13 @@ struct Arguments {
     #[arg(long)]
     bug: Option<Bug>,
     /// Runs a program as a user of `zoolet::sim` writes it, on an ensemble.
-    #[arg(long, conflicts_with_all = ["seed", "ensemble", "without", "clients", "operations", "seconds"])]
+    #[arg(long, conflicts_with_all = [
+        "seed", "ensemble", "without", "clients", "operations", "seconds", "no_shrink", "trace",
+    ])]
     users: bool,
+    /// The schedule to run again, as the report of a failure with --users shows it.
+    #[arg(long, requires = "users", conflicts_with = "seeds")]
+    replay: Option<Schedule>,
     /// Reports the failing seed as it is, and does not search for a smaller run that fails.
     #[arg(long)]
     no_shrink: bool,
@@ -58,14 +64,19 @@ struct Arguments {
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let (first, end) = text.split_once("..").ok_or("give FIRST..END")?;
     let number = |text: &str| text.parse().map_err(|_| format!("{text} is not a number"));
-    Ok(number(first)?..number(end)?)
+    let seeds = number(first)?..number(end)?;
+    match seeds.is_empty() {
+        true => Err("it has no seed; END must be above FIRST".to_owned()),
+        false => Ok(seeds),
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "the time that it takes is shown")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.users {
-        return run_users(arguments.seeds, arguments.jobs, arguments.bug);
+        let sim = workers(arguments.bug).jobs(arguments.jobs);
+        return run_users(&sim, arguments.seeds, arguments.replay);
     }
     let base = match (arguments.bug, arguments.seed) {
         // The report of a failure names all options for a single run.
@@ -106,14 +117,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_users(seeds: Range<u64>, jobs: usize, bug: Option<Bug>) -> ExitCode {
-    match workers(bug).jobs(jobs).search(seeds.clone()) {
+fn run_users(sim: &Sim, seeds: Range<u64>, replay: Option<Schedule>) -> ExitCode {
+    let (found, what) = match replay {
+        Some(schedule) => (sim.try_replay(schedule.clone()), format!("schedule {schedule}")),
+        None => (sim.search(seeds.clone()), format!("{} seeds", seeds.end - seeds.start)),
+    };
+    match found {
         Ok(()) => {
-            println!("{} seeds", seeds.end - seeds.start);
+            println!("{what}: no violation");
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            println!("{failure}");
+            println!("{failure}\nhere: --users --replay {}", failure.schedule());
             ExitCode::FAILURE
         }
     }

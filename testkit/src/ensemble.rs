@@ -7,28 +7,35 @@
 //! the leader appends to it while it has a quorum.
 //!
 //! - `test_ensemble` is what a test uses: [`TestEnsemble`] and its `builder`; `server` is one of its
-//!   servers.
-//! - `engine` has the lock around `state`, which is the list and the members. `leader` appends to the
-//!   list, `connection` is one client's, and `step` what a connection waits for.
+//!   servers. All handles share what is `running`.
+//! - `engine` has the lock around `state`, which is the list (`log`) and the members. `leader` appends
+//!   to the list, `connection` is one client's, `connections` opens and ends them, `requests` takes in
+//!   what clients send, and `step` is what a connection waits for.
 //! - `tracker` is what the leader knows about sessions.
-//! - `links` tell which servers hear of each other, and whom they elect; `faults` change that.
+//! - `links` tell which servers hear of each other, and whom they elect; `faults` change that, and
+//!   `lag` is how far a server is behind.
 //! - `transport` and `tcp` carry frames, `hooked` lets the faults of a test take effect, and `words`
 //!   answers four-letter words.
 
 mod builder;
 mod connection;
+mod connections;
 mod engine;
 mod error;
 mod faults;
 mod hooked;
+mod lag;
 mod leader;
 mod links;
+mod log;
 mod observer;
+mod requests;
+mod running;
 mod server;
+mod settings;
 mod state;
 mod step;
 mod tcp;
-mod terms;
 mod test_ensemble;
 mod tracker;
 mod transport;
@@ -40,7 +47,7 @@ pub use self::error::TestEnsembleError;
 pub use self::faults::{CutOff, Notice};
 pub use self::observer::{EnsembleEvent, EnsembleObserver};
 pub use self::server::{EnsembleServer, ServerRole};
+pub use self::settings::{EnsembleSettings, MEMBERS};
 pub use self::state::State;
-pub use self::terms::{MEMBERS, Terms};
 pub use self::test_ensemble::TestEnsemble;
 pub use self::transport::EnsembleDialer;

@@ -13,8 +13,11 @@ mod connection;
 mod ensemble_host;
 mod fault;
 mod gate;
+mod hash;
 mod hooks;
 mod host;
+mod html;
+mod invariants;
 mod machine;
 mod network;
 mod page;
@@ -28,11 +31,14 @@ mod run;
 mod schedule;
 mod sections;
 mod server_host;
+mod smaller;
 mod story;
 mod sweep;
 mod timeline;
 mod violation;
+mod watchdog;
 mod world;
+mod znode;
 
 /// The parts of the simulator, for the simulation of zoolet itself.
 #[doc(hidden)]

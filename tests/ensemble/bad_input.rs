@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use zoolet::protocol::{ConnectRequest, CreateFlags, FrameCodec};
 use zoolet::testing::TestEnsemble;
-use zoolet_test_support::{Tcp, encoded, exists, ping};
+use zoolet_test_support::{Tcp, create, encoded, exists, ping};
 
 use super::raw::Raw;
 use super::{TRANSPORTS, TransportKind};
@@ -75,7 +75,7 @@ async fn connections_that_end_halfway_disturb_nobody() {
         // The write is on its way when its client goes.
         let (mut raw, _) = Raw::begin(kind, &ensemble, 1).await;
         ensemble.server(1).hold();
-        raw.request(&zoolet_test_support::create("/half", CreateFlags::PERSISTENT)).await;
+        raw.request(&create("/half", CreateFlags::PERSISTENT)).await;
         drop(raw);
         ensemble.server(1).release();
     }
@@ -98,4 +98,19 @@ async fn requests_before_the_handshake_is_answered_wait_for_it() {
         assert!(raw.reply(&ping()).await.is_some());
         assert!(raw.reply(&exists("/")).await.is_some(), "{kind:?}");
     }
+}
+
+#[tokio::test]
+async fn more_requests_than_a_server_may_owe_close_the_connection() {
+    let ensemble = TransportKind::Tcp.start().await;
+    let (mut raw, _) = Raw::begin(TransportKind::InProcess, &ensemble, 1).await;
+    ensemble.server(1).hold();
+    // It is committed, and not answered while the server does not apply it. All others wait behind it.
+    raw.request(&create("/waits", CreateFlags::PERSISTENT)).await;
+    for _ in 0..11_000 {
+        raw.request(&exists("/")).await;
+    }
+    assert_eq!(raw.receive().await, None, "the connection ends, and nothing was answered");
+    ensemble.server(1).release();
+    all_is_well(&ensemble).await;
 }

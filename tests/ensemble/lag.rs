@@ -84,3 +84,37 @@ async fn a_client_that_has_seen_more_is_refused_and_moves_on() {
     let present = ensemble.server_of(client.session_id()).unwrap().index();
     assert_eq!(present, 2, "server 1 was next in turn and is behind");
 }
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_what_is_committed_ends_while_others_go_on_to_write() {
+    let ensemble = start().await;
+    let client = ensemble.connect_to(0).await.unwrap();
+    client.create("/a").await.unwrap();
+    ensemble.server(1).lag_by(Duration::from_millis(50));
+    let writer = tokio::spawn(async move {
+        loop {
+            client.set("/a", "again").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let committed = ensemble.committed_zxid();
+    let caught_up = tokio::time::timeout(Duration::from_secs(60), ensemble.caught_up());
+    caught_up.await.expect("a server that is always a little behind catches up with one moment");
+    assert!(ensemble.server(1).last_zxid() >= committed);
+    writer.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_stopped_for_long_applies_all_that_it_missed() {
+    let ensemble = start().await;
+    let client = ensemble.connect_to(0).await.unwrap();
+    client.create("/a").await.unwrap();
+    ensemble.server(2).stop();
+    for number in 0..500 {
+        client.set("/a", number.to_string()).await.unwrap();
+    }
+    ensemble.server(2).start();
+    ensemble.caught_up().await;
+    assert_eq!(ensemble.server(2).data("/a").unwrap().unwrap(), "499");
+    ensemble.check().unwrap();
+}

@@ -18,6 +18,8 @@ async fn a_write_over_the_old_connection_of_a_session_that_moved_closes_it() {
         let seen = ensemble.committed_zxid();
         let (mut new, response) = Raw::connect(kind, &ensemble, 2, resume(session, seen)).await;
         assert_eq!(response.unwrap().session, session, "{kind:?}");
+        let its = ensemble.server_of(session).map(|server| server.index());
+        assert_eq!(its, Some(2), "a fault of the session meets its last connection");
         // The old server has not learned that the session has moved.
         let (header, _) = old.call(&exists("/")).await.unwrap();
         assert_eq!(header.err, ErrorCode::OK);

@@ -1,7 +1,7 @@
 //! Each check of a simulation finds what it is for, and names it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use zoolet::client::Error;
@@ -99,6 +99,21 @@ fn a_line_in_which_nobody_gets_ahead_any_more_is_found() {
 }
 
 #[test]
+fn a_failure_that_does_not_come_again_is_told_as_one() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let sim = Sim::new().jobs(1).machine("worker", 1, |world| async move {
+        // The two runs that compare the first seed, and three more.
+        if RUNS.fetch_add(1, Ordering::Relaxed) == 5 {
+            world.fail("once");
+        }
+        Ok(())
+    });
+    let failure = sim.only(&[]).search(0..10).unwrap_err().to_string();
+    assert!(failure.contains("two runs of seed 3 differ"), "{failure}");
+    assert!(failure.contains("once") && failure.contains("no violation"), "{failure}");
+}
+
+#[test]
 fn a_panic_an_error_and_an_invariant_are_named() {
     let panics = Sim::new().machine("worker", 2, |world| async move {
         let _client = world.connect().await?;
@@ -131,6 +146,69 @@ fn a_panic_an_error_and_an_invariant_are_named() {
     let failure = one_seat.only(&[]).search(0..3).expect_err("both sit down");
     assert_eq!(failure.violation().kind, ViolationKind::Invariant("/seats".to_owned()));
     assert_eq!(failure.violation().text, "/seats: 2 sit");
+}
+
+#[test]
+fn a_panic_is_one_line_of_the_story_wherever_it_is() {
+    let sim = Sim::new().machine("worker", 1, |world| async move {
+        world.sleep(Duration::from_millis(20)).await;
+        let (one, other) = (1, 2);
+        assert_eq!(one, other, "the sums differ");
+        Ok(())
+    });
+    let failure = sim.only(&[]).search(0..1).expect_err("it panics");
+    let text = &failure.violation().text;
+    assert!(text.contains("assertion `left == right` failed: the sums differ"), "{text}");
+    assert!(text.starts_with("worker-0 panicked"), "{text}");
+    assert_eq!(text.matches("panicked").count(), 1, "{text}");
+    assert!(text.contains("checks.rs:"), "{text}");
+    let story = failure.story();
+    assert!(story.iter().all(|line| !line.contains('\n')), "{story:?}");
+
+    // A task that a program starts past its world.
+    let sim = Sim::new().machine("worker", 1, |world| async move {
+        world.sleep(Duration::from_millis(20)).await;
+        let _nobody_waits = tokio::spawn(async { panic!("nobody sees it") });
+        world.sleep(Duration::from_millis(20)).await;
+        Ok(())
+    });
+    let failure = sim.only(&[]).search(0..1).expect_err("it panics");
+    let violation = failure.violation();
+    assert!(violation.text.contains("nobody sees it") && violation.ms > 0, "{failure}");
+    assert!(failure.story().iter().any(|line| line.contains("VIOLATION")), "{failure}");
+}
+
+#[test]
+fn a_multi_that_is_refused_is_told_as_refused() {
+    let sim = Sim::new().machine("worker", 1, |world| async move {
+        let client = world.connect().await?;
+        client.create("/epoch").await?;
+        let transaction = client.transaction().check("/epoch", 7);
+        let transaction = transaction.create("/held", "", CreateMode::Ephemeral);
+        assert!(transaction.commit().await.is_err(), "the version is another");
+        world.fail("so it is");
+        Ok(())
+    });
+    let failure = sim.only(&[]).search(0..1).expect_err("it fails");
+    let refused = "(ephemeral): operation 1: BadVersion";
+    assert!(failure.story().iter().any(|line| line.ends_with(refused)), "{failure}");
+    let page = std::env::temp_dir().join(format!("zoolet-refused-{}.html", std::process::id()));
+    failure.write_page(&page).expect("the page can be written");
+    let text = std::fs::read_to_string(&page).expect("it can be read");
+    std::fs::remove_file(&page).expect("it can be deleted");
+    assert!(text.contains("operation 1: BadVersion</title><path class=\"refused\""), "{text}");
+}
+
+#[test]
+fn a_machine_that_never_asks_when_to_end_is_told_of_goes_on() {
+    let sim = Sim::new().machine("worker", 1, |world| async move {
+        loop {
+            world.sleep(Duration::from_secs(1)).await;
+        }
+    });
+    let sim = sim.only(&[]).faults_for(Duration::from_secs(1));
+    let failure = sim.finish_within(Duration::from_secs(2)).search(0..1).expect_err("no end");
+    assert!(failure.violation().text.contains("never called `goes_on`"), "{failure}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 mod checks;
 mod correct;
+mod machines;
+mod refused;
 mod wrong;
 
 /// How often a run is repeated, to show that nothing differs.

@@ -5,14 +5,13 @@ use std::time::Duration;
 use zoolet_server::{Config, EnforceAuth, FourLetterWhitelist, WallTime};
 
 use super::error::TestEnsembleError;
-use super::terms::{Elections, Law, Sweeps};
-use super::test_ensemble::TestEnsemble;
+use super::settings::{Elections, Law, Sweeps};
 use crate::limits::ENSEMBLE_SERVERS_MAX;
 
 /// ZooKeeper's sample configuration has it.
 const SYNC_LIMIT: u32 = 5;
 
-/// The settings of a [`TestEnsemble`].
+/// The settings of a [`TestEnsemble`](crate::TestEnsemble).
 ///
 /// ```
 /// use zoolet_testkit::TestEnsemble;
@@ -105,7 +104,7 @@ impl TestEnsembleBuilder {
         self
     }
 
-    /// Lets no election take place but by [`TestEnsemble::elect`].
+    /// Lets no election take place but by [`TestEnsemble::elect`](crate::TestEnsemble::elect).
     pub fn elect_by_hand(mut self) -> Self {
         self.elections = Elections::ByHand;
         self
@@ -117,19 +116,7 @@ impl TestEnsembleBuilder {
         self
     }
 
-    /// Starts the ensemble. It is ready when this returns: the first server leads and the others
-    /// follow. It must be awaited within a tokio runtime, which then drives the ensemble.
-    ///
-    /// # Errors
-    ///
-    /// [`TestEnsembleError`] if a setting is outside its limits or has no effect, or no port is
-    /// available.
-    pub async fn start(self) -> Result<TestEnsemble, TestEnsembleError> {
-        let law = self.law()?;
-        TestEnsemble::start_with(self, law).await
-    }
-
-    fn law(&self) -> Result<Law, TestEnsembleError> {
+    pub(super) fn law(&self) -> Result<Law, TestEnsembleError> {
         let Self { config, servers, sync_limit, .. } = self;
         if !(1..=ENSEMBLE_SERVERS_MAX).contains(servers) {
             return Err(TestEnsembleError::Servers(*servers));

@@ -1,23 +1,17 @@
 //! The ensemble behind its lock, and the time that passes in it.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
 use fastrand::Rng;
 use parking_lot::ReentrantMutex;
 use tokio::sync::Notify;
-use zoolet_core::ConnectionId;
-use zoolet_protocol::{Dial, Dialing, FrameCodec};
-use zoolet_server::hooks::Hooks;
+use zoolet_protocol::FrameCodec;
 
-use super::hooked::ServerSide;
 use super::observer::EnsembleObserver;
+use super::settings::{EnsembleSettings, Law};
 use super::state::State;
-use super::terms::{Law, Terms};
-use super::transport::{ClientSide, refused};
 use crate::clock::now;
 
 /// An ensemble of servers that clients can connect to.
@@ -38,8 +32,8 @@ pub(super) struct Shared {
 impl Ensemble {
     /// An ensemble, which does nothing by itself until [`Ensemble::live`] is polled.
     #[must_use]
-    pub fn new(rng: Rng, terms: Terms, observer: Arc<dyn EnsembleObserver>) -> Self {
-        Self::with_law(rng, terms.into(), observer)
+    pub fn new(rng: Rng, settings: EnsembleSettings, observer: Arc<dyn EnsembleObserver>) -> Self {
+        Self::with_law(rng, settings.into(), observer)
     }
 
     pub(super) fn with_law(rng: Rng, law: Law, observer: Arc<dyn EnsembleObserver>) -> Self {
@@ -122,63 +116,8 @@ impl Ensemble {
         }
     }
 
-    /// Opens a connection to a server, or says why not.
-    pub(super) fn open(
-        &self,
-        member: usize,
-        address: Option<SocketAddr>,
-    ) -> Result<Arc<ServerSide>, &'static str> {
-        let hooks: Option<Arc<dyn Hooks>> = self.look(|state| state.members[member].hooks.clone());
-        if hooks.as_ref().is_some_and(|hooks| hooks.refuses_connection()) {
-            return Err("a fault refuses new connections");
-        }
-        let opened = self.act(|state| state.open(member, address));
-        let id: ConnectionId = opened.ok_or("the server serves nobody now")?;
-        Ok(Arc::new(ServerSide { ensemble: self.clone(), id, hooks }))
-    }
-
     /// Whether it was stopped for good.
     pub(super) fn is_over(&self) -> bool {
         self.look(|state| state.is_over)
-    }
-}
-
-/// Connects to a server that the seed draws.
-impl Dial for Ensemble {
-    fn dial(&self) -> Dialing {
-        let member = self.with(|state| {
-            let members = state.members.len();
-            state.rng.usize(..members)
-        });
-        let dialed = self.open(member, None).map(ClientSide::boxed).map_err(refused);
-        Box::pin(std::future::ready(dialed))
-    }
-
-    fn servers(&self) -> usize {
-        self.look(|state| state.members.len())
-    }
-
-    fn is_gone(&self) -> bool {
-        self.is_over()
-    }
-}
-
-/// Counts for those who dial the servers in turn.
-#[derive(Debug, Default)]
-pub(super) struct Turn(AtomicUsize);
-
-impl Turn {
-    pub(super) fn starting_at(first: usize) -> Self {
-        Self(AtomicUsize::new(first))
-    }
-
-    /// The next server of this many.
-    pub(super) fn next(&self, servers: usize) -> usize {
-        self.0.fetch_add(1, Ordering::Relaxed) % servers
-    }
-
-    /// The server whose turn it is.
-    pub(super) fn present(&self, servers: usize) -> usize {
-        self.0.load(Ordering::Relaxed) % servers
     }
 }

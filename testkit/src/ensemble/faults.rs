@@ -7,29 +7,10 @@ use tokio::time::Instant;
 use zoolet_core::Core;
 use zoolet_protocol::SessionId;
 
+use super::lag::{Hold, Lag, TimedCut};
 use super::observer::EnsembleEvent;
-use super::state::{Hold, Role, State};
+use super::state::{Role, State};
 use super::tracker::Tracker;
-
-/// How a follower lags.
-#[derive(Debug, Default)]
-pub(super) struct Lag {
-    /// It applies each transaction this much later than the leader.
-    pub(super) delay: Duration,
-    /// It stays this many transactions behind.
-    pub(super) count: usize,
-    /// It applies nothing, but answers the leader's pings.
-    pub(super) applying: Hold,
-    /// It receives nothing from the leader. What it sends arrives.
-    pub(super) link: Hold,
-}
-
-/// A cut between one member and the others, in both directions, that ends by itself.
-#[derive(Debug)]
-pub(super) struct TimedCut {
-    pub(super) member: usize,
-    pub(super) ends: Instant,
-}
 
 impl State {
     /// When a member applies the next transaction.
@@ -124,6 +105,7 @@ impl State {
             (member.epoch, member.applied, member.side) = (self.epoch, 0, 0);
             (member.lag, member.heard, member.is_asked) = (Lag::default(), self.now, false);
             member.touched.clear();
+            member.left_behind.clear();
             member.local_sessions.clear();
         }
         self.begin_history(Core::starting_after(settings, zxid));
@@ -155,12 +137,17 @@ impl State {
         self.members[member].lag.applying = Hold::Until(self.now + time);
     }
 
-    /// Lets a follower receive nothing from its leader for a while.
+    /// Lets a follower receive nothing from its leader for a while; at most for
+    /// [`State::longest_hold`].
     pub fn hold_link(&mut self, member: usize, time: Duration) {
         self.hear_until_now();
-        // After a longer time it would give the leader up.
-        let most = self.law.tick * self.law.sync_limit.saturating_sub(1);
-        self.members[member].lag.link = Hold::Until(self.now + time.min(most));
+        self.members[member].lag.link = Hold::Until(self.now + time.min(self.longest_hold()));
+    }
+
+    /// For how long a follower may receive nothing from its leader. After a longer time it would give
+    /// the leader up.
+    pub fn longest_hold(&self) -> Duration {
+        self.law.tick * self.law.sync_limit.saturating_sub(1)
     }
 
     /// What was sent before now arrives, if late.
@@ -199,11 +186,12 @@ impl State {
         }
     }
 
-    /// The member that serves a session: that of its last connection.
+    /// The member that serves a session: that of its last open connection. A client that has moved
+    /// may have an older one, to another member.
     pub fn server_of(&self, session: SessionId) -> Option<usize> {
-        let connections = self.connections.values().rev();
-        let mut its = connections.filter(|connection| connection.session == Some(session));
-        its.next().map(|connection| connection.member)
+        let mut open = self.connections.values().rev().filter(|connection| connection.is_open());
+        open.find(|connection| connection.session == Some(session))
+            .map(|connection| connection.member)
     }
 
     /// Whether all members serve clients and follow one leader.
@@ -232,11 +220,12 @@ pub enum CutOff {
 }
 
 /// Which side notices a cut before `sync_limit` ticks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
     /// Both sides, as when a process ends.
     AtOnce,
-    /// The others, as when only the connections to the leader are reset.
+    /// The others, as when only the connections to the leader are reset. Of a cut follower they need
+    /// not notice anything.
     OthersAtOnce,
     /// Neither side, until its time without a message has passed.
     Nobody,

@@ -1,5 +1,6 @@
 //! What one server of the ensemble lets the hooks of a test do.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -21,6 +22,23 @@ pub(super) struct ServerSide {
     pub(super) ensemble: Ensemble,
     pub(super) id: ConnectionId,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
+}
+
+impl Ensemble {
+    /// Opens a connection to a server, or says why not.
+    pub(super) fn open(
+        &self,
+        member: usize,
+        address: Option<SocketAddr>,
+    ) -> Result<Arc<ServerSide>, &'static str> {
+        let hooks: Option<Arc<dyn Hooks>> = self.look(|state| state.members[member].hooks.clone());
+        if hooks.as_ref().is_some_and(|hooks| hooks.refuses_connection()) {
+            return Err("a fault refuses new connections");
+        }
+        let opened = self.act(|state| state.open(member, address));
+        let id: ConnectionId = opened.ok_or("the server serves nobody now")?;
+        Ok(Arc::new(ServerSide { ensemble: self.clone(), id, hooks }))
+    }
 }
 
 impl ServerSide {
@@ -111,12 +129,12 @@ impl HookedConnection for ServerSide {
 
 /// One server of the ensemble.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct HookedMember {
     pub(super) ensemble: Ensemble,
     pub(super) index: usize,
 }
 
-impl HookedServer for Member {
+impl HookedServer for HookedMember {
     fn is_shut_down(&self) -> bool {
         self.ensemble.is_over()
     }

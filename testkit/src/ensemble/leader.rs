@@ -9,9 +9,9 @@ use zoolet_protocol::{
 use zoolet_server::hooks::{Message, ServerTxn};
 
 use super::observer::EnsembleEvent;
+use super::settings::Sweeps;
 use super::state::State;
 use super::step::{Answer, Asked, Change, Step, accepted};
-use super::terms::Sweeps;
 
 impl State {
     /// The followers that the leader can reach report the sessions that they have heard from.

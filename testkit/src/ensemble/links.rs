@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::lag::Hold;
 use super::observer::EnsembleEvent;
-use super::state::{Hold, Member, Role, State};
-use super::terms::Elections;
+use super::settings::Elections;
+use super::state::{Member, Role, State};
 use super::tracker::Tracker;
 
 /// How long an election takes, in milliseconds.

@@ -1,6 +1,7 @@
 //! One server of an ensemble for tests.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,16 +11,16 @@ use zoolet_protocol::{SessionId, Zxid};
 use zoolet_server::Totals;
 use zoolet_server::hooks::ConnectionInfo;
 
-use super::faults::Lag;
-use super::state::{Hold, Role, State, data};
-use super::test_ensemble::{Parts, TestEnsemble};
+use super::lag::{Hold, Lag};
+use super::running::{Parts, Running};
+use super::state::{Role, State, data};
 use super::transport::EnsembleDialer;
 use super::words;
 use crate::faults::{Aim, Fault, FaultError, Faults, Scope};
 use crate::observe::{Observer, Stats, WatchGraph};
 
-/// One server of a [`TestEnsemble`], and the faults that concern it alone. The effect of each method
-/// is complete when it returns.
+/// One server of a [`TestEnsemble`](crate::TestEnsemble), and the faults that concern it alone. The
+/// effect of each method is complete when it returns.
 ///
 /// ```
 /// use zoolet_testkit::{ServerRole, TestEnsemble};
@@ -38,7 +39,7 @@ use crate::observe::{Observer, Stats, WatchGraph};
 /// ```
 #[derive(Debug, Clone)]
 pub struct EnsembleServer {
-    pub(super) ensemble: TestEnsemble,
+    pub(super) ensemble: Arc<Running>,
     pub(super) index: usize,
 }
 
@@ -84,7 +85,7 @@ impl EnsembleServer {
     /// Makes connections in this process to this server.
     #[must_use]
     pub fn dialer(&self) -> EnsembleDialer {
-        EnsembleDialer::to(&self.ensemble.0.engine, self.index)
+        EnsembleDialer::to(&self.ensemble.engine, self.index)
     }
 
     /// The address on which it listens; `None` without
@@ -145,15 +146,15 @@ impl EnsembleServer {
     }
 
     fn parts(&self) -> &Parts {
-        &self.ensemble.0.servers[self.index]
+        &self.ensemble.servers[self.index]
     }
 
     fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        self.ensemble.0.engine.look(look)
+        self.ensemble.engine.look(look)
     }
 
     fn control<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        self.ensemble.0.engine.control(act)
+        self.ensemble.engine.control(act)
     }
 
     fn change_lag(&self, change: impl FnOnce(&mut Lag)) {

@@ -12,10 +12,11 @@ use zoolet_protocol::{ErrorCode, Id, Lookup, Read, Response, SessionId, Xid, Zxi
 use zoolet_server::hooks::{ClockOffset, Hooks, Message};
 
 use super::connection::Connection;
-use super::faults::{Lag, TimedCut};
+use super::lag::{Lag, TimedCut};
+use super::log::Log;
 use super::observer::EnsembleObserver;
+use super::settings::Law;
 use super::step::{Answer, Step};
-use super::terms::Law;
 use super::tracker::Tracker;
 
 /// The bits of a zxid that count within an epoch, and those of a session id below the server's.
@@ -86,7 +87,8 @@ pub struct State {
     pub(super) observer: Arc<dyn EnsembleObserver>,
     pub(super) start: Instant,
     pub(super) now: Instant,
-    pub(super) log: Vec<Committed>,
+    /// What not all members have applied. A stopped member applies it when it is started again.
+    pub(super) log: Log<Committed>,
     /// The state after all committed transactions, for the leader's decisions and for the checks.
     head: Core,
     pub(super) members: Vec<Member>,
@@ -142,7 +144,7 @@ impl State {
             observer,
             start: now,
             now,
-            log: Vec::new(),
+            log: Log::new(),
             head: Core::new(law.settings.clone()),
             members: (0..law.servers()).map(member).collect(),
             connections: BTreeMap::new(),
@@ -261,6 +263,8 @@ impl State {
                 self.apply_next(member);
             }
         }
+        let applied = self.members.iter().map(|member| member.applied).min();
+        self.log.forget_before(applied.unwrap_or(0));
         self.answer_everyone();
     }
 
@@ -371,14 +375,4 @@ pub(super) fn data(core: &Core, path: &str) -> Option<(Option<Bytes>, i32)> {
         Ok(Response::Data(data, stat)) => Some((data, stat.version)),
         _ => None,
     }
-}
-
-/// Until when something is held back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Hold {
-    #[default]
-    No,
-    Until(Instant),
-    /// Until a test releases it.
-    Released,
 }

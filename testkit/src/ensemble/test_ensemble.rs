@@ -1,33 +1,26 @@
 //! An ensemble for tests: its servers, its leader, and the faults between them.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use parking_lot::Mutex;
-use tokio::task::JoinHandle;
 use zoolet_client::Client;
-use zoolet_core::{Core, Disagreements, Txn};
-use zoolet_protocol::{Dial, SessionId, Zxid};
-use zoolet_server::hooks::{HookedServer, Hooks};
+use zoolet_core::{Core, Disagreements};
+use zoolet_protocol::{SessionId, Zxid};
 
 use super::builder::TestEnsembleBuilder;
 use super::engine::Ensemble;
 use super::error::TestEnsembleError;
-use super::hooked::Member;
 use super::observer::{EnsembleEvent, EnsembleObserver};
+use super::running::{History, Parts, Running};
 use super::server::EnsembleServer;
+use super::settings::Law;
 use super::state::{Role, State};
 use super::tcp;
-use super::terms::Law;
 use super::transport::EnsembleDialer;
-use crate::faults::{Aim, FaultError, Faults};
-use crate::hooks::TestHooks;
-use crate::limits::RECORDED_MESSAGES_MAX;
-use crate::observe::Observer;
+use crate::faults::{Aim, FaultError};
 
 /// A ZooKeeper ensemble for tests, in this process: a leader and followers that a test lets lag,
 /// cuts off, stops and elects. Clones are handles of the same ensemble, which ends when the last of
@@ -70,48 +63,7 @@ use crate::observe::Observer;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct TestEnsemble(pub(super) Arc<Inner>);
-
-pub(super) struct Inner {
-    pub(super) engine: Ensemble,
-    pub(super) servers: Vec<Parts>,
-    history: Arc<History>,
-    /// The server with which the next dialer begins.
-    next_first: AtomicUsize,
-    tasks: Vec<JoinHandle<()>>,
-}
-
-/// What belongs to one server.
-pub(super) struct Parts {
-    pub(super) faults: Faults,
-    pub(super) observer: Observer,
-    pub(super) address: Option<SocketAddr>,
-    hooks: Arc<TestHooks>,
-    _member: Arc<dyn HookedServer>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.servers.iter().for_each(|server| server.hooks.stopping());
-        self.engine.act(State::end);
-        self.tasks.iter().for_each(JoinHandle::abort);
-    }
-}
-
-/// What has happened.
-#[derive(Debug, Default)]
-struct History(Mutex<Vec<EnsembleEvent>>);
-
-impl EnsembleObserver for History {
-    fn happened(&self, event: EnsembleEvent) {
-        let mut events = self.0.lock();
-        if events.len() < RECORDED_MESSAGES_MAX {
-            events.push(event);
-        }
-    }
-
-    fn committing(&self, _txn: &Txn, _before: &Core) {}
-}
+pub struct TestEnsemble(Arc<Running>);
 
 impl TestEnsemble {
     /// Starts an ensemble of three servers in this process, without ports. Server 0 leads. It must
@@ -147,7 +99,7 @@ impl TestEnsemble {
             tasks.push(task);
         }
         let next_first = AtomicUsize::new(0);
-        Ok(Self(Arc::new(Inner { engine, servers, history, next_first, tasks })))
+        Ok(Self(Arc::new(Running { engine, servers, history, next_first, tasks })))
     }
 
     /// Connects a new client in this process to all servers in turn, with the client's default
@@ -214,7 +166,7 @@ impl TestEnsemble {
             index < servers,
             "there is no server {index}; the ensemble has {servers}, from 0 on"
         );
-        EnsembleServer { ensemble: self.clone(), index }
+        EnsembleServer { ensemble: Arc::clone(&self.0), index }
     }
 
     /// All servers, in order.
@@ -261,16 +213,13 @@ impl TestEnsemble {
     /// What has happened between the servers so far, in order: elections, cuts, expired sessions.
     #[must_use]
     pub fn events(&self) -> Vec<EnsembleEvent> {
-        self.0.history.0.lock().clone()
+        self.0.history.events()
     }
 
     /// The server that serves a session; `None` if its client is not connected.
     #[must_use]
     pub fn server_of(&self, session: SessionId) -> Option<EnsembleServer> {
-        let server = self.0.engine.look(|state| {
-            let mut open = state.connections.values().filter(|connection| connection.is_open());
-            Some(open.find(|connection| connection.session == Some(session))?.member)
-        });
+        let server = self.0.engine.look(|state| state.server_of(session));
         server.map(|server| self.server(server))
     }
 
@@ -347,7 +296,7 @@ impl TestEnsemble {
     }
 
     /// Ends all faults: the servers reach each other, stopped ones start, none lags, and the faults
-    /// of each server end ([`Faults::heal`]).
+    /// of each server end ([`Faults::heal`](crate::Faults::heal)).
     pub fn heal(&self) {
         self.0.servers.iter().for_each(|server| server.faults.heal());
         self.0.engine.control(|state| {
@@ -398,7 +347,8 @@ impl TestEnsemble {
     }
 
     /// Moves the clocks of all servers on by `duration`, and not those of the clients; see
-    /// [`Faults::advance`]. The leader expires the sessions whose timeouts have passed.
+    /// [`Faults::advance`](crate::Faults::advance). The leader expires the sessions whose timeouts have
+    /// passed.
     ///
     /// # Errors
     ///
@@ -448,11 +398,13 @@ impl TestEnsemble {
     ///
     /// Safe.
     pub async fn caught_up(&self) {
+        let committed = self.0.engine.look(|state| state.log.len());
         let is_caught_up = |ensemble: &Self| {
-            ensemble
-                .0
-                .engine
-                .look(|state| state.members.iter().all(|member| member.applied == state.log.len()))
+            ensemble.0.engine.look(|state| {
+                // After a reset there are fewer.
+                let least = committed.min(state.log.len());
+                state.members.iter().all(|member| member.applied >= least)
+            })
         };
         self.wait_until(is_caught_up).await;
     }
@@ -467,23 +419,23 @@ impl TestEnsemble {
     }
 }
 
-impl Parts {
-    fn new(engine: &Ensemble, index: usize) -> Self {
-        let (faults, observer) = (Faults::default(), Observer::default());
-        let hooks = TestHooks::new(&faults, &observer);
-        let member: Arc<dyn HookedServer> = Arc::new(Member { ensemble: engine.clone(), index });
-        hooks.started(Arc::downgrade(&member));
-        engine.act(|state| state.members[index].hooks = Some(Arc::clone(&hooks) as _));
-        Self { faults, observer, address: None, hooks, _member: member }
+/// Starting.
+impl TestEnsembleBuilder {
+    /// Starts the ensemble. It is ready when this returns: the first server leads and the others
+    /// follow. It must be awaited within a tokio runtime, which then drives the ensemble.
+    ///
+    /// # Errors
+    ///
+    /// [`TestEnsembleError`] if a setting is outside its limits or has no effect, or no port is
+    /// available.
+    pub async fn start(self) -> Result<TestEnsemble, TestEnsembleError> {
+        let law = self.law()?;
+        TestEnsemble::start_with(self, law).await
     }
 }
 
 impl fmt::Debug for TestEnsemble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (servers, leader) = (self.0.engine.servers(), self.leader());
-        f.debug_struct("TestEnsemble")
-            .field("servers", &servers)
-            .field("leader", &leader)
-            .finish_non_exhaustive()
+        fmt::Debug::fmt(&self.0, f)
     }
 }

@@ -2,15 +2,16 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use zoolet_protocol::{Dial, Dialing, Disconnected, Searching, Transport};
 
-use super::engine::{Ensemble, Turn};
+use super::engine::Ensemble;
 use super::hooked::ServerSide;
 
-pub(super) fn refused(reason: &'static str) -> io::Error {
+fn refused(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionRefused, reason)
 }
 
@@ -72,50 +73,50 @@ impl Transport for ClientSide {
 #[derive(Debug, Clone)]
 pub struct EnsembleDialer {
     ensemble: Ensemble,
-    servers: Servers,
+    target: Target,
 }
 
 #[derive(Debug, Clone)]
-enum Servers {
+enum Target {
     One(usize),
     InTurn(Arc<Turn>),
 }
 
 impl EnsembleDialer {
     pub(super) fn to(ensemble: &Ensemble, server: usize) -> Self {
-        Self { ensemble: ensemble.clone(), servers: Servers::One(server) }
+        Self { ensemble: ensemble.clone(), target: Target::One(server) }
     }
 
     pub(super) fn in_turn(ensemble: &Ensemble, first: usize) -> Self {
         let turn = Arc::new(Turn::starting_at(first));
-        Self { ensemble: ensemble.clone(), servers: Servers::InTurn(turn) }
+        Self { ensemble: ensemble.clone(), target: Target::InTurn(turn) }
     }
 }
 
 impl Dial for EnsembleDialer {
     fn dial(&self) -> Dialing {
-        let server = match &self.servers {
-            Servers::One(server) => *server,
-            Servers::InTurn(turn) => turn.next(self.ensemble.servers()),
+        let server = match &self.target {
+            Target::One(server) => *server,
+            Target::InTurn(turn) => turn.next(self.ensemble.servers()),
         };
         let dialed = self.ensemble.open(server, None).map(ClientSide::boxed).map_err(refused);
         Box::pin(std::future::ready(dialed))
     }
 
     fn servers(&self) -> usize {
-        match self.servers {
-            Servers::One(_) => 1,
-            Servers::InTurn(_) => self.ensemble.servers(),
+        match self.target {
+            Target::One(_) => 1,
+            Target::InTurn(_) => self.ensemble.servers(),
         }
     }
 
     fn find_read_write(&self) -> Searching {
-        let server = match &self.servers {
-            Servers::One(server) => *server,
-            Servers::InTurn(turn) => turn.present(self.ensemble.servers()),
+        let server = match &self.target {
+            Target::One(server) => *server,
+            Target::InTurn(turn) => turn.present(self.ensemble.servers()),
         };
         let is_found = self.ensemble.look(|state| state.serves_writes(server));
-        if let (Servers::InTurn(turn), false) = (&self.servers, is_found) {
+        if let (Target::InTurn(turn), false) = (&self.target, is_found) {
             turn.next(self.ensemble.servers());
         }
         Box::pin(std::future::ready(is_found))
@@ -123,5 +124,45 @@ impl Dial for EnsembleDialer {
 
     fn is_gone(&self) -> bool {
         self.ensemble.is_over()
+    }
+}
+
+/// Connects to a server that the seed draws.
+impl Dial for Ensemble {
+    fn dial(&self) -> Dialing {
+        let member = self.with(|state| {
+            let members = state.members.len();
+            state.rng.usize(..members)
+        });
+        let dialed = self.open(member, None).map(ClientSide::boxed).map_err(refused);
+        Box::pin(std::future::ready(dialed))
+    }
+
+    fn servers(&self) -> usize {
+        self.look(|state| state.members.len())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_over()
+    }
+}
+
+/// Counts for those who dial the servers in turn.
+#[derive(Debug, Default)]
+struct Turn(AtomicUsize);
+
+impl Turn {
+    fn starting_at(first: usize) -> Self {
+        Self(AtomicUsize::new(first))
+    }
+
+    /// The next server of this many.
+    fn next(&self, servers: usize) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed) % servers
+    }
+
+    /// The server whose turn it is.
+    fn present(&self, servers: usize) -> usize {
+        self.0.load(Ordering::Relaxed) % servers
     }
 }

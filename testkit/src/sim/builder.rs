@@ -12,10 +12,10 @@ use zoolet_server::Config;
 use super::fault::FaultKind;
 use super::host::Servers;
 use super::plan::Terms;
-use super::program::{Invariant, Kind, MachineResult, Program, Programs};
+use super::program::{Invariant, InvariantCheck, Kind, MachineResult, Program, Programs};
 use super::report::{Failure, Report};
 use super::run::{Outcome, run};
-use super::schedule::Schedule;
+use super::schedule::{Schedule, number};
 use super::sweep;
 use super::violation::Violation;
 use super::world::World;
@@ -25,6 +25,8 @@ const FINISH_WITHIN: Duration = Duration::from_secs(60);
 /// The least time that a message takes, in milliseconds. With none, a program that tries the same
 /// request again and again would never let time pass.
 const LATENCY_MS: u64 = 1;
+/// How often a kind of fault happens in a minute that a test chooses and that never happens by default.
+const RATE_IF_CHOSEN: f64 = 3.0;
 /// Seeds, as `FIRST..END`, that take the place of those in the test.
 const SEEDS_VARIABLE: &str = "ZOOLET_SIM_SEEDS";
 /// A schedule that takes the place of the seeds in the test.
@@ -96,6 +98,7 @@ impl Sim {
                 invariants: Vec::new(),
                 terms: Terms::default(),
                 config,
+                is_configured: false,
                 latency_ms: LATENCY_MS,
                 finish_within: FINISH_WITHIN,
             },
@@ -151,7 +154,10 @@ impl Sim {
     }
 
     /// Checks a znode after each request that the server has handled. `check` gets its data and its
-    /// Stat, or `None` if it does not exist, and returns what is wrong.
+    /// Stat, or `None` if it does not exist, and returns what is wrong. A panic is a violation, too.
+    ///
+    /// What it keeps from one run to the next makes runs differ: [`Sim::invariant_with_state`] has a
+    /// state for each run.
     ///
     /// ```
     /// use zoolet_testkit::sim::Sim;
@@ -169,16 +175,51 @@ impl Sim {
     /// assert_eq!(violation.text, "/limit: 2 digits");
     /// ```
     pub fn invariant(
-        mut self,
+        self,
         path: &str,
         check: impl Fn(Option<(&[u8], &Stat)>) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.programs.invariants.push(Invariant { path: path.to_owned(), check: Arc::new(check) });
+        self.invariant_with_state(path, move |_: &mut (), znode| check(znode))
+    }
+
+    /// As [`Sim::invariant`], with a value for what `check` has seen before. Each run begins with the
+    /// default.
+    ///
+    /// ```
+    /// use zoolet_testkit::sim::Sim;
+    ///
+    /// let sim = Sim::new()
+    ///     .machine("writer", 1, |world| async move {
+    ///         let client = world.connect().await?;
+    ///         for version in 0..3 {
+    ///             client.create("/epoch").data(version.to_string()).or_set().await?;
+    ///         }
+    ///         Ok(())
+    ///     })
+    ///     .invariant_with_state("/epoch", |last: &mut i32, znode| {
+    ///         let version = znode.map_or(0, |(_data, stat)| stat.version);
+    ///         let before = std::mem::replace(last, version);
+    ///         if version < before { Err(format!("{version} after {before}")) } else { Ok(()) }
+    ///     });
+    /// sim.sweep(0..3);
+    /// ```
+    pub fn invariant_with_state<S: Default + Send + 'static>(
+        mut self,
+        path: &str,
+        check: impl Fn(&mut S, Option<(&[u8], &Stat)>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        let check = Arc::new(check);
+        let begin = move || -> Box<InvariantCheck> {
+            let (check, mut state) = (Arc::clone(&check), S::default());
+            Box::new(move |znode: Option<(&[u8], &Stat)>| check(&mut state, znode))
+        };
+        self.programs.invariants.push(Invariant { path: path.to_owned(), begin: Arc::new(begin) });
         self
     }
 
     /// How often a kind of fault happens in a minute, to each machine or to the server; 0 for never.
-    /// Each run has about half of the kinds only, and those more often.
+    /// Each run has about half of the kinds only, and those more often. To one machine, a kind happens
+    /// at most 200 times in a run.
     pub fn rate(mut self, kind: FaultKind, per_minute: f64) -> Self {
         self.programs.terms.rates.insert(kind, per_minute);
         self
@@ -189,9 +230,17 @@ impl Sim {
         self.rate(kind, 0.0)
     }
 
-    /// Leaves out all other kinds of faults.
+    /// Leaves out all other kinds of faults. Of these, one that would never happen, as
+    /// [`FaultKind::Expiries`] by default, happens three times a minute.
     pub fn only(mut self, kinds: &[FaultKind]) -> Self {
-        self.programs.terms.rates.retain(|kind, _| kinds.contains(kind));
+        let rates = &mut self.programs.terms.rates;
+        rates.retain(|kind, _| kinds.contains(kind));
+        for kind in kinds {
+            let rate = rates.entry(*kind).or_insert_with(|| kind.default_rate());
+            if *rate <= 0.0 {
+                *rate = RATE_IF_CHOSEN;
+            }
+        }
         self
     }
 
@@ -201,17 +250,21 @@ impl Sim {
         self
     }
 
-    /// How long machines may take to finish after the faults; a minute by default. It should be
-    /// longer than a session timeout, which is at most 10 seconds.
+    /// How long machines may take to finish after the faults, and each of [`Sim::setup`] and
+    /// [`Sim::at_end`]; a minute by default. It should be longer than a session timeout, which is at
+    /// most 10 seconds, and 20 on an [ensemble](Sim::ensemble). A machine that calls
+    /// [`World::goes_on`] needs to finish one whole round only.
     pub fn finish_within(mut self, time: Duration) -> Self {
         self.programs.finish_within = time;
         self
     }
 
-    /// Changes the configuration of the server. It has a tick of 500 ms by default. Where it listens
-    /// and where its data is cannot be changed.
+    /// Changes the configuration of the server, which has a tick of 500 ms by default. Where it listens
+    /// and where its data is cannot be changed. An [ensemble](Sim::ensemble) has no configuration: the
+    /// two together are refused.
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.programs.config);
+        self.programs.is_configured = true;
         self
     }
 
@@ -235,6 +288,11 @@ impl Sim {
         RunResult { hash, messages, violation }
     }
 
+    #[cfg(test)]
+    pub(super) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
     pub(super) fn outcome(&self, schedule: &Schedule, keeps_entries: bool) -> Outcome {
         // A run has programs of its own, so that it may end on any thread.
         run(&Arc::new(self.programs.clone()), schedule, keeps_entries)
@@ -245,8 +303,13 @@ impl Sim {
     ///
     /// # Errors
     ///
-    /// [`Failure`] with that run.
+    /// [`Failure`] with that run. Also if nothing can be run: there are no seeds or no machines, a rate
+    /// is no number, or none of the chosen faults can happen.
     pub fn search(&self, seeds: Range<u64>) -> Result<(), Failure> {
+        if seeds.is_empty() {
+            let text = format!("the range {}..{} has no seed", seeds.start, seeds.end);
+            return Err(Failure::new(seeds.start.into(), Outcome::refused(text)));
+        }
         self.check_that_it_repeats(seeds.start)?;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.unwrap_or_else(cores);
@@ -280,16 +343,18 @@ impl Sim {
     /// in the same way, how to repeat it, and the path of a page with its timeline. Also if one of the
     /// variables cannot be read.
     pub fn sweep(&self, seeds: Range<u64>) {
-        if let Ok(schedule) = std::env::var(REPLAY_VARIABLE) {
+        if let Some(schedule) = variable(REPLAY_VARIABLE) {
             let schedule: Result<Schedule, String> = schedule.parse();
             return match schedule {
                 Ok(schedule) => self.replay(schedule),
                 Err(error) => panic!("{REPLAY_VARIABLE}: {error}"),
             };
         }
-        let seeds = match std::env::var(SEEDS_VARIABLE) {
-            Ok(text) => seeds_of(&text).unwrap_or_else(|error| panic!("{SEEDS_VARIABLE}: {error}")),
-            Err(_) => seeds,
+        let seeds = match variable(SEEDS_VARIABLE) {
+            Some(text) => {
+                seeds_of(&text).unwrap_or_else(|error| panic!("{SEEDS_VARIABLE}: {error}"))
+            }
+            None => seeds,
         };
         if let Err(failure) = self.search(seeds) {
             panic!("{}", self.report(&failure));
@@ -361,12 +426,22 @@ macro_rules! sim_test {
     };
 }
 
+/// The value of an environment variable. An empty one is none.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
 /// Seeds as `FIRST..END`.
 fn seeds_of(text: &str) -> Result<Range<u64>, String> {
     let wrong = || format!("{text:?} is not a range of seeds; write FIRST..END");
     let (first, end) = text.split_once("..").ok_or_else(wrong)?;
-    let number = |text: &str| text.trim().parse().map_err(|_| wrong());
-    Ok(number(first)?..number(end)?)
+    let number = |text: &str| number(text).ok_or_else(wrong);
+    let seeds = number(first)?..number(end)?;
+    // A test that runs nothing would pass.
+    if seeds.is_empty() {
+        return Err(format!("{text:?} has no seed; write FIRST..END, with END above FIRST"));
+    }
+    Ok(seeds)
 }
 
 impl fmt::Debug for Sim {
@@ -374,5 +449,19 @@ impl fmt::Debug for Sim {
         let machines: Vec<_> =
             self.programs.kinds.iter().map(|kind| (&kind.name, kind.count)).collect();
         f.debug_struct("Sim").field("machines", &machines).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_read_and_a_range_without_one_is_refused() {
+        assert_eq!(seeds_of("0..100_000"), Ok(0..100_000));
+        assert_eq!(seeds_of(" 3 .. 5 "), Ok(3..5));
+        for text in ["", "5", "a..b", "5..5", "100..0", "0..=5"] {
+            assert!(seeds_of(text).is_err(), "{text:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use fastrand::Rng;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -27,15 +28,27 @@ pub(super) struct Connection {
     is_busy: AtomicBool,
 }
 
-#[derive(Default)]
+/// The frames of one direction that have not arrived.
+struct InFlight {
+    frames: VecDeque<(Instant, Bytes)>,
+    /// How late each frame is.
+    chance: Rng,
+}
+
 struct State {
     /// The server's side, until the server notices that the connection is closed.
     inner: Option<Arc<dyn Transport>>,
     is_client_gone: bool,
     is_server_done: bool,
-    to_server: VecDeque<(Instant, Bytes)>,
-    to_client: VecDeque<(Instant, Bytes)>,
+    to_server: InFlight,
+    to_client: InFlight,
     receiver: Option<Waker>,
+}
+
+impl InFlight {
+    fn new(chance: Rng) -> Self {
+        Self { frames: VecDeque::new(), chance }
+    }
 }
 
 impl Connection {
@@ -43,12 +56,22 @@ impl Connection {
         number: ConnectionNumber,
         link: Link,
         inner: Arc<dyn Transport>,
+        mut chance: Rng,
     ) -> Arc<Self> {
+        let is_single_node = inner.is_single_node();
+        let state = State {
+            inner: Some(inner),
+            is_client_gone: false,
+            is_server_done: false,
+            to_server: InFlight::new(chance.fork()),
+            to_client: InFlight::new(chance),
+            receiver: None,
+        };
         Arc::new(Self {
             number,
-            is_single_node: inner.is_single_node(),
+            is_single_node,
             link,
-            state: Mutex::new(State { inner: Some(inner), ..State::default() }),
+            state: Mutex::new(state),
             changed: Notify::new(),
             is_busy: AtomicBool::new(false),
         })
@@ -63,20 +86,21 @@ impl Connection {
     }
 
     /// When a frame that is sent now arrives: behind those in flight.
-    fn arrival(&self, in_flight: &VecDeque<(Instant, Bytes)>) -> Instant {
-        let arrival = now() + Duration::from_millis(self.link.faults().drawn_ms());
-        in_flight.back().map_or(arrival, |(last, _)| *last.max(&arrival))
+    fn arrival(&self, in_flight: &mut InFlight) -> Instant {
+        let late_ms = self.link.faults().drawn_ms(&mut in_flight.chance);
+        let arrival = now() + Duration::from_millis(late_ms);
+        in_flight.frames.back().map_or(arrival, |(last, _)| *last.max(&arrival))
     }
 
     /// When the first frame to the server arrives.
     fn request_due(&self, state: &State) -> Option<Instant> {
-        let (due, _) = state.to_server.front()?;
+        let (due, _) = state.to_server.frames.front()?;
         Some(self.link.faults().request_due(*due))
     }
 
     /// When the first frame to the client arrives.
     fn reply_due(&self, state: &State) -> Option<Instant> {
-        let (due, _) = state.to_client.front()?;
+        let (due, _) = state.to_client.frames.front()?;
         Some(self.link.faults().reply_due(*due))
     }
 
@@ -96,7 +120,7 @@ impl Connection {
         if self.is_busy.load(Ordering::Relaxed) {
             return false;
         }
-        let first = self.state().to_server.pop_front();
+        let first = self.state().to_server.frames.pop_front();
         let Some((_, frame)) = first else { return false };
         self.deliver(frame);
         self.wake();
@@ -118,7 +142,7 @@ impl Connection {
                 }
                 return due.into_iter().chain(next).min();
             }
-            let frame = state.to_server.pop_front();
+            let frame = state.to_server.frames.pop_front();
             drop(state);
             if let Some((_, frame)) = frame {
                 self.deliver(frame);
@@ -156,7 +180,7 @@ impl Connection {
     pub(super) fn lose_client_side(&self) {
         let mut state = self.state();
         state.is_client_gone = true;
-        state.to_client.clear();
+        state.to_client.frames.clear();
         drop(state);
         self.wake();
     }
@@ -164,7 +188,7 @@ impl Connection {
     /// Closes the connection at the server.
     pub(super) fn lose_server_side(&self) {
         let mut state = self.state();
-        state.to_server.clear();
+        state.to_server.frames.clear();
         let inner = state.inner.take();
         drop(state);
         if inner.is_some() {
@@ -172,6 +196,19 @@ impl Connection {
         }
         drop(inner);
         self.changed.notify_one();
+    }
+
+    /// Closes the connection at the server when all frames in flight have arrived, also those that a
+    /// fault holds back.
+    async fn lose_server_side_in_turn(self: Arc<Self>) {
+        while self.state().inner.is_some() {
+            self.deliver_due();
+            let last = self.state().to_server.frames.back().map(|(last, _)| *last);
+            let Some(last) = last else { break };
+            let due = self.link.faults().request_due(last);
+            tokio::time::sleep_until(due).await;
+        }
+        self.lose_server_side();
     }
 
     pub(super) fn lose_server_side_after(self: Arc<Self>, time: Duration) {
@@ -182,6 +219,26 @@ impl Connection {
             tokio::time::sleep(time).await;
             self.lose_server_side();
         });
+    }
+
+    /// The run is over: both sides are gone, and nobody is waited for.
+    ///
+    /// The waker of the receiver is the client itself, which has this connection. A client that is
+    /// still connected, or whose `closeSession` is not answered, would keep it and the servers behind
+    /// it for ever: no task runs any more that would answer.
+    pub(super) fn end(&self) {
+        // A machine that stands still would not learn it.
+        self.link.faults().is_paused = false;
+        let mut state = self.state();
+        state.is_client_gone = true;
+        state.to_server.frames.clear();
+        state.to_client.frames.clear();
+        let (inner, receiver) = (state.inner.take(), state.receiver.take());
+        drop(state);
+        drop(inner);
+        if let Some(receiver) = receiver {
+            receiver.wake();
+        }
     }
 
     /// Counts a sent request, and returns whether the connection is lost now.
@@ -201,20 +258,21 @@ impl Connection {
     }
 
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
-        let is_cut = self.is_cut_now();
         let mut state = self.state();
         if state.is_client_gone || state.inner.is_none() {
             return Err(Disconnected);
         }
-        let arrival = self.arrival(&state.to_server);
+        // Only what is sent counts: a connection that is gone already cannot be cut.
+        let is_cut = self.is_cut_now();
+        let arrival = self.arrival(&mut state.to_server);
         // The server handles a delayed frame without the client's lock, and may wake the client.
         let is_busy = self.is_busy.load(Ordering::Relaxed);
         let is_held = self.link.faults().are_requests_held();
-        if state.to_server.is_empty() && arrival <= now() && !is_held && !is_busy {
+        if state.to_server.frames.is_empty() && arrival <= now() && !is_held && !is_busy {
             drop(state);
             self.deliver(frame);
         } else {
-            state.to_server.push_back((arrival, frame));
+            state.to_server.frames.push_back((arrival, frame));
             drop(state);
             self.changed.notify_one();
         }
@@ -245,8 +303,8 @@ impl Connection {
                     self.tap().sent(self.number, &frame);
                     let mut state = self.state();
                     if !state.is_client_gone {
-                        let arrival = self.arrival(&state.to_client);
-                        state.to_client.push_back((arrival, frame));
+                        let arrival = self.arrival(&mut state.to_client);
+                        state.to_client.frames.push_back((arrival, frame));
                     }
                 }
             }
@@ -265,7 +323,7 @@ impl Connection {
         }
         match self.reply_due(&state) {
             Some(due) if due <= now() => {
-                let frame = state.to_client.pop_front().map(|(_, frame)| frame);
+                let frame = state.to_client.frames.pop_front().map(|(_, frame)| frame);
                 drop(state);
                 if let Some(frame) = &frame {
                     self.tap().received(self.number, frame);
@@ -276,7 +334,7 @@ impl Connection {
             _ => {}
         }
         state.receiver = Some(context.waker().clone());
-        if !state.to_client.is_empty() {
+        if !state.to_client.frames.is_empty() {
             drop(state);
             self.changed.notify_one();
         }
@@ -317,17 +375,12 @@ impl Drop for ClientSide {
             return;
         }
         // Frames in flight arrive before the end of the connection.
-        let last = self.0.state().to_server.back().map(|(last, _)| *last);
-        match last {
-            Some(last) => {
-                let connection = Arc::clone(&self.0);
-                let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-                runtime.spawn(async move {
-                    tokio::time::sleep_until(last).await;
-                    connection.lose_server_side();
-                });
-            }
-            None => self.0.lose_server_side(),
+        let has_frames = !self.0.state().to_server.frames.is_empty();
+        if has_frames {
+            let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+            runtime.spawn(Arc::clone(&self.0).lose_server_side_in_turn());
+        } else {
+            self.0.lose_server_side();
         }
     }
 }

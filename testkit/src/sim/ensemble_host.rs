@@ -6,38 +6,46 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fastrand::Rng;
-use zoolet_core::{ConnectionId, Core, Requester, Txn};
-use zoolet_protocol::{Lookup, Read, Response, SessionId, Stat, Xid};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use zoolet_core::{Core, Txn};
+use zoolet_protocol::{SessionId, Stat};
 
-use super::fault::{EnsembleFault, Notice};
+use super::fault::EnsembleFault;
 use super::network::Network;
 use super::record::{Lane, Record, ServerOf, What};
-use crate::ensemble::{CutOff, Ensemble, EnsembleEvent, EnsembleObserver, MEMBERS, Terms};
+use super::znode;
+use crate::clock::now;
+use crate::ensemble::{
+    CutOff, Ensemble, EnsembleEvent, EnsembleObserver, EnsembleSettings, MEMBERS, Notice,
+};
 
 /// A test double of an ensemble of three servers.
 pub(super) struct EnsembleHost {
     record: Arc<Record>,
     network: Network,
     ensemble: Ensemble,
+    /// The delays of members, and when they end.
+    lags: Mutex<Vec<(usize, Duration, Instant)>>,
     _server_of: Arc<ServerOf>,
 }
 
 impl EnsembleHost {
     pub(super) fn new(record: &Arc<Record>, network: &Network, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let terms = Terms {
+        let settings = EnsembleSettings {
             tick: Duration::from_millis(rng.choice([250, 500, 1_000]).unwrap_or(500)),
             sync_limit: rng.u32(2..=10),
             tell_zxids: tell_zxids(&mut rng),
         };
         let observer = Arc::new(Recorder(Arc::clone(record)));
-        let ensemble = Ensemble::new(rng, terms, observer);
+        let ensemble = Ensemble::new(rng, settings, observer);
         let asked = ensemble.clone();
         let server_of: Arc<ServerOf> =
             Arc::new(move |session| asked.look(|state| state.server_of(session)));
         record.ask_server_of(&server_of);
         let (record, network) = (Arc::clone(record), network.clone());
-        Self { record, network, ensemble, _server_of: server_of }
+        Self { record, network, ensemble, lags: Mutex::default(), _server_of: server_of }
     }
 
     pub(super) fn start(&self) {
@@ -47,16 +55,30 @@ impl EnsembleHost {
     }
 
     /// Carries out a fault, and returns when it is over.
-    pub(super) async fn suffer(&self, fault: EnsembleFault) {
+    pub(super) async fn suffer(&self, mut fault: EnsembleFault) {
+        match &mut fault {
+            EnsembleFault::CutFollower { .. } | EnsembleFault::CutLeader { .. }
+                if !self.can_be_cut() =>
+            {
+                return;
+            }
+            EnsembleFault::HoldLink { for_ms, .. } => {
+                // The story tells what happens.
+                let longest = self.ensemble.look(|state| state.longest_hold());
+                *for_ms = (*for_ms).min(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX));
+            }
+            _ => {}
+        }
         let (text, for_ms) = (fault.to_string(), Some(fault.for_ms()));
         self.record.add(Lane::Server, || What::Fault { text, for_ms });
         let time = Duration::from_millis(fault.for_ms());
         match fault {
             EnsembleFault::Lag { member, delay_ms, .. } => {
                 let delay = Duration::from_millis(delay_ms);
-                self.ensemble.change_faults(|state| state.delay(member, delay));
+                self.lags.lock().push((member, delay, now() + time));
+                self.lag(member);
                 tokio::time::sleep(time).await;
-                self.ensemble.change_faults(|state| state.delay(member, Duration::ZERO));
+                self.lag(member);
             }
             EnsembleFault::HoldApplying { member, .. } => {
                 self.ensemble.change_faults(|state| state.hold_applying(member, time));
@@ -66,19 +88,34 @@ impl EnsembleHost {
             }
             EnsembleFault::CutFollower { member, notice, .. } => {
                 let follower = CutOff::Follower(member);
-                self.ensemble.change_faults(|state| state.cut_off(follower, notice.into(), time));
+                self.ensemble.change_faults(|state| state.cut_off(follower, notice, time));
             }
             EnsembleFault::CutLeader { notice, .. } => {
                 let leader = CutOff::Leader;
-                self.ensemble.change_faults(|state| state.cut_off(leader, notice.into(), time));
+                self.ensemble.change_faults(|state| state.cut_off(leader, notice, time));
             }
         }
+    }
+
+    /// Delays a member by its greatest present delay.
+    fn lag(&self, member: usize) {
+        let mut lags = self.lags.lock();
+        lags.retain(|(_, _, until)| *until > now());
+        let its = lags.iter().filter(|(of, _, _)| *of == member);
+        let delay = its.map(|(_, delay, _)| *delay).max().unwrap_or_default();
+        drop(lags);
+        self.ensemble.change_faults(|state| state.delay(member, delay));
+    }
+
+    /// Whether a server can be cut off now: one at a time, and only while there is a leader.
+    pub(super) fn can_be_cut(&self) -> bool {
+        self.ensemble.look(|state| state.is_well())
     }
 
     /// Cuts the server off from the others that serves a session.
     pub(super) fn cut_off(&self, session: SessionId, notice: Notice, for_ms: u64) {
         let (server, time) = (CutOff::ServerOf(session), Duration::from_millis(for_ms));
-        self.ensemble.change_faults(|state| state.cut_off(server, notice.into(), time));
+        self.ensemble.change_faults(|state| state.cut_off(server, notice, time));
     }
 
     pub(super) fn end_faults(&self) {
@@ -87,12 +124,7 @@ impl EnsembleHost {
 
     /// The data of a znode with its Stat, after all committed transactions.
     pub(super) fn znode(&self, path: &str) -> Option<(Bytes, Stat)> {
-        let read = Read::Lookup(Lookup::GetData(path.into()));
-        let nobody = Requester::new(SessionId::NONE, ConnectionId(0), Xid(0));
-        self.ensemble.look(|state| match state.head().read(&read, &nobody) {
-            Ok(Response::Data(data, stat)) => Some((data.unwrap_or_default(), stat)),
-            _ => None,
-        })
+        self.ensemble.look(|state| znode::read(state.head(), path))
     }
 }
 

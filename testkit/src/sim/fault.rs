@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::host::Servers;
-use crate::ensemble;
+use crate::ensemble::Notice;
 
 /// A kind of fault.
 ///
@@ -50,8 +50,8 @@ pub enum FaultKind {
     ServerClockJumps,
     /// A server of an ensemble is behind the others.
     Lags,
-    /// A follower is cut off from its leader with its clients, as often as not the one that serves
-    /// the holder of a lock. Half of these machines have [`SlowWork`](Self::SlowWork) as well.
+    /// A follower is cut off from its leader with its clients, or as often as not the server of the
+    /// holder of a lock, which may be the leader. Half of these machines have [`SlowWork`](Self::SlowWork) as well.
     FollowersCutOff,
     /// A leader is cut off from its followers with its clients. The others elect another leader.
     LeadersCutOff,
@@ -274,10 +274,14 @@ impl fmt::Display for MachineFault {
             }
             Self::ClockJump { ms } => write!(f, "its wall clock jumps by {ms} ms"),
             Self::ServerCutOff { notice, for_ms } => {
+                let notice = match notice {
+                    Notice::OthersAtOnce => ", and its followers, if it has any, notice at once",
+                    notice => of_leader(*notice),
+                };
                 write!(f, "its server is cut off from the others for {for_ms} ms{notice}")
             }
             Self::SlowWork { for_ms } => {
-                write!(f, "its work takes {for_ms} ms longer, while its client goes on")
+                write!(f, "no work of it ends for {for_ms} ms, while its client goes on")
             }
         }
     }
@@ -372,39 +376,31 @@ impl fmt::Display for EnsembleFault {
             }
             // The leader may be the member that was drawn; then it is the next one.
             Self::CutFollower { notice, for_ms, .. } => {
+                let notice = of_follower(*notice);
                 write!(f, "a follower is cut off from its leader for {for_ms} ms{notice}")
             }
             Self::CutLeader { notice, for_ms } => {
+                let notice = of_leader(*notice);
                 write!(f, "the leader is cut off from its followers for {for_ms} ms{notice}")
             }
         }
     }
 }
 
-/// Which side notices a cut before `syncLimit` ticks have passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Notice {
-    AtOnce,
-    OthersAtOnce,
-    Nobody,
-}
-
-impl From<Notice> for ensemble::Notice {
-    fn from(notice: Notice) -> Self {
-        match notice {
-            Notice::AtOnce => Self::AtOnce,
-            Notice::OthersAtOnce => Self::OthersAtOnce,
-            Notice::Nobody => Self::Nobody,
-        }
+/// What is added to a cut of a follower: if only the others notice, nothing changes, since the leader
+/// goes on without it.
+fn of_follower(notice: Notice) -> &'static str {
+    match notice {
+        Notice::AtOnce => ", and both sides notice at once",
+        Notice::OthersAtOnce | Notice::Nobody => "",
     }
 }
 
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AtOnce => ", and all notice at once",
-            Self::OthersAtOnce => ", and the others notice at once",
-            Self::Nobody => "",
-        })
+/// What is added to a cut of the leader.
+fn of_leader(notice: Notice) -> &'static str {
+    match notice {
+        Notice::AtOnce => ", and both sides notice at once",
+        Notice::OthersAtOnce => ", and its followers notice at once",
+        Notice::Nobody => "",
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct Gate(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     is_closed: bool,
+    /// It never opens again.
+    is_shut: bool,
     waiting: Vec<Waker>,
 }
 
@@ -24,10 +26,27 @@ impl Gate {
         self.0.lock().is_closed = true;
     }
 
+    /// Lets no task run any more: the machine has crashed, and its memory is gone.
+    pub(super) fn shut(&self) {
+        let mut state = self.0.lock();
+        (state.is_closed, state.is_shut) = (true, true);
+        // Nothing wakes them, so that they and the gate do not keep each other.
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(waiting);
+    }
+
+    pub(super) fn is_shut(&self) -> bool {
+        self.0.lock().is_shut
+    }
+
     /// Lets the tasks run, in an order that is drawn.
     pub(super) fn open(&self, rng: &mut Rng) {
         let mut waiting = {
             let mut state = self.0.lock();
+            if state.is_shut {
+                return;
+            }
             state.is_closed = false;
             std::mem::take(&mut state.waiting)
         };
@@ -56,9 +75,37 @@ impl TaskGate for Gate {
         if !state.is_closed {
             return Poll::Ready(());
         }
-        if !state.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+        if !state.is_shut && !state.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
             state.waiting.push(context.waker().clone());
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_passes_a_gate_that_is_shut() {
+        let (gate, polls) = (Arc::new(Gate::default()), Arc::new(AtomicU32::new(0)));
+        let counted = Arc::clone(&polls);
+        let task = tokio::spawn(Arc::clone(&gate).pass(std::future::poll_fn(move |context| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            context.waker().wake_by_ref();
+            Poll::<()>::Pending
+        })));
+        tokio::task::yield_now().await;
+        gate.shut();
+        let before = polls.load(Ordering::Relaxed);
+        assert!(before > 0, "it ran");
+        gate.open(&mut Rng::with_seed(1));
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(polls.load(Ordering::Relaxed), before);
+        task.abort();
     }
 }

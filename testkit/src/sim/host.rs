@@ -7,10 +7,11 @@ use zoolet_protocol::{SessionId, Stat};
 use zoolet_server::Config;
 
 use super::ensemble_host::EnsembleHost;
-use super::fault::{EnsembleFault, Notice, ServerFault};
+use super::fault::{EnsembleFault, ServerFault};
 use super::network::Network;
 use super::record::Record;
 use super::server_host::ServerHost;
+use crate::ensemble::Notice;
 
 /// The wall time at the start of each run, in milliseconds since 1970.
 pub(super) const WALL_START_MS: i64 = 1_700_000_000_000;
@@ -63,6 +64,14 @@ impl Host {
     pub(super) async fn suffer_in_ensemble(&self, fault: EnsembleFault) {
         if let Self::Ensemble(host) = self {
             host.suffer(fault).await;
+        }
+    }
+
+    /// Whether a server can be cut off from the others now.
+    pub(super) fn can_be_cut(&self) -> bool {
+        match self {
+            Self::Server(_) => false,
+            Self::Ensemble(host) => host.can_be_cut(),
         }
     }
 

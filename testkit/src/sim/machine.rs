@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::{AbortHandle, JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use super::fault::MachineFault;
@@ -24,6 +24,13 @@ use crate::clock::now;
 /// How long a supervisor waits before it starts a program again that ended with an error.
 const RESTART_PAUSE_MS: std::ops::Range<u64> = 50..500;
 
+/// A machine that has been in a section in so many rounds uses to be: once may be how it begins.
+const ROUNDS_INSIDE_IF_USUAL: u32 = 2;
+/// By how many milliseconds the messages of a machine are late that waits for the others to finish.
+const STEP_BACK_MS: u64 = 20;
+/// How long a fault waits for a machine to enter its first section.
+const FIRST_ENTRY_WITHIN: Duration = Duration::from_secs(2);
+
 /// The state of one machine.
 pub(super) struct Machine {
     pub(super) kind_name: String,
@@ -32,7 +39,8 @@ pub(super) struct Machine {
     is_there: bool,
     link: Mutex<Link>,
     rng: Mutex<Rng>,
-    pub(super) gate: Arc<Gate>,
+    /// Another one each time that it is started.
+    gate: Mutex<Arc<Gate>>,
     /// Since when it runs after it stood still, in milliseconds of the run.
     runs_since_ms: AtomicU64,
     /// By how much its wall clock has jumped, in milliseconds.
@@ -47,7 +55,18 @@ pub(super) struct Machine {
     crashed: Notify,
     down_ms: AtomicU64,
     rounds: AtomicU32,
+    /// Whether it has been in a section since it began its present round.
+    has_been_inside: AtomicBool,
+    /// In how many rounds it has been in a section.
+    rounds_inside: AtomicU32,
+    /// How often machines had entered sections when it began its present round.
+    entries_seen: AtomicU32,
     calm_rounds: AtomicU32,
+    /// How often it has begun a round without faults, also when the last one does not count.
+    calm_tries: AtomicU32,
+    /// How often it has entered a section without faults.
+    calm_entries: AtomicU32,
+    has_ever_entered: AtomicBool,
     is_done: AtomicBool,
     /// Its last note or error.
     last_words: Mutex<Option<String>>,
@@ -69,7 +88,7 @@ impl Machine {
             is_there,
             link: Mutex::new(link),
             rng: Mutex::new(rng),
-            gate: Arc::default(),
+            gate: Mutex::default(),
             runs_since_ms: AtomicU64::new(0),
             skew_ms: AtomicI64::new(0),
             slow_until: Mutex::default(),
@@ -78,7 +97,13 @@ impl Machine {
             crashed: Notify::new(),
             down_ms: AtomicU64::new(0),
             rounds: AtomicU32::new(0),
+            has_been_inside: AtomicBool::new(false),
+            rounds_inside: AtomicU32::new(0),
+            entries_seen: AtomicU32::new(0),
             calm_rounds: AtomicU32::new(0),
+            calm_tries: AtomicU32::new(0),
+            calm_entries: AtomicU32::new(0),
+            has_ever_entered: AtomicBool::new(false),
             is_done: AtomicBool::new(!is_there),
             last_words: Mutex::default(),
         }
@@ -86,6 +111,10 @@ impl Machine {
 
     pub(super) fn name(&self) -> String {
         format!("{}-{}", self.kind_name, self.index)
+    }
+
+    pub(super) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.gate.lock())
     }
 
     /// Whether it takes part in this run.
@@ -101,37 +130,78 @@ impl Machine {
     /// Whether it runs, and has done so for this long.
     pub(super) fn has_run_for(&self, now_ms: u64, ms: u64) -> bool {
         let since = self.runs_since_ms.load(Ordering::Relaxed);
-        !self.gate.is_closed() && (since == 0 || now_ms.saturating_sub(since) >= ms)
+        !self.gate().is_closed() && (since == 0 || now_ms.saturating_sub(since) >= ms)
     }
 
     pub(super) fn skew_ms(&self) -> i64 {
         self.skew_ms.load(Ordering::Relaxed)
     }
 
-    /// Counts a round, and returns how many there were.
-    pub(super) fn begin_round(&self) -> u32 {
-        self.rounds.fetch_add(1, Ordering::Relaxed) + 1
+    /// Counts a round, and returns how many there were, and whether the last one was a whole one.
+    ///
+    /// A machine that enters sections again and again has achieved nothing in a round without one: it
+    /// may have tried in vain. If others have entered meanwhile, the lock is alive. `entries` is how
+    /// often machines have entered sections.
+    pub(super) fn begin_round(&self, is_inside: bool, entries: u32) -> (u32, bool) {
+        let was_inside = self.has_been_inside.swap(is_inside, Ordering::Relaxed) || is_inside;
+        if was_inside {
+            self.rounds_inside.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_alive = self.entries_seen.swap(entries, Ordering::Relaxed) != entries;
+        let rounds = self.rounds.fetch_add(1, Ordering::Relaxed) + 1;
+        let enters = self.rounds_inside.load(Ordering::Relaxed) >= ROUNDS_INSIDE_IF_USUAL;
+        (rounds, was_inside || is_alive || !enters)
     }
 
     pub(super) fn rounds(&self) -> u32 {
         self.rounds.load(Ordering::Relaxed)
     }
 
-    pub(super) fn begin_calm_round(&self) {
-        self.calm_rounds.fetch_add(1, Ordering::Relaxed);
+    /// It begins a round without faults, after a whole one or not.
+    pub(super) fn begin_calm_round(&self, was_whole: bool) {
+        self.calm_tries.fetch_add(1, Ordering::Relaxed);
+        if was_whole || self.calm_rounds() == 0 {
+            self.calm_rounds.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
-    /// The number of rounds that it has begun without faults.
+    /// The number of rounds that it has begun without faults: one more than it has finished.
     pub(super) fn calm_rounds(&self) -> u32 {
         self.calm_rounds.load(Ordering::Relaxed)
     }
 
-    pub(super) fn has_entered(&self) {
+    /// Whether it has had a whole round without faults.
+    pub(super) fn has_had_its_round(&self) -> bool {
+        self.is_done() || self.calm_rounds() >= 2
+    }
+
+    /// Its messages are late from now on, so that others get ahead.
+    pub(super) fn step_back(&self) {
+        self.link.lock().delay(STEP_BACK_MS);
+    }
+
+    pub(super) fn calm_tries(&self) -> u32 {
+        self.calm_tries.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn calm_entries(&self) -> u32 {
+        self.calm_entries.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn has_entered(&self, is_calm: bool) {
+        self.has_been_inside.store(true, Ordering::Relaxed);
+        self.has_ever_entered.store(true, Ordering::Relaxed);
+        self.calm_entries.fetch_add(u32::from(is_calm), Ordering::Relaxed);
         self.entered.notify_waiters();
     }
 
+    /// Waits until it enters a section. One that never does is waited for only for a while.
     pub(super) async fn until_entered(&self) {
-        self.entered.notified().await;
+        let entered = self.entered.notified();
+        if self.has_ever_entered.load(Ordering::Relaxed) {
+            return entered.await;
+        }
+        let _ = tokio::time::timeout(FIRST_ENTRY_WITHIN, entered).await;
     }
 
     /// Works for this long, and for longer while its work is slow.
@@ -163,6 +233,15 @@ impl Machine {
         words.map_or_else(String::new, |words| format!("; its last words: {words}"))
     }
 
+    /// Whether a fault would change nothing: it stands still already, or is down.
+    pub(super) fn is_spared(&self, fault: MachineFault) -> bool {
+        match fault {
+            MachineFault::Pause { .. } => self.gate().is_closed(),
+            MachineFault::Crash { .. } => self.gate().is_shut(),
+            _ => false,
+        }
+    }
+
     /// Carries out a fault, and returns when it is over.
     pub(super) async fn suffer(&self, fault: MachineFault, record: &Record) {
         let link = self.link.lock().clone();
@@ -170,39 +249,45 @@ impl Machine {
         match fault {
             MachineFault::Cut { noticed_after_ms } => link.cut(ms(noticed_after_ms)),
             MachineFault::LoseReply { requests } => link.cut_after(requests),
-            MachineFault::Delay { ms_max, for_ms } => {
-                link.delay(ms_max);
-                tokio::time::sleep(ms(for_ms)).await;
-                link.delay(0);
-            }
+            MachineFault::Delay { ms_max, for_ms } => link.delay_for(ms_max, ms(for_ms)),
             MachineFault::Silence { for_ms } => link.hold(ms(for_ms)),
             MachineFault::LateReplies { for_ms } => link.hold_replies(ms(for_ms)),
             MachineFault::Refuse { for_ms } => link.refuse(ms(for_ms)),
             // Its server does that.
             MachineFault::Expire | MachineFault::ServerCutOff { .. } => {}
             MachineFault::Pause { for_ms } => {
-                if self.gate.is_closed() {
-                    return;
-                }
-                self.gate.close();
+                self.gate().close();
                 link.pause();
                 tokio::time::sleep(ms(for_ms)).await;
                 self.resume(record.now_ms());
             }
             MachineFault::Crash { down_ms, noticed_after_ms } => {
-                link.end(noticed_after_ms.map(ms));
                 self.down_ms.store(down_ms, Ordering::Relaxed);
-                self.crashed.notify_one();
+                self.crash(noticed_after_ms.map(ms));
             }
-            MachineFault::SlowWork { for_ms } => *self.slow_until.lock() = Some(now() + ms(for_ms)),
+            MachineFault::SlowWork { for_ms } => {
+                let mut until = self.slow_until.lock();
+                *until = (*until).max(Some(now() + ms(for_ms)));
+            }
             MachineFault::ClockJump { ms } => {
                 self.skew_ms.fetch_add(ms, Ordering::Relaxed);
             }
         }
     }
 
+    /// Ends its program and its clients, of which nothing runs any more. The server notices after a
+    /// while, if at all.
+    pub(super) fn crash(&self, noticed_after: Option<Duration>) {
+        // First: the end of the connections would wake the program.
+        self.gate().shut();
+        let link = self.link.lock().clone();
+        link.end(noticed_after);
+        self.crashed.notify_one();
+    }
+
     fn resume(&self, now_ms: u64) {
-        if !self.gate.is_closed() {
+        let gate = self.gate();
+        if !gate.is_closed() || gate.is_shut() {
             return;
         }
         self.runs_since_ms.store(now_ms, Ordering::Relaxed);
@@ -210,11 +295,11 @@ impl Machine {
         let link = self.link.lock().clone();
         // Its own tasks, and what has arrived meanwhile, in any order.
         if rng.bool() {
-            self.gate.open(&mut rng);
+            gate.open(&mut rng);
             link.resume();
         } else {
             link.resume();
-            self.gate.open(&mut rng);
+            gate.open(&mut rng);
         }
     }
 
@@ -225,13 +310,16 @@ impl Machine {
     }
 
     /// It has crashed: it waits until it is started again.
-    async fn be_down(&self, now_ms: u64) {
-        self.resume(now_ms);
+    async fn be_down(&self) {
         self.end_slow_work();
         let down = Duration::from_millis(self.down_ms.load(Ordering::Relaxed));
         tokio::time::sleep(down).await;
-        let mut link = self.link.lock();
-        *link = link.successor();
+        let link = self.link.lock().successor();
+        // It may have stood still when it crashed.
+        link.resume();
+        *self.link.lock() = link;
+        *self.gate.lock() = Arc::default();
+        self.runs_since_ms.store(0, Ordering::Relaxed);
     }
 }
 
@@ -259,13 +347,13 @@ pub(super) async fn supervise(run: Arc<Run>, place: usize) {
             returned = &mut task => Ended::Returned(returned),
         };
         task.abort();
-        tasks.lock().drain(..).for_each(|task: JoinHandle<()>| task.abort());
+        tasks.lock().drain(..).for_each(|task: AbortHandle| task.abort());
         match ended {
             Ended::Crashed => {
                 // Its memory is gone before it is started again.
                 let _ = task.await;
                 run.left_all(place);
-                machine.be_down(run.record.now_ms()).await;
+                machine.be_down().await;
                 state("starts again".to_owned());
             }
             Ended::Returned(Ok(Ok(()))) => {
@@ -287,7 +375,7 @@ pub(super) async fn supervise(run: Arc<Run>, place: usize) {
             }
             Ended::Returned(Err(_)) => {
                 let panic = take_panic().unwrap_or_default();
-                let text = format!("{} panicked: {panic}", machine.name());
+                let text = format!("{} {panic}", machine.name());
                 run.violation(lane, ViolationKind::Panic(machine.kind_name.clone()), text);
                 break;
             }
@@ -304,16 +392,23 @@ fn spawn(program: &Program, world: World) -> JoinHandle<MachineResult> {
     })
 }
 
-/// Runs a program once, without faults.
-pub(super) async fn run_once(run: &Arc<Run>, program: Option<&Program>, name: &str) {
+/// Runs the setup or the check at the end, without faults. It may take as long as machines may take
+/// to finish.
+pub(super) async fn run_once(run: &Arc<Run>, program: Option<&Program>, kind: ViolationKind) {
     let Some(program) = program.filter(|_| !run.record.has_violation()) else { return };
+    let name = match kind {
+        ViolationKind::Setup => "setup",
+        _ => "the check at the end",
+    };
     let place = run.machines.len();
     let link = run.quiet_link.clone();
     let world = World::new(run, place, name.to_owned(), 0, run.seed, link);
-    let wrong = match spawn(program, world).await {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => format!("{name}: {error}"),
-        Err(_) => format!("{name} panicked: {}", take_panic().unwrap_or_default()),
+    let limit = run.programs.finish_within;
+    let wrong = match tokio::time::timeout(limit, spawn(program, world)).await {
+        Ok(Ok(Ok(()))) => return,
+        Ok(Ok(Err(error))) => format!("{name}: {error}"),
+        Ok(Err(_)) => format!("{name} {}", take_panic().unwrap_or_default()),
+        Err(_) => format!("{name} does not end within {} s", limit.as_secs()),
     };
-    run.violation(Lane::Server, ViolationKind::End, wrong);
+    run.violation(Lane::Server, kind, wrong);
 }

@@ -18,6 +18,11 @@ use zoolet_protocol::{Dial, Dialing, Transport};
 use super::connection::{ClientSide, Connection};
 use crate::clock::now;
 
+/// By how many milliseconds more than the least time a frame may take, also without faults. It decides
+/// which of several clients is first that send at the same moment: else it would always be the same
+/// one, and others might never get ahead. The clock of a run has no smaller steps.
+const JITTER_MS: u64 = 1;
+
 /// The number of a connection: connections are numbered from 1 in the order in which they are opened.
 pub type ConnectionNumber = u64;
 
@@ -73,11 +78,16 @@ pub(super) struct LinkState {
 
 /// The present faults of a link.
 pub(super) struct LinkFaults {
-    rng: Rng,
+    /// Drawn from once for each attempt to connect.
+    dials: Rng,
+    /// Gives each connection its chance, in the order in which they are opened.
+    connections: Rng,
     /// The least time that a frame takes, in milliseconds.
     latency_ms: u64,
     /// Frames take up to this many milliseconds more.
     delay_ms_max: u64,
+    /// Frames take up to this many milliseconds more before these times.
+    delays: Vec<(Instant, u64)>,
     /// No frame arrives at the server before this time.
     requests_held_until: Option<Instant>,
     /// No frame arrives at the client before this time.
@@ -107,13 +117,17 @@ impl Network {
     }
 
     /// Creates one more link, without faults. `place` is its name for the tap. Each frame takes at
-    /// least `latency_ms`; with 0 the server handles it in the sender's call.
+    /// least `latency_ms`, and up to a millisecond more; with 0 the server handles it in the sender's
+    /// call.
     #[must_use]
     pub fn link(&self, place: usize, seed: u64, latency_ms: u64) -> Link {
+        let mut rng = Rng::with_seed(seed);
         let faults = LinkFaults {
-            rng: Rng::with_seed(seed),
+            dials: rng.fork(),
+            connections: rng,
             latency_ms,
             delay_ms_max: 0,
+            delays: Vec::new(),
             requests_held_until: None,
             replies_held_until: None,
             refused_until: None,
@@ -139,6 +153,14 @@ impl Network {
         for connection in self.connections() {
             connection.lose_server_side();
             connection.lose_client_side();
+        }
+    }
+
+    /// The run is over: no connection keeps a client or a server.
+    pub(super) fn end(&self) {
+        self.serve(None);
+        for connection in self.connections() {
+            connection.end();
         }
     }
 
@@ -174,21 +196,33 @@ impl Link {
         self.faults().delay_ms_max = ms_max;
     }
 
+    /// Delays each frame by up to this many milliseconds for a time. Of several such delays, the
+    /// greatest counts.
+    pub(super) fn delay_for(&self, ms_max: u64, time: Duration) {
+        let mut faults = self.faults();
+        faults.delays.retain(|(until, _)| *until > now());
+        faults.delays.push((now() + time, ms_max));
+    }
+
     /// Holds back all frames for a time, in both directions.
     pub fn hold(&self, time: Duration) {
+        // `None` is less than any time: a fault does not shorten another.
         let until = Some(now() + time);
         let mut faults = self.faults();
-        (faults.requests_held_until, faults.replies_held_until) = (until, until);
+        faults.requests_held_until = faults.requests_held_until.max(until);
+        faults.replies_held_until = faults.replies_held_until.max(until);
     }
 
     /// Holds back all frames to the client for a time.
     pub fn hold_replies(&self, time: Duration) {
-        self.faults().replies_held_until = Some(now() + time);
+        let mut faults = self.faults();
+        faults.replies_held_until = faults.replies_held_until.max(Some(now() + time));
     }
 
     /// Refuses connections for a time.
     pub fn refuse(&self, time: Duration) {
-        self.faults().refused_until = Some(now() + time);
+        let mut faults = self.faults();
+        faults.refused_until = faults.refused_until.max(Some(now() + time));
     }
 
     /// Cuts the connection when this many more requests were sent. The last of them arrives, and its
@@ -240,6 +274,7 @@ impl Link {
     pub fn clear(&self) {
         let mut faults = self.faults();
         faults.delay_ms_max = 0;
+        faults.delays.clear();
         (faults.requests_held_until, faults.replies_held_until) = (None, None);
         (faults.refused_until, faults.cut_after) = (None, None);
         drop(faults);
@@ -261,7 +296,8 @@ impl Link {
         let mut network = self.network.0.inner.lock();
         network.last_connection += 1;
         let number = network.last_connection;
-        let connection = Connection::open(number, self.clone(), inner);
+        let chance = self.faults().next_connection();
+        let connection = Connection::open(number, self.clone(), inner, chance);
         network.connections.retain(|connection| connection.strong_count() > 0);
         network.connections.push(Arc::downgrade(&connection));
         drop(network);
@@ -275,7 +311,7 @@ impl Dial for Link {
     fn dial(&self) -> Dialing {
         let link = self.clone();
         Box::pin(async move {
-            let late_ms = link.faults().drawn_ms();
+            let late_ms = link.faults().dial_ms();
             if late_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(late_ms)).await;
             }
@@ -293,9 +329,25 @@ impl Dial for Link {
 }
 
 impl LinkFaults {
-    /// How long the next frame takes, in milliseconds.
-    pub(super) fn drawn_ms(&mut self) -> u64 {
-        self.latency_ms + self.rng.u64(..=self.delay_ms_max)
+    /// How long a frame takes, in milliseconds. Each direction of a connection has chance of its own,
+    /// and each frame draws once: what is left out of a run changes no more times than it must.
+    pub(super) fn drawn_ms(&self, chance: &mut Rng) -> u64 {
+        let present = self.delays.iter().filter(|(until, _)| *until > now());
+        let delay_ms_max = present.map(|(_, ms_max)| *ms_max).fold(self.delay_ms_max, u64::max);
+        let jitter_ms_max = if self.latency_ms > 0 { JITTER_MS } else { 0 };
+        // A number of any range takes one step of the generator.
+        self.latency_ms + chance.fork().u64(..=delay_ms_max + jitter_ms_max)
+    }
+
+    /// How long an attempt to connect takes, in milliseconds.
+    fn dial_ms(&mut self) -> u64 {
+        let mut chance = self.dials.fork();
+        self.drawn_ms(&mut chance)
+    }
+
+    /// The chance of the next connection.
+    fn next_connection(&mut self) -> Rng {
+        self.connections.fork()
     }
 
     pub(super) fn are_requests_held(&self) -> bool {
@@ -310,5 +362,115 @@ impl LinkFaults {
     /// When a frame to the client arrives that would be due at this time.
     pub(super) fn reply_due(&self, due: Instant) -> Instant {
         self.replies_held_until.map_or(due, |until| until.max(due))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolet_protocol::Disconnected;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Arrivals(Arc<Mutex<Vec<Bytes>>>);
+
+    impl Tap for Arrivals {
+        fn opened(&self, _connection: ConnectionNumber, _link: usize) {}
+
+        fn closed(&self, _connection: ConnectionNumber) {}
+
+        fn arrived(&self, _: ConnectionNumber, frame: &Bytes, handle: &mut dyn FnMut() -> bool) {
+            self.0.lock().push(frame.clone());
+            handle();
+        }
+
+        fn sent(&self, _connection: ConnectionNumber, _frame: &Bytes) {}
+    }
+
+    /// A server that never answers.
+    struct Mute;
+
+    impl Transport for Mute {
+        fn is_local(&self) -> bool {
+            true
+        }
+
+        fn send(&self, _frame: Bytes) -> Result<(), Disconnected> {
+            Ok(())
+        }
+
+        fn flush(&self) -> Result<(), Disconnected> {
+            Ok(())
+        }
+
+        fn poll_receive(&self, _context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+            Poll::Pending
+        }
+    }
+
+    impl Dial for Mute {
+        fn dial(&self) -> Dialing {
+            Box::pin(async { Ok(Box::new(Self) as Box<dyn Transport>) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_sent_arrives_before_its_connection_ends_also_if_it_is_held_back() {
+        let arrivals = Arrivals::default();
+        let network = Network::new(Arc::new(arrivals.clone()));
+        network.serve(Some(Arc::new(Mute)));
+        let link = network.link(0, 1, 1);
+        let client = link.dial().await.expect("it serves");
+        link.hold(Duration::from_secs(2));
+        client.send(Bytes::from_static(b"request")).expect("it is connected");
+        drop(client);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(arrivals.0.lock().is_empty(), "it is held back");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(*arrivals.0.lock(), [&b"request"[..]]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_lost_connection_cannot_send_does_not_count_for_a_cut() {
+        let network = Network::new(Arc::new(Arrivals::default()));
+        network.serve(Some(Arc::new(Mute)));
+        let link = network.link(0, 1, 1);
+        let client = link.dial().await.expect("it serves");
+        link.cut(Duration::ZERO);
+        link.cut_after(0);
+        client.send(Bytes::from_static(b"lost")).expect_err("it is cut already");
+        let client = link.dial().await.expect("it serves");
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(client.poll_receive(&mut context).is_pending());
+        client.send(Bytes::from_static(b"request")).expect("it is connected");
+        assert_eq!(
+            client.poll_receive(&mut context),
+            Poll::Ready(None),
+            "it is cut after this one"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fault_does_not_shorten_another() {
+        let network = Network::new(Arc::new(Arrivals::default()));
+        let link = network.link(0, 1, 1);
+        let latest = || (0..1_000).map(|_| link.faults().dial_ms()).max();
+        assert_eq!(latest(), Some(1 + JITTER_MS), "without faults");
+        link.delay_for(300, Duration::from_secs(2));
+        link.delay_for(30, Duration::from_secs(1));
+        assert!(latest() > Some(200), "the greater delay counts");
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        assert!(latest() > Some(200), "the shorter one has ended, and this one has not");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(latest(), Some(1 + JITTER_MS));
+
+        link.hold(Duration::from_secs(5));
+        link.hold_replies(Duration::from_secs(1));
+        let due = link.faults().reply_due(now());
+        assert_eq!(due, now() + Duration::from_secs(5));
+        link.clear();
+        assert_eq!(link.faults().reply_due(now()), now());
+        let calls = network.link(1, 1, 0);
+        assert!((0..100).all(|_| calls.faults().dial_ms() == 0), "the server is called directly");
     }
 }

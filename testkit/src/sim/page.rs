@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::html::escaped;
 use super::record::{Entry, What};
 use super::report::Failure;
 use super::timeline;
@@ -64,11 +65,6 @@ fn start_of_end(entries: &[Entry]) -> u64 {
     entries.iter().rev().nth(END_ENTRIES).map_or(0, |entry| entry.ms)
 }
 
-/// Text for HTML and SVG.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 const STYLE: &str = "
 :root { --ink: #1d2733; --faint: #68778a; --line: #cdd5de; --paper: #ffffff; --band: #f3f5f8;
   --section: #2f7d5b; --section-fill: #bfe5d0; --fault: #b35c00; --fault-fill: #ffd9a8;
@@ -97,6 +93,8 @@ svg .read { stroke: var(--read); stroke-width: 1.4; } svg .write { stroke: var(-
 svg .refused { stroke: var(--wrong); stroke-width: 1.6; } svg .event { fill: var(--write); }
 svg .session { fill: var(--section); } svg .over { stroke: var(--wrong); stroke-width: 2; }
 svg .note { fill: var(--faint); } svg .wrong { stroke: var(--wrong); stroke-width: 2; }
+svg .left-out { fill: var(--down); opacity: .3; }
+p.left-out { color: var(--faint); margin: .2em 0; }
 svg .what { fill: var(--wrong); font-weight: 700; }
 .legend { display: flex; flex-wrap: wrap; gap: .2em 1.6em; color: var(--faint); font-size: 13px;
   padding: 0; list-style: none; align-items: center; }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-use super::fault::{EnsembleFault, Fault, FaultKind, MachineFault, Notice, Planned, ServerFault};
+use super::fault::{EnsembleFault, Fault, FaultKind, MachineFault, Planned, ServerFault};
 use super::host::Servers;
-use crate::ensemble::MEMBERS;
+use crate::ensemble::{MEMBERS, Notice};
 
 /// The most faults of one kind for one machine in one run.
 const FAULTS_MAX: usize = 200;
@@ -26,6 +26,26 @@ impl Default for Terms {
     fn default() -> Self {
         let rates = FaultKind::ALL.map(|kind| (kind, kind.default_rate()));
         Self { rates: rates.into(), faults_ms: 12_000, servers: Servers::One }
+    }
+}
+
+impl Terms {
+    /// Why no faults can be drawn.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let is_rate = |rate: &f64| rate.is_finite() && *rate >= 0.0;
+        if let Some((kind, rate)) = self.rates.iter().find(|(_, rate)| !is_rate(rate)) {
+            return Some(format!("{kind} cannot happen {rate} times a minute; give 0 or more"));
+        }
+        let mut chosen = self.rates.iter().filter(|(_, rate)| **rate > 0.0).map(|(kind, _)| *kind);
+        let (first, servers) = (chosen.clone().next()?, self.servers);
+        if chosen.any(|kind| kind.is_of(servers)) {
+            return None;
+        }
+        let what = match servers {
+            Servers::One => "without Sim::ensemble",
+            Servers::Ensemble => "with Sim::ensemble",
+        };
+        Some(format!("none of the chosen faults can happen {what}, for example no {first}"))
     }
 }
 
@@ -107,11 +127,7 @@ fn one(kind: FaultKind, subject: usize, rng: &mut Rng) -> Fault {
     let noticed_after_ms = if is_now { 0 } else { for_ms };
     let (requests, ms_max) = (rng.u64(..6), rng.choice([3, 30, 300]).unwrap_or(30));
     let (lag, delay_ms) = (rng.u8(..4), rng.choice([20, 200, 1_000]).unwrap_or(200));
-    let notice = match rng.u8(..6) {
-        0 => Notice::AtOnce,
-        1 | 2 => Notice::OthersAtOnce,
-        _ => Notice::Nobody,
-    };
+    let notice = Notice::drawn(rng);
     let of_machine = |fault| Fault::Machine(subject, fault);
     match kind {
         FaultKind::Cuts => of_machine(MachineFault::Cut { noticed_after_ms }),
@@ -167,11 +183,27 @@ mod tests {
     }
 
     #[test]
+    fn faults_that_cannot_happen_are_refused() {
+        let terms = |kind, rate, servers| {
+            Terms { rates: [(kind, rate)].into(), faults_ms: 1_000, servers }.refusal()
+        };
+        assert_eq!(Terms::default().refusal(), None);
+        assert_eq!(terms(FaultKind::Lags, 1.0, Servers::Ensemble), None);
+        assert_eq!(terms(FaultKind::Lags, 0.0, Servers::One), None, "without faults");
+        assert!(terms(FaultKind::Lags, 1.0, Servers::One).is_some());
+        assert!(terms(FaultKind::PowerLosses, 1.0, Servers::Ensemble).is_some());
+        for rate in [f64::NAN, f64::INFINITY, -1.0] {
+            let refusal = terms(FaultKind::Cuts, rate, Servers::One).unwrap();
+            assert!(refusal.contains("cuts cannot happen"), "{refusal}");
+        }
+    }
+
+    #[test]
     fn every_kind_happens_about_as_often_as_its_rate_says() {
         let rates = [(FaultKind::Cuts, 6.0)].into();
         let terms = Terms { rates, faults_ms: 60_000, servers: Servers::One };
         let count: usize = (0..400).map(|seed| draw(&terms, 1, seed).len()).sum();
-        // On in half of the runs, and there by 7/3 as often on average.
+        // In half of the runs, and in these 7/3 times as often on average.
         let mean = count as f64 / 400.0;
         assert!((6.0..8.2).contains(&mean), "{mean}");
     }

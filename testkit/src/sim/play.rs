@@ -1,15 +1,17 @@
 //! Runs a simulation on one thread, under a clock that advances only when no task can run.
 
 use std::cell::{Cell, RefCell};
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
+
+use super::watchdog::Watched;
 
 /// What a simulation returned.
 #[derive(Debug)]
 pub struct Played<T> {
     /// `None` if the simulation itself panicked.
     pub result: Option<T>,
-    /// The first panic, also in a task that no other waits for.
+    /// The first panic, also in a task that no other waits for: where, and its message, in one line.
     pub panic: Option<String>,
 }
 
@@ -20,10 +22,13 @@ thread_local! {
 
 /// Runs a simulation. All that it does must follow from the seed; then it repeats.
 pub fn play<T>(seed: u64, simulation: impl AsyncFnOnce() -> T) -> Played<T> {
-    // The jitter of clients and the ids in the names of their znodes use this generator.
+    // The jitter of clients and the ids in the names of their znodes use this generator. Others of
+    // this thread get theirs back.
+    let seed_before = fastrand::get_seed();
     fastrand::seed(seed);
     listen_for_panics();
     PANIC.take();
+    let watched = Watched::begin(seed);
     let was_playing = IS_PLAYING.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -33,8 +38,15 @@ pub fn play<T>(seed: u64, simulation: impl AsyncFnOnce() -> T) -> Played<T> {
             .expect("a runtime without I/O can be had");
         runtime.block_on(simulation())
     }));
+    drop(watched);
     IS_PLAYING.set(was_playing);
+    fastrand::seed(seed_before);
     Played { result: result.ok(), panic: PANIC.take() }
+}
+
+/// Whether something has panicked since the last call of [`take_panic`].
+pub(super) fn has_panic() -> bool {
+    PANIC.with_borrow(Option::is_some)
 }
 
 /// The first panic since the last call.
@@ -49,10 +61,44 @@ fn listen_for_panics() {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if IS_PLAYING.get() {
-                PANIC.with_borrow_mut(|panic| panic.get_or_insert_with(|| info.to_string()).len());
+                PANIC.with_borrow_mut(|panic| panic.get_or_insert_with(|| told(info)).len());
             } else {
                 before(info);
             }
         }));
     });
+}
+
+/// Where it panicked, and what it said, in one line: a story has one for each event.
+fn told(info: &PanicHookInfo<'_>) -> String {
+    let payload = info.payload();
+    let message = payload.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let lines: Vec<_> = message.unwrap_or_default().lines().map(str::trim).collect();
+    let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    format!("panicked at {place}: {}", lines.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_leaves_the_random_numbers_of_its_thread_as_they_were() {
+        fastrand::seed(5);
+        let expected = fastrand::u64(..);
+        fastrand::seed(5);
+        play(7, async || fastrand::u64(..));
+        assert_eq!(fastrand::u64(..), expected);
+    }
+
+    #[test]
+    fn a_panic_is_told_in_one_line() {
+        let played = play(7, async || assert_eq!(1, 2, "numbers"));
+        let panic = played.panic.expect("it panics");
+        assert!(
+            panic.starts_with("panicked at ") && panic.contains("numbers; left: 1; right: 2"),
+            "{panic}"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! What a simulation runs: the programs of its machines, and its checks.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use zoolet_protocol::Stat;
 use zoolet_recipes::{LockError, ValueError};
 use zoolet_server::Config;
 
+use super::host::Servers;
 use super::plan::Terms;
 use super::world::World;
 
@@ -56,13 +58,14 @@ pub(super) struct Kind {
 }
 
 /// What is wrong with a znode, given its data and Stat if it exists.
-type InvariantCheck = dyn Fn(Option<(&[u8], &Stat)>) -> Result<(), String> + Send + Sync;
+pub(super) type InvariantCheck = dyn FnMut(Option<(&[u8], &Stat)>) -> Result<(), String> + Send;
 
 /// What must be true of a znode at any time.
 #[derive(Clone)]
 pub(super) struct Invariant {
     pub(super) path: String,
-    pub(super) check: Arc<InvariantCheck>,
+    /// Begins a run, which has a state of its own.
+    pub(super) begin: Arc<dyn Fn() -> Box<InvariantCheck> + Send + Sync>,
 }
 
 /// Everything that a simulation runs.
@@ -74,6 +77,7 @@ pub(super) struct Programs {
     pub(super) invariants: Vec<Invariant>,
     pub(super) terms: Terms,
     pub(super) config: Config,
+    pub(super) is_configured: bool,
     pub(super) latency_ms: u64,
     pub(super) finish_within: Duration,
 }
@@ -84,10 +88,45 @@ impl Programs {
         let kinds = self.kinds.iter().enumerate();
         kinds.flat_map(|(number, kind)| (0..kind.count).map(move |index| (number, index)))
     }
+
+    /// Why they cannot be run: a test that checks nothing would pass.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.refusal_of_machines().or_else(|| self.refusal_of_invariants()).or_else(|| {
+            let is_lost = self.is_configured && self.terms.servers == Servers::Ensemble;
+            let text =
+                "Sim::configure changes one server, and an ensemble has no such configuration";
+            is_lost.then(|| text.to_owned()).or_else(|| self.terms.refusal())
+        })
+    }
+
+    fn refusal_of_machines(&self) -> Option<String> {
+        let mut names = BTreeSet::new();
+        for Kind { name, count, .. } in &self.kinds {
+            if *count == 0 {
+                return Some(format!("there are 0 machines {name:?}; give at least 1"));
+            }
+            if !names.insert(name) {
+                return Some(format!(
+                    "two kinds of machines have the name {name:?}; give each its own"
+                ));
+            }
+        }
+        let text = "there are no machines; add some with Sim::machine";
+        names.is_empty().then(|| text.to_owned())
+    }
+
+    fn refusal_of_invariants(&self) -> Option<String> {
+        let is_path = |path: &str| path == "/" || (path.starts_with('/') && !path.ends_with('/'));
+        let wrong = self.invariants.iter().find(|invariant| !is_path(&invariant.path))?;
+        let path = &wrong.path;
+        Some(format!(
+            "the invariant of {path:?} is of no znode; a path begins with /, and ends without"
+        ))
+    }
 }
 
-/// Whether faults explain an error: a connection, a session or a lock was lost. A program may end
-/// with it, as a process does that its supervisor starts again.
+/// Whether faults explain an error: a connection, a session or a lock was lost, or a time limit has
+/// passed. A program may end with it, as a process does that its supervisor starts again.
 pub(super) fn is_explained(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -99,6 +138,9 @@ pub(super) fn is_explained(error: &(dyn Error + 'static)) -> bool {
         });
         if let Some(is_explained) = is_explained {
             return is_explained;
+        }
+        if error.is::<tokio::time::error::Elapsed>() {
+            return true;
         }
         next = error.source();
     }

@@ -2,7 +2,6 @@
 //! each event.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -14,6 +13,7 @@ use zoolet_protocol::{
     decode_incoming, decode_request,
 };
 
+use super::hash::RunHash;
 use super::network::{ConnectionNumber, Tap};
 use super::request_text;
 use super::violation::{Violation, ViolationKind};
@@ -103,17 +103,17 @@ pub(super) struct Record {
 
 #[derive(Default)]
 struct Inner {
-    hash: DefaultHasher,
+    hash: RunHash,
     messages: u64,
     violation: Option<Violation>,
     entries: Vec<Entry>,
-    connections: BTreeMap<ConnectionNumber, Connection>,
+    connections: BTreeMap<ConnectionNumber, Seen>,
     /// The machine of each session.
     owners: BTreeMap<SessionId, usize>,
 }
 
-/// What is known of a connection.
-struct Connection {
+/// What was seen of a connection.
+struct Seen {
     machine: usize,
     /// [`SessionId::NONE`] before the handshake is answered.
     session: SessionId,
@@ -121,7 +121,7 @@ struct Connection {
     asked: SessionId,
     is_shaking: bool,
     is_received: bool,
-    requests: BTreeMap<Xid, String>,
+    requests: BTreeMap<Xid, (OpCode, String)>,
 }
 
 impl Record {
@@ -169,15 +169,22 @@ impl Record {
             Lane::Machine(machine) => machine + 1,
             Lane::Server => 0,
         };
-        (ms, lane_number, format!("{what:?}")).hash(&mut inner.hash);
+        inner.hash.add([ms, lane_number as u64], format!("{what:?}").as_bytes());
         self.keep(&mut inner, ms, lane, || what);
     }
 
     /// Adds an event that follows from messages, which are hashed themselves.
     fn keep(&self, inner: &mut Inner, ms: u64, lane: Lane, what: impl FnOnce() -> What) {
-        if self.keeps_entries && inner.violation.is_none() && inner.entries.len() < SIM_ENTRIES_MAX
-        {
-            inner.entries.push(Entry { ms, lane, what: what() });
+        if !self.keeps_entries || inner.violation.is_some() {
+            return;
+        }
+        match inner.entries.len() {
+            ..SIM_ENTRIES_MAX => inner.entries.push(Entry { ms, lane, what: what() }),
+            SIM_ENTRIES_MAX => {
+                let what = What::State("no more events are kept: there are too many".to_owned());
+                inner.entries.push(Entry { ms, lane: Lane::Server, what });
+            }
+            _ => {}
         }
     }
 
@@ -189,8 +196,11 @@ impl Record {
             return;
         }
         let text = text.into();
-        (ms, &text).hash(&mut inner.hash);
-        self.keep(&mut inner, ms, lane, || What::Violation(text.clone()));
+        inner.hash.add([ms], text.as_bytes());
+        if self.keeps_entries {
+            // Also after the last of the others that are kept: it is what the story is about.
+            inner.entries.push(Entry { ms, lane, what: What::Violation(text.clone()) });
+        }
         inner.violation = Some(Violation { kind, text, ms });
         self.stop.notify_one();
     }
@@ -218,20 +228,20 @@ impl Record {
     pub(super) fn finish(&self) -> (u64, u64, Option<Violation>, Vec<Entry>) {
         let mut inner = self.lock();
         let entries = std::mem::take(&mut inner.entries);
-        (inner.hash.finish(), inner.messages, inner.violation.clone(), entries)
+        (inner.hash.value(), inner.messages, inner.violation.clone(), entries)
     }
 }
 
 impl Inner {
     fn add_frame(&mut self, direction: u8, ms: u64, number: ConnectionNumber, frame: &[u8]) {
-        (direction, ms, number, frame).hash(&mut self.hash);
+        self.hash.add([direction.into(), ms, number], frame);
         self.messages += 1;
     }
 }
 
 impl Tap for Record {
     fn opened(&self, number: ConnectionNumber, link: usize) {
-        let connection = Connection {
+        let connection = Seen {
             machine: link,
             session: SessionId::NONE,
             asked: SessionId::NONE,
@@ -265,7 +275,7 @@ impl Tap for Record {
                 && !matches!(request, Request::Session(_))
             {
                 let text = request_text::of(&request);
-                connection.requests.insert(header.xid, text.clone());
+                connection.requests.insert(header.xid, (header.op, text.clone()));
                 self.keep(&mut inner, ms, lane, || What::Request { op: header.op, text });
             }
         }
@@ -318,12 +328,36 @@ impl Tap for Record {
             Ok(Incoming::Event { event, .. }) => {
                 What::Event { event: event.event_type, path: event.path.to_string() }
             }
-            Ok(Incoming::Reply { header, .. }) => {
-                let Some(text) = connection.requests.remove(&header.xid) else { return };
-                What::Reply { text, code: header.err }
+            Ok(Incoming::Reply { header, body }) => {
+                let Some((op, text)) = connection.requests.remove(&header.xid) else { return };
+                match request_text::refused(op, &body) {
+                    Some((number, code)) => {
+                        What::Reply { text: format!("{text}: operation {number}"), code }
+                    }
+                    None => What::Reply { text, code: header.err },
+                }
             }
             Err(_) => return,
         };
         self.keep(&mut inner, ms, lane, || what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_violation_of_a_long_run_is_kept_and_the_end_of_the_rest_is_told() {
+        let record = Record::new(true);
+        for _ in 0..SIM_ENTRIES_MAX + 5 {
+            record.add(Lane::Machine(0), || What::Note(String::new()));
+        }
+        record.violation(Lane::Machine(0), ViolationKind::End, "it is wrong");
+        let (_, _, _, entries) = record.finish();
+        assert_eq!(entries.len(), SIM_ENTRIES_MAX + 2);
+        let [.., end, violation] = &entries[..] else { unreachable!("there are many") };
+        assert!(matches!(&end.what, What::State(text) if text.contains("no more events")));
+        assert!(matches!(&violation.what, What::Violation(_)));
     }
 }

@@ -1,20 +1,18 @@
 //! A run that fails, as small as possible, and what is told about it.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::builder::Sim;
 use super::run::Outcome;
 use super::schedule::Schedule;
+use super::smaller::smaller;
 use super::story;
-use super::sweep::{shrink, without_a_piece};
-use super::violation::Violation;
+use super::sweep::shrink;
+use super::violation::{Violation, ViolationKind};
 
 /// How many smaller runs are tried.
 const TRIES: usize = 1_000;
-/// From this divisor of the faults' times on, no greater one is tried.
-const HURRY_MAX: u32 = 64;
 
 /// A run that fails.
 ///
@@ -35,7 +33,7 @@ pub struct Failure(pub(super) Box<FailedRun>);
 pub(super) struct FailedRun {
     pub(super) schedule: Schedule,
     pub(super) outcome: Outcome,
-    /// Where two runs differ, if the program does not repeat.
+    /// What differs between two runs, if the program does not repeat.
     unrepeatable: Option<Vec<String>>,
 }
 
@@ -53,9 +51,20 @@ impl Failure {
                 outcome.violation.as_ref().map(|violation| &violation.kind) == kind.as_ref();
             is_same.then_some(outcome)
         };
-        let (schedule, _) = shrink((schedule, outcome), TRIES, smaller, fails);
+        let (schedule, found) = shrink((schedule, outcome), TRIES, smaller, fails);
         let outcome = sim.outcome(&schedule, true);
-        Self::new(schedule, outcome)
+        if outcome.violation == found.violation {
+            return Self::new(schedule, outcome);
+        }
+        // Only the first seed was run twice before the search.
+        let told = |outcome: &Outcome| {
+            outcome
+                .violation
+                .as_ref()
+                .map_or_else(|| "no violation".to_owned(), ToString::to_string)
+        };
+        let lines = vec![told(&found), told(&outcome)];
+        Self::differing(schedule, outcome, lines)
     }
 
     /// A seed of which two runs differ.
@@ -68,7 +77,14 @@ impl Failure {
             entry.map_or_else(|| "the end".to_owned(), |entry| story::line(entry, &outcome.names))
         };
         let lines = vec![line(first), line(second)];
-        let (outcome, schedule) = (first.clone(), seed.into());
+        Self::differing(seed.into(), first.clone(), lines)
+    }
+
+    /// What differs takes the place of what is wrong: it could be anything.
+    fn differing(schedule: Schedule, mut outcome: Outcome, lines: Vec<String>) -> Self {
+        let text = format!("two runs of seed {schedule} differ");
+        let ms = outcome.violation.map_or(0, |violation| violation.ms);
+        outcome.violation = Some(Violation { kind: ViolationKind::Unrepeatable, text, ms });
         Self(Box::new(FailedRun { schedule, outcome, unrepeatable: Some(lines) }))
     }
 
@@ -85,13 +101,13 @@ impl Failure {
     }
 
     /// What is wrong.
-    ///
-    /// # Panics
-    ///
-    /// If the run has no violation, because two runs of its seed differ.
     #[must_use]
     pub fn violation(&self) -> &Violation {
         self.0.outcome.violation.as_ref().expect("a run that fails has a violation")
+    }
+
+    fn was_refused(&self) -> bool {
+        self.violation().kind == ViolationKind::Refused
     }
 
     /// What happened, one event a line: as much as fits into less than 30 lines.
@@ -114,55 +130,13 @@ impl Failure {
     }
 }
 
-/// The schedules that are smaller by one step.
-fn smaller((schedule, outcome): &(Schedule, Outcome)) -> Vec<Schedule> {
-    let mut smaller = Vec::new();
-    let machines: Vec<usize> =
-        (0..outcome.names.len()).filter(|place| schedule.has_machine(*place)).collect();
-    if machines.len() > 1 {
-        for left_out in machines.iter().rev() {
-            let rest = machines.iter().copied().filter(|place| place != left_out);
-            smaller.push(Schedule { machines: Some(rest.collect()), ..schedule.clone() });
-        }
-    }
-    let all: BTreeSet<usize> = (0..outcome.planned.len()).collect();
-    let faults = schedule.faults.as_ref().unwrap_or(&all);
-    // Those after the violation do nothing.
-    let end_ms = outcome.violation.as_ref().map_or(u64::MAX, |violation| violation.ms);
-    let end_ms = end_ms.saturating_mul(u64::from(schedule.hurry));
-    let kept: Vec<usize> = faults
-        .iter()
-        .copied()
-        .filter(|number| outcome.planned.get(*number).is_some_and(|fault| fault.at_ms <= end_ms))
-        .collect();
-    if kept.len() < faults.len() {
-        let faults = Some(kept.iter().copied().collect());
-        smaller.push(Schedule { faults, ..schedule.clone() });
-    }
-    for list in without_a_piece(&kept) {
-        smaller.push(Schedule { faults: Some(list.into_iter().collect()), ..schedule.clone() });
-    }
-    let rounds = schedule.rounds.unwrap_or(outcome.rounds).min(outcome.rounds);
-    for fewer in [rounds / 2, rounds - rounds / 4] {
-        if fewer > 0 && fewer < rounds {
-            smaller.push(Schedule { rounds: Some(fewer), ..schedule.clone() });
-        }
-    }
-    if !kept.is_empty() && schedule.hurry < HURRY_MAX {
-        for times in [16, 4, 2] {
-            smaller.push(Schedule { hurry: schedule.hurry * times, ..schedule.clone() });
-        }
-    }
-    smaller
-}
-
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(lines) = &self.0.unrepeatable {
             writeln!(
                 f,
                 "two runs of seed {} differ, so that a failure could not be repeated.",
-                self.0.schedule.seed
+                self.0.schedule,
             )?;
             writeln!(f, "The first difference:")?;
             lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
@@ -170,11 +144,20 @@ impl fmt::Display for Failure {
                 f,
                 "A program takes chance or time from outside its world: a `select!` without `biased`, \
                  the order of a HashMap, another source of random numbers, `Instant::now` of the \
-                 standard library, or a thread."
+                 standard library, a thread, or a value that a program or an invariant keeps from one run \
+                 to the next (`World::shared` and `Sim::invariant_with_state` begin anew)."
             );
         }
+        if self.was_refused() {
+            return write!(f, "nothing was run: {}", self.violation().text);
+        }
         writeln!(f, "seed {} fails: {}", self.seed(), self.violation())?;
-        writeln!(f, "the smallest run that fails in the same way:")?;
+        let is_whole = self.0.schedule == Schedule::from(self.seed());
+        let what = match is_whole {
+            true => "the whole run:",
+            false => "the smallest run that fails in the same way:",
+        };
+        writeln!(f, "{what}")?;
         let story = self.story();
         story.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         write!(f, "hash {:016x}; again: ZOOLET_SIM_REPLAY={}", self.0.outcome.hash, self.0.schedule)
@@ -202,6 +185,14 @@ impl Report {
         let test: String = test.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
         let directory = directory.unwrap_or_else(default_directory);
         let path = directory.join(format!("{test}-{}.html", failure.seed()));
+        let nothing_to_show = match failure.violation().kind {
+            ViolationKind::Unrepeatable => Some("two runs of the seed differ"),
+            ViolationKind::Refused => Some("nothing was run"),
+            _ => None,
+        };
+        if let Some(reason) = nothing_to_show {
+            return Self { text: failure.to_string(), page: Err(reason.to_owned()) };
+        }
         let written = failure.write_page(&path);
         let page = match written {
             Ok(()) => Ok(path),

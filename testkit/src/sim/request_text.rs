@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    ConnectRequest, CreateFlags, Expect, MultiOp, RawPath, Read, Request, SessionId, Watch, Write,
-    decode_all,
+    ConnectRequest, CreateFlags, ErrorCode, Expect, MultiOp, MultiResult, OpCode, RawPath, Read,
+    Request, Response, SessionId, Watch, Write, decode_all,
 };
 
 /// The most operations of a multi that are named.
@@ -37,6 +37,21 @@ pub(super) fn of(request: &Request) -> String {
         }
         _ => op.to_string(),
     }
+}
+
+/// Which operation of a multi was refused, counted from 1, and why. The header of the reply has no
+/// error then.
+pub(super) fn refused(op: OpCode, body: &Bytes) -> Option<(usize, ErrorCode)> {
+    if op != OpCode::MULTI {
+        return None;
+    }
+    let Ok(Response::Multi(results)) = Response::decode(op, body) else { return None };
+    let mut refused = results.iter().enumerate().filter_map(|(index, result)| match result {
+        MultiResult::Error(code) if *code != ErrorCode::OK => Some((index + 1, *code)),
+        _ => None,
+    });
+    // Those after it, which were not tried, have an error of their own.
+    refused.next()
 }
 
 fn of_op(write: &MultiOp) -> String {

@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::fault::{Fault, MachineFault, Planned};
 use super::host::Host;
+use super::invariants::Invariants;
 use super::machine::{self, Machine};
 use super::network::{Link, Network};
 use super::plan;
-use super::program::{Invariant, Programs};
+use super::play::{has_panic, take_panic};
+use super::program::Programs;
 use super::record::{Entry, Lane, Record, What};
 use super::schedule::Schedule;
 use super::sections::{Access, Conflict, Held, Sections};
@@ -24,10 +26,11 @@ use super::violation::{Violation, ViolationKind};
 
 /// The interval of the checks that do not follow from an event.
 const LOOK: Duration = Duration::from_millis(20);
-/// A machine that ran again for less than this had no time to notice that it stood still.
+/// A machine that stood still and has run again for less than this had no time to notice it.
 const NOTICE_MS: u64 = 50;
-/// The longest run by its own clock.
-const RUN_LIMIT: Duration = Duration::from_secs(3_600);
+/// How much longer a run may take by its own clock than all its parts may: a server that was started
+/// again and again.
+const RUN_LIMIT_ADDED: Duration = Duration::from_secs(3_600);
 
 /// What all parts of one run share.
 pub(super) struct Run {
@@ -39,6 +42,7 @@ pub(super) struct Run {
     /// The link of `setup` and `at_end`, which has no faults.
     pub(super) quiet_link: Link,
     sections: Sections,
+    invariants: Invariants,
     rounds_max: Option<u32>,
     are_faults_over: AtomicBool,
     shared: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
@@ -57,9 +61,17 @@ pub(super) struct Outcome {
     pub(super) names: Vec<String>,
 }
 
+impl Outcome {
+    /// Nothing was run, since it cannot be.
+    pub(super) fn refused(text: String) -> Self {
+        let violation = Some(Violation { kind: ViolationKind::Refused, text, ms: 0 });
+        Self { violation, ..Self::default() }
+    }
+}
+
 impl Run {
     fn new(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: bool) -> Arc<Self> {
-        let mut rng = Rng::with_seed(schedule.seed);
+        let mut rng = Rng::with_seed(schedule.run_seed());
         let record = Arc::new(Record::new(keeps_entries));
         let network = Network::new(Arc::clone(&record) as _);
         let servers = programs.terms.servers;
@@ -72,13 +84,14 @@ impl Run {
         let machines: Vec<_> = machines.collect();
         let quiet_link = network.link(machines.len(), rng.u64(..), programs.latency_ms);
         Arc::new(Self {
-            seed: schedule.seed,
+            seed: schedule.run_seed(),
             record,
             host,
             programs: Arc::clone(programs),
             machines,
             quiet_link,
             sections: Sections::default(),
+            invariants: Invariants::new(&programs.invariants),
             rounds_max: schedule.rounds,
             are_faults_over: AtomicBool::new(false),
             shared: Mutex::default(),
@@ -108,12 +121,16 @@ impl Run {
     /// has had a whole round without faults.
     pub(super) fn goes_on(&self, place: usize) -> bool {
         let Some(machine) = self.machines.get(place) else { return false };
-        let rounds = machine.begin_round();
+        let (rounds, was_whole) = machine.begin_round(self.sections.has(place), self.entries());
         if !self.are_faults_over() {
             return self.rounds_max.is_none_or(|max| rounds <= max);
         }
-        machine.begin_calm_round();
-        self.machines.iter().any(|machine| !machine.is_done() && machine.calm_rounds() < 2)
+        machine.begin_calm_round(was_whole);
+        let goes_on = !self.machines.iter().all(Machine::has_had_its_round);
+        if goes_on && machine.has_had_its_round() {
+            machine.step_back();
+        }
+        goes_on
     }
 
     pub(super) fn enter<H: Held + 'static>(
@@ -130,7 +147,9 @@ impl Run {
                 let section = section.to_owned();
                 self.record.add(lane, || What::Entered { section, number, token });
                 self.check_sections(lane);
-                self.machines.iter().skip(place).take(1).for_each(Machine::has_entered);
+                if let Some(machine) = self.machines.get(place) {
+                    machine.has_entered(self.are_faults_over());
+                }
                 number
             }
             Err(conflict) => {
@@ -178,29 +197,38 @@ impl Run {
     }
 
     fn check_invariants(&self) {
-        for Invariant { path, check } in &self.programs.invariants {
-            let Some(znode) = self.host.znode(path) else { continue };
-            let znode = znode.as_ref().map(|(data, stat)| (&data[..], stat));
-            if let Err(text) = check(znode) {
-                let kind = ViolationKind::Invariant(path.clone());
-                self.violation(Lane::Server, kind, format!("{path}: {text}"));
-            }
+        if let Some((path, text)) = self.invariants.check(|path| self.host.znode(path)) {
+            self.violation(Lane::Server, ViolationKind::Invariant(path), text);
         }
     }
 
     async fn look(self: Arc<Self>) {
+        let mut was_panic = false;
         loop {
             tokio::time::sleep(LOOK).await;
             self.check_sections(Lane::Server);
             self.check_invariants();
+            // A machine tells the panic of its program at once. One that is still there is nobody's.
+            if was_panic {
+                self.check_panics();
+            }
+            was_panic = has_panic();
+        }
+    }
+
+    /// Checks that no task has panicked that nobody waits for.
+    fn check_panics(&self) {
+        if let Some(panic) = take_panic() {
+            let kind = ViolationKind::Panic("a task".to_owned());
+            self.violation(Lane::Server, kind, format!("a task that nobody waits for {panic}"));
         }
     }
 
     /// Plays the whole run.
     async fn play(self: Arc<Self>, planned: Vec<Planned>) {
         self.host.start().await;
-        machine::run_once(&self, self.programs.setup.as_ref(), "setup").await;
-        if !self.programs.invariants.is_empty() {
+        machine::run_once(&self, self.programs.setup.as_ref(), ViolationKind::Setup).await;
+        if !self.invariants.is_empty() {
             let run = Arc::downgrade(&self);
             self.record.after_requests(Arc::new(move || {
                 run.upgrade().inspect(|run| run.check_invariants());
@@ -213,7 +241,8 @@ impl Run {
         self.suffer(planned).await;
         self.finish(machines).await;
         look.abort();
-        machine::run_once(&self, self.programs.at_end.as_ref(), "the check at the end").await;
+        machine::run_once(&self, self.programs.at_end.as_ref(), ViolationKind::End).await;
+        self.check_panics();
     }
 
     /// Lets all faults happen, and ends them.
@@ -272,7 +301,10 @@ impl Run {
             machine.until_entered().await;
             tokio::time::sleep(Duration::from_millis(after_ms)).await;
         }
-        if machine.is_done() {
+        let is_cut = matches!(fault, MachineFault::ServerCutOff { .. });
+        let is_spared = machine.is_spared(fault) || (is_cut && !self.host.can_be_cut());
+        // What changes nothing is not told.
+        if machine.is_done() || is_spared {
             return;
         }
         let (text, for_ms) = (fault.to_string(), fault.for_ms());
@@ -290,44 +322,96 @@ impl Run {
         machine.suffer(fault, &self.record).await;
     }
 
-    /// Waits until all machines have finished.
+    /// Waits until all machines have finished. Those that have had a whole round without faults need
+    /// not: they crash.
     async fn finish(&self, machines: Vec<JoinHandle<()>>) {
         let limit = self.programs.finish_within;
+        let supervisors: Vec<_> = machines.iter().map(JoinHandle::abort_handle).collect();
         let all = async {
             for machine in machines {
                 // A supervisor does not panic.
                 let _ = machine.await;
             }
         };
-        if tokio::time::timeout(limit, all).await.is_err() {
-            let behind = self.machines.iter().position(|machine| {
-                machine.is_there() && !machine.is_done() && machine.calm_rounds() < 2
-            });
-            let Some(place) = behind else { return };
-            let machine = &self.machines[place];
-            let text = format!(
-                "{} does not finish within {} s after the faults{}",
-                machine.name(),
-                limit.as_secs(),
-                machine.last_words(),
-            );
-            let kind = ViolationKind::Unfinished(machine.kind_name.clone());
-            self.violation(Lane::Machine(place), kind, text);
+        if tokio::time::timeout(limit, all).await.is_ok() {
+            return;
+        }
+        if let Some(place) = self.machines.iter().position(|it| !it.has_had_its_round()) {
+            return self.does_not_finish(place);
+        }
+        // What they hold must not stand in the way of the check at the end.
+        supervisors.iter().for_each(AbortHandle::abort);
+        let behind = (0..self.machines.len()).filter(|place| !self.machines[*place].is_done());
+        for place in behind {
+            self.machines[place].crash(Some(Duration::ZERO));
+            self.left_all(place);
         }
     }
+
+    /// How often machines have entered sections without faults.
+    fn entries(&self) -> u32 {
+        self.machines.iter().map(Machine::calm_entries).sum()
+    }
+
+    fn does_not_finish(&self, place: usize) {
+        let machine = &self.machines[place];
+        let entries = self.entries() - machine.calm_entries();
+        let tried = match (machine.calm_tries(), entries) {
+            _ if machine.rounds() == 0 => {
+                "; it has never called `goes_on`, which tells when to end".to_owned()
+            }
+            (_, 0) => String::new(),
+            // The lock is alive, but it does not come to this one.
+            (tries, entries) => format!(
+                "; it has begun {tries} rounds since, and the others have entered sections {entries} times"
+            ),
+        };
+        let text = format!(
+            "{} does not finish within {} s after the faults{tried}{}",
+            machine.name(),
+            self.programs.finish_within.as_secs(),
+            machine.last_words(),
+        );
+        let kind = ViolationKind::Unfinished(machine.kind_name.clone());
+        self.violation(Lane::Machine(place), kind, text);
+    }
+
+    /// The run is over: nothing keeps its servers and its clients.
+    fn end(&self) {
+        self.quiet_link.network.end();
+        // A shared value may have a world.
+        let shared = std::mem::take(&mut *self.shared.lock());
+        drop(shared);
+    }
+}
+
+/// The longest run by its own clock.
+fn run_limit(programs: &Programs) -> Duration {
+    let faults = Duration::from_millis(programs.terms.faults_ms);
+    // The setup, the machines after the faults, and the check at the end.
+    let others = programs.finish_within.saturating_mul(3);
+    RUN_LIMIT_ADDED.saturating_add(faults).saturating_add(others)
 }
 
 /// Runs a schedule.
 pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: bool) -> Outcome {
+    if let Some(text) = programs.refusal() {
+        return Outcome::refused(text);
+    }
     let places = programs.places().count();
     let planned = plan::draw(&programs.terms, places, schedule.seed);
+    if let Some(text) = schedule.refusal(planned.len(), places) {
+        return Outcome::refused(text);
+    }
     let kept: Vec<_> = schedule.kept(&planned);
+    let limit = run_limit(programs);
     let played = super::play::play(schedule.seed, async || {
+        fastrand::seed(schedule.run_seed());
         let run = Run::new(programs, schedule, keeps_entries);
         let ended = tokio::select! {
             biased;
             () = run.record.stop.notified() => true,
-            () = tokio::time::sleep(RUN_LIMIT) => false,
+            () = tokio::time::sleep(limit) => false,
             () = Arc::clone(&run).play(kept) => true,
         };
         if !ended {
@@ -336,6 +420,8 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
         let rounds = run.machines.iter().map(Machine::rounds).max().unwrap_or(0);
         let names = run.machines.iter().map(Machine::name).collect();
         let (hash, messages, violation, entries) = run.record.finish();
+        // After the hash: what follows from it is no part of the run.
+        run.end();
         Outcome { hash, messages, violation, entries, planned: Vec::new(), rounds, names }
     });
     let mut outcome = played.result.unwrap_or_default();
@@ -343,7 +429,37 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
     if let (Some(panic), None) = (played.panic, &outcome.violation) {
         // In no machine: in a task that nobody waits for.
         let kind = ViolationKind::Panic("a task".to_owned());
-        outcome.violation = Some(Violation { kind, text: panic, ms: 0 });
+        let text = format!("a task that nobody waits for {panic}");
+        outcome.violation = Some(Violation { kind, text, ms: 0 });
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use super::*;
+    use crate::sim::Sim;
+
+    #[test]
+    fn a_run_that_is_over_keeps_nothing() {
+        let connected = Sim::new().machine("worker", 2, |world| async move {
+            let _client = world.connect().await?;
+            world.shared::<Mutex<Vec<crate::sim::World>>>().lock().push(world.clone());
+            std::future::pending().await
+        });
+        for sim in [connected.clone(), connected.ensemble()] {
+            let (programs, schedule) = (Arc::new(sim.programs().clone()), Schedule::from(1));
+            let mut left: Weak<Record> = Weak::new();
+            super::super::play::play(1, async || {
+                let run = Run::new(&programs, &schedule, true);
+                left = Arc::downgrade(&run.record);
+                let played = Arc::clone(&run).play(Vec::new());
+                let _ = tokio::time::timeout(Duration::from_secs(5), played).await;
+                run.end();
+            });
+            assert_eq!(left.strong_count(), 0, "the servers have the record");
+        }
+    }
 }

@@ -34,7 +34,9 @@ pub trait Held: Send + Sync {
     /// Whether the holder may believe now that it holds the lock: it would go on with its work.
     fn is_held(&self) -> bool;
 
-    /// The fencing token, if there is one. Each holder's must be greater than all before.
+    /// The fencing token, if there is one. That of a holder who is alone must be greater than all before,
+    /// and that of one who shares a section not less than those of all who were alone in it before. The
+    /// tokens of permits have no order.
     fn fencing_token(&self) -> Option<Zxid> {
         None
     }
@@ -110,14 +112,15 @@ pub struct Sections(Mutex<Inner>);
 #[derive(Default)]
 struct Inner {
     last: u64,
-    places: BTreeMap<String, Place>,
+    sections: BTreeMap<String, State>,
 }
 
+/// Who is in a section.
 #[derive(Default)]
-struct Place {
+struct State {
     holders: Vec<Holder>,
-    /// The greatest tokens of holders that were certain to hold the lock: of exclusive ones, and of
-    /// all.
+    /// The greatest token of a holder that was alone and certain to hold the lock, and the greatest of
+    /// all holders that were certain.
     token_alone: Zxid,
     token: Zxid,
 }
@@ -128,7 +131,7 @@ struct Holder {
     access: Access,
     held: Weak<dyn Held>,
     /// Who has entered since, though this one has not left.
-    overtaken_by: Option<(usize, Option<Zxid>)>,
+    entered_since: Option<(usize, Option<Zxid>)>,
 }
 
 /// More holders than may be, or an earlier token after a later one.
@@ -150,7 +153,7 @@ pub enum Wrong {
     /// The token of the last one is not above this one of an earlier holder.
     Token(Zxid),
     /// The second one has entered since, and the first one has not noticed.
-    Overtaken,
+    EnteredSince,
 }
 
 impl Sections {
@@ -169,15 +172,15 @@ impl Sections {
         let mut inner = self.0.lock();
         inner.last += 1;
         let number = inner.last;
-        let place = inner.places.entry(section.to_owned()).or_default();
+        let state = inner.sections.entry(section.to_owned()).or_default();
         // The session of a holder that is not certain may have expired.
         if held.is_held()
             && let Some(token) = held.fencing_token()
         {
             let (before, is_stale) = match access {
-                Access::Alone => (place.token, token <= place.token),
+                Access::Alone => (state.token, token <= state.token),
                 // A writer that became a reader keeps its token.
-                Access::Shared => (place.token_alone, token < place.token_alone),
+                Access::Shared => (state.token_alone, token < state.token_alone),
                 Access::Permits { .. } => (Zxid::ZERO, token <= Zxid::ZERO),
             };
             if is_stale {
@@ -187,22 +190,23 @@ impl Sections {
                     wrong: Wrong::Token(before),
                 });
             }
-            place.token = place.token.max(token);
+            state.token = state.token.max(token);
             if access == Access::Alone {
-                place.token_alone = place.token_alone.max(token);
+                state.token_alone = state.token_alone.max(token);
             }
         }
-        place.holders.retain(|holder| holder.held.strong_count() > 0);
+        state.holders.retain(|holder| holder.held.strong_count() > 0);
         if held.is_held() {
-            let excluded = place
+            let excluded = state
                 .holders
                 .iter_mut()
                 .filter(|holder| [holder.access, access].contains(&Access::Alone));
-            excluded.for_each(|holder| holder.overtaken_by = Some((machine, held.fencing_token())));
+            excluded
+                .for_each(|holder| holder.entered_since = Some((machine, held.fencing_token())));
         }
         let held: Arc<dyn Held> = held.clone();
         let held = Arc::downgrade(&held);
-        place.holders.push(Holder { number, machine, access, held, overtaken_by: None });
+        state.holders.push(Holder { number, machine, access, held, entered_since: None });
         Ok(number)
     }
 
@@ -214,9 +218,9 @@ impl Sections {
     /// [`Conflict`] with the one that entered last.
     pub(super) fn check_alone(&self, section: &str, number: u64) -> Result<(), Conflict> {
         let inner = self.0.lock();
-        let holders = inner.places.get(section).map_or(&[][..], |place| &place.holders);
+        let holders = inner.sections.get(section).map_or(&[][..], |state| &state.holders);
         let holder = holders.iter().find(|holder| holder.number == number);
-        let Some((holder, other)) = holder.and_then(|holder| Some((holder, holder.overtaken_by?)))
+        let Some((holder, other)) = holder.and_then(|holder| Some((holder, holder.entered_since?)))
         else {
             return Ok(());
         };
@@ -224,29 +228,35 @@ impl Sections {
         Err(Conflict {
             section: section.to_owned(),
             holders: vec![(holder.machine, held.fencing_token()), other],
-            wrong: Wrong::Overtaken,
+            wrong: Wrong::EnteredSince,
         })
     }
 
     /// A machine leaves a section. Returns whether it was in it.
     pub fn leave(&self, section: &str, number: u64) -> bool {
         let mut inner = self.0.lock();
-        let Some(place) = inner.places.get_mut(section) else { return false };
-        let before = place.holders.len();
-        place.holders.retain(|holder| holder.number != number);
-        place.holders.len() < before
+        let Some(state) = inner.sections.get_mut(section) else { return false };
+        let before = state.holders.len();
+        state.holders.retain(|holder| holder.number != number);
+        state.holders.len() < before
     }
 
     /// A machine has crashed: it is in no section any more. Returns those that it was in, and its
     /// numbers there.
     pub(super) fn leave_all(&self, machine: usize) -> Vec<(String, u64)> {
         let mut left = Vec::new();
-        for (section, place) in &mut self.0.lock().places {
-            let its = place.holders.iter().filter(|holder| holder.machine == machine);
+        for (section, state) in &mut self.0.lock().sections {
+            let its = state.holders.iter().filter(|holder| holder.machine == machine);
             left.extend(its.map(|holder| (section.clone(), holder.number)));
-            place.holders.retain(|holder| holder.machine != machine);
+            state.holders.retain(|holder| holder.machine != machine);
         }
         left
+    }
+
+    /// Whether a machine is in a section.
+    pub(super) fn has(&self, machine: usize) -> bool {
+        let inner = self.0.lock();
+        inner.sections.values().any(|state| state.holders.iter().any(|it| it.machine == machine))
     }
 
     /// Checks that no section has more holders than may be. Only machines that run count: one that
@@ -257,11 +267,11 @@ impl Sections {
     /// [`Conflict`], the first by name.
     pub fn check(&self, runs: impl Fn(usize) -> bool) -> Result<(), Conflict> {
         let inner = self.0.lock();
-        inner.places.iter().try_for_each(|(section, place)| place.check(section, &runs))
+        inner.sections.iter().try_for_each(|(section, state)| state.check(section, &runs))
     }
 }
 
-impl Place {
+impl State {
     fn check(&self, section: &str, runs: &impl Fn(usize) -> bool) -> Result<(), Conflict> {
         if self.holders.len() < 2 {
             return Ok(());
@@ -294,6 +304,10 @@ impl Access {
 }
 
 impl Conflict {
+    fn is_of_one_machine(&self) -> bool {
+        self.holders.windows(2).all(|pair| pair[0].0 == pair[1].0)
+    }
+
     /// Says what is wrong, with the names of the machines.
     pub fn describe(&self, name: impl Fn(usize) -> String) -> String {
         let holder = |(machine, token): &(usize, Option<Zxid>)| match token {
@@ -303,12 +317,16 @@ impl Conflict {
         let holders: Vec<_> = self.holders.iter().map(holder).collect();
         let (section, all) = (&self.section, holders.join(" and "));
         match self.wrong {
+            Wrong::TooMany if self.is_of_one_machine() => format!(
+                "{} enters {section:?} before it has left it",
+                self.holders.first().map_or_else(String::new, |(machine, _)| name(*machine)),
+            ),
             Wrong::TooMany => format!("{all} hold {section:?} at the same time"),
             Wrong::Token(before) => format!(
                 "{all} holds {section:?}, after a holder with the token {before}: the tokens of a \
                  lock must increase"
             ),
-            Wrong::Overtaken => format!(
+            Wrong::EnteredSince => format!(
                 "{} believes that it still holds {section:?}, and {} has entered it since",
                 holders.first().map_or("", String::as_str),
                 holders.last().map_or("", String::as_str),

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::timeout;
-use zoolet_core::{ConnectionId, Requester};
-use zoolet_protocol::{Lookup, Read, Response, SessionId, Stat, Xid};
+use zoolet_protocol::{SessionId, Stat};
 use zoolet_server::storage::{SimDisk, StorageConfig};
 use zoolet_server::{Config, Server, WallTime};
 
@@ -16,6 +15,7 @@ use super::host::WALL_START_MS;
 use super::network::Network;
 use super::record::{Lane, Record, What};
 use super::violation::ViolationKind;
+use super::znode;
 
 /// How long a run waits for a disk that is about to fail.
 const FAILURE_WITHIN: Duration = Duration::from_secs(2);
@@ -137,16 +137,9 @@ impl ServerHost {
     /// The data of a znode with its Stat; `Some(None)` if there is no such znode, and `None` while
     /// no server runs.
     pub(super) fn znode(&self, path: &str) -> Option<Option<(bytes::Bytes, Stat)>> {
-        let read = Read::Lookup(Lookup::GetData(path.into()));
-        let nobody = Requester::new(SessionId::NONE, ConnectionId(0), Xid(0));
         let mut found = None;
         let hooks = Arc::clone(&self.hooks.lock());
-        hooks.inspect(|core| {
-            found = Some(match core.read(&read, &nobody) {
-                Ok(Response::Data(data, stat)) => Some((data.unwrap_or_default(), stat)),
-                _ => None,
-            });
-        });
+        hooks.inspect(|core| found = Some(znode::read(core, path)));
         found
     }
 }

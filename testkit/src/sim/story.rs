@@ -17,6 +17,8 @@ const LAST_TELLING_RANK: usize = 5;
 const LAST_RANK: usize = 8;
 /// Events up to this rank are told however often they are repeated.
 const ALWAYS_TOLD: usize = 2;
+/// The rank of what follows from a fault.
+const AFTER_FAULT: usize = 2;
 /// How many of the last events are told of whoever violates a check: what it saw.
 const LAST_OF_VIOLATOR: usize = 4;
 
@@ -59,6 +61,33 @@ impl<'a> Ranks<'a> {
         if is_last { rank.min(ALWAYS_TOLD) } else { rank }
     }
 
+    /// All events with their ranks. After a fault the next lost connection of each machine that it
+    /// concerns matters as much, and the next session or reconnect.
+    fn of_all<'e>(&self, entries: &'e [Entry]) -> Vec<Ranked<'e>> {
+        let (mut closes, mut connects) = (BTreeSet::new(), BTreeSet::new());
+        let machines = || (0..self.names.len()).map(Lane::Machine);
+        let ranked = entries.iter().map(|entry| {
+            let follows = match &entry.what {
+                What::Fault { .. } => {
+                    let concerned: Vec<_> = match entry.lane {
+                        Lane::Server => machines().collect(),
+                        machine => vec![machine],
+                    };
+                    closes.extend(concerned.iter().copied());
+                    connects.extend(concerned);
+                    false
+                }
+                What::Disconnected => closes.remove(&entry.lane),
+                What::Session { .. } | What::SessionOver => connects.remove(&entry.lane),
+                _ => false,
+            };
+            let rank = self.rank(entry);
+            let rank = if follows { rank.min(AFTER_FAULT) } else { rank };
+            Ranked { entry, rank }
+        });
+        ranked.collect()
+    }
+
     /// What it matters by what it is.
     fn rank_of_kind(&self, entry: &Entry) -> usize {
         let rank = match &entry.what {
@@ -78,7 +107,7 @@ impl<'a> Ranks<'a> {
         };
         match entry.lane {
             // What prepares and checks the run matters less.
-            Lane::Machine(place) if place >= self.names.len() && rank > 0 => LAST_RANK,
+            Lane::Machine(index) if index >= self.names.len() && rank > 0 => LAST_RANK,
             _ => rank,
         }
     }
@@ -89,55 +118,74 @@ fn is_good_reply(what: &What) -> bool {
 }
 
 pub(super) fn is_write(text: &str) -> bool {
-    ["delete", "setData", "multi"].iter().any(|op| text.starts_with(op))
+    // With what follows: a `multiRead` is none.
+    ["delete ", "setData ", "multi: "].iter().any(|op| text.starts_with(op))
+}
+
+/// An event, and how much it matters: the least number matters most.
+#[derive(Clone, Copy)]
+struct Ranked<'a> {
+    entry: &'a Entry,
+    rank: usize,
 }
 
 /// An event, and how often it was repeated before.
 struct Told<'a> {
-    entry: &'a Entry,
+    event: Ranked<'a>,
     times: usize,
 }
 
-/// The events of a rank, or that matter more. What a machine repeats until something happens to it is
-/// told once, the last time.
-fn at_least<'a>(entries: &'a [Entry], ranks: &Ranks<'_>, most: usize) -> Vec<Told<'a>> {
+/// The events of a rank, or that matter more. What a machine repeats, while nothing but requests,
+/// replies and events of watches happens to it, is told once: the last time, with their number.
+fn at_least<'a>(events: &[Ranked<'a>], most: usize) -> Vec<Told<'a>> {
     let mut told: Vec<Option<Told<'a>>> = Vec::new();
     let mut repeated: BTreeMap<(Lane, String), usize> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| ranks.rank(entry) <= most) {
+    for event in events {
         let mut times = 1;
-        if ranks.rank_of_kind(entry) <= ALWAYS_TOLD {
-            repeated.retain(|(lane, _), _| *lane != entry.lane);
-        } else {
-            let key = (entry.lane, text(&entry.what));
+        // Also by what is not told: what was before is not the same as what is after.
+        if interrupts(&event.entry.what) {
+            let (by, all) = (event.entry.lane, event.entry.lane == Lane::Server);
+            repeated.retain(|(lane, _), _| !all && *lane != by);
+        }
+        if event.rank > most {
+            continue;
+        }
+        if event.rank > ALWAYS_TOLD {
+            let key = (event.entry.lane, text(&event.entry.what));
             if let Some(before) = repeated.insert(key, told.len())
                 && let Some(before) = told[before].take()
             {
                 times += before.times;
             }
         }
-        told.push(Some(Told { entry, times }));
+        told.push(Some(Told { event: *event, times }));
     }
     told.into_iter().flatten().collect()
 }
 
+/// Whether an event interrupts what a machine repeats: that of its own lane, or of all by the server.
+fn interrupts(what: &What) -> bool {
+    !matches!(what, What::Request { .. } | What::Reply { .. } | What::Event { .. })
+}
+
 /// The story, as much of it as fits.
 pub(super) fn tell(entries: &[Entry], names: &[String]) -> Vec<String> {
-    let ranks = Ranks::new(entries, names);
+    let events = Ranks::new(entries, names).of_all(entries);
     let mut chosen: Vec<Told<'_>> = Vec::new();
     for most in 0..=LAST_RANK {
-        let next = at_least(entries, &ranks, most);
+        let next = at_least(&events, most);
         if next.len() <= LINES_MAX && (most <= LAST_TELLING_RANK || next.len() <= FEW_LINES) {
             chosen = next;
             continue;
         }
         if most <= LAST_TELLING_RANK {
-            chosen = the_last(next, |told| ranks.rank(told.entry) < most);
+            chosen = the_last(next, |told| told.event.rank < most);
         }
         break;
     }
     let line = |told: &Told<'_>| match told.times {
-        1 => line(told.entry, names),
-        times => format!("{} ({times} times)", line(told.entry, names)),
+        1 => line(told.event.entry, names),
+        times => format!("{} ({times} times)", line(told.event.entry, names)),
     };
     chosen.iter().map(line).collect()
 }
@@ -164,12 +212,15 @@ fn the_last<'a>(all: Vec<Told<'a>>, matters: impl Fn(&Told<'a>) -> bool) -> Vec<
 /// One event.
 pub(super) fn line(entry: &Entry, names: &[String]) -> String {
     let who = name(entry.lane, names);
-    format!("{:>6} ms  {who:<10}  {}", entry.ms, text(&entry.what))
+    // A panic may have several lines.
+    let text = text(&entry.what);
+    let text: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    format!("{:>6} ms  {who:<10}  {}", entry.ms, text.join(" "))
 }
 
 pub(super) fn name(lane: Lane, names: &[String]) -> &str {
     match lane {
-        Lane::Machine(place) => names.get(place).map_or("check", String::as_str),
+        Lane::Machine(index) => names.get(index).map_or("check", String::as_str),
         Lane::Server => "server",
     }
 }
@@ -178,8 +229,8 @@ pub(super) fn name(lane: Lane, names: &[String]) -> &str {
 pub(super) fn text(what: &What) -> String {
     match what {
         What::Request { text, .. } => text.clone(),
-        What::Reply { text, code, .. } if *code == ErrorCode::OK => format!("reply to {text}"),
-        What::Reply { text, code, .. } => format!("{text}: {code}"),
+        What::Reply { text, code } if *code == ErrorCode::OK => format!("reply to {text}"),
+        What::Reply { text, code } => format!("reply to {text}: {code}"),
         What::Event { event, path } => format!("event {event} {path}"),
         What::Session { session, is_new: true, server } => {
             format!("session {session} begins{}", at(*server))
@@ -202,4 +253,86 @@ pub(super) fn text(what: &What) -> String {
 
 fn at(server: Option<usize>) -> String {
     server.map_or_else(String::new, |server| format!(" at server {server}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolet_protocol::{EventType, OpCode, SessionId};
+
+    use super::*;
+
+    fn entry(ms: u64, lane: Lane, what: What) -> Entry {
+        Entry { ms, lane, what }
+    }
+
+    fn polls(ms: u64) -> Entry {
+        let what = What::Request { op: OpCode::SET_DATA, text: "setData /a".to_owned() };
+        entry(ms, Lane::Machine(0), what)
+    }
+
+    fn told(events: Vec<Entry>) -> Vec<String> {
+        tell(&events, &["worker-0".to_owned(), "worker-1".to_owned()])
+    }
+
+    #[test]
+    fn what_a_machine_repeats_is_told_once_but_not_across_what_happens_to_it() {
+        let session = SessionId(7);
+        let fault = What::Fault { text: "it stands still".to_owned(), for_ms: Some(5) };
+        let again = What::Session { session, is_new: false, server: None };
+        let entered = What::Entered { section: "stock".to_owned(), number: 1, token: None };
+        let left = What::Left { section: "stock".to_owned(), number: 1 };
+        let state = What::State("is killed".to_owned());
+        for (lane, between) in [
+            (Lane::Machine(0), fault.clone()),
+            (Lane::Machine(0), again),
+            (Lane::Machine(0), What::Disconnected),
+            (Lane::Machine(0), What::SessionOver),
+            (Lane::Machine(0), entered),
+            (Lane::Machine(0), left),
+            (Lane::Server, fault),
+            (Lane::Server, state),
+        ] {
+            let text = text(&between);
+            let story = told(vec![polls(1), polls(2), entry(3, lane, between), polls(4)]);
+            let polls: Vec<_> = story.iter().filter(|line| line.contains("setData")).collect();
+            assert_eq!(polls.len(), 2, "{text}: {story:?}");
+            assert!(polls[0].ends_with("setData /a (2 times)"), "{story:?}");
+        }
+        let event = What::Event { event: EventType::NODE_DELETED, path: "/b".to_owned() };
+        let other = entry(3, Lane::Machine(1), What::Note("a note of another".to_owned()));
+        let story = told(vec![polls(1), entry(2, Lane::Machine(0), event), other, polls(4)]);
+        assert_eq!(story.iter().filter(|line| line.contains("setData")).count(), 1, "{story:?}");
+    }
+
+    #[test]
+    fn what_follows_from_a_fault_is_told_however_long_the_run_is() {
+        let lane = Lane::Machine(1);
+        let fault = What::Fault { text: "its connection is cut".to_owned(), for_ms: None };
+        let again = What::Session { session: SessionId(7), is_new: false, server: None };
+        let mut events = vec![
+            entry(1, lane, What::Disconnected),
+            entry(2, lane, fault),
+            entry(3, lane, What::Disconnected),
+            entry(4, lane, again.clone()),
+            entry(5, lane, again),
+        ];
+        for ms in 10..100 {
+            let what = What::Request { op: OpCode::CREATE, text: format!("create /{ms}") };
+            events.push(entry(ms, Lane::Machine(0), what));
+        }
+        let story = told(events);
+        assert_eq!(story.iter().filter(|line| line.contains("is closed")).count(), 1, "{story:?}");
+        assert!(
+            story[1].contains("is closed") && story[2].contains("connected again"),
+            "{story:?}"
+        );
+        assert!(story.len() <= LINES_MAX, "{story:?}");
+    }
+
+    #[test]
+    fn an_event_is_one_line() {
+        let text = "worker-0 panicked: assertion failed\n  left: 1\n right: 2".to_owned();
+        let story = told(vec![entry(1, Lane::Machine(0), What::Violation(text))]);
+        assert!(story[0].ends_with("assertion failed left: 1 right: 2"), "{story:?}");
+    }
 }

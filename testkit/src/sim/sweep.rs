@@ -1,15 +1,9 @@
 //! Runs many seeds on several threads, and makes a failing run smaller.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-
-/// A run that takes longer than this does not end, as a rule.
-const LONG: Duration = Duration::from_secs(30);
 
 /// The result of many seeds.
 #[derive(Debug)]
@@ -31,16 +25,14 @@ pub fn sweep<R: Send>(
     let next = AtomicU64::new(seeds.start);
     let count = AtomicU64::new(0);
     let failures = Mutex::new(Vec::new());
-    let running = Mutex::new(BTreeSet::new());
     let work = || {
         loop {
-            let seed = next.fetch_add(1, Ordering::SeqCst);
-            if seed >= seeds.end {
-                return;
-            }
-            running.lock().insert(seed);
+            // Never beyond the end: after `u64::MAX` it would begin again with 0.
+            let seed = next.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |seed| {
+                (seed < seeds.end).then(|| seed + 1)
+            });
+            let Ok(seed) = seed else { return };
             let result = run(seed);
-            running.lock().remove(&seed);
             count.fetch_add(1, Ordering::Relaxed);
             if fails(&result) {
                 // Smaller seeds are already running; greater ones do not start.
@@ -49,35 +41,15 @@ pub fn sweep<R: Send>(
             }
         }
     };
-    let (ended, until_ended) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        let running = &running;
-        scope.spawn(move || warn_of_endless_runs(running, &until_ended));
         let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
         let panics: Vec<_> = workers.into_iter().filter_map(|worker| worker.join().err()).collect();
-        drop(ended);
         if let Some(panic) = panics.into_iter().next() {
             std::panic::resume_unwind(panic);
         }
     });
     let failure = failures.into_inner().into_iter().min_by_key(|(seed, _)| *seed);
     Swept { seeds: count.into_inner(), failure }
-}
-
-/// Tells which seeds have been running for long, since nothing can end them from outside.
-fn warn_of_endless_runs(running: &Mutex<BTreeSet<u64>>, until_ended: &mpsc::Receiver<()>) {
-    let mut before = BTreeSet::new();
-    while until_ended.recv_timeout(LONG) == Err(mpsc::RecvTimeoutError::Timeout) {
-        let now = running.lock().clone();
-        for seed in now.intersection(&before) {
-            eprintln!(
-                "seed {seed} has been running for more than {} s: perhaps a program repeats something without \
-                 awaiting",
-                LONG.as_secs(),
-            );
-        }
-        before = now;
-    }
 }
 
 /// Tries smaller runs, and keeps those that still fail, until none is left or `tries` were made.
@@ -131,6 +103,9 @@ mod tests {
         assert_eq!(swept.failure, Some((300, 300)));
         let swept = sweep(0..100, 4, |seed| seed, |_| false);
         assert_eq!((swept.seeds, swept.failure), (100, None));
+        let swept = sweep(0..u64::MAX, 4, |seed| seed, |seed| *seed >= 50);
+        assert_eq!(swept.failure, Some((50, 50)), "it does not begin again");
+        assert!(swept.seeds < 60, "{}", swept.seeds);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use zoolet_protocol::ErrorCode;
 
-use super::page::escaped;
+use super::html::escaped;
 use super::record::{Entry, Lane, What};
 use super::story;
 
@@ -17,10 +17,16 @@ const LEFT: f64 = 110.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 42.0;
 const LANE: f64 = 74.0;
+/// The longest name that fits to the left of a lane, in characters.
+const NAME_MAX: usize = 13;
 /// About this many times are written at the axis.
 const TIMES: u64 = 10;
-/// The most marks of one drawing: more could not be told apart, and would make the page slow.
+/// The most marks of requests and events of one drawing: more could not be told apart, and would make
+/// the page slow.
 const MARKS_MAX: usize = 4_000;
+/// About as wide as half a time at the axis, and as the words about the violation.
+const TIME_HALF: f64 = 36.0;
+const VIOLATION: f64 = 160.0;
 
 pub(super) const LEGEND: &str = r#"<ul class="legend">
 <li><svg viewBox="0 0 22 16"><rect class="section" x="1" y="2" width="20" height="12" rx="3"/></svg> in a critical section</li>
@@ -44,6 +50,8 @@ struct Timeline<'a> {
     span_ms: RangeInclusive<u64>,
     lanes: Vec<Lane>,
     svg: String,
+    /// What is said about marks that are left out.
+    left_out: Option<String>,
 }
 
 /// Draws the events of a span of time.
@@ -52,7 +60,8 @@ pub(super) fn draw(entries: &[Entry], names: &[String], span_ms: RangeInclusive<
     let has_lane = |lane: &Lane| entries.iter().any(|entry| entry.lane == *lane);
     let machines = (0..names.len()).map(Lane::Machine).filter(has_lane);
     let lanes: Vec<_> = std::iter::once(Lane::Server).chain(machines).collect();
-    let mut timeline = Timeline { entries, names, span_ms, lanes, svg: String::new() };
+    let mut timeline =
+        Timeline { entries, names, span_ms, lanes, svg: String::new(), left_out: None };
     let height = TOP + LANE * timeline.lanes.len() as f64 + 8.0;
     let _ = writeln!(timeline.svg, r#"<svg viewBox="0 0 {WIDTH} {height}" role="img">"#);
     timeline.lanes();
@@ -61,7 +70,15 @@ pub(super) fn draw(entries: &[Entry], names: &[String], span_ms: RangeInclusive<
     timeline.marks();
     timeline.violation(height);
     timeline.svg.push_str("</svg>");
+    if let Some(text) = &timeline.left_out {
+        let _ = write!(timeline.svg, "\n<p class=\"left-out\">{text}</p>");
+    }
     timeline.svg
+}
+
+/// Whether there may be so many of these that the last ones only are drawn.
+fn is_frequent(what: &What) -> bool {
+    matches!(what, What::Request { .. } | What::Reply { .. } | What::Event { .. })
 }
 
 impl Timeline<'_> {
@@ -74,20 +91,25 @@ impl Timeline<'_> {
 
     /// The middle of a lane.
     fn y(&self, lane: Lane) -> Option<f64> {
-        let place = self.lanes.iter().position(|other| *other == lane)?;
-        Some(TOP + LANE * (place as f64 + 0.5))
+        let index = self.lanes.iter().position(|other| *other == lane)?;
+        Some(TOP + LANE * (index as f64 + 0.5))
     }
 
     /// The lanes with their names, and the times.
     fn lanes(&mut self) {
-        for (place, lane) in self.lanes.clone().into_iter().enumerate() {
-            let (top, width) = (TOP + LANE * place as f64, WIDTH - RIGHT - LEFT);
-            let (middle, name) = (top + LANE / 2.0, escaped(story::name(lane, self.names)));
+        for (index, lane) in self.lanes.clone().into_iter().enumerate() {
+            let (top, width) = (TOP + LANE * index as f64, WIDTH - RIGHT - LEFT);
+            let (middle, name) = (top + LANE / 2.0, story::name(lane, self.names));
+            let mut shown: String = name.chars().take(NAME_MAX).collect();
+            if shown.len() < name.len() {
+                shown.push('…');
+            }
+            let (name, shown) = (escaped(name), escaped(&shown));
             let (band, height) = (top + 3.0, LANE - 6.0);
             let _ = writeln!(
                 self.svg,
                 "<rect class=\"band\" x=\"{LEFT}\" y=\"{band}\" width=\"{width}\" height=\"{height}\" rx=\"5\"/>\
-                 <text class=\"name\" x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{name}</text>",
+                 <text class=\"name\" x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\"><title>{name}</title>{shown}</text>",
                 LEFT - 10.0,
                 middle + 4.0,
             );
@@ -98,10 +120,12 @@ impl Timeline<'_> {
         let mut ms = start.next_multiple_of(step);
         while ms <= end {
             let x = self.x(ms);
+            // The last one would not fit into the drawing.
+            let text_x = x.min(WIDTH - TIME_HALF);
             let _ = writeln!(
                 self.svg,
                 "<path class=\"axis\" d=\"M{x:.1} {TOP}V{bottom}\"/>\
-                 <text class=\"faint\" x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{ms} ms</text>",
+                 <text class=\"faint\" x=\"{text_x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{ms} ms</text>",
                 TOP - 27.0,
             );
             ms += step;
@@ -176,8 +200,17 @@ impl Timeline<'_> {
     fn marks(&mut self) {
         let shown = self.entries.iter().filter(|entry| self.span_ms.contains(&entry.ms));
         let shown: Vec<_> = shown.collect();
-        let first = shown.len().saturating_sub(MARKS_MAX);
-        for entry in &shown[first..] {
+        let mut left_out = shown.iter().filter(|entry| is_frequent(&entry.what)).count();
+        left_out = left_out.saturating_sub(MARKS_MAX);
+        let all_left_out = left_out;
+        for entry in shown {
+            if left_out > 0 && is_frequent(&entry.what) {
+                left_out -= 1;
+                if left_out == 0 {
+                    self.tell_left_out(all_left_out, entry.ms);
+                }
+                continue;
+            }
             let Some(y) = self.y(entry.lane) else { continue };
             let (x, low, high) = (self.x(entry.ms), y + LANE / 2.0 - 5.0, y - LANE / 2.0 + 4.0);
             let tick = |class: &str, height: f64| {
@@ -221,15 +254,29 @@ impl Timeline<'_> {
         }
     }
 
+    /// Says up to when marks are left out.
+    fn tell_left_out(&mut self, count: usize, ms: u64) {
+        self.left_out = Some(format!(
+            "Up to {ms} ms the marks of {count} requests, replies and events are left out: only the \
+             last {MARKS_MAX} are drawn."
+        ));
+        let (x, bottom) = (self.x(ms), TOP + LANE * self.lanes.len() as f64);
+        let (width, height) = (x - LEFT, bottom - TOP);
+        let _ = writeln!(
+            self.svg,
+            "<rect class=\"left-out\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{width:.1}\" height=\"{height}\"/>"
+        );
+    }
+
     fn violation(&mut self, height: f64) {
         let violation = self.entries.iter().find(|entry| matches!(entry.what, What::Violation(_)));
         let Some(Entry { ms, .. }) = violation else { return };
         let (x, top) = (self.x(*ms), TOP - 12.0);
+        let (text_x, anchor) = if x < VIOLATION { (x + 5.0, "start") } else { (x - 5.0, "end") };
         let _ = writeln!(
             self.svg,
             "<path class=\"wrong\" d=\"M{x:.1} {top}V{height}\"/>\
-             <text class=\"what\" x=\"{:.1}\" y=\"{:.0}\" text-anchor=\"end\">violation at {ms} ms</text>",
-            x - 5.0,
+             <text class=\"what\" x=\"{text_x:.1}\" y=\"{:.0}\" text-anchor=\"{anchor}\">violation at {ms} ms</text>",
             TOP - 5.0,
         );
     }
@@ -250,7 +297,28 @@ fn round_step(least: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use zoolet_protocol::OpCode;
+
     use super::*;
+
+    #[test]
+    fn a_long_run_says_which_marks_are_left_out_and_has_all_faults() {
+        let of = |ms, what| Entry { ms, lane: Lane::Machine(0), what };
+        let fault = What::Fault { text: "its connection is cut".to_owned(), for_ms: None };
+        let mut entries = vec![of(1, fault)];
+        for ms in 2..5_002 {
+            let what = What::Request { op: OpCode::CREATE, text: format!("create /{ms}") };
+            entries.push(of(ms, what));
+        }
+        entries.push(of(5_002, What::Violation("it is wrong".to_owned())));
+        let names = ["worker-0".to_owned()];
+        let whole = draw(&entries, &names, 0..=5_002);
+        assert!(whole.contains("Up to 1001 ms the marks of 1000 requests"), "{whole}");
+        assert!(whole.contains("its connection is cut") && !whole.contains("create /1001<"));
+        assert!(whole.contains("create /1002<"));
+        let end = draw(&entries, &names, 4_000..=5_002);
+        assert!(!end.contains("left out"));
+    }
 
     #[test]
     fn steps_are_round() {

@@ -16,7 +16,7 @@ pub enum ViolationKind {
     /// More machines than may be were in the section of this name at the same time, or the fencing
     /// tokens of its holders did not increase.
     Exclusion(String),
-    /// The znode at this path was not as its invariant says.
+    /// The znode at this path was not as its invariant says, or the invariant panicked.
     Invariant(String),
     /// A machine of this kind panicked.
     Panic(String),
@@ -26,8 +26,15 @@ pub enum ViolationKind {
     Unfinished(String),
     /// A machine of this kind said so: [`World::fail`](super::World::fail).
     Failed(String),
+    /// What prepares the run failed: [`Sim::setup`](super::Sim::setup).
+    Setup,
     /// The check at the end failed: [`Sim::at_end`](super::Sim::at_end).
     End,
+    /// Nothing was run, because the simulation or the schedule cannot be: there is no machine, or a
+    /// fault that the seed does not give.
+    Refused,
+    /// Two runs of a seed differ, so that a failure cannot be repeated.
+    Unrepeatable,
     /// The server did not start or did not answer: a defect of zoolet.
     Server,
 }
@@ -41,7 +48,10 @@ impl fmt::Display for ViolationKind {
             Self::Error(machine) => write!(f, "{machine} fails"),
             Self::Unfinished(machine) => write!(f, "{machine} does not finish"),
             Self::Failed(machine) => write!(f, "{machine} reports a failure"),
+            Self::Setup => f.write_str("setup"),
             Self::End => f.write_str("check at the end"),
+            Self::Refused => f.write_str("nothing was run"),
+            Self::Unrepeatable => f.write_str("does not repeat"),
             Self::Server => f.write_str("server"),
         }
     }

@@ -6,17 +6,20 @@ use std::time::{Duration, SystemTime};
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 use zoolet_client::{Builder, Client, Error, RetryPolicy};
 use zoolet_protocol::Dial;
 
 use super::gate::Gate;
 use super::host::WALL_START_MS;
+use super::machine::Machine;
 use super::network::Link;
+use super::play::take_panic;
 use super::record::{Lane, What};
 use super::run::Run;
 use super::sections::{Access, Exit, Held, Section};
 use super::violation::ViolationKind;
+use crate::limits::SIM_ROUNDS_AT_ONCE_MAX;
 
 /// The world of one machine, from when it is started until it crashes: its clients, its clocks, and
 /// what it tells the checks. Clones are the same.
@@ -24,6 +27,10 @@ use super::violation::ViolationKind;
 /// Whatever a program does must follow from its world, so that a run repeats: random numbers come
 /// from [`World::random`], the time from [`World::wall_clock`] and tokio's clock, and a
 /// [`tokio::select!`] polls in order (`biased`).
+///
+/// Time passes only while all programs await something. Work is [`World::sleep`]: a
+/// [`tokio::time::sleep`] takes no longer while the machine has slow work, and a
+/// [`std::thread::sleep`] takes no time of the run at all, but makes the test slow.
 ///
 /// ```
 /// use zoolet_testkit::sim::Sim;
@@ -47,8 +54,10 @@ struct Inner {
     link: Link,
     gate: Arc<Gate>,
     rng: Mutex<Rng>,
+    /// A time in milliseconds, and how many rounds were begun then.
+    rounds_at: Mutex<(u64, u32)>,
     /// What its program has spawned.
-    tasks: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    tasks: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
 impl World {
@@ -60,7 +69,7 @@ impl World {
         seed: u64,
         link: Link,
     ) -> Self {
-        let gate = run.machines.get(place).map(|machine| Arc::clone(&machine.gate));
+        let gate = run.machines.get(place).map(Machine::gate);
         Self(Arc::new(Inner {
             run: Arc::clone(run),
             place,
@@ -69,6 +78,7 @@ impl World {
             link,
             gate: gate.unwrap_or_default(),
             rng: Mutex::new(Rng::with_seed(seed)),
+            rounds_at: Mutex::default(),
             tasks: Arc::default(),
         }))
     }
@@ -77,12 +87,17 @@ impl World {
         Arc::clone(&self.0.gate)
     }
 
-    pub(super) fn tasks(&self) -> Arc<Mutex<Vec<JoinHandle<()>>>> {
+    pub(super) fn tasks(&self) -> Arc<Mutex<Vec<AbortHandle>>> {
         Arc::clone(&self.0.tasks)
     }
 
     fn lane(&self) -> Lane {
         Lane::Machine(self.0.place)
+    }
+
+    fn kind_name(&self) -> String {
+        let machine = self.0.run.machines.get(self.0.place);
+        machine.map_or_else(|| self.name().to_owned(), |machine| machine.kind_name.clone())
     }
 
     /// The name of the machine: `worker-0`.
@@ -104,7 +119,7 @@ impl World {
     ///
     /// Those of [`Builder::connect`], except that no server could be connected to.
     pub async fn connect(&self) -> Result<Client, Error> {
-        let session_timeout = Duration::from_millis(self.random(1_500..6_000));
+        let session_timeout = Duration::from_millis(self.random(1_000..4_000));
         let connection_timeout = Duration::from_millis(self.random(1_000..5_000));
         let retry = match self.random(0..3) {
             0 => RetryPolicy::never(),
@@ -137,12 +152,37 @@ impl World {
     }
 
     /// Whether the program is to begin another round of what it does again and again: while faults
-    /// happen, and then until each machine has had a whole round without faults.
+    /// happen, and then until each machine has had a whole round without faults. To a machine that
+    /// enters sections in its rounds, one in which neither it nor another enters is no whole one.
     ///
-    /// So a lock that nobody can acquire any more is found: the last rounds do not end.
+    /// So a lock that nobody can acquire any more is found: the last rounds do not end. Fairness is
+    /// not checked: a machine that has had its round steps back, which means that its messages are up
+    /// to 20 ms late.
+    ///
+    /// # Panics
+    ///
+    /// If it is called 100,000 times at the same moment: a loop that awaits nothing that takes time
+    /// would never end.
     #[must_use]
     pub fn goes_on(&self) -> bool {
-        self.0.run.goes_on(self.0.place)
+        self.count_at_this_moment();
+        // A task that does not end with its machine must not go on for it.
+        !self.0.gate.is_shut() && self.0.run.goes_on(self.0.place)
+    }
+
+    /// Panics if rounds are begun again and again while no time passes.
+    fn count_at_this_moment(&self) {
+        let now_ms = self.0.run.record.now_ms();
+        let mut rounds = self.0.rounds_at.lock();
+        let (ms, count) = *rounds;
+        let count = if ms == now_ms { count + 1 } else { 1 };
+        *rounds = (now_ms, count);
+        drop(rounds);
+        assert!(
+            count < SIM_ROUNDS_AT_ONCE_MAX,
+            "goes_on() was called {count} times at the same moment: the loop awaits nothing that takes \
+             time, for example because a request fails at once; sleep before another attempt"
+        );
     }
 
     /// Whether faults still happen.
@@ -205,10 +245,20 @@ impl World {
     }
 
     /// Starts another task on this machine. It stands still with the machine, and ends when the
-    /// machine crashes or its program ends. A task that is started with [`tokio::spawn`] does not.
+    /// machine crashes or its program ends. A task that is started with [`tokio::spawn`] does not. A
+    /// panic is a violation.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let task = tokio::spawn(self.gate().pass(task));
-        self.0.tasks.lock().push(task);
+        self.0.tasks.lock().push(task.abort_handle());
+        let world = self.clone();
+        tokio::spawn(async move {
+            if task.await.is_err_and(|error| error.is_panic()) {
+                let panic = take_panic().unwrap_or_default();
+                let text = format!("a task of {} {panic}", world.name());
+                let kind = ViolationKind::Panic(world.kind_name());
+                world.0.run.violation(world.lane(), kind, text);
+            }
+        });
     }
 
     /// The value of this type that all machines of a run share, for what they observe of each other
@@ -245,8 +295,7 @@ impl World {
 
     /// Reports a violation, which ends the run.
     pub fn fail(&self, text: impl Into<String>) {
-        let kind = self.0.run.machines.get(self.0.place).map(|machine| machine.kind_name.clone());
-        let kind = ViolationKind::Failed(kind.unwrap_or_else(|| self.name().to_owned()));
+        let kind = ViolationKind::Failed(self.kind_name());
         let text = format!("{}: {}", self.name(), text.into());
         self.0.run.violation(self.lane(), kind, text);
     }
@@ -267,7 +316,8 @@ impl World {
         self.enter_with(section, Access::Shared, held)
     }
 
-    /// Enters a section with `count` permits of at most `max` in total.
+    /// Enters a section with `count` permits of at most `max` in total. The order of fencing tokens is
+    /// not checked: several holders have a permit at the same time.
     pub fn enter_with_permits<H: Held + 'static>(
         &self,
         section: &str,

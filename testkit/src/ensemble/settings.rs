@@ -13,7 +13,7 @@ const WALL_START_MS: i64 = 1_700_000_000_000;
 
 /// The settings of an ensemble of the simulation.
 #[derive(Debug, Clone)]
-pub struct Terms {
+pub struct EnsembleSettings {
     /// The length of a tick.
     pub tick: Duration,
     /// After how many ticks without a message a member gives its leader up.
@@ -63,9 +63,9 @@ pub(crate) enum Sweeps {
     Every(Duration, i64),
 }
 
-impl From<Terms> for Law {
-    fn from(terms: Terms) -> Self {
-        let Terms { tick, sync_limit, tell_zxids } = terms;
+impl From<EnsembleSettings> for Law {
+    fn from(settings: EnsembleSettings) -> Self {
+        let EnsembleSettings { tick, sync_limit, tell_zxids } = settings;
         let tick_ms = i32::try_from(tick.as_millis()).unwrap_or(i32::MAX);
         Self {
             tick,

@@ -1,0 +1,44 @@
+//! The invariants of one run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use zoolet_protocol::Stat;
+
+use super::play::take_panic;
+use super::program::{Invariant, InvariantCheck};
+
+/// The checks of all invariants, each with its state.
+pub(super) struct Invariants(Mutex<Vec<(String, Box<InvariantCheck>)>>);
+
+impl Invariants {
+    pub(super) fn new(invariants: &[Invariant]) -> Self {
+        let begun = invariants.iter().map(|it| (it.path.clone(), (it.begin)()));
+        Self(Mutex::new(begun.collect()))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
+    /// Checks all. `znode` reads one, or returns `None` if nothing can be read now. Returns the first
+    /// that does not hold: its path, and what is wrong.
+    pub(super) fn check(
+        &self,
+        znode: impl Fn(&str) -> Option<Option<(Bytes, Stat)>>,
+    ) -> Option<(String, String)> {
+        for (path, check) in self.0.lock().iter_mut() {
+            let Some(znode) = znode(path) else { continue };
+            let znode = znode.as_ref().map(|(data, stat)| (&data[..], stat));
+            // A panic would end a task of the server, which nobody would notice.
+            let wrong = match catch_unwind(AssertUnwindSafe(|| check(znode))) {
+                Ok(Ok(())) => continue,
+                Ok(Err(text)) => format!("{path}: {text}"),
+                Err(_) => format!("the invariant of {path} {}", take_panic().unwrap_or_default()),
+            };
+            return Some((path.clone(), wrong));
+        }
+        None
+    }
+}
