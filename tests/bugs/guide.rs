@@ -14,7 +14,7 @@ use cured::steps;
 use cured::steps::stock;
 
 sim_test!(the_lock_excludes, 0..50, stock());
-sim_test!(the_lock_excludes_on_an_ensemble, 0..25, stock().ensemble());
+sim_test!(the_lock_on_an_ensemble_excludes, 0..25, stock().ensemble());
 
 #[tokio::test(start_paused = true)]
 async fn the_cured_lock_passes() {

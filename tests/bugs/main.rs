@@ -1,5 +1,5 @@
-//! The guide `docs/testing.md`, and its second half, the book of bugs: published bugs of locks and leaders,
-//! as their users wrote them. The simulation finds each of them, and nothing in the cured program.
+//! The guide `docs/testing.md`, and its second half, the book of bugs: bugs of locks and leaders, most of
+//! them as their users reported them. The simulation finds each of them, and nothing in the cured program.
 //! `docs/bugs` has a page for each, which shows the code and the story of its test.
 
 mod book;
