@@ -48,7 +48,8 @@ pub enum FaultKind {
     FailedSyncs,
     /// The wall clock of the server jumps when it is started again.
     ServerClockJumps,
-    /// A server of an ensemble is behind the others.
+    /// A server of an ensemble is behind the others: as often as said, and during half of the
+    /// [`Cuts`](Self::Cuts) that wait for a holder.
     Lags,
     /// A follower is cut off from its leader with its clients, or as often as not the server of the
     /// holder of a lock, which may be the leader. Half of these machines have [`SlowWork`](Self::SlowWork) as well.

@@ -107,15 +107,29 @@ fn trigger(kind: FaultKind, rng: &mut Rng) -> Option<u64> {
     (waits && threatens && kind.is_of_machines()).then_some(after_ms.unwrap_or(0))
 }
 
-/// A holder whose server is cut off does harm only if it works for long enough that its session
-/// expires. Both would rarely happen at once, so that half of these faults have the other with them.
+/// Two faults do harm together that would rarely happen at once, so that half of the first have the
+/// second with them. A holder whose server is cut off must work for long enough that its session
+/// expires. A holder that loses its connection must come to a server that is behind.
 fn companion(terms: &Terms, planned: &Planned, rng: &mut Rng) -> Option<Planned> {
-    let Fault::Machine(machine, MachineFault::ServerCutOff { for_ms, .. }) = planned.fault else {
-        return None;
-    };
-    let works_on = rng.bool() && terms.rates.get(&FaultKind::SlowWork).is_some_and(|it| *it > 0.0);
-    let fault = Fault::Machine(machine, MachineFault::SlowWork { for_ms });
-    works_on.then_some(Planned { fault, ..*planned })
+    let happens = |kind| terms.rates.get(&kind).is_some_and(|rate| *rate > 0.0);
+    let Fault::Machine(machine, fault) = planned.fault else { return None };
+    match fault {
+        MachineFault::ServerCutOff { for_ms, .. } => {
+            let works_on = rng.bool() && happens(FaultKind::SlowWork);
+            let fault = Fault::Machine(machine, MachineFault::SlowWork { for_ms });
+            works_on.then_some(Planned { fault, ..*planned })
+        }
+        MachineFault::Cut { .. } if terms.servers == Servers::Ensemble => {
+            let (is_behind, member) = (rng.bool(), rng.usize(..MEMBERS));
+            let (delay_ms, for_ms) = (rng.u64(200..2_000), rng.u64(700..9_000));
+            let is_behind = is_behind && planned.after_entering.is_some();
+            let fault = Fault::Ensemble(EnsembleFault::Lag { member, delay_ms, for_ms });
+            // It is behind already when the machine enters.
+            let lag = Planned { at_ms: planned.at_ms, after_entering: None, fault };
+            (is_behind && happens(FaultKind::Lags)).then_some(lag)
+        }
+        _ => None,
+    }
 }
 
 fn one(kind: FaultKind, subject: usize, rng: &mut Rng) -> Fault {
