@@ -41,7 +41,8 @@
 //!   [leaves](Section::leave). [`World::enter_shared`] and [`World::enter_with_permits`] are for locks
 //!   with several holders; a [`LeaderLatch`](crate::recipes::LeaderLatch) can be held as well, which
 //!   checks that at most one leads.
-//! - **Invariants** over a znode ([`Sim::invariant`]), checked after each request.
+//! - **Invariants** over a znode ([`Sim::invariant`]), checked after each request. The znode must exist in
+//!   one of the runs at least.
 //! - **Everybody finishes.** The faults end. From then on each machine must have a whole round of its
 //!   work without faults, and then finish. So a lock that nobody can acquire any more is found.
 //! - **No panic, and no error that faults do not explain.** A lost connection, session or lock may end

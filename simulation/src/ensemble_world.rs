@@ -16,7 +16,7 @@ use super::oracle::Oracle;
 use super::worker::{Common, Worker};
 
 /// The interval of the checks that each lock has one holder.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) struct EnsembleWorld {
     seed: u64,
@@ -70,7 +70,7 @@ impl EnsembleWorld {
 
     pub(crate) async fn play(mut self) {
         let life = tokio::spawn(self.ensemble.clone().live());
-        let look = tokio::spawn(look(Arc::clone(&self.common)));
+        let checks = tokio::spawn(check_regularly(Arc::clone(&self.common)));
         clients::prepare(&self.common, &self.link).await;
         let clients = Clients::begin(&self.common, &self.network, self.seed, &mut self.rng);
         self.disturb_members().await;
@@ -78,7 +78,7 @@ impl EnsembleWorld {
         self.ensemble.change_faults(|state| state.end_faults());
         self.recover().await;
         self.end(clients).await;
-        look.abort();
+        checks.abort();
         life.abort();
     }
 
@@ -114,7 +114,7 @@ impl EnsembleWorld {
         // The member that was cut off has to notice before the others can elect a leader.
         for _ in 0..2 * self.settings.sync_limit + 4 {
             tokio::time::sleep(self.settings.tick).await;
-            if self.ensemble.look(|state| state.is_well()) {
+            if self.ensemble.inspect(|state| state.is_well()) {
                 return;
             }
         }
@@ -124,7 +124,7 @@ impl EnsembleWorld {
     /// Waits until all clients have finished, and checks that nothing is left.
     async fn end(&self, clients: Clients) {
         let Some(mut clients) = clients.join().await else { return };
-        let number = self.ensemble.look(|state| state.committed(counter::PATH));
+        let number = self.ensemble.inspect(|state| state.committed(counter::PATH));
         let number = number.and_then(|(data, _)| data);
         self.common.check(self.common.counter.check(number));
         clients::fire_all_watches(&self.common, &self.link, &mut clients).await;
@@ -138,7 +138,7 @@ impl EnsembleWorld {
         // The longest session timeout has passed by then.
         tokio::time::sleep(21 * self.settings.tick).await;
         let totals: Vec<_> =
-            self.ensemble.look(|state| state.cores().map(|core| core.totals()).collect());
+            self.ensemble.inspect(|state| state.cores().map(|core| core.totals()).collect());
         let is_left =
             |core: &zoolet_core::Totals| core.sessions + core.ephemerals + core.watches > 0;
         if totals.iter().any(is_left) || totals.windows(2).any(|pair| pair[0] != pair[1]) {
@@ -151,7 +151,7 @@ impl EnsembleWorld {
     fn check_cores(&self) {
         let found: Vec<_> = self
             .ensemble
-            .look(|state| state.cores().filter_map(|core| core.check().err()).collect());
+            .inspect(|state| state.cores().filter_map(|core| core.check().err()).collect());
         for disagreements in found {
             self.violation(disagreements.to_string());
         }
@@ -161,7 +161,7 @@ impl EnsembleWorld {
     fn look_for_remains(&self, clients: &[Worker]) {
         self.check_cores();
         let watchers: usize = clients.iter().map(|worker| worker.client.watcher_count()).sum();
-        let (owners, watches) = self.ensemble.look(|state| {
+        let (owners, watches) = self.ensemble.inspect(|state| {
             let owners = state.cores().flat_map(|core| core.ephemeral_owners());
             let paths = owners.flat_map(|(_, paths)| paths).map(|path| path.to_string());
             let orphans: Vec<_> = paths.filter(|path| path.starts_with("/locks/")).collect();
@@ -177,9 +177,9 @@ impl EnsembleWorld {
 }
 
 /// Checks again and again that no lock has more holders than it admits.
-async fn look(common: Arc<Common>) {
+async fn check_regularly(common: Arc<Common>) {
     while !common.are_faults_over() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         common.check(common.exclusion.check());
     }
 }

@@ -200,7 +200,7 @@ impl Worker {
     async fn read_as_holder(&mut self, paths: &[&'static str], held: &Held) {
         let Some(ensemble) = self.common.ensemble.clone() else { return };
         let mut rng = self.rng.fork();
-        let version = |path: &String| ensemble.look(|state| Some(state.committed(path)?.1));
+        let version = |path: &String| ensemble.inspect(|state| Some(state.committed(path)?.1));
         let paths = paths.iter().map(|path| fence(path));
         let least: Vec<_> = paths.filter_map(|path| Some((version(&path)?, path))).collect();
         let pause = self.strike(&mut rng);

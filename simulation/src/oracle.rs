@@ -113,7 +113,7 @@ impl Oracle {
     }
 
     /// Reads the model.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&Model) -> T) -> T {
+    pub(crate) fn inspect<T>(&self, look: impl FnOnce(&Model) -> T) -> T {
         look(&self.lock().model)
     }
 
@@ -278,7 +278,7 @@ impl Tap for Oracle {
     }
 
     fn arrived(&self, id: ConnectionId, frame: &Bytes, handle: &mut dyn FnMut() -> bool) {
-        let was_open = self.look(|model| model.is_open(id));
+        let was_open = self.inspect(|model| model.is_open(id));
         self.request(id, frame);
         let was_taken = handle();
         self.handled(id, was_taken, was_open);

@@ -228,7 +228,7 @@ impl World {
     async fn end(&self, clients: Clients) {
         let Some(mut clients) = clients.join().await else { return };
         self.common.check(self.common.registers.check());
-        let number = self.common.oracle.look(|model| model.tree.data(counter::PATH));
+        let number = self.common.oracle.inspect(|model| model.tree.data(counter::PATH));
         self.common.check(self.common.counter.check(number));
         clients::fire_all_watches(&self.common, &self.link, &mut clients).await;
         self.look_for_remains(&clients).await;
@@ -239,7 +239,7 @@ impl World {
     async fn look_for_remains(&self, clients: &[Worker]) {
         tokio::time::sleep(clients::BACKGROUND_LIMIT).await;
         self.network.drain();
-        let ephemerals = self.common.oracle.look(|model| model.tree.all_ephemerals());
+        let ephemerals = self.common.oracle.inspect(|model| model.tree.all_ephemerals());
         let orphans: Vec<_> =
             ephemerals.iter().filter(|path| path.starts_with("/locks/")).collect();
         if !orphans.is_empty() {
@@ -266,7 +266,7 @@ impl World {
         }
         self.check_server();
         let Some(totals) = self.server.as_ref().map(Server::totals) else { return };
-        let sessions = self.common.oracle.look(|model| model.session_count());
+        let sessions = self.common.oracle.inspect(|model| model.session_count());
         if (totals.sessions, sessions, totals.ephemerals, totals.watches) != (0, 0, 0, 0) {
             self.violation(format!("left at the end: {totals:?}, {sessions} sessions"));
         }

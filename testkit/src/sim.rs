@@ -34,6 +34,7 @@ mod server_host;
 mod smaller;
 mod story;
 mod sweep;
+mod tested;
 mod timeline;
 mod violation;
 mod watchdog;

@@ -225,8 +225,14 @@ fn a_report_of_a_whole_seed_does_not_call_it_the_smallest_run() {
         world.fail("at once");
         Ok(())
     });
-    let whole = sim.try_replay(7).expect_err("it fails").to_string();
+    let failure = sim.try_replay(7).expect_err("it fails");
+    let whole = failure.to_string();
     assert!(whole.contains("the whole run:") && !whole.contains("smallest"), "{whole}");
+    let page = std::env::temp_dir().join(format!("zoolet-whole-{}.html", std::process::id()));
+    failure.write_page(&page).expect("the page can be written");
+    let text = std::fs::read_to_string(&page).expect("it can be read");
+    std::fs::remove_file(&page).expect("it can be deleted");
+    assert!(text.contains("This is the whole run.") && !text.contains("smallest"), "{text}");
     let smallest = sim.search(7..8).expect_err("it fails").to_string();
     assert!(smallest.contains("the smallest run that fails in the same way:"), "{smallest}");
 }

@@ -39,6 +39,20 @@ fn a_simulation_that_would_check_nothing_is_refused() {
 }
 
 #[test]
+fn an_invariant_of_a_znode_that_no_run_has_is_refused() {
+    let sim = idle().only(&[]).setup(|world| async move {
+        world.connect().await?.create("/limit").await?;
+        Ok(())
+    });
+    sim.clone().invariant("/limit", |_znode| Ok(())).sweep(0..3);
+    let failure = sim.invariant("/limt", |_znode| Ok(())).search(0..3).expect_err("a wrong path");
+    assert_eq!(failure.violation().kind, ViolationKind::Untested);
+    let text = failure.to_string();
+    assert!(text.starts_with("nothing was tested: the invariant of \"/limt\" "), "{text}");
+    assert!(text.contains("in any of 3 runs"), "{text}");
+}
+
+#[test]
 fn seeds_and_schedules_that_would_run_nothing_are_refused() {
     for seeds in [5..5, std::ops::Range { start: 100, end: 0 }] {
         let failure = idle().search(seeds).expect_err("there is no seed");

@@ -84,7 +84,7 @@ impl Ensemble {
     /// Runs each step when it is due, for ever.
     pub async fn live(self) {
         loop {
-            let next = self.look(State::next_deadline);
+            let next = self.inspect(State::next_deadline);
             tokio::select! {
                 biased;
                 () = self.0.changed.notified() => {}
@@ -94,8 +94,8 @@ impl Ensemble {
     }
 
     /// Reads the state.
-    pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.0.state.lock().borrow())
+    pub fn inspect<T>(&self, inspect: impl FnOnce(&State) -> T) -> T {
+        inspect(&self.0.state.lock().borrow())
     }
 
     /// Changes the faults between the members.
@@ -118,6 +118,6 @@ impl Ensemble {
 
     /// Whether it was stopped for good.
     pub(super) fn is_over(&self) -> bool {
-        self.look(|state| state.is_over)
+        self.inspect(|state| state.is_over)
     }
 }

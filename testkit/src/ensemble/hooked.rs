@@ -31,7 +31,8 @@ impl Ensemble {
         member: usize,
         address: Option<SocketAddr>,
     ) -> Result<Arc<ServerSide>, &'static str> {
-        let hooks: Option<Arc<dyn Hooks>> = self.look(|state| state.members[member].hooks.clone());
+        let hooks: Option<Arc<dyn Hooks>> =
+            self.inspect(|state| state.members[member].hooks.clone());
         if hooks.as_ref().is_some_and(|hooks| hooks.refuses_connection()) {
             return Err("a fault refuses new connections");
         }
@@ -67,18 +68,18 @@ impl ServerSide {
 
     /// Waits until the connection is cut.
     pub(super) async fn until_cut(&self) {
-        self.ensemble.until(|| self.ensemble.look(|state| state.is_cut(self.id))).await;
+        self.ensemble.until(|| self.ensemble.inspect(|state| state.is_cut(self.id))).await;
     }
 
     /// Whether the handshake was answered.
     pub(super) fn has_session(&self) -> bool {
-        self.ensemble.look(|state| {
+        self.ensemble.inspect(|state| {
             state.connections.get(&self.id).is_some_and(|connection| connection.session.is_some())
         })
     }
 
     pub(super) fn is_still_open(&self) -> bool {
-        self.ensemble.look(|state| state.is_open(self.id))
+        self.ensemble.inspect(|state| state.is_open(self.id))
     }
 
     pub(super) fn poll_take(&self, context: &Context<'_>) -> Poll<Option<Message>> {
@@ -103,7 +104,7 @@ impl HookedConnection for ServerSide {
 
     fn is_established(&self) -> bool {
         let has_begun = |state: &State| state.connections.get(&self.id).map(|it| it.has_begun);
-        self.ensemble.look(has_begun).unwrap_or(false)
+        self.ensemble.inspect(has_begun).unwrap_or(false)
     }
 
     fn handle(&self, frame: Bytes) -> Result<(), Closed> {
@@ -140,7 +141,7 @@ impl HookedServer for HookedMember {
     }
 
     fn connections(&self) -> Vec<ConnectionInfo> {
-        self.ensemble.look(|state| {
+        self.ensemble.inspect(|state| {
             let its = state.connections.iter().filter(|(_, it)| it.member == self.index);
             let info = its.map(|(id, it)| ConnectionInfo {
                 id: *id,
@@ -156,12 +157,12 @@ impl HookedServer for HookedMember {
             let connection = state.connections.get(&connection)?;
             (connection.member == self.index).then(|| connection.session.unwrap_or(SessionId::NONE))
         };
-        self.ensemble.look(its)
+        self.ensemble.inspect(its)
     }
 
     fn is_open(&self, connection: ConnectionId) -> bool {
         self.session_of(connection).is_some()
-            && self.ensemble.look(|state| state.is_open(connection))
+            && self.ensemble.inspect(|state| state.is_open(connection))
     }
 
     fn cut(&self, connection: ConnectionId) {
@@ -175,7 +176,7 @@ impl HookedServer for HookedMember {
     }
 
     fn sessions(&self) -> Vec<SessionId> {
-        self.ensemble.look(|state| {
+        self.ensemble.inspect(|state| {
             let sessions = state.members[self.index].core.sessions();
             sessions.into_iter().map(|(session, _)| session).collect()
         })
@@ -213,11 +214,11 @@ impl HookedServer for HookedMember {
     }
 
     fn inspect(&self, inspect: &mut dyn FnMut(&Core)) {
-        self.ensemble.look(|state| inspect(&state.members[self.index].core));
+        self.ensemble.inspect(|state| inspect(&state.members[self.index].core));
     }
 
     fn since_start(&self) -> Duration {
-        self.ensemble.look(|state| {
+        self.ensemble.inspect(|state| {
             let hooks = state.members[self.index].hooks.as_ref();
             let offset = hooks.map_or(Duration::ZERO, |hooks| hooks.clock_offset().monotonic);
             now().saturating_duration_since(state.start) + offset

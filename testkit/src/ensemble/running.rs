@@ -82,7 +82,7 @@ impl Parts {
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let leader = self.engine.look(|state| state.leader);
+        let leader = self.engine.inspect(|state| state.leader);
         f.debug_struct("TestEnsemble")
             .field("servers", &self.servers.len())
             .field("leader", &leader)

@@ -105,7 +105,7 @@ impl EnsembleServer {
     /// Its role, as it believes itself.
     #[must_use]
     pub fn role(&self) -> ServerRole {
-        self.look(|state| match state.members[self.index].role {
+        self.inspect(|state| match state.members[self.index].role {
             Role::Leading => ServerRole::Leader,
             Role::Following => ServerRole::Follower,
             Role::Looking if state.is_read_only(self.index) => ServerRole::ReadOnly,
@@ -117,40 +117,40 @@ impl EnsembleServer {
     /// The zxid of the last transaction that it has applied.
     #[must_use]
     pub fn last_zxid(&self) -> Zxid {
-        self.look(|state| state.members[self.index].core.last_zxid())
+        self.inspect(|state| state.members[self.index].core.last_zxid())
     }
 
     /// How many committed transactions it has not applied.
     #[must_use]
     pub fn behind(&self) -> usize {
-        self.look(|state| state.log.len() - state.members[self.index].applied)
+        self.inspect(|state| state.log.len() - state.members[self.index].applied)
     }
 
     /// The data of a znode as this server has it now, whatever its access control list says. `None`
     /// if the server does not have the znode, `Some(None)` if its data is null.
     #[must_use]
     pub fn data(&self, path: &str) -> Option<Option<Bytes>> {
-        self.look(|state| Some(data(&state.members[self.index].core, path)?.0))
+        self.inspect(|state| Some(data(&state.members[self.index].core, path)?.0))
     }
 
     /// The totals that monitoring shows.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.look(|state| state.members[self.index].core.totals())
+        self.inspect(|state| state.members[self.index].core.totals())
     }
 
     /// Its answer to a four-letter word, as over TCP with all words enabled.
     #[must_use]
     pub fn four_letter_word(&self, word: &str) -> String {
-        self.look(|state| words::answer(state, self.index, word))
+        self.inspect(|state| words::answer(state, self.index, word))
     }
 
     fn parts(&self) -> &Parts {
         &self.ensemble.servers[self.index]
     }
 
-    fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        self.ensemble.engine.look(look)
+    fn inspect<T>(&self, inspect: impl FnOnce(&State) -> T) -> T {
+        self.ensemble.engine.inspect(inspect)
     }
 
     fn control<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {

@@ -68,7 +68,7 @@ impl Port {
     /// Serves a connection: a four-letter word, or a session's frames.
     async fn serve(&self, mut stream: TcpStream, address: SocketAddr) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        if self.ensemble.look(|state| state.is_stopped(self.server)) {
+        if self.ensemble.inspect(|state| state.is_stopped(self.server)) {
             return Ok(());
         }
         let mut input = BytesMut::new();
@@ -81,7 +81,7 @@ impl Port {
         self.thawed().await;
         if let Some(word) = input.first_chunk().and_then(|bytes| words::word(*bytes)) {
             let text = match self.words.contains(word) {
-                true => self.ensemble.look(|state| words::answer(state, self.server, word)),
+                true => self.ensemble.inspect(|state| words::answer(state, self.server, word)),
                 false => words::not_listed(word),
             };
             stream.write_all(text.as_bytes()).await?;
@@ -95,7 +95,7 @@ impl Port {
 
     /// Waits until no fault lets the whole server stand still.
     async fn thawed(&self) {
-        self.ensemble.until(|| !self.ensemble.look(|state| state.is_frozen(self.server))).await;
+        self.ensemble.until(|| !self.ensemble.inspect(|state| state.is_frozen(self.server))).await;
     }
 
     async fn converse(

@@ -178,13 +178,13 @@ impl TestEnsemble {
     /// The server that a majority follows; `None` while there is none.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
-        self.0.engine.look(|state| state.leader)
+        self.0.engine.inspect(|state| state.leader)
     }
 
     /// The servers that follow the leader.
     #[must_use]
     pub fn followers(&self) -> Vec<usize> {
-        self.0.engine.look(|state| {
+        self.0.engine.inspect(|state| {
             let follows = |server: &usize| {
                 state.members[*server].role == Role::Following && state.reaches_leader(*server)
             };
@@ -195,19 +195,19 @@ impl TestEnsemble {
     /// Whether a leader can commit writes: a majority hears from it.
     #[must_use]
     pub fn is_serving(&self) -> bool {
-        self.0.engine.look(|state| state.has_quorum())
+        self.0.engine.inspect(|state| state.has_quorum())
     }
 
     /// The epoch of the last leader. The first one has epoch 1.
     #[must_use]
     pub fn epoch(&self) -> i64 {
-        self.0.engine.look(|state| state.epoch)
+        self.0.engine.inspect(|state| state.epoch)
     }
 
     /// The zxid of the last committed transaction. Its upper half is the epoch.
     #[must_use]
     pub fn committed_zxid(&self) -> Zxid {
-        self.0.engine.look(|state| state.head().last_zxid())
+        self.0.engine.inspect(|state| state.head().last_zxid())
     }
 
     /// What has happened between the servers so far, in order: elections, cuts, expired sessions.
@@ -219,7 +219,7 @@ impl TestEnsemble {
     /// The server that serves a session; `None` if its client is not connected.
     #[must_use]
     pub fn server_of(&self, session: SessionId) -> Option<EnsembleServer> {
-        let server = self.0.engine.look(|state| state.server_of(session));
+        let server = self.0.engine.inspect(|state| state.server_of(session));
         server.map(|server| self.server(server))
     }
 
@@ -339,7 +339,7 @@ impl TestEnsemble {
     /// The sessions that have not ended, in the order of their ids.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
-        let mut sessions: Vec<_> = self.0.engine.look(|state| {
+        let mut sessions: Vec<_> = self.0.engine.inspect(|state| {
             state.head().sessions().into_iter().map(|(session, _)| session).collect()
         });
         sessions.sort_unstable();
@@ -398,9 +398,9 @@ impl TestEnsemble {
     ///
     /// Safe.
     pub async fn caught_up(&self) {
-        let committed = self.0.engine.look(|state| state.log.len());
+        let committed = self.0.engine.inspect(|state| state.log.len());
         let is_caught_up = |ensemble: &Self| {
-            ensemble.0.engine.look(|state| {
+            ensemble.0.engine.inspect(|state| {
                 // After a reset there are fewer.
                 let least = committed.min(state.log.len());
                 state.members.iter().all(|member| member.applied >= least)
@@ -415,7 +415,7 @@ impl TestEnsemble {
     ///
     /// The disagreements of the first server that has any.
     pub fn check(&self) -> Result<(), Disagreements> {
-        self.0.engine.look(|state| state.cores().try_for_each(Core::check))
+        self.0.engine.inspect(|state| state.cores().try_for_each(Core::check))
     }
 }
 

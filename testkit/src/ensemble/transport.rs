@@ -115,7 +115,7 @@ impl Dial for EnsembleDialer {
             Target::One(server) => *server,
             Target::InTurn(turn) => turn.present(self.ensemble.servers()),
         };
-        let is_found = self.ensemble.look(|state| state.serves_writes(server));
+        let is_found = self.ensemble.inspect(|state| state.serves_writes(server));
         if let (Target::InTurn(turn), false) = (&self.target, is_found) {
             turn.next(self.ensemble.servers());
         }
@@ -139,7 +139,7 @@ impl Dial for Ensemble {
     }
 
     fn servers(&self) -> usize {
-        self.look(|state| state.members.len())
+        self.inspect(|state| state.members.len())
     }
 
     fn is_gone(&self) -> bool {

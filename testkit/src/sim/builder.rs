@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use zoolet_protocol::Stat;
 use zoolet_server::Config;
 
@@ -17,7 +18,8 @@ use super::report::{Failure, Report};
 use super::run::{Outcome, run};
 use super::schedule::{Schedule, number};
 use super::sweep;
-use super::violation::Violation;
+use super::tested::Tested;
+use super::violation::{Violation, ViolationKind};
 use super::world::World;
 
 /// How long machines may take to finish by default.
@@ -154,7 +156,8 @@ impl Sim {
     }
 
     /// Checks a znode after each request that the server has handled. `check` gets its data and its
-    /// Stat, or `None` if it does not exist, and returns what is wrong. A panic is a violation, too.
+    /// Stat, or `None` if it does not exist, and returns what is wrong. A panic is a violation, too. A
+    /// path at which no run of a [search](Sim::search) has a znode is refused, since it may be misspelt.
     ///
     /// What it keeps from one run to the next makes runs differ: [`Sim::invariant_with_state`] has a
     /// state for each run.
@@ -304,8 +307,13 @@ impl Sim {
     /// # Errors
     ///
     /// [`Failure`] with that run. Also if nothing can be run: there are no seeds or no machines, a rate
-    /// is no number, or none of the chosen faults can happen.
+    /// is no number, or none of the chosen faults can happen; and if no run has the znode of an
+    /// [invariant](Sim::invariant).
     pub fn search(&self, seeds: Range<u64>) -> Result<(), Failure> {
+        self.test(seeds).map(drop)
+    }
+
+    fn test(&self, seeds: Range<u64>) -> Result<Tested, Failure> {
         if seeds.is_empty() {
             let text = format!("the range {}..{} has no seed", seeds.start, seeds.end);
             return Err(Failure::new(seeds.start.into(), Outcome::refused(text)));
@@ -313,11 +321,24 @@ impl Sim {
         self.check_that_it_repeats(seeds.start)?;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.unwrap_or_else(cores);
-        let run = |seed: u64| self.outcome(&seed.into(), false);
+        let (first, tested) = (seeds.start, Mutex::new(Tested::default()));
+        let run = |seed: u64| {
+            let outcome = self.outcome(&seed.into(), false);
+            tested.lock().add(&outcome.tested);
+            outcome
+        };
         let swept = sweep::sweep(seeds, jobs, run, |outcome| outcome.violation.is_some());
-        match swept.failure {
-            None => Ok(()),
-            Some((seed, outcome)) => Err(Failure::shrink(self, seed.into(), outcome)),
+        if let Some((seed, outcome)) = swept.failure {
+            return Err(Failure::shrink(self, seed.into(), outcome));
+        }
+        let tested = tested.into_inner();
+        let paths = self.programs.invariants.iter().map(|invariant| &*invariant.path);
+        match tested.refusal(paths) {
+            Some(text) => {
+                let violation = Some(Violation { kind: ViolationKind::Untested, text, ms: 0 });
+                Err(Failure::new(first.into(), Outcome { violation, ..Outcome::default() }))
+            }
+            None => Ok(tested),
         }
     }
 
@@ -332,7 +353,9 @@ impl Sim {
         }
     }
 
-    /// Runs the seeds, and panics with the report if one fails: for tests.
+    /// Runs the seeds, and panics with the report if one fails: for tests. Otherwise it prints how many
+    /// faults happened, and how often machines entered sections: with few, little was tested. A test
+    /// shows it with `--nocapture`.
     ///
     /// The variable `ZOOLET_SIM_SEEDS` (`0..100000`) takes the place of the seeds, and
     /// `ZOOLET_SIM_REPLAY` runs one schedule, as the report of a failure shows it.
@@ -356,8 +379,9 @@ impl Sim {
             }
             None => seeds,
         };
-        if let Err(failure) = self.search(seeds) {
-            panic!("{}", self.report(&failure));
+        match self.test(seeds) {
+            Ok(tested) => println!("{tested}"),
+            Err(failure) => panic!("{}", self.report(&failure)),
         }
     }
 

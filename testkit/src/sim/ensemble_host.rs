@@ -42,7 +42,7 @@ impl EnsembleHost {
         let ensemble = Ensemble::new(rng, settings, observer);
         let asked = ensemble.clone();
         let server_of: Arc<ServerOf> =
-            Arc::new(move |session| asked.look(|state| state.server_of(session)));
+            Arc::new(move |session| asked.inspect(|state| state.server_of(session)));
         record.ask_server_of(&server_of);
         let (record, network) = (Arc::clone(record), network.clone());
         Self { record, network, ensemble, lags: Mutex::default(), _server_of: server_of }
@@ -55,7 +55,7 @@ impl EnsembleHost {
     }
 
     /// Carries out a fault, and returns when it is over.
-    pub(super) async fn suffer(&self, mut fault: EnsembleFault) {
+    pub(super) async fn inject(&self, mut fault: EnsembleFault) {
         match &mut fault {
             EnsembleFault::CutFollower { .. } | EnsembleFault::CutLeader { .. }
                 if !self.can_be_cut() =>
@@ -64,7 +64,7 @@ impl EnsembleHost {
             }
             EnsembleFault::HoldLink { for_ms, .. } => {
                 // The story tells what happens.
-                let longest = self.ensemble.look(|state| state.longest_hold());
+                let longest = self.ensemble.inspect(|state| state.longest_hold());
                 *for_ms = (*for_ms).min(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX));
             }
             _ => {}
@@ -109,7 +109,7 @@ impl EnsembleHost {
 
     /// Whether a server can be cut off now: one at a time, and only while there is a leader.
     pub(super) fn can_be_cut(&self) -> bool {
-        self.ensemble.look(|state| state.is_well())
+        self.ensemble.inspect(|state| state.is_well())
     }
 
     /// Cuts the server off from the others that serves a session.
@@ -124,7 +124,7 @@ impl EnsembleHost {
 
     /// The data of a znode with its Stat, after all committed transactions.
     pub(super) fn znode(&self, path: &str) -> Option<(Bytes, Stat)> {
-        self.ensemble.look(|state| znode::read(state.head(), path))
+        self.ensemble.inspect(|state| znode::read(state.head(), path))
     }
 }
 

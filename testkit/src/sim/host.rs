@@ -54,16 +54,16 @@ impl Host {
     }
 
     /// Carries out a fault of a single server, and returns when it serves again.
-    pub(super) async fn suffer(&self, fault: ServerFault) {
+    pub(super) async fn inject(&self, fault: ServerFault) {
         if let Self::Server(host) = self {
-            host.suffer(fault).await;
+            host.inject(fault).await;
         }
     }
 
     /// Carries out a fault of an ensemble, and returns when it is over.
-    pub(super) async fn suffer_in_ensemble(&self, fault: EnsembleFault) {
+    pub(super) async fn inject_in_ensemble(&self, fault: EnsembleFault) {
         if let Self::Ensemble(host) = self {
-            host.suffer(fault).await;
+            host.inject(fault).await;
         }
     }
 

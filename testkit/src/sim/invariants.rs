@@ -10,12 +10,28 @@ use super::play::take_panic;
 use super::program::{Invariant, InvariantCheck};
 
 /// The checks of all invariants, each with its state.
-pub(super) struct Invariants(Mutex<Vec<(String, Box<InvariantCheck>)>>);
+pub(super) struct Invariants(Mutex<Vec<Begun>>);
+
+/// An invariant in one run.
+struct Begun {
+    path: String,
+    check: Box<InvariantCheck>,
+    /// Whether its znode has existed.
+    has_seen: bool,
+}
 
 impl Invariants {
     pub(super) fn new(invariants: &[Invariant]) -> Self {
-        let begun = invariants.iter().map(|it| (it.path.clone(), (it.begin)()));
-        Self(Mutex::new(begun.collect()))
+        let begin = |it: &Invariant| {
+            let (path, check) = (it.path.clone(), (it.begin)());
+            Begun { path, check, has_seen: false }
+        };
+        Self(Mutex::new(invariants.iter().map(begin).collect()))
+    }
+
+    /// Whether the znode of each invariant has existed.
+    pub(super) fn have_seen(&self) -> Vec<bool> {
+        self.0.lock().iter().map(|it| it.has_seen).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -28,8 +44,9 @@ impl Invariants {
         &self,
         znode: impl Fn(&str) -> Option<Option<(Bytes, Stat)>>,
     ) -> Option<(String, String)> {
-        for (path, check) in self.0.lock().iter_mut() {
+        for Begun { path, check, has_seen } in self.0.lock().iter_mut() {
             let Some(znode) = znode(path) else { continue };
+            *has_seen |= znode.is_some();
             let znode = znode.as_ref().map(|(data, stat)| (&data[..], stat));
             // A panic would end a task of the server, which nobody would notice.
             let wrong = match catch_unwind(AssertUnwindSafe(|| check(znode))) {

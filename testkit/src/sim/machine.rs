@@ -243,7 +243,7 @@ impl Machine {
     }
 
     /// Carries out a fault, and returns when it is over.
-    pub(super) async fn suffer(&self, fault: MachineFault, record: &Record) {
+    pub(super) async fn inject(&self, fault: MachineFault, record: &Record) {
         let link = self.link.lock().clone();
         let ms = Duration::from_millis;
         match fault {

@@ -28,8 +28,8 @@ pub(super) fn of(failure: &Failure) -> String {
     );
     let _ = writeln!(
         page,
-        "<p>The smallest run of this seed that fails in the same way. Again: \
-         <code>ZOOLET_SIM_REPLAY={}</code>, hash <code>{:016x}</code>.</p>",
+        "<p>This is {}. Again: <code>ZOOLET_SIM_REPLAY={}</code>, hash <code>{:016x}</code>.</p>",
+        failure.which_run(),
         failure.schedule(),
         outcome.hash,
     );

@@ -105,6 +105,7 @@ pub(super) struct Record {
 struct Inner {
     hash: RunHash,
     messages: u64,
+    faults: u64,
     violation: Option<Violation>,
     entries: Vec<Entry>,
     connections: BTreeMap<ConnectionNumber, Seen>,
@@ -170,6 +171,7 @@ impl Record {
             Lane::Server => 0,
         };
         inner.hash.add([ms, lane_number as u64], format!("{what:?}").as_bytes());
+        inner.faults += u64::from(matches!(what, What::Fault { .. }));
         self.keep(&mut inner, ms, lane, || what);
     }
 
@@ -223,6 +225,11 @@ impl Record {
         let owner = self.lock().owners.get(&session).copied();
         let lane = owner.map_or(Lane::Server, Lane::Machine);
         self.add(lane, || What::State(format!("the server expires its session {session}")));
+    }
+
+    /// How many faults have happened.
+    pub(super) fn faults(&self) -> u64 {
+        self.lock().faults
     }
 
     pub(super) fn finish(&self) -> (u64, u64, Option<Violation>, Vec<Entry>) {

@@ -106,8 +106,17 @@ impl Failure {
         self.0.outcome.violation.as_ref().expect("a run that fails has a violation")
     }
 
-    fn was_refused(&self) -> bool {
-        self.violation().kind == ViolationKind::Refused
+    /// Whether anything of the seed is left out.
+    pub(super) fn which_run(&self) -> &'static str {
+        match self.0.schedule == Schedule::from(self.seed()) {
+            true => "the whole run",
+            false => "the smallest run that fails in the same way",
+        }
+    }
+
+    /// Whether there is no run that fails.
+    fn is_without_run(&self) -> bool {
+        matches!(self.violation().kind, ViolationKind::Refused | ViolationKind::Untested)
     }
 
     /// What happened, one event a line: as much as fits into less than 30 lines.
@@ -148,16 +157,12 @@ impl fmt::Display for Failure {
                  to the next (`World::shared` and `Sim::invariant_with_state` begin anew)."
             );
         }
-        if self.was_refused() {
-            return write!(f, "nothing was run: {}", self.violation().text);
+        if self.is_without_run() {
+            let Violation { kind, text, .. } = self.violation();
+            return write!(f, "{kind}: {text}");
         }
         writeln!(f, "seed {} fails: {}", self.seed(), self.violation())?;
-        let is_whole = self.0.schedule == Schedule::from(self.seed());
-        let what = match is_whole {
-            true => "the whole run:",
-            false => "the smallest run that fails in the same way:",
-        };
-        writeln!(f, "{what}")?;
+        writeln!(f, "{}:", self.which_run())?;
         let story = self.story();
         story.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         write!(f, "hash {:016x}; again: ZOOLET_SIM_REPLAY={}", self.0.outcome.hash, self.0.schedule)
@@ -188,6 +193,7 @@ impl Report {
         let nothing_to_show = match failure.violation().kind {
             ViolationKind::Unrepeatable => Some("two runs of the seed differ"),
             ViolationKind::Refused => Some("nothing was run"),
+            ViolationKind::Untested => Some("no run fails"),
             _ => None,
         };
         if let Some(reason) = nothing_to_show {

@@ -22,10 +22,11 @@ use super::program::Programs;
 use super::record::{Entry, Lane, Record, What};
 use super::schedule::Schedule;
 use super::sections::{Access, Conflict, Held, Sections};
+use super::tested::Tested;
 use super::violation::{Violation, ViolationKind};
 
 /// The interval of the checks that do not follow from an event.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// A machine that stood still and has run again for less than this had no time to notice it.
 const NOTICE_MS: u64 = 50;
 /// How much longer a run may take by its own clock than all its parts may: a server that was started
@@ -59,6 +60,7 @@ pub(super) struct Outcome {
     pub(super) planned: Vec<Planned>,
     pub(super) rounds: u32,
     pub(super) names: Vec<String>,
+    pub(super) tested: Tested,
 }
 
 impl Outcome {
@@ -202,10 +204,10 @@ impl Run {
         }
     }
 
-    async fn look(self: Arc<Self>) {
+    async fn check_regularly(self: Arc<Self>) {
         let mut was_panic = false;
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             self.check_sections(Lane::Server);
             self.check_invariants();
             // A machine tells the panic of its program at once. One that is still there is nobody's.
@@ -234,19 +236,19 @@ impl Run {
                 run.upgrade().inspect(|run| run.check_invariants());
             }));
         }
-        let look = tokio::spawn(Arc::clone(&self).look());
+        let checks = tokio::spawn(Arc::clone(&self).check_regularly());
         let there = (0..self.machines.len()).filter(|place| self.machines[*place].is_there());
         let machines: Vec<_> =
             there.map(|place| tokio::spawn(machine::supervise(Arc::clone(&self), place))).collect();
-        self.suffer(planned).await;
+        self.inject(planned).await;
         self.finish(machines).await;
-        look.abort();
+        checks.abort();
         machine::run_once(&self, self.programs.at_end.as_ref(), ViolationKind::End).await;
         self.check_panics();
     }
 
     /// Lets all faults happen, and ends them.
-    async fn suffer(self: &Arc<Self>, planned: Vec<Planned>) {
+    async fn inject(self: &Arc<Self>, planned: Vec<Planned>) {
         let start_ms = self.record.now_ms();
         let (mut at_once, mut of_server) = (Vec::new(), Vec::new());
         for planned in planned {
@@ -255,14 +257,14 @@ impl Run {
                     let run = Arc::clone(self);
                     at_once.push(tokio::spawn(async move {
                         tokio::time::sleep(Duration::from_millis(planned.at_ms)).await;
-                        run.suffer_one(place, planned.after_entering, fault).await;
+                        run.inject_one(place, planned.after_entering, fault).await;
                     }));
                 }
                 Fault::Ensemble(fault) => {
                     let run = Arc::clone(self);
                     at_once.push(tokio::spawn(async move {
                         tokio::time::sleep(Duration::from_millis(planned.at_ms)).await;
-                        run.host.suffer_in_ensemble(fault).await;
+                        run.host.inject_in_ensemble(fault).await;
                     }));
                 }
                 Fault::Server(fault) => of_server.push((planned.at_ms, fault)),
@@ -277,7 +279,7 @@ impl Run {
                 if run.are_faults_over() {
                     return;
                 }
-                run.host.suffer(fault).await;
+                run.host.inject(fault).await;
             }
         });
         tokio::time::sleep(Duration::from_millis(self.programs.terms.faults_ms)).await;
@@ -292,7 +294,7 @@ impl Run {
         self.record.add(Lane::Server, || What::State("the faults are over".to_owned()));
     }
 
-    async fn suffer_one(&self, place: usize, after_entering: Option<u64>, fault: MachineFault) {
+    async fn inject_one(&self, place: usize, after_entering: Option<u64>, fault: MachineFault) {
         let machine = &self.machines[place];
         if !machine.is_there() {
             return;
@@ -319,7 +321,7 @@ impl Run {
             }
             _ => {}
         }
-        machine.suffer(fault, &self.record).await;
+        machine.inject(fault, &self.record).await;
     }
 
     /// Waits until all machines have finished. Those that have had a whole round without faults need
@@ -419,10 +421,12 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
         }
         let rounds = run.machines.iter().map(Machine::rounds).max().unwrap_or(0);
         let names = run.machines.iter().map(Machine::name).collect();
+        let tested =
+            Tested::of(run.record.faults(), run.sections.entries(), run.invariants.have_seen());
         let (hash, messages, violation, entries) = run.record.finish();
         // After the hash: what follows from it is no part of the run.
         run.end();
-        Outcome { hash, messages, violation, entries, planned: Vec::new(), rounds, names }
+        Outcome { hash, messages, violation, entries, planned: Vec::new(), rounds, names, tested }
     });
     let mut outcome = played.result.unwrap_or_default();
     outcome.planned = planned;

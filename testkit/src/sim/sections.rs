@@ -253,6 +253,11 @@ impl Sections {
         left
     }
 
+    /// How often machines have entered sections.
+    pub(super) fn entries(&self) -> u64 {
+        self.0.lock().last
+    }
+
     /// Whether a machine is in a section.
     pub(super) fn has(&self, machine: usize) -> bool {
         let inner = self.0.lock();

@@ -93,7 +93,7 @@ impl ServerHost {
     }
 
     /// Carries out a fault, and returns when the server serves again.
-    pub(super) async fn suffer(&self, fault: ServerFault) {
+    pub(super) async fn inject(&self, fault: ServerFault) {
         let (text, for_ms) = (fault.to_string(), fault.for_ms());
         self.record.add(Lane::Server, || What::Fault { text, for_ms });
         let down = Duration::from_millis(for_ms.unwrap_or(0));

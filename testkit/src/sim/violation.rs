@@ -33,6 +33,8 @@ pub enum ViolationKind {
     /// Nothing was run, because the simulation or the schedule cannot be: there is no machine, or a
     /// fault that the seed does not give.
     Refused,
+    /// The runs of all seeds passed, and none had a znode at the path of an invariant.
+    Untested,
     /// Two runs of a seed differ, so that a failure cannot be repeated.
     Unrepeatable,
     /// The server did not start or did not answer: a defect of zoolet.
@@ -51,6 +53,7 @@ impl fmt::Display for ViolationKind {
             Self::Setup => f.write_str("setup"),
             Self::End => f.write_str("check at the end"),
             Self::Refused => f.write_str("nothing was run"),
+            Self::Untested => f.write_str("nothing was tested"),
             Self::Unrepeatable => f.write_str("does not repeat"),
             Self::Server => f.write_str("server"),
         }

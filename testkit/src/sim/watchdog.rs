@@ -1,15 +1,16 @@
 //! Tells which runs take very long by the clock of the real machine.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// How often it looks.
-const LOOK: Duration = Duration::from_secs(10);
-/// After how many looks a run is told. As a rule a run takes milliseconds.
-const LOOKS: u32 = 3;
+/// How often it checks them.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// After how many intervals a run is told. As a rule a run takes milliseconds.
+const INTERVALS_MAX: u32 = 3;
 
 static RUNS: Mutex<Runs> =
     Mutex::new(Runs { last: 0, running: BTreeMap::new(), is_watched: false });
@@ -50,24 +51,25 @@ impl Drop for Watched {
 #[expect(clippy::disallowed_methods, reason = "it watches the time of the real machine")]
 fn watch() {
     loop {
-        thread::sleep(LOOK);
+        thread::sleep(INTERVAL);
         let mut runs = RUNS.lock();
         if runs.running.is_empty() {
             runs.is_watched = false;
             return;
         }
-        let late = look(&mut runs.running);
+        let late = count_interval(&mut runs.running);
         drop(runs);
-        late.iter().for_each(|seed| eprintln!("{}", warning(*seed)));
+        // Not `eprintln!`, which a test captures until it ends. If this cannot be told, nobody can be.
+        late.iter().for_each(|seed| drop(writeln!(io::stderr(), "{}", warning(*seed))));
     }
 }
 
-/// Counts one look, and returns the seeds of the runs that have been seen often enough now.
-fn look(running: &mut BTreeMap<u64, (u64, u32)>) -> Vec<u64> {
+/// Counts one interval, and returns the seeds of the runs that have been seen often enough now.
+fn count_interval(running: &mut BTreeMap<u64, (u64, u32)>) -> Vec<u64> {
     let mut late = Vec::new();
-    for (seed, looks) in running.values_mut() {
-        *looks += 1;
-        if *looks == LOOKS {
+    for (seed, intervals) in running.values_mut() {
+        *intervals += 1;
+        if *intervals == INTERVALS_MAX {
             late.push(*seed);
         }
     }
@@ -75,7 +77,7 @@ fn look(running: &mut BTreeMap<u64, (u64, u32)>) -> Vec<u64> {
 }
 
 fn warning(seed: u64) -> String {
-    let seconds = LOOK.as_secs() * u64::from(LOOKS);
+    let seconds = INTERVAL.as_secs() * u64::from(INTERVALS_MAX);
     format!(
         "seed {seed} has been running for {seconds} s of real time, and nothing can end it from outside. \
          Perhaps a loop of a program awaits nothing that takes time (a request that fails at once, or \
@@ -90,7 +92,7 @@ mod tests {
     #[test]
     fn a_run_is_told_once_when_it_was_seen_often_enough() {
         let mut running = BTreeMap::from([(1, (17, 0)), (2, (18, 1))]);
-        let told: Vec<_> = (0..4).map(|_| look(&mut running)).collect();
+        let told: Vec<_> = (0..4).map(|_| count_interval(&mut running)).collect();
         assert_eq!(told, [vec![], vec![18], vec![17], vec![]]);
         assert!(warning(17).contains("seed 17 has been running for 30 s"));
     }
