@@ -61,7 +61,7 @@ impl Observer {
 
     /// Reads everything.
     pub(crate) async fn read_all(&mut self, oracle: &Oracle) -> Option<()> {
-        let paths: Vec<String> = oracle.look(|model| model.tree.paths().cloned().collect());
+        let paths: Vec<String> = oracle.inspect(|model| model.tree.paths().cloned().collect());
         let both = |path| [MultiReadOp::GetData(raw(path)), MultiReadOp::GetChildren(raw(path))];
         let ops = paths.iter().flat_map(|path| both(path)).collect();
         self.call(Request::Read(Read::MultiRead(ops))).await
