@@ -112,18 +112,26 @@ pub mod recipes {
     //! - Leaders: [`LeaderLatch`] and [`LeaderSelector`].
     //! - Values: [`SharedValue`], [`SharedCount`] and [`DistributedAtomicLong`].
     //! - Barriers: [`DistributedBarrier`] and [`DistributedDoubleBarrier`].
+    //! - Nodes and memberships: [`PersistentNode`], [`PersistentTtlNode`], [`GroupMember`], [`Party`] and
+    //!   [`ShallowParty`].
+    //! - Partitions and leases: [`SetPartitioner`] and [`NonBlockingLease`].
     //! - [`blocking`] has all of them for code without async, with threads as the owners of locks.
     //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 
     pub use zoolet_recipes::{
-        AtomicStats, BoxFuture, CachedAtomicInteger, CachedAtomicLong, Change,
+        AtClose, AtomicStats, BoxFuture, CachedAtomicInteger, CachedAtomicLong, Change,
         DistributedAtomicInteger, DistributedAtomicLong, DistributedAtomicValue,
-        DistributedBarrier, DistributedDoubleBarrier, ErrorPolicy, Guard, HerdLock,
-        InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
-        InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
-        InterProcessWriteLock, LeaderLatch, LeaderLatchBuilder, LeaderSelector,
-        LeaderSelectorBuilder, LockError, LockGuard, LockState, Membership, MultiGuard, Owner,
-        Participant, Permits, Requeue, Revoker, SequentialMultiGuard, SequentialMultiLock,
-        SharedCount, SharedValue, Term, ValueError, VersionedCount, VersionedValue, blocking,
+        DistributedBarrier, DistributedDoubleBarrier, ErrorPolicy, GroupMember, GroupMemberBuilder,
+        Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+        InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
+        InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch, LeaderLatchBuilder,
+        LeaderSelector, LeaderSelectorBuilder, Lease, LeaseError, LeaseHolder, LockError,
+        LockGuard, LockState, Membership, MultiGuard, MultiNonBlockingLease, NodeError, NodeEvent,
+        NodeEvents, NodeState, NonBlockingLease, Origin, Owner, Participant, PartitionError, Party,
+        PartyMember, Permits, PersistentNode, PersistentNodeBuilder, PersistentTtlNode,
+        PersistentTtlNodeBuilder, Registered, Requeue, Revoker, SequentialMultiGuard,
+        SequentialMultiLock, SetPartitioner, SetPartitionerBuilder, ShallowParty, Share,
+        SharedCount, SharedValue, TakeOver, Term, ValueError, VersionedCount, VersionedValue,
+        blocking,
     };
 }

@@ -1,9 +1,9 @@
-//! The only file of this crate that reads clocks: tokio's, which a test can pause and move, and the
-//! system's clock that also counts while the machine is suspended.
+//! The only file of this crate that reads clocks: tokio's, which a test can pause and move, the
+//! system's clock that also counts while the machine is suspended, and the time of day.
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub(crate) use tokio::time::Instant;
 
@@ -20,6 +20,18 @@ pub(crate) use tokio::time::Instant;
 #[expect(clippy::disallowed_methods, reason = "this is where time enters")]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// The time of day by the machine's clock, for what other machines read. It may jump, also backwards:
+/// no order and no duration follows from it.
+///
+/// ```
+/// assert!(zoolet_client::recipe::wall_time() > std::time::UNIX_EPOCH);
+/// ```
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is where time enters")]
+pub fn wall_time() -> SystemTime {
+    SystemTime::now()
 }
 
 /// Tells how long the machine was suspended so far, in all. Tokio's clock stands still meanwhile.

@@ -73,7 +73,7 @@ use zoolet_protocol::{
 pub use self::deletion::ZnodeIdentity;
 pub(crate) use self::protected::with_prefix;
 pub use self::znode_watch::{WatchFor, ZnodeWatch};
-pub use crate::clock::now;
+pub use crate::clock::{now, wall_time};
 use crate::create::parent;
 use crate::error::Error;
 use crate::operation::Operation;

@@ -8,6 +8,7 @@ use zoolet_client::blocking::Client;
 
 mod leaders;
 mod locks;
+mod nodes;
 mod values;
 
 pub use self::leaders::{LeaderLatch, LeaderSelector, Leadership};
@@ -15,6 +16,10 @@ pub use self::locks::{
     BlockingGuard, Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
     InterProcessWriteLock, MultiGuard, Permits, SequentialMultiGuard, SequentialMultiLock,
+};
+pub use self::nodes::{
+    GroupMember, MultiNonBlockingLease, NonBlockingLease, Party, PartyMember, PersistentNode,
+    PersistentTtlNode, SetPartitioner, ShallowParty, Share,
 };
 pub use self::values::{
     CachedAtomicInteger, CachedAtomicLong, DistributedAtomicInteger, DistributedAtomicLong,

@@ -8,6 +8,9 @@
 //! - Values: [`SharedValue`], [`SharedCount`], [`DistributedAtomicLong`], [`DistributedAtomicInteger`],
 //!   [`DistributedAtomicValue`] and [`CachedAtomicLong`].
 //! - Barriers: [`DistributedBarrier`] and [`DistributedDoubleBarrier`].
+//! - Nodes and memberships: [`PersistentNode`], [`PersistentTtlNode`], [`GroupMember`], and kazoo's
+//!   [`Party`] and [`ShallowParty`].
+//! - Partitions and leases: kazoo's [`SetPartitioner`] and [`NonBlockingLease`].
 //! - [`blocking`] has all of them for code without async.
 //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 //!
@@ -20,10 +23,14 @@ mod attempts;
 mod barrier;
 mod defaults;
 mod error;
+mod kazoo_line;
 mod leader;
+mod lease;
 mod line;
 mod local_address;
 mod lock;
+mod node;
+mod partition;
 mod value;
 
 use zoolet_client as client;
@@ -36,12 +43,19 @@ pub use self::leader::{
     ErrorPolicy, LeaderLatch, LeaderLatchBuilder, LeaderSelector, LeaderSelectorBuilder,
     Participant, Requeue, Term,
 };
+pub use self::lease::{Lease, LeaseError, LeaseHolder, MultiNonBlockingLease, NonBlockingLease};
 pub use self::lock::{
     BoxFuture, Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
     InterProcessSemaphoreV2, InterProcessWriteLock, LockGuard, LockState, MultiGuard, Owner,
     Permits, Revoker, SequentialMultiGuard, SequentialMultiLock,
 };
+pub use self::node::{
+    AtClose, GroupMember, GroupMemberBuilder, NodeError, NodeEvent, NodeEvents, NodeState, Origin,
+    Party, PartyMember, PersistentNode, PersistentNodeBuilder, PersistentTtlNode,
+    PersistentTtlNodeBuilder, Registered, ShallowParty, TakeOver,
+};
+pub use self::partition::{PartitionError, SetPartitioner, SetPartitionerBuilder, Share};
 pub use self::value::{
     AtomicStats, CachedAtomicInteger, CachedAtomicLong, Change, DistributedAtomicInteger,
     DistributedAtomicLong, DistributedAtomicValue, SharedCount, SharedValue, ValueError,

@@ -5,6 +5,7 @@ mod checks;
 mod correct;
 mod machines;
 mod refused;
+mod registrations;
 mod wrong;
 
 /// How often a run is repeated, to show that nothing differs.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zoolet_client as client;
 use zoolet_protocol::Stat;
-use zoolet_recipes::{LockError, ValueError};
+use zoolet_recipes::{LeaseError, LockError, NodeError, PartitionError, ValueError};
 use zoolet_server::Config;
 
 use super::host::Servers;
@@ -135,6 +135,9 @@ pub(super) fn is_explained(error: &(dyn Error + 'static)) -> bool {
                 .downcast_ref()
                 .map(is_lock_loss)
                 .or_else(|| error.downcast_ref().map(is_value_loss))
+                .or_else(|| error.downcast_ref().map(is_node_loss))
+                .or_else(|| error.downcast_ref().map(is_lease_loss))
+                .or_else(|| error.downcast_ref().map(is_partition_loss))
         });
         if let Some(is_explained) = is_explained {
             return is_explained;
@@ -165,6 +168,33 @@ fn is_value_loss(error: &ValueError) -> bool {
     match error {
         ValueError::Client(error) => is_loss(error),
         ValueError::Mutex(error) => is_lock_loss(error),
+        _ => false,
+    }
+}
+
+fn is_node_loss(error: &NodeError) -> bool {
+    match error {
+        NodeError::TimedOut { .. } | NodeError::Closed(_) | NodeError::Contended(_) => true,
+        // The session of the other may be one that has not expired yet.
+        NodeError::Occupied { .. } => true,
+        NodeError::Client(error) => is_loss(error),
+        _ => false,
+    }
+}
+
+fn is_lease_loss(error: &LeaseError) -> bool {
+    match error {
+        LeaseError::Client(error) => is_loss(error),
+        LeaseError::Lock(error) => is_lock_loss(error),
+        _ => false,
+    }
+}
+
+fn is_partition_loss(error: &PartitionError) -> bool {
+    match error {
+        PartitionError::Client(error) => is_loss(error),
+        PartitionError::Lock(error) => is_lock_loss(error),
+        PartitionError::Member(error) => is_node_loss(error),
         _ => false,
     }
 }

@@ -1,0 +1,277 @@
+//! One attempt to have the znode: creates it, finds it after a lost reply, replaces the ephemeral
+//! of a session that is over, or adopts what fits.
+//!
+//! All requests belong to one session, so that an attempt ends with the session at the latest. It
+//! is never cut short while a create is on its way: what was created must be known to be deleted.
+
+use bytes::Bytes;
+use zoolet_protocol::{
+    Create, CreateMode, ErrorCode, MultiOp, SEQUENCE_DIGITS, SessionId, Stat, Zxid,
+};
+
+use super::error::NodeError;
+use super::limits::ROUNDS_MAX;
+use super::plan::{Naming, Plan, TakeOver};
+use super::report::{Origin, Registered};
+use crate::client::recipe::SessionClient;
+use crate::client::{self, Created};
+use crate::defaults;
+
+/// One attempt of a node in one session.
+pub(super) struct Attempt<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) session: &'a SessionClient,
+    /// The name that the znode had before.
+    pub(super) known: Option<&'a str>,
+    /// The sessions of this node that are over.
+    pub(super) former: &'a [SessionId],
+    pub(super) data: &'a Bytes,
+    /// Whether the last attempt may have created a znode that no answer told of.
+    pub(super) is_unsure: bool,
+}
+
+/// What is created under which name.
+struct Target {
+    path: String,
+    mode: CreateMode,
+    /// Whether the server appends a number to the path.
+    is_open_ended: bool,
+}
+
+impl Target {
+    fn new(plan: &Plan, known: Option<&str>) -> Self {
+        let (path, mode) = match (known, &plan.naming) {
+            (Some(path), _) => (path.to_owned(), plan.mode_of_known_name()),
+            (None, Naming::Plain) => (plan.path.to_string(), plan.mode),
+            (None, Naming::Protected(path)) => (path.clone(), plan.mode),
+        };
+        Self { path, mode, is_open_ended: mode.flags().is_sequential() }
+    }
+}
+
+impl Attempt<'_> {
+    /// Makes the attempt.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeError::Occupied`] and [`NodeError::WrongKind`] if another znode has the name;
+    /// [`NodeError::Contended`]; the errors of requests.
+    pub(super) async fn run(self) -> Result<Registered, NodeError> {
+        let target = Target::new(self.plan, self.known);
+        if self.is_unsure && target.is_open_ended && !self.plan.is_ephemeral() {
+            // An ephemeral of the last session is the server's to delete; any other is to be found.
+            if let Some(created) = self.find(&target).await? {
+                return Ok(registered(created, Origin::Created));
+            }
+        }
+        // What an ephemeral of this session comes from: a reply may have been lost.
+        let mut own = Origin::Adopted;
+        for _ in 0..ROUNDS_MAX {
+            match self.create(&target).await {
+                Ok(created) => return Ok(registered(created, Origin::Created)),
+                Err(error) if error.is(ErrorCode::NO_NODE) => {
+                    let Some(parents) = self.plan.parents else { return Err(error.into()) };
+                    let client = self.session.client();
+                    let acl = self.plan.acl.as_deref();
+                    defaults::create_ancestors(client, &target.path, parents, acl).await?;
+                    continue;
+                }
+                Err(error) if error.is(ErrorCode::NODE_EXISTS) && !target.is_open_ended => {}
+                Err(client::Error::ConnectionLoss { .. }) => {
+                    own = Origin::Created;
+                    match self.find(&target).await? {
+                        Some(created) => return Ok(registered(created, Origin::Created)),
+                        None if target.is_open_ended => continue,
+                        None => {}
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(registered) = self.examine(&target, &mut own).await? {
+                return Ok(registered);
+            }
+        }
+        Err(NodeError::Contended(target.path))
+    }
+
+    /// Creates the znode, together with its child if it has one.
+    async fn create(&self, target: &Target) -> Result<Created, client::Error> {
+        let Some(child) = &self.plan.child else {
+            let create = self.session.create(&target.path).data(self.data.clone());
+            let create = defaults::with_acl(create, self.plan.acl.as_deref());
+            return create.mode(target.mode).send().await;
+        };
+        let acl = self.plan.acl_of(&child.path);
+        let child = Create::new(child.path.as_str(), child.mode).data(child.data.clone());
+        let child = MultiOp::from(child.acl(acl));
+        let (_, zxid) = self.session.multi_with_zxid(vec![self.op(target), child]).send().await?;
+        Ok(created_by_multi(&target.path, zxid))
+    }
+
+    fn op(&self, target: &Target) -> MultiOp {
+        let create = Create::new(target.path.as_str(), target.mode).data(self.data.clone());
+        MultiOp::from(create.acl(self.plan.acl_of(&target.path)))
+    }
+
+    /// The znode of a create whose reply was lost, if it was carried out; `None` too where the Stat
+    /// decides ([`Attempt::examine`]).
+    async fn find(&self, target: &Target) -> Result<Option<Created>, NodeError> {
+        match &self.plan.naming {
+            Naming::Protected(_) if self.plan.is_ephemeral() => {
+                Ok(self.session.find_protected(&target.path).await?)
+            }
+            Naming::Protected(_) => self.find_persistent(&target.path).await,
+            Naming::Plain if target.is_open_ended => self.find_numbered(&target.path).await,
+            Naming::Plain => {
+                // After a reconnect the server may be behind the one that carried it out.
+                self.session.catch_up(&target.path).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The znode at a protected path that does not end with the session.
+    async fn find_persistent(&self, path: &str) -> Result<Option<Created>, NodeError> {
+        let mut paths = self.session.find_all_protected(path).await?.into_iter();
+        let Some(path) = paths.next() else { return Ok(None) };
+        // A create arrived after it was looked for.
+        paths.for_each(|path| self.session.client().delete(&path).guaranteed());
+        let stat = self.session.exists(&path).until_answered().await?;
+        Ok(stat.map(|stat| Created { path, stat }))
+    }
+
+    /// The sequential znode without protection that this session created: the last one with such a
+    /// name, this data, and this owner. Without an owner nothing tells who created it.
+    async fn find_numbered(&self, path: &str) -> Result<Option<Created>, NodeError> {
+        if !self.plan.is_ephemeral() {
+            return Ok(None);
+        }
+        self.session.catch_up(path).await?;
+        let (parent, prefix) = path.rsplit_once('/').unwrap_or(("", path));
+        let directory = if parent.is_empty() { "/" } else { parent };
+        let names = match self.session.children(directory).until_answered().await {
+            Ok(names) => names,
+            Err(error) if error.is(ErrorCode::NO_NODE) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let mut numbered: Vec<_> = names.iter().filter(|name| is_numbered(name, prefix)).collect();
+        numbered.sort_unstable();
+        for name in numbered.into_iter().rev() {
+            let path = format!("{parent}/{name}");
+            match self.session.get(&path).until_answered().await {
+                Ok((data, stat))
+                    if stat.ephemeral_owner == self.session.id() && data == *self.data =>
+                {
+                    return Ok(Some(Created { path, stat }));
+                }
+                Ok(_) => {}
+                Err(error) if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NO_AUTH) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at the znode that has the name, and makes it this node's if that may be. `None` if it
+    /// is gone or has changed: the attempt starts again.
+    async fn examine(
+        &self,
+        target: &Target,
+        own: &mut Origin,
+    ) -> Result<Option<Registered>, NodeError> {
+        let Some(stat) = self.session.exists(&target.path).until_answered().await? else {
+            return Ok(None);
+        };
+        let owner = stat.ephemeral_owner;
+        let path = &target.path;
+        if owner == self.session.id() && self.plan.is_ephemeral() {
+            return self.adopt(path, &stat, *own).await;
+        }
+        match (self.plan.is_ephemeral(), owner.is_none()) {
+            (true, true) => Err(NodeError::WrongKind(path.clone())),
+            (false, true) => self.adopt(path, &stat, Origin::Adopted).await,
+            (true, false) if self.may_replace(owner) => {
+                *own = Origin::TakenOver(owner);
+                self.replace(target, &stat).await
+            }
+            (_, false) => Err(NodeError::Occupied { path: path.clone(), owner }),
+        }
+    }
+
+    fn may_replace(&self, owner: SessionId) -> bool {
+        self.former.contains(&owner) || self.plan.take_over == TakeOver::AtOnce
+    }
+
+    /// Sets the data of a znode that fits.
+    async fn adopt(
+        &self,
+        path: &str,
+        seen: &Stat,
+        origin: Origin,
+    ) -> Result<Option<Registered>, NodeError> {
+        match self.session.set(path, self.data.clone()).until_answered().await {
+            Ok(stat) if stat.czxid == seen.czxid => {
+                Ok(Some(Registered { path: path.to_owned(), czxid: stat.czxid, origin }))
+            }
+            // Another znode has the name by now, and is looked at next.
+            Ok(_) => Ok(None),
+            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Replaces the ephemeral of another session, in one transaction: no reader finds the znode
+    /// missing. The version keeps a znode from being deleted whose data was set meanwhile.
+    async fn replace(&self, target: &Target, seen: &Stat) -> Result<Option<Registered>, NodeError> {
+        let delete = MultiOp::delete(target.path.as_str(), seen.version);
+        match self.session.multi_with_zxid(vec![delete, self.op(target)]).send().await {
+            Ok((_, zxid)) => {
+                let created = created_by_multi(&target.path, zxid);
+                Ok(Some(registered(created, Origin::TakenOver(seen.ephemeral_owner))))
+            }
+            Err(client::Error::ConnectionLoss { .. }) => {
+                self.session.catch_up(&target.path).await?;
+                Ok(None)
+            }
+            Err(error)
+                if error.is(ErrorCode::NO_NODE)
+                    || error.is(ErrorCode::BAD_VERSION)
+                    || error.is(ErrorCode::NODE_EXISTS) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn registered(created: Created, origin: Origin) -> Registered {
+    Registered { path: created.path, czxid: created.stat.czxid, origin }
+}
+
+/// A znode that a multi created, as far as the reply shows it.
+fn created_by_multi(path: &str, zxid: Zxid) -> Created {
+    let stat = Stat { czxid: zxid, mzxid: zxid, pzxid: zxid, ..Stat::default() };
+    Created { path: path.to_owned(), stat }
+}
+
+/// Whether a name is the prefix and a number that a server appended.
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|number| {
+        number.len() == SEQUENCE_DIGITS && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_numbered_name_is_the_prefix_and_ten_digits() {
+        assert!(is_numbered("a-0000000012", "a-"));
+        assert!(is_numbered("0000000012", ""));
+        assert!(!is_numbered("a-x-0000000012", "a-"));
+        assert!(!is_numbered("a-12", "a-"));
+        assert!(!is_numbered("b-0000000012", "a-"));
+    }
+}
