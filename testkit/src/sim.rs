@@ -10,16 +10,21 @@
 
 mod builder;
 mod connection;
+mod driver;
 mod ensemble_host;
+mod failure;
 mod fault;
 mod gate;
 mod hash;
 mod hooks;
 mod host;
 mod html;
+mod injector;
 mod invariants;
+mod link_faults;
 mod machine;
 mod network;
+mod outcome;
 mod page;
 mod plan;
 mod play;
@@ -31,9 +36,12 @@ mod run;
 mod schedule;
 mod sections;
 mod server_host;
+mod servers;
 mod smaller;
 mod story;
+mod supervisor;
 mod sweep;
+mod tap;
 mod tested;
 mod timeline;
 mod violation;
@@ -44,16 +52,17 @@ mod znode;
 /// The parts of the simulator, for the simulation of zoolet itself.
 #[doc(hidden)]
 pub mod parts {
-    pub use super::network::{ConnectionNumber, Link, Network, Tap};
+    pub use super::network::{Link, Network};
     pub use super::play::{Played, play};
     pub use super::sections::{Access, Conflict, Sections, Wrong};
     pub use super::sweep::{Swept, shrink, sweep, without_a_piece};
+    pub use super::tap::{ConnectionNumber, Tap};
 }
 
 pub use self::builder::{RunResult, Sim};
+pub use self::failure::Failure;
 pub use self::fault::FaultKind;
 pub use self::program::MachineResult;
-pub use self::report::Failure;
 pub use self::schedule::Schedule;
 pub use self::sections::{Held, Section};
 pub use self::violation::{Violation, ViolationKind};

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use zoolet_core::Settings;
 
+use crate::clock::WALL_START_MS;
+
 /// The number of servers of an ensemble of the simulation.
 pub const MEMBERS: usize = 3;
-
-/// Any time other than that of the built-in znodes.
-const WALL_START_MS: i64 = 1_700_000_000_000;
 
 /// The settings of an ensemble of the simulation.
 #[derive(Debug, Clone)]

@@ -10,13 +10,16 @@ use parking_lot::Mutex;
 use zoolet_protocol::Stat;
 use zoolet_server::Config;
 
+use super::driver;
+use super::failure::Failure;
 use super::fault::FaultKind;
-use super::host::Servers;
+use super::invariants::{Invariant, InvariantCheck};
+use super::outcome::Outcome;
 use super::plan::Terms;
-use super::program::{Invariant, InvariantCheck, Kind, MachineResult, Program, Programs};
-use super::report::{Failure, Report};
-use super::run::{Outcome, run};
+use super::program::{Kind, MachineResult, Program, Programs};
+use super::report::Report;
 use super::schedule::{Schedule, number};
+use super::servers::Servers;
 use super::sweep;
 use super::tested::Tested;
 use super::violation::{Violation, ViolationKind};
@@ -298,7 +301,7 @@ impl Sim {
 
     pub(super) fn outcome(&self, schedule: &Schedule, keeps_entries: bool) -> Outcome {
         // A run has programs of its own, so that it may end on any thread.
-        run(&Arc::new(self.programs.clone()), schedule, keeps_entries)
+        driver::run(&Arc::new(self.programs.clone()), schedule, keeps_entries)
     }
 
     /// Runs the seeds on all cores until one fails, and then searches for the smallest run of that
@@ -329,7 +332,8 @@ impl Sim {
         };
         let swept = sweep::sweep(seeds, jobs, run, |outcome| outcome.violation.is_some());
         if let Some((seed, outcome)) = swept.failure {
-            return Err(Failure::shrink(self, seed.into(), outcome));
+            let run = |schedule: &Schedule, keeps_entries| self.outcome(schedule, keeps_entries);
+            return Err(Failure::shrink(run, seed.into(), outcome));
         }
         let tested = tested.into_inner();
         let paths = self.programs.invariants.iter().map(|invariant| &*invariant.path);

@@ -13,14 +13,16 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use zoolet_protocol::{Disconnected, Transport};
 
-use super::network::{ConnectionNumber, Link, Tap};
+use super::link_faults::LinkState;
+use super::tap::{ConnectionNumber, Tap};
 use crate::clock::now;
 
 /// One connection: frames in flight between a client and the server.
 pub(super) struct Connection {
     number: ConnectionNumber,
     is_single_node: bool,
-    pub(super) link: Link,
+    tap: Arc<dyn Tap>,
+    pub(super) link: LinkState,
     state: Mutex<State>,
     /// Notified when a frame is in flight, or when one may arrive sooner.
     pub(super) changed: Notify,
@@ -54,7 +56,8 @@ impl InFlight {
 impl Connection {
     pub(super) fn open(
         number: ConnectionNumber,
-        link: Link,
+        tap: Arc<dyn Tap>,
+        link: LinkState,
         inner: Arc<dyn Transport>,
         mut chance: Rng,
     ) -> Arc<Self> {
@@ -70,6 +73,7 @@ impl Connection {
         Arc::new(Self {
             number,
             is_single_node,
+            tap,
             link,
             state: Mutex::new(state),
             changed: Notify::new(),
@@ -78,7 +82,7 @@ impl Connection {
     }
 
     fn tap(&self) -> &dyn Tap {
-        &*self.link.network.0.tap
+        &*self.tap
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

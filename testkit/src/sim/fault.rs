@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::host::Servers;
+use super::servers::Servers;
 use crate::ensemble::Notice;
 
 /// A kind of fault.

@@ -11,19 +11,8 @@ use super::fault::{EnsembleFault, ServerFault};
 use super::network::Network;
 use super::record::Record;
 use super::server_host::ServerHost;
+use super::servers::Servers;
 use crate::ensemble::Notice;
-
-/// The wall time at the start of each run, in milliseconds since 1970.
-pub(super) const WALL_START_MS: i64 = 1_700_000_000_000;
-
-/// What serves the machines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Servers {
-    /// One, with a disk.
-    One,
-    /// An ensemble of three, in memory.
-    Ensemble,
-}
 
 /// What serves the machines of a run.
 pub(super) enum Host {

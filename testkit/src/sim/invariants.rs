@@ -1,13 +1,24 @@
 //! The invariants of one run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use zoolet_protocol::Stat;
 
 use super::play::take_panic;
-use super::program::{Invariant, InvariantCheck};
+
+/// What is wrong with a znode, given its data and Stat if it exists.
+pub(super) type InvariantCheck = dyn FnMut(Option<(&[u8], &Stat)>) -> Result<(), String> + Send;
+
+/// What must be true of a znode at any time.
+#[derive(Clone)]
+pub(super) struct Invariant {
+    pub(super) path: String,
+    /// Begins a run, which has a state of its own.
+    pub(super) begin: Arc<dyn Fn() -> Box<InvariantCheck> + Send + Sync>,
+}
 
 /// The checks of all invariants, each with its state.
 pub(super) struct Invariants(Mutex<Vec<Begun>>);

@@ -1,5 +1,6 @@
-//! A machine: it runs its program, stands still, crashes and is started again.
+//! The state of a machine: it stands still, crashes, and counts its rounds.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,22 +8,13 @@ use std::time::Duration;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::task::{AbortHandle, JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use super::fault::MachineFault;
 use super::gate::Gate;
 use super::network::Link;
-use super::play::take_panic;
-use super::program::{MachineResult, Program, is_explained};
-use super::record::{Lane, Record, What};
-use super::run::Run;
-use super::violation::ViolationKind;
-use super::world::World;
+use super::record::Record;
 use crate::clock::now;
-
-/// How long a supervisor waits before it starts a program again that ended with an error.
-const RESTART_PAUSE_MS: std::ops::Range<u64> = 50..500;
 
 /// A machine that has been in a section in so many rounds uses to be: once may be how it begins.
 const ROUNDS_INSIDE_IF_USUAL: u32 = 2;
@@ -309,8 +301,32 @@ impl Machine {
         self.link.lock().clear();
     }
 
+    /// Waits until it crashes.
+    pub(super) async fn until_crashed(&self) {
+        self.crashed.notified().await;
+    }
+
+    /// The link of its present life.
+    pub(super) fn link(&self) -> Link {
+        self.link.lock().clone()
+    }
+
+    /// Draws from its own numbers.
+    pub(super) fn drawn(&self, range: Range<u64>) -> u64 {
+        self.rng.lock().u64(range)
+    }
+
+    /// The seed of its next life.
+    pub(super) fn next_seed(&self) -> u64 {
+        self.rng.lock().u64(..)
+    }
+
+    pub(super) fn finish(&self) {
+        self.is_done.store(true, Ordering::Relaxed);
+    }
+
     /// It has crashed: it waits until it is started again.
-    async fn be_down(&self) {
+    pub(super) async fn be_down(&self) {
         self.end_slow_work();
         let down = Duration::from_millis(self.down_ms.load(Ordering::Relaxed));
         tokio::time::sleep(down).await;
@@ -321,94 +337,4 @@ impl Machine {
         *self.gate.lock() = Arc::default();
         self.runs_since_ms.store(0, Ordering::Relaxed);
     }
-}
-
-/// How a program ended.
-enum Ended {
-    Crashed,
-    Returned(Result<MachineResult, JoinError>),
-}
-
-/// Runs the program of a machine until it has finished, and starts it again after a crash, and after
-/// an error that faults explain.
-pub(super) async fn supervise(run: Arc<Run>, place: usize) {
-    let machine = &run.machines[place];
-    let lane = Lane::Machine(place);
-    let state = |text: String| run.record.add(lane, || What::State(text));
-    let program = run.programs.kinds[machine.kind].program.clone();
-    loop {
-        let (seed, link) = (machine.rng.lock().u64(..), machine.link.lock().clone());
-        let world = World::new(&run, place, machine.name(), machine.index, seed, link);
-        let tasks = world.tasks();
-        let mut task = spawn(&program, world);
-        let ended = tokio::select! {
-            biased;
-            () = machine.crashed.notified() => Ended::Crashed,
-            returned = &mut task => Ended::Returned(returned),
-        };
-        task.abort();
-        tasks.lock().drain(..).for_each(|task: AbortHandle| task.abort());
-        match ended {
-            Ended::Crashed => {
-                // Its memory is gone before it is started again.
-                let _ = task.await;
-                run.left_all(place);
-                machine.be_down().await;
-                state("starts again".to_owned());
-            }
-            Ended::Returned(Ok(Ok(()))) => {
-                state("has finished".to_owned());
-                break;
-            }
-            Ended::Returned(Ok(Err(error))) => {
-                machine.say(error.to_string());
-                if !is_explained(&*error) {
-                    let text = format!("{} returned: {error}", machine.name());
-                    let kind = ViolationKind::Error(machine.kind_name.clone());
-                    run.violation(lane, kind, text);
-                    break;
-                }
-                state(format!("ends with the error: {error}"));
-                let pause_ms = machine.rng.lock().u64(RESTART_PAUSE_MS);
-                tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-                state("starts again".to_owned());
-            }
-            Ended::Returned(Err(_)) => {
-                let panic = take_panic().unwrap_or_default();
-                let text = format!("{} {panic}", machine.name());
-                run.violation(lane, ViolationKind::Panic(machine.kind_name.clone()), text);
-                break;
-            }
-        }
-    }
-    machine.is_done.store(true, Ordering::Relaxed);
-}
-
-fn spawn(program: &Program, world: World) -> JoinHandle<MachineResult> {
-    let (program, gate) = (program.clone(), world.gate());
-    tokio::spawn(async move {
-        // The program itself may panic before it returns its future.
-        gate.pass(async move { program.run(world).await }).await
-    })
-}
-
-/// Runs the setup or the check at the end, without faults. It may take as long as machines may take
-/// to finish.
-pub(super) async fn run_once(run: &Arc<Run>, program: Option<&Program>, kind: ViolationKind) {
-    let Some(program) = program.filter(|_| !run.record.has_violation()) else { return };
-    let name = match kind {
-        ViolationKind::Setup => "setup",
-        _ => "the check at the end",
-    };
-    let place = run.machines.len();
-    let link = run.quiet_link.clone();
-    let world = World::new(run, place, name.to_owned(), 0, run.seed, link);
-    let limit = run.programs.finish_within;
-    let wrong = match tokio::time::timeout(limit, spawn(program, world)).await {
-        Ok(Ok(Ok(()))) => return,
-        Ok(Ok(Err(error))) => format!("{name}: {error}"),
-        Ok(Err(_)) => format!("{name} {}", take_panic().unwrap_or_default()),
-        Err(_) => format!("{name} does not end within {} s", limit.as_secs()),
-    };
-    run.violation(Lane::Server, kind, wrong);
 }

@@ -4,61 +4,23 @@
 //! A [`Tap`] sees each frame that arrives and each one that the server sends. The frames of one
 //! direction keep their order, as over TCP.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
-use fastrand::Rng;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::time::Instant;
 use zoolet_protocol::{Dial, Dialing, Transport};
 
 use super::connection::{ClientSide, Connection};
-use crate::clock::now;
-
-/// By how many milliseconds more than the least time a frame may take, also without faults. It decides
-/// which of several clients is first that send at the same moment: else it would always be the same
-/// one, and others might never get ahead. The clock of a run has no smaller steps.
-const JITTER_MS: u64 = 1;
-
-/// The number of a connection: connections are numbered from 1 in the order in which they are opened.
-pub type ConnectionNumber = u64;
-
-/// Sees what passes over a network.
-pub trait Tap: Send + Sync {
-    /// A client has opened a connection over a link.
-    fn opened(&self, connection: ConnectionNumber, link: usize);
-
-    /// The server's side of a connection is closed.
-    fn closed(&self, connection: ConnectionNumber);
-
-    /// A frame has arrived. `handle` passes it to the server, and returns whether the server took
-    /// it.
-    fn arrived(
-        &self,
-        connection: ConnectionNumber,
-        frame: &Bytes,
-        handle: &mut dyn FnMut() -> bool,
-    );
-
-    /// The server has sent a frame. It may be lost on its way to the client.
-    fn sent(&self, connection: ConnectionNumber, frame: &Bytes);
-
-    /// The server has sent everything that it had.
-    fn drained(&self, _connection: ConnectionNumber) {}
-
-    /// The client has received a frame.
-    fn received(&self, _connection: ConnectionNumber, _frame: &Bytes) {}
-}
+use super::link_faults::{LinkFaults, LinkState};
+use super::tap::{ConnectionNumber, Tap};
 
 /// All connections to a server that stops and starts. Clones share them.
 #[derive(Clone)]
-pub struct Network(pub(super) Arc<NetworkState>);
+pub struct Network(Arc<NetworkState>);
 
-pub(super) struct NetworkState {
-    pub(super) tap: Arc<dyn Tap>,
+struct NetworkState {
+    tap: Arc<dyn Tap>,
     inner: Mutex<Inner>,
 }
 
@@ -70,44 +32,11 @@ struct Inner {
     connections: Vec<Weak<Connection>>,
 }
 
-/// The faults between one machine and the server.
-pub(super) struct LinkState {
-    place: usize,
-    faults: Mutex<LinkFaults>,
-}
-
-/// The present faults of a link.
-pub(super) struct LinkFaults {
-    /// Drawn from once for each attempt to connect.
-    dials: Rng,
-    /// Gives each connection its chance, in the order in which they are opened.
-    connections: Rng,
-    /// The least time that a frame takes, in milliseconds.
-    latency_ms: u64,
-    /// Frames take up to this many milliseconds more.
-    delay_ms_max: u64,
-    /// Frames take up to this many milliseconds more before these times.
-    delays: Vec<(Instant, u64)>,
-    /// No frame arrives at the server before this time.
-    requests_held_until: Option<Instant>,
-    /// No frame arrives at the client before this time.
-    replies_held_until: Option<Instant>,
-    /// No connection succeeds before this time.
-    refused_until: Option<Instant>,
-    /// After how many more requests the connection is lost, with their replies.
-    pub(super) cut_after: Option<u64>,
-    /// The client's machine stands still: it receives nothing.
-    pub(super) is_paused: bool,
-}
-
 /// The link of one client to the server. Clones share it.
 #[derive(Clone)]
 pub struct Link {
-    pub(super) network: Network,
-    pub(super) state: Arc<LinkState>,
-    /// The machine has crashed: nothing passes for ever. A [successor](Link::successor) has the same
-    /// faults and a life of its own.
-    is_over: Arc<AtomicBool>,
+    network: Network,
+    state: LinkState,
 }
 
 impl Network {
@@ -121,21 +50,8 @@ impl Network {
     /// call.
     #[must_use]
     pub fn link(&self, place: usize, seed: u64, latency_ms: u64) -> Link {
-        let mut rng = Rng::with_seed(seed);
-        let faults = LinkFaults {
-            dials: rng.fork(),
-            connections: rng,
-            latency_ms,
-            delay_ms_max: 0,
-            delays: Vec::new(),
-            requests_held_until: None,
-            replies_held_until: None,
-            refused_until: None,
-            cut_after: None,
-            is_paused: false,
-        };
-        let state = Arc::new(LinkState { place, faults: Mutex::new(faults) });
-        Link { network: self.clone(), state, is_over: Arc::default() }
+        let faults = LinkFaults::none(seed, latency_ms);
+        Link { network: self.clone(), state: LinkState::new(place, faults) }
     }
 
     /// Lets clients connect to a server, or to none.
@@ -156,8 +72,7 @@ impl Network {
         }
     }
 
-    /// The run is over: no connection keeps a client or a server.
-    pub(super) fn end(&self) {
+    fn end(&self) {
         self.serve(None);
         for connection in self.connections() {
             connection.end();
@@ -182,47 +97,46 @@ impl Network {
 }
 
 impl Link {
-    pub(super) fn faults(&self) -> MutexGuard<'_, LinkFaults> {
-        self.state.faults.lock()
+    fn faults(&self) -> MutexGuard<'_, LinkFaults> {
+        self.state.faults()
     }
 
     fn connections(&self) -> impl Iterator<Item = Arc<Connection>> {
         let all = self.network.connections().into_iter();
-        all.filter(|connection| Arc::ptr_eq(&connection.link.state, &self.state))
+        all.filter(|connection| connection.link.is_same(&self.state))
     }
 
     /// Delays each frame by up to this many milliseconds from now on.
     pub fn delay(&self, ms_max: u64) {
-        self.faults().delay_ms_max = ms_max;
+        self.faults().delay(ms_max);
     }
 
     /// Delays each frame by up to this many milliseconds for a time. Of several such delays, the
     /// greatest counts.
     pub(super) fn delay_for(&self, ms_max: u64, time: Duration) {
-        let mut faults = self.faults();
-        faults.delays.retain(|(until, _)| *until > now());
-        faults.delays.push((now() + time, ms_max));
+        self.faults().delay_for(ms_max, time);
     }
 
     /// Holds back all frames for a time, in both directions.
     pub fn hold(&self, time: Duration) {
-        // `None` is less than any time: a fault does not shorten another.
-        let until = Some(now() + time);
         let mut faults = self.faults();
-        faults.requests_held_until = faults.requests_held_until.max(until);
-        faults.replies_held_until = faults.replies_held_until.max(until);
+        faults.hold_requests(time);
+        faults.hold_replies(time);
     }
 
     /// Holds back all frames to the client for a time.
     pub fn hold_replies(&self, time: Duration) {
-        let mut faults = self.faults();
-        faults.replies_held_until = faults.replies_held_until.max(Some(now() + time));
+        self.faults().hold_replies(time);
     }
 
     /// Refuses connections for a time.
     pub fn refuse(&self, time: Duration) {
-        let mut faults = self.faults();
-        faults.refused_until = faults.refused_until.max(Some(now() + time));
+        self.faults().refuse(time);
+    }
+
+    /// The run is over: no connection of any link keeps a client or a server.
+    pub(super) fn end_network(&self) {
+        self.network.end();
     }
 
     /// Cuts the connection when this many more requests were sent. The last of them arrives, and its
@@ -252,7 +166,7 @@ impl Link {
     /// The machine has crashed. What it has sent still arrives; the server notices the end of the
     /// connections after a while, if at all.
     pub(super) fn end(&self, noticed_after: Option<Duration>) {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.state.end();
         for connection in self.connections() {
             connection.lose_client_side();
             if let Some(after) = noticed_after {
@@ -262,29 +176,24 @@ impl Link {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
+        self.state.is_over()
     }
 
     /// The link of the same machine after it was started again.
     pub(super) fn successor(&self) -> Self {
-        Self { is_over: Arc::default(), ..self.clone() }
+        Self { network: self.network.clone(), state: self.state.successor() }
     }
 
     /// Ends all faults of this link.
     pub fn clear(&self) {
-        let mut faults = self.faults();
-        faults.delay_ms_max = 0;
-        faults.delays.clear();
-        (faults.requests_held_until, faults.replies_held_until) = (None, None);
-        (faults.refused_until, faults.cut_after) = (None, None);
-        drop(faults);
+        self.faults().clear();
         self.connections().for_each(|connection| connection.changed.notify_one());
     }
 
     fn connect(&self) -> std::io::Result<Box<dyn Transport>> {
         let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let server = self.network.0.inner.lock().server.clone().ok_or_else(refused)?;
-        if self.is_over() || self.faults().refused_until.is_some_and(|until| now() < until) {
+        if self.is_over() || self.faults().are_connections_refused() {
             return Err(refused());
         }
         // In process a dial completes at once.
@@ -297,7 +206,8 @@ impl Link {
         network.last_connection += 1;
         let number = network.last_connection;
         let chance = self.faults().next_connection();
-        let connection = Connection::open(number, self.clone(), inner, chance);
+        let tap = Arc::clone(&self.network.0.tap);
+        let connection = Connection::open(number, tap, self.state.clone(), inner, chance);
         network.connections.retain(|connection| connection.strong_count() > 0);
         network.connections.push(Arc::downgrade(&connection));
         drop(network);
@@ -328,48 +238,14 @@ impl Dial for Link {
     }
 }
 
-impl LinkFaults {
-    /// How long a frame takes, in milliseconds. Each direction of a connection has chance of its own,
-    /// and each frame draws once: what is left out of a run changes no more times than it must.
-    pub(super) fn drawn_ms(&self, chance: &mut Rng) -> u64 {
-        let present = self.delays.iter().filter(|(until, _)| *until > now());
-        let delay_ms_max = present.map(|(_, ms_max)| *ms_max).fold(self.delay_ms_max, u64::max);
-        let jitter_ms_max = if self.latency_ms > 0 { JITTER_MS } else { 0 };
-        // A number of any range takes one step of the generator.
-        self.latency_ms + chance.fork().u64(..=delay_ms_max + jitter_ms_max)
-    }
-
-    /// How long an attempt to connect takes, in milliseconds.
-    fn dial_ms(&mut self) -> u64 {
-        let mut chance = self.dials.fork();
-        self.drawn_ms(&mut chance)
-    }
-
-    /// The chance of the next connection.
-    fn next_connection(&mut self) -> Rng {
-        self.connections.fork()
-    }
-
-    pub(super) fn are_requests_held(&self) -> bool {
-        self.requests_held_until.is_some_and(|until| until > now())
-    }
-
-    /// When a frame to the server arrives that would be due at this time.
-    pub(super) fn request_due(&self, due: Instant) -> Instant {
-        self.requests_held_until.map_or(due, |until| until.max(due))
-    }
-
-    /// When a frame to the client arrives that would be due at this time.
-    pub(super) fn reply_due(&self, due: Instant) -> Instant {
-        self.replies_held_until.map_or(due, |until| until.max(due))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use zoolet_protocol::Disconnected;
 
+    use super::super::link_faults::JITTER_MS;
     use super::*;
+    use crate::clock::now;
 
     #[derive(Clone, Default)]
     struct Arrivals(Arc<Mutex<Vec<Bytes>>>);

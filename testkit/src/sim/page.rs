@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::failure::Failure;
 use super::html::escaped;
 use super::record::{Entry, What};
-use super::report::Failure;
 use super::timeline;
 
 /// How many events the enlarged end of a timeline shows.

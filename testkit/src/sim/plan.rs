@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 
 use super::fault::{EnsembleFault, Fault, FaultKind, MachineFault, Planned, ServerFault};
-use super::host::Servers;
+use super::servers::Servers;
 use crate::ensemble::{MEMBERS, Notice};
 
 /// The most faults of one kind for one machine in one run.

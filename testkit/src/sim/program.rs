@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zoolet_client as client;
-use zoolet_protocol::Stat;
 use zoolet_recipes::{LeaseError, LockError, NodeError, PartitionError, ValueError};
 use zoolet_server::Config;
 
-use super::host::Servers;
+use super::invariants::Invariant;
 use super::plan::Terms;
+use super::servers::Servers;
 use super::world::World;
 
 /// What a machine's program returns: an error of any type ends it.
@@ -55,17 +55,6 @@ pub(super) struct Kind {
     pub(super) name: String,
     pub(super) count: usize,
     pub(super) program: Program,
-}
-
-/// What is wrong with a znode, given its data and Stat if it exists.
-pub(super) type InvariantCheck = dyn FnMut(Option<(&[u8], &Stat)>) -> Result<(), String> + Send;
-
-/// What must be true of a znode at any time.
-#[derive(Clone)]
-pub(super) struct Invariant {
-    pub(super) path: String,
-    /// Begins a run, which has a state of its own.
-    pub(super) begin: Arc<dyn Fn() -> Box<InvariantCheck> + Send + Sync>,
 }
 
 /// Everything that a simulation runs.

@@ -14,8 +14,8 @@ use zoolet_protocol::{
 };
 
 use super::hash::RunHash;
-use super::network::{ConnectionNumber, Tap};
 use super::request_text;
+use super::tap::{ConnectionNumber, Tap};
 use super::violation::{Violation, ViolationKind};
 use crate::clock::now;
 use crate::limits::SIM_ENTRIES_MAX;

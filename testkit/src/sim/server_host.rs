@@ -11,11 +11,11 @@ use zoolet_server::{Config, Server, WallTime};
 
 use super::fault::ServerFault;
 use super::hooks::SimHooks;
-use super::host::WALL_START_MS;
 use super::network::Network;
 use super::record::{Lane, Record, What};
 use super::violation::ViolationKind;
 use super::znode;
+use crate::clock::WALL_START_MS;
 
 /// How long a run waits for a disk that is about to fail.
 const FAILURE_WITHIN: Duration = Duration::from_secs(2);

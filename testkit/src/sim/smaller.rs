@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::run::Outcome;
+use super::outcome::Outcome;
 use super::schedule::Schedule;
 use super::sweep::without_a_piece;
 

@@ -11,7 +11,6 @@ use zoolet_client::{Builder, Client, Error, RetryPolicy};
 use zoolet_protocol::Dial;
 
 use super::gate::Gate;
-use super::host::WALL_START_MS;
 use super::machine::Machine;
 use super::network::Link;
 use super::play::take_panic;
@@ -19,6 +18,7 @@ use super::record::{Lane, What};
 use super::run::Run;
 use super::sections::{Access, Exit, Held, Section};
 use super::violation::ViolationKind;
+use crate::clock::WALL_START_MS;
 use crate::limits::SIM_ROUNDS_AT_ONCE_MAX;
 
 /// The world of one machine, from when it is started until it crashes: its clients, its clocks, and
