@@ -125,9 +125,38 @@ impl Client {
         self.without_namespace().get("/zookeeper/config")
     }
 
+    /// As [`Client::exists`], with the zxid of the last transaction that the server had applied when it
+    /// read the znode.
+    pub fn exists_with_zxid(&self, path: &str) -> Operation<(Option<Stat>, Zxid)> {
+        let reading: ReplyReader<(Option<Stat>, Zxid)> =
+            |header, response| match (header.err, response) {
+                (ErrorCode::NO_NODE, _) => Ok((None, header.zxid)),
+                (ErrorCode::OK, Response::Stat(stat)) => Ok((Some(stat), header.zxid)),
+                _ => Err(UnexpectedReply::of(header)),
+            };
+        self.lookup(path, reading, Lookup::Exists)
+    }
+
     /// Several reads in one request (`multiRead`, ZooKeeper 3.6 and later). Each has its own
     /// result, which may be an error.
     pub fn multi_read(&self, ops: Vec<MultiReadOp>) -> Operation<Vec<MultiResult>> {
+        self.multi_read_as(ops, reply_reader!(Response::Multi(results) => results))
+    }
+
+    /// As [`Client::multi_read`], with the zxid of the last transaction that the server had applied
+    /// when it made the last of the reads.
+    pub fn multi_read_with_zxid(
+        &self,
+        ops: Vec<MultiReadOp>,
+    ) -> Operation<(Vec<MultiResult>, Zxid)> {
+        let reading: ReplyReader<(Vec<MultiResult>, Zxid)> = |header, response| match response {
+            Response::Multi(results) if header.err.is_ok() => Ok((results, header.zxid)),
+            _ => Err(UnexpectedReply::of(header)),
+        };
+        self.multi_read_as(ops, reading)
+    }
+
+    fn multi_read_as<T>(&self, ops: Vec<MultiReadOp>, reading: ReplyReader<T>) -> Operation<T> {
         let server_path = |path: zoolet_protocol::RawPath| -> zoolet_protocol::RawPath {
             self.server_path(path.text().unwrap_or_default()).into()
         };
@@ -136,11 +165,7 @@ impl Client {
             MultiReadOp::GetChildren(path) => MultiReadOp::GetChildren(server_path(path)),
         });
         let request = Ok(Request::Read(Read::MultiRead(ops.collect())));
-        self.prepared(
-            RequestSubject::Path("/".to_owned()),
-            reply_reader!(Response::Multi(results) => results),
-            request,
-        )
+        self.prepared(RequestSubject::Path("/".to_owned()), reading, request)
     }
 
     /// Adds an identity to the session (`addAuthInfo`), now and after every reconnect. The scheme
