@@ -115,23 +115,28 @@ pub mod recipes {
     //! - Nodes and memberships: [`PersistentNode`], [`PersistentTtlNode`], [`GroupMember`], [`Party`] and
     //!   [`ShallowParty`].
     //! - Partitions and leases: [`SetPartitioner`] and [`NonBlockingLease`].
+    //! - Caches: [`CuratorCache`], [`TreeCache`], [`PathChildrenCache`], [`NodeCache`], and
+    //!   [`PersistentWatcher`]. [`DataWatch`] and [`ChildrenWatch`] are kazoo's.
     //! - [`blocking`] has all of them for code without async, with threads as the owners of locks.
     //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 
     pub use zoolet_recipes::{
-        AtClose, AtomicStats, BoxFuture, CachedAtomicInteger, CachedAtomicLong, Change,
-        DistributedAtomicInteger, DistributedAtomicLong, DistributedAtomicValue,
-        DistributedBarrier, DistributedDoubleBarrier, ErrorPolicy, GroupMember, GroupMemberBuilder,
+        AtClose, AtomicStats, BoxFuture, CacheError, CacheEvent, CacheEvents, CacheProgress,
+        CacheState, CachedAtomicInteger, CachedAtomicLong, CachedZnode, Change, ChildrenWatch,
+        CuratorCache, CuratorCacheBuilder, DataWatch, DistributedAtomicInteger,
+        DistributedAtomicLong, DistributedAtomicValue, DistributedBarrier,
+        DistributedDoubleBarrier, ErrorPolicy, EventPosition, GroupMember, GroupMemberBuilder,
         Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
         InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
         InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch, LeaderLatchBuilder,
-        LeaderSelector, LeaderSelectorBuilder, Lease, LeaseError, LeaseHolder, LockError,
-        LockGuard, LockState, Membership, MultiGuard, MultiNonBlockingLease, NodeError, NodeEvent,
-        NodeEvents, NodeState, NonBlockingLease, Origin, Owner, Participant, PartitionError, Party,
-        PartyMember, Permits, PersistentNode, PersistentNodeBuilder, PersistentTtlNode,
-        PersistentTtlNodeBuilder, Registered, Requeue, Revoker, SequentialMultiGuard,
+        LeaderSelector, LeaderSelectorBuilder, Lease, LeaseError, LeaseHolder, Listening,
+        LockError, LockGuard, LockState, Membership, MultiGuard, MultiNonBlockingLease, NodeCache,
+        NodeError, NodeEvent, NodeEvents, NodeState, NonBlockingLease, Observed, Origin, Owner,
+        Participant, PartitionError, Party, PartyMember, PathChildrenCache, Permits,
+        PersistentNode, PersistentNodeBuilder, PersistentTtlNode, PersistentTtlNodeBuilder,
+        PersistentWatcher, Registered, Requeue, Revoker, Select, SequentialMultiGuard,
         SequentialMultiLock, SetPartitioner, SetPartitionerBuilder, ShallowParty, Share,
-        SharedCount, SharedValue, TakeOver, Term, ValueError, VersionedCount, VersionedValue,
-        blocking,
+        SharedCount, SharedValue, TakeOver, Term, TreeCache, TreeCacheEvent, ValueError,
+        VersionedCount, VersionedValue, Watching, blocking,
     };
 }

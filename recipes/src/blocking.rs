@@ -6,11 +6,13 @@
 
 use zoolet_client::blocking::Client;
 
+mod caches;
 mod leaders;
 mod locks;
 mod nodes;
 mod values;
 
+pub use self::caches::CuratorCache;
 pub use self::leaders::{LeaderLatch, LeaderSelector, Leadership};
 pub use self::locks::{
     BlockingGuard, Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,

@@ -11,6 +11,8 @@
 //! - Nodes and memberships: [`PersistentNode`], [`PersistentTtlNode`], [`GroupMember`], and kazoo's
 //!   [`Party`] and [`ShallowParty`].
 //! - Partitions and leases: kazoo's [`SetPartitioner`] and [`NonBlockingLease`].
+//! - Caches: [`CuratorCache`], [`TreeCache`], [`PathChildrenCache`], [`NodeCache`], and
+//!   [`PersistentWatcher`]. [`DataWatch`] and [`ChildrenWatch`] are kazoo's.
 //! - [`blocking`] has all of them for code without async.
 //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 //!
@@ -21,6 +23,7 @@ pub mod blocking;
 
 mod attempts;
 mod barrier;
+mod cache;
 mod defaults;
 mod error;
 mod kazoo_line;
@@ -38,6 +41,11 @@ use zoolet_client as client;
 pub use zoolet_protocol as protocol;
 
 pub use self::barrier::{DistributedBarrier, DistributedDoubleBarrier, Membership};
+pub use self::cache::{
+    CacheError, CacheEvent, CacheEvents, CacheProgress, CacheState, CachedZnode, ChildrenWatch,
+    CuratorCache, CuratorCacheBuilder, DataWatch, EventPosition, Listening, NodeCache, Observed,
+    PathChildrenCache, PersistentWatcher, Select, TreeCache, TreeCacheEvent, Watching,
+};
 pub use self::error::LockError;
 pub use self::leader::{
     ErrorPolicy, LeaderLatch, LeaderLatchBuilder, LeaderSelector, LeaderSelectorBuilder,

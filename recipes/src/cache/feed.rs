@@ -1,0 +1,460 @@
+//! The task of a cache: one watch, resyncs, and reads of what has changed.
+//!
+//! `follow` keeps a watch for each session. `Following` is one connection: it begins with a resync,
+//! and ends with the connection. Whatever was known and not applied is forgotten then, and the next
+//! resync finds it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::sync::watch;
+use zoolet_protocol::{ErrorCode, EventType, MultiResult, OpCode, WatchMode, Zxid};
+
+use super::error::CacheError;
+use super::event::CacheEvent;
+use super::event_log::{CacheProgress, CacheState, Shared};
+use super::limits::{
+    APPLIED_AT_ONCE_MAX, BATCH_READS_MAX, PENDING_MAX, RETRY_DOUBLINGS_MAX, RETRY_PAUSE,
+};
+use super::pending::{Mark, Pending, Seen};
+use super::requests::{Asked, Reply, Requests, read_result};
+use super::resync::{KeepsData, ReadResult, Resync, Room, expected_bytes};
+use super::selection::Selection;
+use crate::client::{self, Client, ConnectionState, Error, Event};
+
+/// What a cache follows, and where it puts it.
+pub(crate) struct Feed {
+    pub(crate) client: Client,
+    pub(crate) selection: Selection,
+    pub(crate) keeps_data: KeepsData,
+    pub(crate) bytes_max: usize,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// Why a connection is not followed any more.
+enum Ended {
+    /// It was lost, or too many changes are pending: the next resync finds what has changed.
+    Connection,
+    /// A request failed that should not: the same after a pause.
+    Request(Error),
+    /// The watch ended with its session.
+    Session,
+    /// The server has another history: its zxids, or those of a znode, are lower than in the cache.
+    /// It was started without its data, or from a backup.
+    History,
+    /// The cache ends.
+    Cache(CacheError),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Closed | Error::AuthFailed => Self::Cache(error.into()),
+            Error::SessionExpired => Self::Session,
+            error if error.is_retryable() => Self::Connection,
+            error => Self::Request(error),
+        }
+    }
+}
+
+impl Feed {
+    /// Follows the tree until the client is closed, or the cache is too large.
+    pub(crate) async fn run(self) {
+        let error = self.follow().await;
+        self.shared.content.write().error = Some(error);
+        self.publish(CacheState::Closed, None);
+    }
+
+    async fn follow(&self) -> CacheError {
+        let mode = match self.selection.depth_max {
+            0 => WatchMode::PERSISTENT,
+            _ => WatchMode::PERSISTENT_RECURSIVE,
+        };
+        loop {
+            match self.client.watch(&self.selection.root, mode).await {
+                Ok(watcher) => {
+                    if let Err(error) = self.follow_session(watcher).await {
+                        return error;
+                    }
+                }
+                Err(error) if error.is(ErrorCode::UNIMPLEMENTED) => {
+                    return CacheError::NoPersistentWatches(self.selection.root.to_string());
+                }
+                Err(error) => match Ended::from(error) {
+                    Ended::Cache(error) => return error,
+                    _ => tokio::time::sleep(RETRY_PAUSE).await,
+                },
+            }
+        }
+    }
+
+    /// Follows the tree until the session has expired.
+    async fn follow_session(&self, watcher: client::PersistentWatcher) -> Result<(), CacheError> {
+        let mut watcher = watcher;
+        let mut reads_max = BATCH_READS_MAX;
+        let mut failures = 0;
+        loop {
+            let ended = match Following::begin(self, reads_max).await {
+                Ok(mut following) => {
+                    let ended = following.run(&mut watcher).await;
+                    if following.resync.is_none() {
+                        failures = 0;
+                    }
+                    reads_max = following.next_reads_max();
+                    ended
+                }
+                Err(ended) => ended,
+            };
+            match ended {
+                Ended::Connection => {}
+                Ended::Session => {
+                    self.suspend();
+                    if self.state() != CacheState::Filling {
+                        self.shared.content.write().log.push(CacheEvent::Lost);
+                        self.publish(CacheState::Suspended, None);
+                    }
+                    return Ok(());
+                }
+                Ended::History => self.forget_all(),
+                Ended::Cache(error) => return Err(error),
+                Ended::Request(error) => {
+                    tracing::warn!("the cache of {} reads again: {error}", self.selection.root);
+                    tokio::time::sleep(RETRY_PAUSE * (1 << failures)).await;
+                    failures = RETRY_DOUBLINGS_MAX.min(failures + 1);
+                }
+            }
+        }
+    }
+
+    /// Tells the readers of the cache how far it is.
+    fn publish(&self, state: CacheState, zxid: Option<Zxid>) {
+        self.shared.progress.send_modify(|progress| {
+            // Another thread may have closed the cache meanwhile.
+            if progress.state != CacheState::Closed {
+                let zxid = zxid.unwrap_or(progress.zxid);
+                *progress = CacheProgress { state, zxid };
+            }
+        });
+    }
+
+    fn state(&self) -> CacheState {
+        self.shared.progress.borrow().state
+    }
+
+    /// Empties the cache, since nothing follows from comparing it with this server.
+    fn forget_all(&self) {
+        tracing::warn!("the cache of {} starts anew: the zxids went back", self.selection.root);
+        let mut content = self.shared.content.write();
+        let store = std::mem::take(&mut content.store);
+        let mut znodes: Vec<_> =
+            store.iter().map(|(path, record)| Arc::new(record.znode(path))).collect();
+        while let Some(znode) = znodes.pop() {
+            content.log.push(CacheEvent::Deleted { zxid: Zxid::ZERO, znode });
+        }
+        drop(content);
+        self.publish(CacheState::Resyncing, Some(Zxid::ZERO));
+    }
+
+    fn suspend(&self) {
+        if self.state() == CacheState::Current {
+            self.shared.content.write().log.push(CacheEvent::Suspended);
+        }
+        if self.state() != CacheState::Filling {
+            self.publish(CacheState::Suspended, None);
+        }
+    }
+}
+
+/// One connection.
+struct Following<'a> {
+    feed: &'a Feed,
+    /// Which connection of the client it is.
+    connection: u64,
+    pending: Pending,
+    resync: Option<Resync>,
+    requests: Requests,
+    /// The zxid of the last reply to the resync.
+    read_at: Zxid,
+    must_probe: bool,
+    /// How many reads a multiRead has at most.
+    reads_max: usize,
+    state: watch::Receiver<Option<ConnectionState>>,
+}
+
+impl<'a> Following<'a> {
+    /// Waits for a connection. Its watch is registered before any request of this.
+    async fn begin(feed: &'a Feed, reads_max: usize) -> Result<Self, Ended> {
+        let state = feed.client.state();
+        if !state.borrow().is_some_and(ConnectionState::is_connected) {
+            feed.suspend();
+        }
+        let session = feed.client.connected_session().await?;
+        let connection = feed.client.connection_count();
+        if feed.state() != CacheState::Filling {
+            feed.suspend();
+            feed.publish(CacheState::Resyncing, None);
+        }
+        let content = feed.shared.content.read();
+        let selection = feed.selection.clone();
+        let resync = Resync::new(selection, feed.keeps_data, &content.store, reads_max);
+        Ok(Self {
+            feed,
+            connection,
+            pending: Pending::new(Arc::clone(&feed.selection.root)),
+            resync: Some(resync),
+            requests: Requests::new(session),
+            read_at: Zxid::ZERO,
+            must_probe: false,
+            reads_max,
+            state,
+        })
+    }
+
+    /// Follows the connection until it ends.
+    async fn run(&mut self, watcher: &mut client::PersistentWatcher) -> Ended {
+        loop {
+            match self.step(watcher).await {
+                Ok(()) => {}
+                Err(ended) => return ended,
+            }
+        }
+    }
+
+    /// How many reads a multiRead may have over the next connection.
+    ///
+    /// A client gives up a connection over which a reply comes that is longer than it takes. So
+    /// after each connection that ended before a reply came, the requests are shorter.
+    fn next_reads_max(&self) -> usize {
+        match self.requests.has_multi_reads() {
+            true => (self.reads_max / 2).max(1),
+            false => BATCH_READS_MAX,
+        }
+    }
+
+    async fn step(&mut self, watcher: &mut client::PersistentWatcher) -> Result<(), Ended> {
+        self.send();
+        tokio::select! {
+            biased;
+            event = watcher.next() => self.event(event?)?,
+            reply = self.requests.reply() => {
+                // What came before the reply counts before it.
+                while let Some(event) = arrived(watcher).await {
+                    self.event(event?)?;
+                }
+                self.check_connection()?;
+                self.reply(reply)?;
+            }
+            () = self.feed.shared.probe.notified() => self.must_probe = true,
+            _ = self.state.changed() => {
+                if !self.state.borrow().is_some_and(ConnectionState::is_connected) {
+                    return Err(Ended::Connection);
+                }
+                self.check_connection()?;
+            }
+        }
+        self.apply_all().await
+    }
+
+    /// Ends if the client has another connection: there was a time without events.
+    ///
+    /// The client counts a connection before it takes the first message from it. So what was taken
+    /// before this check came over the connection that is followed, or this returns an error.
+    fn check_connection(&self) -> Result<(), Ended> {
+        match self.feed.client.connection_count() == self.connection {
+            true => Ok(()),
+            false => Err(Ended::Connection),
+        }
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Ended> {
+        self.check_connection()?;
+        let is_of_znode = matches!(
+            event.event_type,
+            EventType::NODE_CREATED | EventType::NODE_DELETED | EventType::NODE_DATA_CHANGED
+        );
+        if is_of_znode && self.feed.selection.includes(&event.path) {
+            self.pending.event(event.event_type, &event.path, event.zxid);
+        }
+        if self.pending.len() > PENDING_MAX {
+            return Err(Ended::Connection);
+        }
+        Ok(())
+    }
+
+    /// Sends what is to be read, as far as the limits allow.
+    fn send(&mut self) {
+        while self.requests.has_room() {
+            let content = self.feed.shared.content.read();
+            let mut room = Room::new(self.reads_max);
+            let mut paths = Vec::new();
+            while !room.is_used_up()
+                && let Some(path) = self.pending.next_read()
+            {
+                room.take(&path, expected_bytes(&content.store, &path));
+                paths.push(path);
+            }
+            if !paths.is_empty() {
+                self.requests.read_changed(paths);
+                continue;
+            }
+            let next = self.resync.as_mut().and_then(|resync| resync.next_request(&content.store));
+            drop(content);
+            if let Some(request) = next {
+                self.requests.resync(request);
+            } else if self.resync.is_none() && std::mem::take(&mut self.must_probe) {
+                self.requests.probe(&self.feed.selection.root);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: Reply) -> Result<(), Ended> {
+        let asked = self.requests.take_asked();
+        match (asked, reply) {
+            (Asked::Changed(paths), Reply::Reads(reply)) => self.changed(paths, reply?)?,
+            (Asked::Resync(reads), Reply::Reads(reply)) => {
+                let (results, zxid) = reply?;
+                let results = results.into_iter().map(read_result);
+                let results: Vec<ReadResult> =
+                    results.collect::<Result<_, _>>().map_err(|code| self.refused(code))?;
+                self.read_at(zxid)?;
+                if let Some(resync) = &mut self.resync {
+                    let content = self.feed.shared.content.read();
+                    resync.read(&content.store, zxid, reads.into_iter().zip(results));
+                    drop(content);
+                    self.check_history()?;
+                }
+            }
+            (Asked::ResyncExists(path), Reply::Stat(reply)) => {
+                let (stat, zxid) = reply?;
+                self.read_at(zxid)?;
+                if let Some(resync) = &mut self.resync {
+                    let content = self.feed.shared.content.read();
+                    resync.exists(&content.store, path, zxid, stat.as_ref());
+                    drop(content);
+                    self.check_history()?;
+                }
+            }
+            (Asked::Probe, Reply::Stat(reply)) => self.pending.mark(reply?.1, Mark::Probed),
+            (asked, reply) => unreachable!("{reply:?} does not answer {asked:?}"),
+        }
+        self.check_size()
+    }
+
+    fn changed(
+        &mut self,
+        paths: Vec<Box<str>>,
+        (results, zxid): (Vec<MultiResult>, Zxid),
+    ) -> Result<(), Ended> {
+        for (path, result) in paths.iter().zip(results) {
+            let seen = match read_result(result).map_err(|code| self.refused(code))? {
+                ReadResult::Data(data, stat) => {
+                    Seen::Znode(self.feed.keeps_data.record(&stat, &data))
+                }
+                ReadResult::Unreadable => Seen::Unreadable,
+                ReadResult::Missing | ReadResult::Children(_) => Seen::Nothing,
+            };
+            self.pending.answered(path, zxid, seen);
+        }
+        Ok(())
+    }
+
+    /// Notes the zxid of a reply to the resync.
+    ///
+    /// A client accepts no server that is behind what it has heard in its session, and the creation
+    /// of a new session comes after all that. So a lower zxid is that of another history.
+    fn read_at(&mut self, zxid: Zxid) -> Result<(), Ended> {
+        if zxid < self.feed.shared.progress.borrow().zxid {
+            return Err(Ended::History);
+        }
+        self.read_at = self.read_at.max(zxid);
+        Ok(())
+    }
+
+    fn check_history(&self) -> Result<(), Ended> {
+        match self.resync.as_ref().is_some_and(Resync::has_other_history) {
+            true => Err(Ended::History),
+            false => Ok(()),
+        }
+    }
+
+    fn refused(&self, code: ErrorCode) -> Ended {
+        let (op, path) = (OpCode::MULTI_READ, self.feed.selection.root.to_string());
+        Ended::Request(Error::Refused { op, path, code, index: None })
+    }
+
+    fn check_size(&self) -> Result<(), Ended> {
+        let found = self.resync.as_ref().map_or(0, Resync::found_bytes);
+        let cached = self.feed.shared.content.read().store.bytes();
+        let bytes = cached + found + self.pending.answer_bytes();
+        if bytes > self.feed.bytes_max {
+            let path = self.feed.selection.root.to_string();
+            return Err(Ended::Cache(CacheError::TooLarge {
+                path,
+                bytes_max: self.feed.bytes_max,
+            }));
+        }
+        Ok(())
+    }
+
+    /// Applies what is resolved. During a resync that is nothing.
+    async fn apply_all(&mut self) -> Result<(), Ended> {
+        self.finish_resync();
+        while self.resync.is_none() && self.apply_some() {
+            // Readers of the cache get their turn.
+            tokio::task::yield_now().await;
+        }
+        if self.pending.must_resync() {
+            return Err(Ended::Connection);
+        }
+        self.check_size()
+    }
+
+    /// Queues what a resync has found, if it is done.
+    fn finish_resync(&mut self) {
+        let Some(resync) = self.resync.take_if(|resync| resync.is_done()) else { return };
+        let content = self.feed.shared.content.read();
+        let found = resync.finish(&content.store, self.pending.deleted_paths());
+        drop(content);
+        self.pending.merge(found);
+        self.pending.mark(self.read_at, Mark::Resynced);
+    }
+
+    /// Applies some entries. Returns whether there are more.
+    fn apply_some(&mut self) -> bool {
+        let mut events = Vec::new();
+        let mut state = self.feed.state();
+        let mut content = self.feed.shared.content.write();
+        let (reached, has_more) =
+            self.pending.apply(&mut content.store, &mut events, APPLIED_AT_ONCE_MAX);
+        let has_changed = !events.is_empty();
+        for event in events {
+            content.log.push(event);
+        }
+        if let Some((zxid, Mark::Resynced)) = reached {
+            content.log.push(match state {
+                CacheState::Filling => CacheEvent::Initialized { zxid },
+                _ => CacheEvent::Resynced { zxid },
+            });
+            content.is_initialized = true;
+            state = CacheState::Current;
+        }
+        drop(content);
+        if has_changed || reached.is_some() {
+            self.feed.publish(state, reached.map(|(zxid, _)| zxid));
+        }
+        has_more
+    }
+}
+
+/// The next event, if it has arrived.
+async fn arrived(watcher: &mut client::PersistentWatcher) -> Option<Result<Event, Error>> {
+    let mut next = pin!(watcher.next());
+    std::future::poll_fn(|context| match next.as_mut().poll(context) {
+        Poll::Ready(event) => Poll::Ready(Some(event)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
