@@ -1,6 +1,7 @@
 //! The simulation of programs that use ZooKeeper: correct locks pass, wrong ones are found and
 //! explained.
 
+mod caches;
 mod checks;
 mod correct;
 mod machines;
