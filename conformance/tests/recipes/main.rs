@@ -4,7 +4,9 @@
 //! are still connected.
 
 mod barriers;
+mod caches;
 mod counters;
+mod curators_cache;
 mod leader_killed;
 mod leaders;
 mod multi_lock;
@@ -101,6 +103,9 @@ fn main() -> ExitCode {
             removing_the_barrier_releases_all_waiters
             a_wait_continues_after_a_disconnect_and_after_expiry
             a_wait_that_times_out_leaves_nothing;
+        caches:
+            a_cache_is_the_tree_after_cuts_and_expiry
+            a_cache_is_suspended_without_a_connection;
         shared_values:
             a_shared_value_survives_disconnects_and_expiry
             an_unseen_value_is_not_overwritten;
@@ -115,12 +120,19 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for server in &servers {
         for (name, scenario) in scenarios {
-            trials.push(server.trial(name, move |server| play(server, name, scenario)));
+            trials.push(server.trial(name, &[], move |server| play(server, name, scenario)));
         }
+    }
+    for server in &servers[..2] {
+        let name = "curators_cache::curators_cache_goes_stale_where_ours_does_not";
+        let scenario: Scenario =
+            |scene| Box::pin(curators_cache::curators_cache_goes_stale_where_ours_does_not(scene));
+        let test = move |server: &mut Server| play(server, name, scenario);
+        trials.push(server.trial(name, &[Peer::Curator], test));
     }
     for ensemble in &servers[2..] {
         let name = "leader_killed::locks_survive_it";
-        trials.push(ensemble.trial(name, leader_killed::locks_survive_it));
+        trials.push(ensemble.trial(name, &[], leader_killed::locks_survive_it));
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Stop the servers before the process ends.
@@ -154,16 +166,17 @@ impl Lazy {
     fn trial(
         &self,
         name: &str,
+        peers: &[Peer],
         test: impl FnOnce(&mut Server) -> Outcome + Send + 'static,
     ) -> Trial {
         let (kind, server) = (self.kind, Arc::clone(&self.server));
-        let (peers, prefix): (&[Peer], _) = match kind {
+        let (server_peers, prefix): (&[Peer], _) = match kind {
             Kind::Zoolet => (&[], "zoolet"),
             Kind::Apache => (&[Peer::Apache], "apache"),
             Kind::Ensemble => (&[Peer::Apache], "ensemble"),
             Kind::TestEnsemble => (&[], "test_ensemble"),
         };
-        harness::needs(peers, &format!("{prefix}::{name}"), move || {
+        harness::needs(&[server_peers, peers].concat(), &format!("{prefix}::{name}"), move || {
             let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
             if server.is_none() {
                 *server = Some(Server::start(kind)?);

@@ -59,13 +59,19 @@ impl Scene {
 
     /// A client of one server, with a proxy between them.
     pub(crate) async fn client_behind_proxy(&self) -> Result<(Client, Arc<Proxy>), Failed> {
+        let proxy = self.proxy().await?;
+        Ok((self.connect(&proxy.address().to_string(), SESSION_TIMEOUT).await?, proxy))
+    }
+
+    /// A proxy in front of one server.
+    pub(crate) async fn proxy(&self) -> Result<Arc<Proxy>, Failed> {
         let server = self.servers[fastrand::usize(..self.servers.len())];
         let proxy = Arc::new(Proxy::start(server).await?);
         self.proxies
             .lock()
             .expect("no thread panics while it holds this lock")
             .push(Arc::clone(&proxy));
-        Ok((self.connect(&proxy.address().to_string(), SESSION_TIMEOUT).await?, proxy))
+        Ok(proxy)
     }
 
     async fn connect(&self, hosts: &str, timeout: Duration) -> Result<Client, Failed> {
