@@ -117,6 +117,7 @@ pub mod recipes {
     //! - Partitions and leases: [`SetPartitioner`] and [`NonBlockingLease`].
     //! - Caches: [`CuratorCache`], [`TreeCache`], [`PathChildrenCache`], [`NodeCache`], and
     //!   [`PersistentWatcher`]. [`DataWatch`] and [`ChildrenWatch`] are kazoo's.
+    //! - Queues: [`queue`] has Curator's, ZooKeeper's own and kazoo's.
     //! - [`blocking`] has all of them for code without async, with threads as the owners of locks.
     //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 
@@ -137,6 +138,6 @@ pub mod recipes {
         PersistentWatcher, Registered, Requeue, Revoker, Select, SequentialMultiGuard,
         SequentialMultiLock, SetPartitioner, SetPartitionerBuilder, ShallowParty, Share,
         SharedCount, SharedValue, TakeOver, Term, TreeCache, TreeCacheEvent, ValueError,
-        VersionedCount, VersionedValue, Watching, blocking,
+        VersionedCount, VersionedValue, Watching, blocking, queue,
     };
 }

@@ -10,6 +10,7 @@ mod caches;
 mod leaders;
 mod locks;
 mod nodes;
+mod queues;
 mod values;
 
 pub use self::caches::CuratorCache;
@@ -22,6 +23,10 @@ pub use self::locks::{
 pub use self::nodes::{
     GroupMember, MultiNonBlockingLease, NonBlockingLease, Party, PartyMember, PersistentNode,
     PersistentTtlNode, SetPartitioner, ShallowParty, Share,
+};
+pub use self::queues::{
+    Delivery, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
+    DistributedQueue, KazooLockingQueue, KazooQueue, QueueSharder, SimpleDistributedQueue,
 };
 pub use self::values::{
     CachedAtomicInteger, CachedAtomicLong, DistributedAtomicInteger, DistributedAtomicLong,

@@ -13,6 +13,7 @@
 //! - Partitions and leases: kazoo's [`SetPartitioner`] and [`NonBlockingLease`].
 //! - Caches: [`CuratorCache`], [`TreeCache`], [`PathChildrenCache`], [`NodeCache`], and
 //!   [`PersistentWatcher`]. [`DataWatch`] and [`ChildrenWatch`] are kazoo's.
+//! - Queues: [`queue`] has Curator's, ZooKeeper's own and kazoo's.
 //! - [`blocking`] has all of them for code without async.
 //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 //!
@@ -20,6 +21,7 @@
 //! another recipe can be written with its module `recipe` in the same way.
 
 pub mod blocking;
+pub mod queue;
 
 mod attempts;
 mod barrier;

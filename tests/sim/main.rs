@@ -5,6 +5,7 @@ mod caches;
 mod checks;
 mod correct;
 mod machines;
+mod queues;
 mod refused;
 mod registrations;
 mod wrong;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zoolet_client as client;
+use zoolet_recipes::queue::QueueError;
 use zoolet_recipes::{LeaseError, LockError, NodeError, PartitionError, ValueError};
 use zoolet_server::Config;
 
@@ -127,6 +128,7 @@ pub(super) fn is_explained(error: &(dyn Error + 'static)) -> bool {
                 .or_else(|| error.downcast_ref().map(is_node_loss))
                 .or_else(|| error.downcast_ref().map(is_lease_loss))
                 .or_else(|| error.downcast_ref().map(is_partition_loss))
+                .or_else(|| error.downcast_ref().map(is_queue_loss))
         });
         if let Some(is_explained) = is_explained {
             return is_explained;
@@ -184,6 +186,16 @@ fn is_partition_loss(error: &PartitionError) -> bool {
         PartitionError::Client(error) => is_loss(error),
         PartitionError::Lock(error) => is_lock_loss(error),
         PartitionError::Member(error) => is_node_loss(error),
+        _ => false,
+    }
+}
+
+fn is_queue_loss(error: &QueueError) -> bool {
+    match error {
+        QueueError::Lost(_) | QueueError::Unknown(_) | QueueError::TimedOut(_) => true,
+        QueueError::NotCarriedOut { .. } => true,
+        QueueError::Client(error) => is_loss(error),
+        QueueError::Line(error) => is_lock_loss(error),
         _ => false,
     }
 }

@@ -1,0 +1,68 @@
+//! Several queues in place of one that would be too long.
+
+use std::collections::BTreeSet;
+
+use zoolet::client::Client;
+use zoolet::recipes::queue::{DistributedQueue, QueueSharder, QueueSharderPolicies};
+use zoolet_test_support::stage::{connect, server};
+
+use crate::{SECOND, names, text};
+
+const POLICIES: QueueSharderPolicies =
+    QueueSharderPolicies { new_queue_threshold: 10, threshold_check: SECOND, max_queues: 3 };
+
+async fn sharder(client: &Client) -> QueueSharder<DistributedQueue> {
+    let make = DistributedQueue::new;
+    QueueSharder::start(client, "/jobs", "/leader", POLICIES, make).await.expect("paths")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_gets_another_one_beside_it_and_all_clients_learn_of_it() {
+    let server = server().await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let first = sharder(&client).await;
+    assert_eq!(first.shard_paths().len(), 1, "one from the start");
+    let second = sharder(&other).await;
+    assert_eq!(second.shard_paths(), first.shard_paths());
+    let mut put = 0;
+    while first.shard_paths().len() < POLICIES.max_queues {
+        assert!(put < 1_000, "queues are added");
+        first.queue().put(put.to_string()).await.unwrap();
+        put += 1;
+        tokio::time::sleep(SECOND / 4).await;
+    }
+    assert_eq!(second.changed(2).await.unwrap().len(), 3);
+    assert_eq!(second.shard_paths(), first.shard_paths());
+    for _ in 0..60 {
+        first.queue().put(put.to_string()).await.unwrap();
+        put += 1;
+    }
+    tokio::time::sleep(5 * SECOND).await;
+    let paths = names(&client, "/jobs").await;
+    assert_eq!(paths.len(), 3, "there may be no more");
+    let is_shard = |name: &String| name.starts_with("queue-") && name.len() == 42;
+    assert!(paths.iter().all(is_shard), "Curator takes every child for a queue: {paths:?}");
+    let mut items = BTreeSet::new();
+    for queue in second.queues() {
+        while let Some(delivery) = queue.try_take().await.unwrap() {
+            assert!(items.insert(text(&delivery)), "no item is in two queues");
+        }
+    }
+    assert_eq!(items.len(), put);
+    first.close().await.unwrap();
+    second.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_leader_adds_queues_when_the_first_has_left() {
+    let server = server().await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let first = sharder(&client).await;
+    let second = sharder(&other).await;
+    first.close().await.unwrap();
+    for item in 0..20 {
+        second.queue().put(item.to_string()).await.unwrap();
+    }
+    assert_eq!(second.changed(1).await.unwrap().len(), 2);
+    second.close().await.unwrap();
+}
