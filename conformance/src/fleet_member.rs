@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use zoolet_client::Client;
+use zoolet_conformance::fleet_queue::AnyQueue;
 use zoolet_protocol::Zxid;
 use zoolet_recipes::{
     DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, InterProcessMutex,
@@ -46,6 +47,13 @@ enum Recipe {
     Latch,
     Count,
     Long,
+    Queue,
+    LeasedQueue,
+    IdQueue,
+    PriorityQueue,
+    DelayQueue,
+    KazooQueue,
+    KazooLockingQueue,
     Barrier,
     DoubleBarrier,
     Copy,
@@ -58,6 +66,8 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 const INSIDE_US_MAX: u64 = 2_000;
 /// The longest time for which an impatient attempt waits.
 const HURRY_MS_MAX: u64 = 20;
+/// How long a take from a queue waits at most.
+const TAKE_WITHIN: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(45);
 
 /// One of this many attempts is impatient; one of this many writes, keeps the lock to read, or
@@ -175,7 +185,18 @@ async fn contend(
         Recipe::Count => Some(SharedCount::start(client, path, 0).await?),
         _ => None,
     };
+    let queue = match clap::ValueEnum::to_possible_value(&arguments.recipe) {
+        Some(recipe) if recipe.get_name().ends_with("queue") => {
+            let queue = AnyQueue::new(client, recipe.get_name(), path);
+            Some(queue.map_err(|error| error.to_string())?)
+        }
+        _ => None,
+    };
     while told.try_recv() != Err(TryRecvError::Disconnected) {
+        if let Some(queue) = &queue {
+            put_and_take(&mut log, queue).await?;
+            continue;
+        }
         match (arguments.recipe, &count) {
             (Recipe::Mutex, _) => hold(&mut log, &mutex).await?,
             (Recipe::ReadWrite, _) => read_or_write(&mut log, &lock).await?,
@@ -196,6 +217,18 @@ async fn contend(
             // The other recipes take one line at a time, and the count was started above.
             (recipe, _) => unreachable!("members do not contend for {recipe:?}"),
         }
+    }
+    Ok(())
+}
+
+/// Puts an item and takes one. The token of both notes is the item, and a put has the weight 1.
+async fn put_and_take(log: &mut Log, queue: &AnyQueue) -> Outcome<()> {
+    let item = fastrand::i64(1..);
+    log.note(1, item, now())?;
+    queue.put(item).await?;
+    let taken = queue.take_within(TAKE_WITHIN).await;
+    if let Some(item) = taken.map_err(|error| error.to_string())? {
+        log.note(0, item, now())?;
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ pub mod differential;
 pub mod ensemble;
 pub mod ensemble_scripts;
 pub mod fleet;
+pub mod fleet_queue;
 pub mod four_letter;
 pub mod harness;
 pub mod peers;

@@ -3,7 +3,7 @@
 //!
 //! `ZOOLET_FLEET_SECONDS` sets how long each fleet contends.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,6 +14,7 @@ use tokio::runtime::Builder;
 use zoolet_client::Client;
 use zoolet_conformance::apache::Apache;
 use zoolet_conformance::fleet::{self, Entry, Fleet, FleetRecipe, Library};
+use zoolet_conformance::fleet_queue::AnyQueue;
 use zoolet_conformance::harness;
 use zoolet_conformance::peers::Peer;
 use zoolet_conformance::script::Setting;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let four_each = [Zoolet, Curator, Kazoo].map(|library| [library; 4]).concat();
     let four_of_two = [Zoolet, Curator].map(|library| [library; 4]).concat();
+    let four_with_kazoo = [Zoolet, Kazoo].map(|library| [library; 4]).concat();
     let trials = [
         on_both("mutex", four_each.clone(), |at, all| excludes(at, "mutex", 1, all)),
         on_both("read-write", four_of_two.clone(), |at, all| {
@@ -59,7 +61,18 @@ fn main() -> ExitCode {
         }),
         on_both("latch", four_of_two.clone(), |at, all| excludes(at, "latch", 1, all)),
         on_both("count", four_each, number),
-        on_both("long", four_of_two, |at, all| counts(at, "long", all)),
+        on_both("long", four_of_two.clone(), |at, all| counts(at, "long", all)),
+        on_both("queue", four_of_two.clone(), |at, all| delivers(at, "queue", all)),
+        on_both("leased-queue", four_of_two.clone(), |at, all| delivers(at, "leased-queue", all)),
+        on_both("id-queue", four_of_two.clone(), |at, all| delivers(at, "id-queue", all)),
+        on_both("priority-queue", four_of_two.clone(), |at, all| {
+            delivers(at, "priority-queue", all)
+        }),
+        on_both("delay-queue", four_of_two, |at, all| delivers(at, "delay-queue", all)),
+        on_both("kazoo-queue", four_with_kazoo.clone(), |at, all| delivers(at, "kazoo-queue", all)),
+        on_both("kazoo-locking-queue", four_with_kazoo, |at, all| {
+            delivers(at, "kazoo-locking-queue", all)
+        }),
         on_both("revocation", vec![Zoolet, Curator, Zoolet, Curator], revocation),
         on_both("counted-permits", vec![Zoolet, Curator, Zoolet, Curator], counted_permits),
         on_both("double-barrier", vec![Zoolet, Curator, Zoolet, Curator], double_barrier),
@@ -149,6 +162,55 @@ fn counts(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<()
         assert!(entries.iter().any(is_of_it), "no member of {} ever incremented", library.name());
     }
     Ok(())
+}
+
+/// The weight with which a member notes an item that it is about to put. The token is the item.
+const PUT: u32 = 1;
+
+/// All members put and take. No item is taken twice, members take the items of the other library,
+/// and where the recipe promises it, each item is taken or still there.
+fn delivers(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<(), Failed> {
+    let address = address.to_string();
+    let path = "/fleet-queue";
+    let contended = FleetRecipe { name: recipe, address: &address, path, capacity: 0 };
+    let mut fleet = Fleet::start(contended, Path::new(OURS), libraries)?;
+    let entries = fleet.contend(Duration::from_secs(seconds()))?;
+    let left = left_in_queue(&address, recipe, path)?;
+    let (put, taken): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.weight == PUT);
+    println!("{recipe}: {} put, {} taken, {} left", put.len(), taken.len(), left.len());
+    let by: BTreeMap<_, _> = put.iter().map(|entry| (entry.token, entry.who.as_str())).collect();
+    let mut seen = BTreeSet::new();
+    let mut foreign = BTreeSet::new();
+    for entry in &taken {
+        assert!(seen.insert(entry.token), "an item is taken twice: {entry:?}");
+        let putter = by.get(&entry.token).ok_or("an item is taken that nobody put")?;
+        let library = |who: &str| libraries.iter().find(|it| who.starts_with(it.name())).copied();
+        if library(putter) != library(&entry.who) {
+            foreign.insert(entry.who.split('-').next().unwrap_or_default().to_owned());
+        }
+    }
+    assert_eq!(foreign.len(), 2, "each library takes items of the other: {foreign:?}");
+    // A member of Curator that ends may have deleted an item that it has not noted.
+    if recipe != "queue" {
+        let known: BTreeSet<_> = seen.union(&left).copied().collect();
+        let lost: Vec<_> = by.keys().filter(|item| !known.contains(item)).collect();
+        assert!(lost.is_empty(), "{} items are lost: {lost:?}", lost.len());
+    }
+    Ok(())
+}
+
+/// Takes what is left in a queue.
+fn left_in_queue(address: &str, recipe: &str, path: &str) -> Result<BTreeSet<i64>, Failed> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = Client::connect(address).await?;
+        let mut left = BTreeSet::new();
+        let queue = AnyQueue::new(&client, recipe, path)?;
+        while let Some(item) = queue.take_within(A_WHILE).await? {
+            left.insert(item);
+        }
+        Ok(left)
+    })
 }
 
 /// All members enter when the last one does, and leave when the last one does. Each member is the

@@ -22,8 +22,16 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.queue.DistributedDelayQueue;
+import org.apache.curator.framework.recipes.queue.DistributedIdQueue;
+import org.apache.curator.framework.recipes.queue.DistributedPriorityQueue;
+import org.apache.curator.framework.recipes.queue.DistributedQueue;
+import org.apache.curator.framework.recipes.queue.QueueBuilder;
+import org.apache.curator.framework.recipes.queue.QueueConsumer;
+import org.apache.curator.framework.recipes.queue.QueueSerializer;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.VersionedValue;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
 
 /** A fleet member that uses Curator; src/fleet.rs describes what a member does. */
@@ -177,6 +185,12 @@ public final class FleetMember {
                 return round(new InterProcessSemaphoreMutex(client, path), path);
             case "latch":
                 return () -> lead(path);
+            case "queue":
+            case "leased-queue":
+            case "id-queue":
+            case "priority-queue":
+            case "delay-queue":
+                return queue(recipe, path);
             case "long":
                 DistributedAtomicLong number = new DistributedAtomicLong(client, path, new RetryNTimes(1000, 1));
                 return () -> {
@@ -196,6 +210,67 @@ public final class FleetMember {
                 };
             default:
                 throw new IllegalArgumentException(recipe);
+        }
+    }
+
+    private interface Put {
+        void put(long item) throws Exception;
+    }
+
+    /** Puts items in the foreground; Curator's own thread takes them. A put has the weight 1. */
+    private static Round queue(String recipe, String path) throws Exception {
+        QueueConsumer<Long> consumer = new QueueConsumer<Long>() {
+            @Override
+            public void consumeMessage(Long item) throws Exception {
+                note(0, item, System.nanoTime());
+            }
+
+            @Override
+            public void stateChanged(CuratorFramework client, ConnectionState state) {}
+        };
+        QueueSerializer<Long> serializer = new QueueSerializer<Long>() {
+            @Override
+            public byte[] serialize(Long item) {
+                return item.toString().getBytes(StandardCharsets.UTF_8);
+            }
+
+            @Override
+            public Long deserialize(byte[] bytes) {
+                return Long.valueOf(new String(bytes, StandardCharsets.UTF_8));
+            }
+        };
+        QueueBuilder<Long> builder =
+                QueueBuilder.builder(client, consumer, serializer, path).putInBackground(false);
+        if (!recipe.equals("queue")) {
+            builder.lockPath(path + "-locks");
+        }
+        Put put = start(recipe, builder);
+        return () -> {
+            long item = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
+            note(1, item, System.nanoTime());
+            put.put(item);
+            TimeUnit.MICROSECONDS.sleep(INSIDE_US_MAX);
+        };
+    }
+
+    private static Put start(String recipe, QueueBuilder<Long> builder) throws Exception {
+        switch (recipe) {
+            case "id-queue":
+                DistributedIdQueue<Long> ids = builder.buildIdQueue();
+                ids.start();
+                return item -> ids.put(item, "id/" + item % 10);
+            case "priority-queue":
+                DistributedPriorityQueue<Long> priorities = builder.buildPriorityQueue(1);
+                priorities.start();
+                return item -> priorities.put(item, (int) (item % 5) - 2);
+            case "delay-queue":
+                DistributedDelayQueue<Long> delays = builder.buildDelayQueue();
+                delays.start();
+                return item -> delays.put(item, System.currentTimeMillis() + item % 200);
+            default:
+                DistributedQueue<Long> queue = builder.buildQueue();
+                queue.start();
+                return queue::put;
         }
     }
 

@@ -11,6 +11,7 @@ mod leader_killed;
 mod leaders;
 mod multi_lock;
 mod mutex;
+mod queues;
 mod read_write;
 mod scene;
 mod semaphore;
@@ -109,6 +110,13 @@ fn main() -> ExitCode {
         shared_values:
             a_shared_value_survives_disconnects_and_expiry
             an_unseen_value_is_not_overwritten;
+        queues:
+            at_most_once_loses_nothing_over_cut_connections
+            at_least_once_ends_each_item_over_cut_connections
+            the_item_of_an_ended_session_is_delivered_again
+            a_waiting_consumer_survives_a_cut_and_the_end_of_its_session
+            a_take_that_times_out_leaves_nothing
+            kazoos_locking_queue_delivers_each_entry;
         watches:
             dropping_a_one_shot_watch_keeps_a_persistent_one
             a_one_shot_watch_does_not_replace_a_persistent_one
