@@ -30,9 +30,9 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
     if let Some(text) = programs.refusal() {
         return Outcome::refused(text);
     }
-    let places = programs.places().count();
-    let planned = plan::draw(&programs.terms, places, schedule.seed);
-    if let Some(text) = schedule.refusal(planned.len(), places) {
+    let machines = programs.machines().count();
+    let planned = plan::draw(&programs.terms, machines, schedule.seed);
+    if let Some(text) = schedule.refusal(planned.len(), machines) {
         return Outcome::refused(text);
     }
     let kept: Vec<_> = schedule.kept(&planned);
@@ -83,9 +83,9 @@ fn prepared(programs: &Programs, schedule: &Schedule, keeps_entries: bool) -> Ar
     let network = Network::new(Arc::clone(&record) as _);
     let servers = programs.terms.servers;
     let host = Host::new(servers, &record, &network, &programs.config, rng.u64(..));
-    let machines = programs.places().enumerate().map(|(place, (kind, index))| {
-        let link = network.link(place, rng.fork().u64(..), programs.latency_ms);
-        let is_there = schedule.has_machine(place);
+    let machines = programs.machines().enumerate().map(|(machine_number, (kind, index))| {
+        let link = network.link(machine_number, rng.fork().u64(..), programs.latency_ms);
+        let is_there = schedule.has_machine(machine_number);
         Machine::new(&programs.kinds[kind].name, kind, index, is_there, link, rng.fork())
     });
     let machines: Vec<_> = machines.collect();
@@ -101,9 +101,13 @@ async fn play(run: Arc<Run>, programs: Arc<Programs>, planned: Vec<Planned>) {
     supervisor::run_once(&run, programs.setup.as_ref(), limit, ViolationKind::Setup).await;
     run.check_after_requests();
     let checks = tokio::spawn(Arc::clone(&run).check_regularly());
-    let there = (0..run.machines.len()).filter(|place| run.machines[*place].is_there());
-    let supervise = |place| supervisor::supervise(Arc::clone(&run), Arc::clone(&programs), place);
-    let machines: Vec<_> = there.map(|place| tokio::spawn(supervise(place))).collect();
+    let there =
+        (0..run.machines.len()).filter(|machine_number| run.machines[*machine_number].is_there());
+    let supervise = |machine_number| {
+        supervisor::supervise(Arc::clone(&run), Arc::clone(&programs), machine_number)
+    };
+    let machines: Vec<_> =
+        there.map(|machine_number| tokio::spawn(supervise(machine_number))).collect();
     injector::inject(&run, planned, programs.terms.faults_ms).await;
     finish(&run, machines, limit).await;
     checks.abort();
@@ -124,20 +128,21 @@ async fn finish(run: &Run, machines: Vec<JoinHandle<()>>, limit: Duration) {
     if tokio::time::timeout(limit, all).await.is_ok() {
         return;
     }
-    if let Some(place) = run.machines.iter().position(|it| !it.has_had_its_round()) {
-        return does_not_finish(run, place, limit);
+    if let Some(machine_number) = run.machines.iter().position(|it| !it.has_had_its_round()) {
+        return does_not_finish(run, machine_number, limit);
     }
     // What they hold must not stand in the way of the check at the end.
     supervisors.iter().for_each(AbortHandle::abort);
-    let behind = (0..run.machines.len()).filter(|place| !run.machines[*place].is_done());
-    for place in behind {
-        run.machines[place].crash(Some(Duration::ZERO));
-        run.left_all(place);
+    let behind =
+        (0..run.machines.len()).filter(|machine_number| !run.machines[*machine_number].is_done());
+    for machine_number in behind {
+        run.machines[machine_number].crash(Some(Duration::ZERO));
+        run.left_all(machine_number);
     }
 }
 
-fn does_not_finish(run: &Run, place: usize, limit: Duration) {
-    let machine = &run.machines[place];
+fn does_not_finish(run: &Run, machine_number: usize, limit: Duration) {
+    let machine = &run.machines[machine_number];
     let entries = run.entries() - machine.calm_entries();
     let tried = match (machine.calm_tries(), entries) {
         _ if machine.rounds() == 0 => {
@@ -156,7 +161,7 @@ fn does_not_finish(run: &Run, place: usize, limit: Duration) {
         machine.last_words(),
     );
     let kind = ViolationKind::Unfinished(machine.kind_name.clone());
-    run.violation(Lane::Machine(place), kind, text);
+    run.violation(Lane::Machine(machine_number), kind, text);
 }
 
 #[cfg(test)]

@@ -74,9 +74,9 @@ impl Failure {
     pub(super) fn unrepeatable(seed: u64, first: &Outcome, second: &Outcome) -> Self {
         let pairs = first.entries.iter().zip(&second.entries);
         let same = pairs.take_while(|(one, other)| format!("{one:?}") == format!("{other:?}"));
-        let place = same.count();
+        let index = same.count();
         let line = |outcome: &Outcome| {
-            let entry = outcome.entries.get(place);
+            let entry = outcome.entries.get(index);
             entry.map_or_else(|| "the end".to_owned(), |entry| story::line(entry, &outcome.names))
         };
         let lines = vec![line(first), line(second)];

@@ -15,11 +15,11 @@ pub(super) async fn inject(run: &Arc<Run>, planned: Vec<Planned>, faults_ms: u64
     let (mut at_once, mut of_server) = (Vec::new(), Vec::new());
     for planned in planned {
         match planned.fault {
-            Fault::Machine(place, fault) => {
+            Fault::Machine(machine_number, fault) => {
                 let run = Arc::clone(run);
                 at_once.push(tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_millis(planned.at_ms)).await;
-                    inject_one(&run, place, planned.after_entering, fault).await;
+                    inject_one(&run, machine_number, planned.after_entering, fault).await;
                 }));
             }
             Fault::Ensemble(fault) => {
@@ -57,8 +57,13 @@ async fn inject_in_turn(run: Arc<Run>, faults: Vec<(u64, ServerFault)>, start_ms
     }
 }
 
-async fn inject_one(run: &Run, place: usize, after_entering: Option<u64>, fault: MachineFault) {
-    let machine = &run.machines[place];
+async fn inject_one(
+    run: &Run,
+    machine_number: usize,
+    after_entering: Option<u64>,
+    fault: MachineFault,
+) {
+    let machine = &run.machines[machine_number];
     if !machine.is_there() {
         return;
     }
@@ -73,8 +78,8 @@ async fn inject_one(run: &Run, place: usize, after_entering: Option<u64>, fault:
         return;
     }
     let (text, for_ms) = (fault.to_string(), fault.for_ms());
-    run.record.add(Lane::Machine(place), || What::Fault { text, for_ms });
-    let sessions = || run.record.sessions_of(place);
+    run.record.add(Lane::Machine(machine_number), || What::Fault { text, for_ms });
+    let sessions = || run.record.sessions_of(machine_number);
     match fault {
         MachineFault::Expire => {
             sessions().into_iter().for_each(|session| run.host.expire(session));

@@ -20,7 +20,7 @@ pub(super) const JITTER_MS: u64 = 1;
 #[derive(Clone)]
 pub(super) struct LinkState {
     /// The name of the link for the tap.
-    pub(super) place: usize,
+    pub(super) number: usize,
     faults: Arc<Mutex<LinkFaults>>,
     /// The machine has crashed: nothing passes for ever.
     is_over: Arc<AtomicBool>,
@@ -51,8 +51,8 @@ pub(super) struct LinkFaults {
 }
 
 impl LinkState {
-    pub(super) fn new(place: usize, faults: LinkFaults) -> Self {
-        Self { place, faults: Arc::new(Mutex::new(faults)), is_over: Arc::default() }
+    pub(super) fn new(number: usize, faults: LinkFaults) -> Self {
+        Self { number, faults: Arc::new(Mutex::new(faults)), is_over: Arc::default() }
     }
 
     /// The same link after its machine was started again, with the same faults.

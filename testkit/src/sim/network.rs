@@ -45,13 +45,13 @@ impl Network {
         Self(Arc::new(NetworkState { tap, inner: Mutex::default() }))
     }
 
-    /// Creates one more link, without faults. `place` is its name for the tap. Each frame takes at
+    /// Creates one more link, without faults. `number` is its name for the tap. Each frame takes at
     /// least `latency_ms`, and up to a millisecond more; with 0 the server handles it in the sender's
     /// call.
     #[must_use]
-    pub fn link(&self, place: usize, seed: u64, latency_ms: u64) -> Link {
+    pub fn link(&self, number: usize, seed: u64, latency_ms: u64) -> Link {
         let faults = LinkFaults::none(seed, latency_ms);
-        Link { network: self.clone(), state: LinkState::new(place, faults) }
+        Link { network: self.clone(), state: LinkState::new(number, faults) }
     }
 
     /// Lets clients connect to a server, or to none.
@@ -211,7 +211,7 @@ impl Link {
         network.connections.retain(|connection| connection.strong_count() > 0);
         network.connections.push(Arc::downgrade(&connection));
         drop(network);
-        self.network.0.tap.opened(number, self.state.place);
+        self.network.0.tap.opened(number, self.state.number);
         tokio::spawn(Arc::clone(&connection).deliver_until_closed());
         Ok(Box::new(ClientSide(connection)))
     }

@@ -75,8 +75,9 @@ fn told(info: &PanicHookInfo<'_>) -> String {
     let message = payload.downcast_ref::<&str>().copied();
     let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let lines: Vec<_> = message.unwrap_or_default().lines().map(str::trim).collect();
-    let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
-    format!("panicked at {place}: {}", lines.join("; "))
+    let location =
+        info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    format!("panicked at {location}: {}", lines.join("; "))
 }
 
 #[cfg(test)]

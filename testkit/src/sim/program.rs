@@ -74,7 +74,7 @@ pub(super) struct Programs {
 
 impl Programs {
     /// All machines in order: the number of their kind, and their number among those.
-    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub(super) fn machines(&self) -> impl Iterator<Item = (usize, usize)> {
         let kinds = self.kinds.iter().enumerate();
         kinds.flat_map(|(number, kind)| (0..kind.count).map(move |index| (number, index)))
     }

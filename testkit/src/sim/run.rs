@@ -74,8 +74,10 @@ impl Run {
         self.record.violation(lane, kind, text);
     }
 
-    pub(super) fn name(&self, place: usize) -> String {
-        self.machines.get(place).map_or_else(|| "zoolet".to_owned(), |machine| machine.name())
+    pub(super) fn name(&self, machine_number: usize) -> String {
+        self.machines
+            .get(machine_number)
+            .map_or_else(|| "zoolet".to_owned(), |machine| machine.name())
     }
 
     /// The value of this type that all machines of the run share.
@@ -87,9 +89,10 @@ impl Run {
 
     /// Whether a machine is to begin another round: while faults last, and then until each machine
     /// has had a whole round without faults.
-    pub(super) fn goes_on(&self, place: usize) -> bool {
-        let Some(machine) = self.machines.get(place) else { return false };
-        let (rounds, was_whole) = machine.begin_round(self.sections.has(place), self.entries());
+    pub(super) fn goes_on(&self, machine_number: usize) -> bool {
+        let Some(machine) = self.machines.get(machine_number) else { return false };
+        let (rounds, was_whole) =
+            machine.begin_round(self.sections.has(machine_number), self.entries());
         if !self.are_faults_over() {
             return self.rounds_max.is_none_or(|max| rounds <= max);
         }
@@ -103,19 +106,19 @@ impl Run {
 
     pub(super) fn enter<H: Held + 'static>(
         &self,
-        place: usize,
+        machine_number: usize,
         section: &str,
         access: Access,
         held: &Arc<H>,
     ) -> u64 {
-        let lane = Lane::Machine(place);
-        match self.sections.enter(section, place, access, held) {
+        let lane = Lane::Machine(machine_number);
+        match self.sections.enter(section, machine_number, access, held) {
             Ok(number) => {
                 let token = held.fencing_token().map(|token| token.0);
                 let section = section.to_owned();
                 self.record.add(lane, || What::Entered { section, number, token });
                 self.check_sections(lane);
-                if let Some(machine) = self.machines.get(place) {
+                if let Some(machine) = self.machines.get(machine_number) {
                     machine.has_entered(self.are_faults_over());
                 }
                 number
@@ -128,35 +131,35 @@ impl Run {
     }
 
     /// A machine leaves a section in the belief that it was alone in it.
-    pub(super) fn leaves(&self, place: usize, section: &str, number: u64) {
+    pub(super) fn leaves(&self, machine_number: usize, section: &str, number: u64) {
         if let Err(conflict) = self.sections.check_alone(section, number) {
-            self.conflict(Lane::Machine(place), &conflict);
+            self.conflict(Lane::Machine(machine_number), &conflict);
         }
     }
 
-    pub(super) fn left(&self, place: usize, section: &str, number: u64) {
+    pub(super) fn left(&self, machine_number: usize, section: &str, number: u64) {
         if self.sections.leave(section, number) {
             let section = section.to_owned();
-            self.record.add(Lane::Machine(place), || What::Left { section, number });
+            self.record.add(Lane::Machine(machine_number), || What::Left { section, number });
         }
     }
 
     /// A machine has crashed.
-    pub(super) fn left_all(&self, place: usize) {
-        for (section, number) in self.sections.leave_all(place) {
-            self.record.add(Lane::Machine(place), || What::Left { section, number });
+    pub(super) fn left_all(&self, machine_number: usize) {
+        for (section, number) in self.sections.leave_all(machine_number) {
+            self.record.add(Lane::Machine(machine_number), || What::Left { section, number });
         }
     }
 
     fn conflict(&self, lane: Lane, conflict: &Conflict) {
-        let text = conflict.describe(|place| self.name(place));
+        let text = conflict.describe(|machine_number| self.name(machine_number));
         self.violation(lane, ViolationKind::Exclusion(conflict.section.clone()), text);
     }
 
     fn check_sections(&self, lane: Lane) {
         let now_ms = self.record.now_ms();
-        let runs = |place: usize| {
-            let machine = self.machines.get(place);
+        let runs = |machine_number: usize| {
+            let machine = self.machines.get(machine_number);
             machine.is_some_and(|machine| machine.has_run_for(now_ms, NOTICE_MS))
         };
         if let Err(conflict) = self.sections.check(runs) {

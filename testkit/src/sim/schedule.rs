@@ -28,7 +28,7 @@ use super::fault::{Fault, Planned};
 pub struct Schedule {
     /// The seed.
     pub(super) seed: u64,
-    /// The faults that happen, by their places in the list that the seed gives; all if `None`.
+    /// The faults that happen, by their numbers in the list that the seed gives; all if `None`.
     pub(super) faults: Option<BTreeSet<usize>>,
     /// The machines that are there; all if `None`.
     pub(super) machines: Option<BTreeSet<usize>>,
@@ -85,15 +85,15 @@ impl Schedule {
         self.seed.wrapping_add(CHANCE_STEP.wrapping_mul(self.chance.into()))
     }
 
-    pub(super) fn has_machine(&self, place: usize) -> bool {
-        self.machines.as_ref().is_none_or(|machines| machines.contains(&place))
+    pub(super) fn has_machine(&self, machine_number: usize) -> bool {
+        self.machines.as_ref().is_none_or(|machines| machines.contains(&machine_number))
     }
 
     /// The faults that happen, of those that the seed gives.
     pub(super) fn kept(&self, planned: &[Planned]) -> Vec<Planned> {
         let is_kept = |(number, planned): &(usize, &Planned)| {
             let is_there = match planned.fault {
-                Fault::Machine(place, _) => self.has_machine(place),
+                Fault::Machine(machine_number, _) => self.has_machine(machine_number),
                 Fault::Server(_) | Fault::Ensemble(_) => true,
             };
             is_there && self.faults.as_ref().is_none_or(|faults| faults.contains(number))

@@ -61,13 +61,14 @@ impl<'a> Failing<'a> {
     }
 
     fn with_fewer_machines(&self) -> Vec<Schedule> {
-        let places = 0..self.outcome.names.len();
-        let machines: Vec<_> = places.filter(|place| self.schedule.has_machine(*place)).collect();
+        let machines = 0..self.outcome.names.len();
+        let machines: Vec<_> =
+            machines.filter(|machine| self.schedule.has_machine(*machine)).collect();
         if machines.len() < 2 {
             return Vec::new();
         }
         let without = |left_out: &usize| {
-            let rest = machines.iter().copied().filter(|place| place != left_out);
+            let rest = machines.iter().copied().filter(|machine| machine != left_out);
             Schedule { machines: Some(rest.collect()), ..self.schedule.clone() }
         };
         machines.iter().rev().map(without).collect()

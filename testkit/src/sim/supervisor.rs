@@ -23,14 +23,14 @@ enum Ended {
 
 /// Runs the program of a machine until it has finished, and starts it again after a crash, and after
 /// an error that faults explain.
-pub(super) async fn supervise(run: Arc<Run>, programs: Arc<Programs>, place: usize) {
-    let machine = &run.machines[place];
-    let lane = Lane::Machine(place);
+pub(super) async fn supervise(run: Arc<Run>, programs: Arc<Programs>, machine_number: usize) {
+    let machine = &run.machines[machine_number];
+    let lane = Lane::Machine(machine_number);
     let state = |text: String| run.record.add(lane, || What::State(text));
     let program = programs.kinds[machine.kind].program.clone();
     loop {
         let (seed, link) = (machine.next_seed(), machine.link());
-        let world = World::new(&run, place, machine.name(), machine.index, seed, link);
+        let world = World::new(&run, machine_number, machine.name(), machine.index, seed, link);
         let tasks = world.tasks();
         let mut task = spawn(&program, world);
         let ended = tokio::select! {
@@ -44,7 +44,7 @@ pub(super) async fn supervise(run: Arc<Run>, programs: Arc<Programs>, place: usi
             Ended::Crashed => {
                 // Its memory is gone before it is started again.
                 let _ = task.await;
-                run.left_all(place);
+                run.left_all(machine_number);
                 machine.be_down().await;
                 state("starts again".to_owned());
             }
@@ -96,9 +96,9 @@ pub(super) async fn run_once(
         ViolationKind::Setup => "setup",
         _ => "the check at the end",
     };
-    let place = run.machines.len();
+    let machine_number = run.machines.len();
     let link = run.quiet_link.clone();
-    let world = World::new(run, place, name.to_owned(), 0, run.seed, link);
+    let world = World::new(run, machine_number, name.to_owned(), 0, run.seed, link);
     let wrong = match tokio::time::timeout(limit, spawn(program, world)).await {
         Ok(Ok(Ok(()))) => return,
         Ok(Ok(Err(error))) => format!("{name}: {error}"),

@@ -67,14 +67,14 @@ pub fn shrink<T, R>(
         let count = candidates.len();
         // It goes on where it was: what failed to be smaller before mostly still does.
         let in_turn = (0..count).map(|step| (first + step) % count);
-        let found = in_turn.into_iter().find_map(|place| {
+        let found = in_turn.into_iter().find_map(|index| {
             tries = tries.checked_sub(1)?;
-            let result = run(&candidates[place])?;
-            Some((place, result))
+            let result = run(&candidates[index])?;
+            Some((index, result))
         });
-        let Some((place, result)) = found else { return least };
-        first = place;
-        let candidate = candidates.into_iter().nth(place).expect("it was found there");
+        let Some((index, result)) = found else { return least };
+        first = index;
+        let candidate = candidates.into_iter().nth(index).expect("it was found there");
         least = (candidate, result);
     }
 }

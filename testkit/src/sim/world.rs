@@ -48,7 +48,7 @@ pub struct World(Arc<Inner>);
 
 struct Inner {
     run: Arc<Run>,
-    place: usize,
+    machine_number: usize,
     name: String,
     index: usize,
     link: Link,
@@ -63,16 +63,16 @@ struct Inner {
 impl World {
     pub(super) fn new(
         run: &Arc<Run>,
-        place: usize,
+        machine_number: usize,
         name: String,
         index: usize,
         seed: u64,
         link: Link,
     ) -> Self {
-        let gate = run.machines.get(place).map(Machine::gate);
+        let gate = run.machines.get(machine_number).map(Machine::gate);
         Self(Arc::new(Inner {
             run: Arc::clone(run),
-            place,
+            machine_number,
             name,
             index,
             link,
@@ -92,11 +92,11 @@ impl World {
     }
 
     fn lane(&self) -> Lane {
-        Lane::Machine(self.0.place)
+        Lane::Machine(self.0.machine_number)
     }
 
     fn kind_name(&self) -> String {
-        let machine = self.0.run.machines.get(self.0.place);
+        let machine = self.0.run.machines.get(self.0.machine_number);
         machine.map_or_else(|| self.name().to_owned(), |machine| machine.kind_name.clone())
     }
 
@@ -167,7 +167,7 @@ impl World {
     pub fn goes_on(&self) -> bool {
         self.count_at_this_moment();
         // A task that does not end with its machine must not go on for it.
-        !self.0.gate.is_shut() && self.0.run.goes_on(self.0.place)
+        !self.0.gate.is_shut() && self.0.run.goes_on(self.0.machine_number)
     }
 
     /// Panics if rounds are begun again and again while no time passes.
@@ -194,7 +194,7 @@ impl World {
     /// Sleeps, or works for this long: it takes longer while the machine has
     /// [`FaultKind::SlowWork`](super::FaultKind::SlowWork).
     pub async fn sleep(&self, time: Duration) {
-        match self.0.run.machines.get(self.0.place) {
+        match self.0.run.machines.get(self.0.machine_number) {
             Some(machine) => machine.work(time).await,
             None => tokio::time::sleep(time).await,
         }
@@ -232,7 +232,8 @@ impl World {
     #[must_use]
     pub fn wall_clock(&self) -> SystemTime {
         let run = &self.0.run;
-        let skew_ms = run.machines.get(self.0.place).map_or(0, |machine| machine.skew_ms());
+        let skew_ms =
+            run.machines.get(self.0.machine_number).map_or(0, |machine| machine.skew_ms());
         let passed_ms = i64::try_from(run.record.now_ms()).unwrap_or(i64::MAX);
         let ms = WALL_START_MS.saturating_add(passed_ms).saturating_add(skew_ms);
         SystemTime::UNIX_EPOCH + Duration::from_millis(ms.max(0).unsigned_abs())
@@ -287,7 +288,7 @@ impl World {
     /// Adds a line to the story of a run that fails.
     pub fn note(&self, text: impl Into<String>) {
         let text = text.into();
-        if let Some(machine) = self.0.run.machines.get(self.0.place) {
+        if let Some(machine) = self.0.run.machines.get(self.0.machine_number) {
             machine.say(text.clone());
         }
         self.0.run.record.add(self.lane(), || What::Note(text));
@@ -329,9 +330,9 @@ impl World {
 
     fn enter_with<H: Held + 'static>(&self, section: &str, access: Access, held: H) -> Section<H> {
         let held = Arc::new(held);
-        let number = self.0.run.enter(self.0.place, section, access, &held);
-        let (run, place) = (Arc::clone(&self.0.run), self.0.place);
-        let door = Door { run, place, section: section.to_owned() };
+        let number = self.0.run.enter(self.0.machine_number, section, access, &held);
+        let (run, machine_number) = (Arc::clone(&self.0.run), self.0.machine_number);
+        let door = Door { run, machine_number, section: section.to_owned() };
         Section { held: Some(held), exit: Arc::new(door), number }
     }
 }
@@ -339,16 +340,16 @@ impl World {
 /// The way out of a section.
 struct Door {
     run: Arc<Run>,
-    place: usize,
+    machine_number: usize,
     section: String,
 }
 
 impl Exit for Door {
     fn leaves(&self, number: u64) {
-        self.run.leaves(self.place, &self.section, number);
+        self.run.leaves(self.machine_number, &self.section, number);
     }
 
     fn left(&self, number: u64) {
-        self.run.left(self.place, &self.section, number);
+        self.run.left(self.machine_number, &self.section, number);
     }
 }
