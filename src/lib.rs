@@ -129,7 +129,7 @@ pub mod recipes {
         DistributedDoubleBarrier, ErrorPolicy, EventPosition, GroupMember, GroupMemberBuilder,
         Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
         InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-        InterProcessSemaphoreV2, InterProcessWriteLock, LeaderLatch, LeaderLatchBuilder,
+        InterProcessSemaphoreV2, InterProcessWriteLock, KazooLine, LeaderLatch, LeaderLatchBuilder,
         LeaderSelector, LeaderSelectorBuilder, Lease, LeaseError, LeaseHolder, Listening,
         LockError, LockGuard, LockState, Membership, MultiGuard, MultiNonBlockingLease, NodeCache,
         NodeError, NodeEvent, NodeEvents, NodeState, NonBlockingLease, Observed, Origin, Owner,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use zoolet::client::Client;
 use zoolet::protocol::{CreateMode, MultiOp, OpCode, SetData, Zxid};
-use zoolet::recipes::{InterProcessMutex, LockError, LockState, Owner};
+use zoolet::recipes::{InterProcessMutex, KazooLine, LockError, LockState, Owner};
 use zoolet::server::Server;
 use zoolet_test_support::stage::{connect, counted, poll_times, server};
 
@@ -313,4 +313,43 @@ async fn dropping_acquire_at_any_poll_leaves_nothing() {
             assert_clean(&server, &waiter, "/a").await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fleet_moves_from_kazoos_lock_to_curators_names_with_one_holder_at_a_time() {
+    let server = server().await;
+    let client = connect(&server).await;
+    // A place of kazoo's stock lock, which this test watches over in kazoo's stead.
+    let create = client.create("/lock/00112233445566778899aabbccddeeff__lock__");
+    let create = create.mode(CreateMode::EphemeralSequential);
+    let kazoo = create.parents(zoolet::client::Parents::Persistent).await.unwrap().path;
+    let mutex = |client: &Client| InterProcessMutex::new(client, "/lock").unwrap();
+    // In the order of the move: kazoo, the stock names, Curator's names, and no option.
+    let stock = mutex(&connect(&server).await).beside_kazoo(KazooLine::Stock);
+    let with_pattern = mutex(&connect(&server).await).beside_kazoo(KazooLine::WithPattern);
+    let plain = mutex(&connect(&server).await);
+    assert!(stock.try_acquire().await.unwrap().is_none(), "kazoo holds it");
+    assert!(with_pattern.try_acquire().await.unwrap().is_none(), "kazoo holds it");
+    let first = tokio::spawn(async move { stock.acquire().await.unwrap() });
+    tokio::time::sleep(SECOND).await;
+    let waiting = with_pattern.clone();
+    let second = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    tokio::time::sleep(SECOND).await;
+    let paths = with_pattern.participants().await.unwrap();
+    assert_eq!((paths.len(), &paths[0]), (3, &kazoo));
+    assert!(paths[1].ends_with("__lock__0000000001"), "{paths:?}");
+    assert!(paths[2].ends_with("-lock-0000000002"), "{paths:?}");
+    assert!(!first.is_finished() && !second.is_finished());
+    client.delete(&kazoo).await.unwrap();
+    let first = first.await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(!second.is_finished(), "the stock names hold it");
+    first.release().await.unwrap();
+    let second = second.await.unwrap();
+    assert!(plain.try_acquire().await.unwrap().is_none(), "it sees Curator's names");
+    second.release().await.unwrap();
+    let guard = plain.acquire().await.unwrap();
+    assert!(with_pattern.try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    assert_clean(&server, &client, "/lock").await;
 }

@@ -15,8 +15,8 @@ use zoolet_conformance::fleet_queue::AnyQueue;
 use zoolet_protocol::Zxid;
 use zoolet_recipes::{
     DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier, InterProcessMutex,
-    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LeaderLatch,
-    LockError, Permits, SharedCount, ValueError,
+    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, KazooLine,
+    LeaderLatch, LockError, Permits, SharedCount, ValueError,
 };
 
 use crate::lock_shell;
@@ -41,6 +41,10 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Recipe {
     Mutex,
+    /// Beside kazoo's lock as it is.
+    StockMutex,
+    /// Beside kazoo's lock with a pattern.
+    PatternMutex,
     ReadWrite,
     Semaphore,
     SemaphoreMutex,
@@ -177,6 +181,8 @@ async fn contend(
     let Arguments { path, capacity, .. } = arguments;
     let mut log = Log::open(arguments)?;
     let mutex = InterProcessMutex::new(client, path)?;
+    let stock = mutex.clone().beside_kazoo(KazooLine::Stock);
+    let pattern = mutex.clone().beside_kazoo(KazooLine::WithPattern);
     let lock = InterProcessReadWriteLock::new(client, path)?;
     let semaphore = InterProcessSemaphoreV2::new(client, path, *capacity as usize)?;
     let semaphore_mutex = InterProcessSemaphoreMutex::new(client, path)?;
@@ -199,6 +205,8 @@ async fn contend(
         }
         match (arguments.recipe, &count) {
             (Recipe::Mutex, _) => hold(&mut log, &mutex).await?,
+            (Recipe::StockMutex, _) => hold(&mut log, &stock).await?,
+            (Recipe::PatternMutex, _) => hold(&mut log, &pattern).await?,
             (Recipe::ReadWrite, _) => read_or_write(&mut log, &lock).await?,
             (Recipe::SemaphoreMutex, _) => hold_permit(&mut log, &semaphore_mutex).await?,
             (Recipe::Latch, _) => lead(&mut log, client, path).await?,

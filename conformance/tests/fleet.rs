@@ -46,10 +46,13 @@ fn main() -> ExitCode {
     // Each test keeps the machine busy.
     arguments.test_threads = Some(1);
     let four_each = [Zoolet, Curator, Kazoo].map(|library| [library; 4]).concat();
+    let with_kazoo = [Zoolet, Kazoo].map(|library| [library; 4]).concat();
     let four_of_two = [Zoolet, Curator].map(|library| [library; 4]).concat();
     let four_with_kazoo = [Zoolet, Kazoo].map(|library| [library; 4]).concat();
     let trials = [
         on_both("mutex", four_each.clone(), |at, all| excludes(at, "mutex", 1, all)),
+        on_both("stock-mutex", with_kazoo.clone(), |at, all| excludes(at, "stock-mutex", 1, all)),
+        on_both("pattern-mutex", with_kazoo, |at, all| excludes(at, "pattern-mutex", 1, all)),
         on_both("read-write", four_of_two.clone(), |at, all| {
             excludes(at, "read-write", READERS_MAX, all)
         }),

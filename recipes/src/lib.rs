@@ -57,8 +57,8 @@ pub use self::lease::{Lease, LeaseError, LeaseHolder, MultiNonBlockingLease, Non
 pub use self::lock::{
     BoxFuture, Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-    InterProcessSemaphoreV2, InterProcessWriteLock, LockGuard, LockState, MultiGuard, Owner,
-    Permits, Revoker, SequentialMultiGuard, SequentialMultiLock,
+    InterProcessSemaphoreV2, InterProcessWriteLock, KazooLine, LockGuard, LockState, MultiGuard,
+    Owner, Permits, Revoker, SequentialMultiGuard, SequentialMultiLock,
 };
 pub use self::node::{
     AtClose, GroupMember, GroupMemberBuilder, NodeError, NodeEvent, NodeEvents, NodeState, Origin,

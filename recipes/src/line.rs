@@ -131,11 +131,18 @@ impl Line {
 
     /// The paths of all places with this marker, ordered by number.
     pub(crate) async fn participants(&self, marker: &str) -> Result<Vec<String>, LockError> {
+        self.participants_of(&[marker]).await
+    }
+
+    /// The paths of the places with these markers, ordered by number.
+    pub(crate) async fn participants_of(&self, markers: &[&str]) -> Result<Vec<String>, LockError> {
         match self.client.children(&self.directory).await {
-            Ok(names) => Ok(order::contenders(&names, marker)
-                .iter()
-                .map(|contender| self.child(contender.name))
-                .collect()),
+            Ok(names) => {
+                let of = |marker: &&str| order::contenders(&names, marker);
+                let mut contenders: Vec<_> = markers.iter().flat_map(of).collect();
+                contenders.sort_unstable();
+                Ok(contenders.iter().map(|contender| self.child(contender.name)).collect())
+            }
             Err(error) if error.is(ErrorCode::NO_NODE) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
@@ -146,7 +153,15 @@ impl Line {
         &self,
         marker: &str,
     ) -> Result<Vec<(String, Bytes)>, LockError> {
-        with_data(&self.client, self.participants(marker).await?).await
+        self.data_of(self.participants(marker).await?).await
+    }
+
+    /// The data of these places, with their paths.
+    pub(crate) async fn data_of(
+        &self,
+        paths: Vec<String>,
+    ) -> Result<Vec<(String, Bytes)>, LockError> {
+        with_data(&self.client, paths).await
     }
 
     /// Whether the directory has a place that this kind waits for. Costs one read.

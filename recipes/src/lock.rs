@@ -31,7 +31,7 @@ pub use self::guard::Guard;
 pub use self::herd_lock::HerdLock;
 pub use self::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
 pub use self::multi_lock::{InterProcessMultiLock, MultiGuard};
-pub use self::mutex::InterProcessMutex;
+pub use self::mutex::{InterProcessMutex, KazooLine};
 pub use self::owner::Owner;
 pub use self::permits::Permits;
 pub use self::read_write_lock::{

@@ -11,6 +11,7 @@ use zoolet_protocol::{Acl, MultiOp, MultiResult, Zxid};
 use super::{Client, Recipe};
 use crate::error::LockError;
 use crate::lock::inter_process_lock::{InterProcessLock, LockGuard};
+use crate::lock::mutex::KazooLine;
 use crate::lock::owner::Owner;
 use crate::lock::state::LockState;
 
@@ -260,6 +261,15 @@ owned_by_threads!(
     InterProcessMultiLock,
     SequentialMultiLock
 );
+
+impl InterProcessMutex {
+    /// The same mutex in one line with kazoo's `Lock` of the same path: see
+    /// [`InterProcessMutex::beside_kazoo`](crate::InterProcessMutex::beside_kazoo).
+    #[must_use]
+    pub fn beside_kazoo(self, line: KazooLine) -> Self {
+        Self { recipe: self.recipe.beside_kazoo(line), client: self.client }
+    }
+}
 
 /// Recipes whose znodes' data and access control list can be set.
 macro_rules! settings {

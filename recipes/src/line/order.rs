@@ -168,6 +168,27 @@ mod tests {
     }
 
     #[test]
+    fn a_line_with_two_markers_has_one_order() {
+        let kazoo = PlaceKind { marker: "__lock__", waits_for: &["lock-", "__lock__"], ..MUTEX };
+        let curator = PlaceKind { waits_for: &["lock-", "__lock__"], ..MUTEX };
+        let names: Names = [
+            "_c_b-lock-0000000002",
+            "00112233445566778899aabbccddeeff__lock__0000000001",
+            "_c_c-__lock__0000000003",
+            "lease_holder",
+        ]
+        .into_iter()
+        .collect();
+        let first = position(&names, &kazoo, "00112233445566778899aabbccddeeff__lock__0000000001");
+        assert_eq!(first, Position::Front);
+        let second = position(&names, &curator, "_c_b-lock-0000000002");
+        let ahead = "00112233445566778899aabbccddeeff__lock__0000000001";
+        assert_eq!(second, behind(ahead, true, true));
+        let third = position(&names, &kazoo, "_c_c-__lock__0000000003");
+        assert_eq!(third, behind("_c_b-lock-0000000002", false, true));
+    }
+
+    #[test]
     fn a_reader_waits_for_the_last_writer_before_it_and_a_writer_for_the_last_place_before_it() {
         let names: Names = [
             "_c_a-__READ__0000000001",

@@ -24,6 +24,35 @@ pub(crate) static KIND: PlaceKind = PlaceKind {
     may_have_second_place: &[],
 };
 
+/// As kazoo names its places.
+static KAZOO: PlaceKind = PlaceKind { marker: "__lock__", waits_for: &BOTH, ..KIND };
+
+/// As Curator names its places, in a line with kazoo's.
+static CURATOR_BESIDE_KAZOO: PlaceKind = PlaceKind { waits_for: &BOTH, ..KIND };
+
+/// The markers of a line with places of both libraries.
+const BOTH: [&str; 2] = ["lock-", "__lock__"];
+
+/// How the places of a mutex are named in a line that it shares with kazoo's `Lock`: see
+/// [`InterProcessMutex::beside_kazoo`]. In both cases the mutex waits for kazoo's places, and for
+/// those with Curator's names.
+///
+/// ```
+/// use zoolet_recipes::KazooLine;
+///
+/// assert_ne!(KazooLine::Stock, KazooLine::WithPattern);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KazooLine {
+    /// As kazoo's own (`__lock__`). Each lock of kazoo waits for them. Mutexes without this option
+    /// and Curator's do not.
+    Stock,
+    /// As Curator's (`lock-`). Locks of kazoo wait for them that were made with
+    /// `extra_lock_patterns=["-lock-"]`, which kazoo has since 2.7.1; and so do all mutexes of this
+    /// library and Curator's.
+    WithPattern,
+}
+
 /// A lock that one owner of all processes holds at a time, in the order in which they came.
 ///
 /// Each [`InterProcessMutex::acquire`] enters the line by itself, as with tokio's `Mutex`, whatever
@@ -78,13 +107,40 @@ impl InterProcessMutex {
         self
     }
 
+    /// The same mutex in one line with kazoo's `Lock` of the same path.
+    ///
+    /// By this a fleet moves from kazoo without a stop, while at each moment one client holds the
+    /// lock:
+    ///
+    /// 1. All programs with kazoo's stock lock are replaced, one by one, by such with
+    ///    [`KazooLine::Stock`].
+    /// 2. When the last one of kazoo is gone, these are replaced by such with
+    ///    [`KazooLine::WithPattern`].
+    /// 3. When the last one with [`KazooLine::Stock`] is gone, these are replaced by such without
+    ///    this option, and Curator can join.
+    ///
+    /// Where all of kazoo's locks have `extra_lock_patterns=["-lock-"]`, the first step is not needed.
+    ///
+    /// **Curator cannot take part while there are places with kazoo's names.** It takes each child of
+    /// the directory for a place, and orders names without `lock-` by their first letters, so that
+    /// two clients would hold the lock. A mutex without this option does not see kazoo's places.
+    #[must_use]
+    pub fn beside_kazoo(mut self, line: KazooLine) -> Self {
+        self.lock.line.kind = match line {
+            KazooLine::Stock => &KAZOO,
+            KazooLine::WithPattern => &CURATOR_BESIDE_KAZOO,
+        };
+        self
+    }
+
     /// The znodes of the holder and of all waiting clients, in their order.
     ///
     /// # Errors
     ///
     /// The errors of a read.
     pub async fn participants(&self) -> Result<Vec<String>, LockError> {
-        self.lock.line.participants(KIND.marker).await
+        let line = &self.lock.line;
+        line.participants_of(line.kind.waits_for).await
     }
 
     /// As [`InterProcessMutex::participants`], with the data of each znode
@@ -94,7 +150,7 @@ impl InterProcessMutex {
     ///
     /// The errors of reads, as of a znode that this client may not read.
     pub async fn participants_with_data(&self) -> Result<Vec<(String, Bytes)>, LockError> {
-        self.lock.line.participants_with_data(KIND.marker).await
+        self.lock.line.data_of(self.participants().await?).await
     }
 }
 
