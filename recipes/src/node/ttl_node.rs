@@ -29,7 +29,8 @@ const TOUCH_FACTOR: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 /// child again and again. When the program is gone for that long, the server deletes the child, and
 /// then the container. Watches on the znode do not fire when the child is touched.
 ///
-/// Its znodes are those of Curator's `PersistentTtlNode`. Unlike there, one transaction creates both,
+/// Its znodes are those of Curator's `PersistentTtlNode` (later versions of Curator give the znode itself
+/// a time to live; each takes what it finds). Unlike there, one transaction creates both,
 /// so that no container without a child stays for ever when the program ends in between. Closing or
 /// dropping this ends the touching, and deletes nothing.
 ///
