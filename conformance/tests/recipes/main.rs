@@ -11,6 +11,7 @@ mod leader_killed;
 mod leaders;
 mod multi_lock;
 mod mutex;
+mod nodes;
 mod queues;
 mod read_write;
 mod scene;
@@ -107,6 +108,15 @@ fn main() -> ExitCode {
         caches:
             a_cache_is_the_tree_after_cuts_and_expiry
             a_cache_is_suspended_without_a_connection;
+        nodes:
+            a_node_survives_a_cut_an_expiry_and_a_deletion
+            a_sequential_node_keeps_its_name
+            a_node_waits_for_the_ephemeral_of_another_session
+            a_lost_reply_leaves_one_znode
+            a_refusal_is_told_and_tried_again
+            members_join_again_in_their_next_session
+            a_set_is_shared_out_anew_when_a_session_ends
+            a_lease_has_one_holder_and_outlives_the_session;
         shared_values:
             a_shared_value_survives_disconnects_and_expiry
             an_unseen_value_is_not_overwritten;
