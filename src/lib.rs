@@ -42,6 +42,7 @@
 //! | `admin` | no | [`server::admin`] |
 //! | `client` | with `recipes` | [`client`] |
 //! | `recipes` | yes | [`recipes`] |
+//! | `discovery` | no | [`recipes::discovery`] |
 //! | `tls` | no | [`server::tls`] and [`client::tls`] |
 //! | `sasl` | no | DIGEST-MD5 in [`server::sasl`] and [`client::sasl`] |
 //! | `testing` | no | [`testing`] and [`sim`]: ask for it as a dev-dependency |
@@ -121,6 +122,8 @@ pub mod recipes {
     //! - [`blocking`] has all of them for code without async, with threads as the owners of locks.
     //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 
+    #[cfg(feature = "discovery")]
+    pub use zoolet_recipes::discovery;
     pub use zoolet_recipes::{
         AtClose, AtomicStats, BoxFuture, CacheError, CacheEvent, CacheEvents, CacheProgress,
         CacheState, CachedAtomicInteger, CachedAtomicLong, CachedZnode, Change, ChildrenWatch,

@@ -7,6 +7,8 @@
 use zoolet_client::blocking::Client;
 
 mod caches;
+#[cfg(feature = "discovery")]
+mod discovery;
 mod leaders;
 mod locks;
 mod nodes;
@@ -14,6 +16,8 @@ mod queues;
 mod values;
 
 pub use self::caches::CuratorCache;
+#[cfg(feature = "discovery")]
+pub use self::discovery::{Registration, ServiceCache, ServiceDiscovery, ServiceProvider};
 pub use self::leaders::{LeaderLatch, LeaderSelector, Leadership};
 pub use self::locks::{
     BlockingGuard, Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadLock,

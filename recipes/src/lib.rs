@@ -14,6 +14,7 @@
 //! - Caches: [`CuratorCache`], [`TreeCache`], [`PathChildrenCache`], [`NodeCache`], and
 //!   [`PersistentWatcher`]. [`DataWatch`] and [`ChildrenWatch`] are kazoo's.
 //! - Queues: [`queue`] has Curator's, ZooKeeper's own and kazoo's.
+//! - Discovery: with the feature `discovery`, the module `discovery`, Curator's `ServiceDiscovery`.
 //! - [`blocking`] has all of them for code without async.
 //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 //!
@@ -21,6 +22,8 @@
 //! another recipe can be written with its module `recipe` in the same way.
 
 pub mod blocking;
+#[cfg(feature = "discovery")]
+pub mod discovery;
 pub mod queue;
 
 mod attempts;
