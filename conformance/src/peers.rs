@@ -97,7 +97,14 @@ impl Peer {
             }
             Self::Kazoo => needs_file(&kazoo_python()),
             Self::Curator => {
-                for jar in ["curator-recipes", "curator-framework", "curator-client", "zookeeper"] {
+                for jar in [
+                    "curator-recipes",
+                    "curator-framework",
+                    "curator-client",
+                    "curator-x-discovery",
+                    "jackson-databind",
+                    "zookeeper",
+                ] {
                     needs_file(&Path::new("/usr/share/java").join(jar).with_extension("jar"))?;
                 }
                 needs_program("javac", "-version")

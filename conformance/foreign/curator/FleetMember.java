@@ -105,6 +105,8 @@ public final class FleetMember {
             setAndAwait(path, told);
         } else if (recipe.equals("shell")) {
             LockShell.obey(client, path, told);
+        } else if (recipe.equals("discovery")) {
+            DiscoveryMember.obey(client, path, told);
         } else if (told.readLine() != null) {
             Round round = round(recipe, path);
             stopAtTheEndOf(told);

@@ -7,11 +7,13 @@ mod barriers;
 mod caches;
 mod counters;
 mod curators_cache;
+mod discovery;
 mod leader_killed;
 mod leaders;
 mod multi_lock;
 mod mutex;
 mod nodes;
+mod options;
 mod queues;
 mod read_write;
 mod scene;
@@ -127,6 +129,15 @@ fn main() -> ExitCode {
             a_waiting_consumer_survives_a_cut_and_the_end_of_its_session
             a_take_that_times_out_leaves_nothing
             kazoos_locking_queue_delivers_each_entry;
+        options:
+            one_client_replaces_a_value
+            numbers_of_32_bits_and_reserved_ones_are_unique
+            a_disconnect_ends_a_term_by_the_policy_connection
+            participants_have_data
+            a_session_goes_on_in_another_client;
+        discovery:
+            instances_are_found_over_disconnects_and_expiry
+            disabled_instances_are_not_chosen;
         watches:
             dropping_a_one_shot_watch_keeps_a_persistent_one
             a_one_shot_watch_does_not_replace_a_persistent_one

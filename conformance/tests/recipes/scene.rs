@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use tokio::task::JoinHandle;
-use zoolet_client::Client;
+use zoolet_client::{Client, SavedSession};
 use zoolet_conformance::client::{Client as RawClient, Handshake, Message};
 use zoolet_conformance::four_letter;
 use zoolet_conformance::proxy::Proxy;
@@ -53,8 +53,7 @@ impl Scene {
 
     /// As [`Scene::client`], with another session timeout.
     pub(crate) async fn client_with_timeout(&self, timeout: Duration) -> Result<Client, Failed> {
-        let hosts: Vec<_> = self.servers.iter().map(ToString::to_string).collect();
-        self.connect(&hosts.join(","), timeout).await
+        self.connect(&self.hosts(), timeout).await
     }
 
     /// A client of one server, with a proxy between them.
@@ -72,6 +71,21 @@ impl Scene {
             .expect("no thread panics while it holds this lock")
             .push(Arc::clone(&proxy));
         Ok(proxy)
+    }
+
+    /// A client that the scenario ends by itself.
+    pub(crate) async fn unlisted_client(&self) -> Result<Client, Failed> {
+        Ok(Client::builder().session_timeout(SESSION_TIMEOUT).connect(self.hosts()).await?)
+    }
+
+    /// A client that begins with the session of another.
+    pub(crate) async fn client_with_session(&self, saved: SavedSession) -> Result<Client, Failed> {
+        Ok(Client::builder().session(saved).connect(self.hosts()).await?)
+    }
+
+    fn hosts(&self) -> String {
+        let hosts: Vec<_> = self.servers.iter().map(ToString::to_string).collect();
+        hosts.join(",")
     }
 
     async fn connect(&self, hosts: &str, timeout: Duration) -> Result<Client, Failed> {
