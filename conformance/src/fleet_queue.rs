@@ -101,6 +101,22 @@ impl AnyQueue {
         Ok(Some(item))
     }
 
+    /// How many items there are.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn count(&self) -> Result<usize, QueueError> {
+        match self {
+            Self::Curator(queue) => queue.count().await,
+            Self::Id(queue) => queue.count().await,
+            Self::Priority(queue) => queue.count().await,
+            Self::Delay(queue) => queue.count().await,
+            Self::Kazoo(queue) => queue.count().await,
+            Self::KazooLocking(queue) => queue.count().await,
+        }
+    }
+
     fn number(&self, delivery: &Delivery) -> Outcome<i64> {
         let item = match self {
             Self::Kazoo(_) | Self::KazooLocking(_) => delivery.data().clone(),

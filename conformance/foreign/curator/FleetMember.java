@@ -224,6 +224,10 @@ public final class FleetMember {
         QueueConsumer<Long> consumer = new QueueConsumer<Long>() {
             @Override
             public void consumeMessage(Long item) throws Exception {
+                // A closed client leaves the item in the queue, and the consumer receives it all the same.
+                if (isStopped) {
+                    throw new IllegalStateException("stopped");
+                }
                 note(0, item, System.nanoTime());
             }
 
