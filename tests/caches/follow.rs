@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use zoolet::client::Client;
 use zoolet::protocol::{
-    Acl, CreateMode, Dial, Dialing, Expect, MultiOp, OpCode, Permissions, Zxid,
+    Acl, CreateMode, Dial, Dialing, ErrorCode, Expect, MultiOp, OpCode, Permissions, Zxid,
 };
 use zoolet::recipes::{CacheError, CacheEvent, CacheState, CuratorCache, Select};
 use zoolet::server::Dialer;
+use zoolet::testing::{RequestFilter, TestServer};
 use zoolet_test_support::stage::{connect, counted, server};
 
 use super::{SECOND, cached, changes, outage, started, tree};
@@ -310,4 +311,50 @@ async fn a_server_with_another_history_is_not_compared_with_the_old_one() {
     cache.progress().wait_for(|it| it.state == CacheState::Suspended).await.unwrap();
     cache.progress().wait_for(|it| it.state == CacheState::Current).await.unwrap();
     assert_eq!(cached(&cache), tree(&new, "/c").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_persistent_watches_ends_the_cache_with_what_to_do() {
+    let server = TestServer::start().await.unwrap();
+    // Servers before 3.6 answer this, and close the connection.
+    let add_watch = RequestFilter::all().of(&[OpCode::ADD_WATCH]);
+    let _old = server.everyone().fail(add_watch, ErrorCode::UNIMPLEMENTED).unwrap();
+    let cache = CuratorCache::builder(&server.connect().await.unwrap(), "/c").start().unwrap();
+    let error = cache.initialized().await.unwrap_err();
+    assert_eq!(error, CacheError::NoPersistentWatches("/c".into()));
+    assert!(error.to_string().contains("3.6 or later"), "{error}");
+    assert_eq!(cache.progress().borrow().state, CacheState::Closed);
+}
+
+/// Curator's listeners see the znodes of each level, and the last data of what is deleted, also when
+/// a whole subtree goes while there is no connection.
+#[tokio::test(start_paused = true)]
+async fn a_subtree_that_goes_without_a_connection_is_told_from_below_with_its_last_data() {
+    let server = server().await;
+    let (raw, (client, counting)) = (connect(&server).await, counted(&server).await);
+    for path in ["/c", "/c/a", "/c/a/b", "/c/a/b/c", "/c/d"] {
+        raw.create(path).data(path).await.unwrap();
+    }
+    let cache = started(CuratorCache::builder(&client, "/c")).await;
+    let mut events = cache.events();
+    outage(&client, &counting, async {
+        for path in ["/c/a/b/c", "/c/a/b", "/c/a"] {
+            raw.delete(path).await.unwrap();
+        }
+        raw.create("/c/e").await.unwrap();
+    })
+    .await;
+    let mut told = Vec::new();
+    loop {
+        match events.next().await.unwrap() {
+            CacheEvent::Deleted { znode, .. } => {
+                assert_eq!(znode.data, znode.path.as_bytes());
+                told.push(znode.path.clone());
+            }
+            CacheEvent::Created { znode, .. } => told.push(znode.path.clone()),
+            CacheEvent::Resynced { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(told, ["/c/a/b/c", "/c/a/b", "/c/a", "/c/e"]);
 }
