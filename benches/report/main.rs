@@ -25,8 +25,10 @@ use self::document::replace;
 use self::results::Results;
 
 /// All suites, in the order of the document.
-const SUITES: [&str; 9] =
-    ["codec", "core", "engine", "session", "handoff", "herd", "durable", "recover", "fairness"];
+const SUITES: [&str; 10] = [
+    "codec", "core", "engine", "session", "handoff", "herd", "durable", "recover", "fairness",
+    "cache",
+];
 
 /// Suites that take no options of criterion.
 const WITHOUT_CRITERION: [&str; 2] = ["durable", "fairness"];
