@@ -193,7 +193,9 @@ impl Subject {
         let printed = [&output.stdout[..], &output.stderr[..]].concat();
         let printed = String::from_utf8_lossy(&printed)
             .replace(&*peers::kazoo_python().to_string_lossy(), "python3")
-            .replace(&format!("{}/", folder.display()), "");
+            .replace(&format!("{}/", folder.display()), "")
+            // The page has the default limit.
+            .replace(" --timeout 60 -- ", " -- ");
         let printed: Vec<_> = printed.lines().map(without_times).collect();
         let path =
             if self.path.contains('*') { format!("'{}'", self.path) } else { self.path.into() };
