@@ -1,29 +1,37 @@
 //! Registrations, shares and leases in simulated worlds: whatever goes wrong, a name has one owner at a
 //! time, each znode is there again after calm with its last data, and tokens grow.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zoolet::protocol::CreateMode;
-use zoolet::recipes::{NodeState, NonBlockingLease, PersistentNode, SetPartitioner, TakeOver};
-use zoolet::sim::{Sim, World};
+use zoolet::recipes::{
+    LockState, NodeState, NonBlockingLease, PersistentNode, SetPartitioner, ShallowParty, TakeOver,
+};
+use zoolet::sim::{Section, Sim, ViolationKind, World};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const SHORT: Duration = Duration::from_millis(300);
+/// Longer than a session lasts.
+const LONG: Duration = Duration::from_secs(15);
+/// How long after the faults all items may take to have a member.
+const CALM: Duration = Duration::from_secs(40);
 
 /// Registers under a name that all machines use, and works while it is registered.
 async fn same_name(world: World) -> Result<()> {
     let client = world.connect().await?;
     while world.goes_on() {
         let node = PersistentNode::builder(&client, "/names/one").data(world.name().to_owned());
-        let node = std::sync::Arc::new(node.start()?);
+        let node = Arc::new(node.start()?);
         node.registered().await?;
-        let held = std::sync::Arc::clone(&node);
+        let held = Arc::clone(&node);
         let section = world.enter("one", move || held.state() == NodeState::Present);
         world.sleep_up_to(SHORT).await;
         drop(section.leave());
-        if let Some(node) = std::sync::Arc::into_inner(node) {
+        if let Some(node) = Arc::into_inner(node) {
             node.close().await?;
         }
         world.sleep_up_to(SHORT).await;
@@ -90,40 +98,145 @@ fn after_calm_each_znode_is_there_with_its_last_data_on_an_ensemble() {
     Sim::new().machine("member", 3, own_name).ensemble().sweep(0..8);
 }
 
-/// Takes part in sharing out items, and works on each item of its share.
-async fn shares(world: World) -> Result<()> {
+/// Believes for ever in a name that it registered.
+async fn believes(world: World) -> Result<()> {
     let client = world.connect().await?;
-    let items = ["a", "b", "c", "d"];
-    let builder = SetPartitioner::builder(&client, "/work", world.name(), items);
-    let partitioner = builder.time_boundary(Duration::from_millis(500)).start().await?;
     while world.goes_on() {
-        let share = std::sync::Arc::new(partitioner.acquire().await?);
-        let owned: Vec<_> = share.items().map(str::to_owned).collect();
-        let mut sections = Vec::new();
-        for item in owned {
-            let held = std::sync::Arc::clone(&share);
-            let is_held = move || held.state() == zoolet::recipes::LockState::Held;
-            sections.push(world.enter(&item, is_held));
-        }
+        let node = PersistentNode::builder(&client, "/names/one").start()?;
+        node.registered().await?;
+        let section = world.enter("one", ());
+        world.sleep_up_to(LONG).await;
+        section.leave();
+        node.close().await?;
         world.sleep_up_to(SHORT).await;
-        sections.into_iter().for_each(|section| drop(section.leave()));
-        if let Some(share) = std::sync::Arc::into_inner(share) {
-            // A share that was lost is no error of this program.
-            let _ = share.release().await;
-        }
     }
-    partitioner.finish().await?;
     Ok(())
 }
 
 #[test]
-fn an_item_has_one_member_at_a_time() {
+fn a_program_that_does_not_ask_whether_it_is_still_registered_is_found() {
+    let sim = Sim::new().machine("owner", 3, believes);
+    let failure = sim.search(0..500).expect_err("a session ends while its program works");
+    assert_eq!(failure.violation().kind, ViolationKind::Exclusion("one".to_owned()));
+}
+
+const ITEMS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// What each machine has after calm.
+#[derive(Default)]
+struct Owned(Mutex<BTreeMap<String, Vec<String>>>);
+
+impl Owned {
+    fn set(&self, machine: &str, items: Vec<String>) {
+        self.0.lock().expect("no machine panics").insert(machine.to_owned(), items);
+    }
+
+    /// The items that nobody has.
+    fn missing(&self) -> Vec<&'static str> {
+        let owned = self.0.lock().expect("no machine panics");
+        let is_owned = |item: &str| owned.values().flatten().any(|owned| owned == item);
+        ITEMS.into_iter().filter(|item| !is_owned(item)).collect()
+    }
+}
+
+/// Takes part in sharing out items, and works on each item of its share.
+async fn shares(world: World) -> Result<()> {
+    let client = world.connect().await?;
+    let builder = SetPartitioner::builder(&client, "/work", world.name(), ITEMS);
+    let partitioner = builder.time_boundary(SHORT).start().await?;
+    while world.goes_on() {
+        let share = Arc::new(partitioner.acquire().await?);
+        let mut sections = Vec::new();
+        for item in share.items() {
+            let held = Arc::clone(&share);
+            sections.push(world.enter(item, move || held.state() == LockState::Held));
+        }
+        world.sleep_up_to(SHORT).await;
+        sections.into_iter().for_each(|section| drop(section.leave()));
+        if let Some(share) = Arc::into_inner(share) {
+            // A share that was lost is no error of this program.
+            let _ = share.release().await;
+        }
+    }
+    has_all_items_after_calm(&world, &partitioner).await?;
+    partitioner.finish().await?;
+    Ok(())
+}
+
+/// Keeps the share of this machine until all items have a member.
+async fn has_all_items_after_calm(world: &World, partitioner: &SetPartitioner) -> Result<()> {
+    let owned = world.shared::<Owned>();
+    let start = world.elapsed();
+    while !owned.missing().is_empty() {
+        let share = partitioner.acquire().await?;
+        owned.set(world.name(), share.items().map(str::to_owned).collect());
+        while !owned.missing().is_empty() && !share.is_change_requested() {
+            if world.elapsed() - start > CALM {
+                world.fail(format!("nobody has {:?}", owned.missing()));
+                return Ok(());
+            }
+            tokio::time::sleep(SHORT).await;
+        }
+        if !owned.missing().is_empty() {
+            owned.set(world.name(), Vec::new());
+        }
+        let _ = share.release().await;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_item_has_one_member_at_a_time_and_after_calm_all_have_one() {
     Sim::new().machine("worker", 3, shares).sweep(0..16);
 }
 
 #[test]
-fn an_item_has_one_member_at_a_time_on_an_ensemble() {
+fn an_item_has_one_member_at_a_time_and_after_calm_all_have_one_on_an_ensemble() {
     Sim::new().machine("worker", 3, shares).ensemble().sweep(0..8);
+}
+
+/// Takes its part of the items as the party is, without their locks, as of a hash ring.
+async fn without_locks(world: World) -> Result<()> {
+    let client = world.connect().await?;
+    let party = ShallowParty::new(&client, "/work/party")?;
+    let _member = party.join(world.name()).await?;
+    while world.goes_on() {
+        let mut members = party.participants().await?;
+        members.sort_unstable();
+        let rank = members.iter().position(|member| member == world.name());
+        let items =
+            ITEMS.into_iter().skip(rank.unwrap_or(ITEMS.len())).step_by(members.len().max(1));
+        let sections: Vec<_> = items.map(|item| world.enter(item, ())).collect();
+        world.sleep_up_to(SHORT).await;
+        sections.into_iter().for_each(Section::leave);
+    }
+    Ok(())
+}
+
+#[test]
+fn shares_without_locks_are_found() {
+    let sim = Sim::new().machine("worker", 3, without_locks);
+    let failure = sim.search(0..500).expect_err("members see the party at different times");
+    assert!(matches!(failure.violation().kind, ViolationKind::Exclusion(_)), "{failure}");
+}
+
+/// Shares the items out by a function that forgets one.
+async fn forgets_an_item(world: World) -> Result<()> {
+    let client = world.connect().await?;
+    let first_has_most = |own: &str, members: &[String], items: &[String]| {
+        let is_first = members.first().is_some_and(|first| first == own);
+        items.iter().skip(1).filter(|_| is_first).cloned().collect()
+    };
+    let builder = SetPartitioner::builder(&client, "/work", world.name(), ITEMS);
+    let partitioner = builder.time_boundary(SHORT).partition_by(first_has_most).start().await?;
+    has_all_items_after_calm(&world, &partitioner).await
+}
+
+#[test]
+fn an_item_that_nobody_has_is_found() {
+    let sim = Sim::new().machine("worker", 2, forgets_an_item);
+    let failure = sim.search(0..20).expect_err("nobody has the first item");
+    assert!(failure.to_string().contains("nobody has"), "{failure}");
 }
 
 /// The greatest token of all leases so far.
