@@ -1,12 +1,15 @@
 //! The scenarios of Curator's own tests of its queues, by their names there. Those that test what
 //! Rust's types or futures rule out, as a consumer without a thread, have no counterpart.
 
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use zoolet::protocol::CreateMode;
 use zoolet::recipes::queue::{
-    DistributedIdQueue, DistributedPriorityQueue, ErrorMode, SimpleDistributedQueue,
+    DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
+    ErrorMode, QueueSharder, QueueSharderPolicies, SimpleDistributedQueue,
 };
 use zoolet::testing::TestServer;
 use zoolet_test_support::stage::{connect, server};
@@ -186,4 +189,144 @@ async fn long_network_partition() {
     server.heal();
     put.await.unwrap().unwrap();
     assert_eq!(names(&server.connect().await.unwrap(), "/jobs").await.len(), 2);
+}
+
+/// `TestDistributedQueue.testMultiPutterSingleGetter`: of each putter, the items come in their order.
+#[tokio::test(start_paused = true)]
+async fn multi_putter_single_getter() {
+    let server = server().await;
+    let mut putters = Vec::new();
+    for putter in 0..2 {
+        let queue = plain(&connect(&server).await);
+        putters.push(tokio::spawn(async move {
+            for item in 0..100 {
+                queue.put(format!("{putter} {item}")).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        }));
+    }
+    let getter = plain(&connect(&server).await);
+    let mut next = [0, 0];
+    for _ in 0..200 {
+        let item = text(&getter.take().await.unwrap());
+        let (putter, number) = item.split_once(' ').unwrap();
+        let next = &mut next[putter.parse::<usize>().unwrap()];
+        assert_eq!(number.parse(), Ok(*next));
+        *next += 1;
+    }
+    assert!(getter.try_take().await.unwrap().is_none());
+}
+
+/// `TestDistributedQueue.testNoDuplicateProcessing`: consumers that share a queue with leases.
+#[tokio::test(start_paused = true)]
+async fn no_duplicate_processing() {
+    let server = server().await;
+    let producer = leased(&connect(&server).await);
+    for item in 0..100 {
+        producer.put(item.to_string()).await.unwrap();
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let mut consumers = Vec::new();
+    for _ in 0..2 {
+        let (queue, seen) = (leased(&connect(&server).await), Arc::clone(&seen));
+        consumers.push(tokio::spawn(async move {
+            let handle = |item: bytes::Bytes| {
+                seen.lock().unwrap().push(item);
+                std::future::ready(Ok::<_, String>(()))
+            };
+            queue.consume(ErrorMode::Requeue, handle).await
+        }));
+    }
+    tokio::time::sleep(SECOND).await;
+    let seen = seen.lock().unwrap();
+    assert_eq!((seen.len(), seen.iter().collect::<BTreeSet<_>>().len()), (100, 100));
+    consumers.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// `TestBoundedDistributedQueue.testMulti`: the bound holds, whoever puts.
+#[tokio::test(start_paused = true)]
+async fn bounded_multi() {
+    let server = server().await;
+    let max = NonZeroUsize::new(10).unwrap();
+    for _ in 0..2 {
+        let queue = plain(&connect(&server).await).with_max_items(max);
+        tokio::spawn(async move {
+            while queue.put("x").await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    let consumer = plain(&connect(&server).await);
+    for _ in 0..50 {
+        // As in Curator, two that put at the same time may exceed it by one.
+        assert!(consumer.count().await.unwrap() <= max.get() + 1);
+        consumer.take().await.unwrap().done().await.unwrap();
+        tokio::time::sleep(SECOND / 10).await;
+    }
+}
+
+/// `TestDistributedDelayQueue.testLateAddition`, `testBasic`, `testSorting`.
+#[tokio::test(start_paused = true)]
+async fn late_addition() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let queue = DistributedDelayQueue::new(&client, "/delays").unwrap();
+    let start = zoolet::client::recipe::now();
+    for (item, seconds) in [("10", 10), ("5", 5), ("20", 20)] {
+        queue.put_after(item, seconds * SECOND).await.unwrap();
+    }
+    let consumer = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let mut seen = Vec::new();
+            for _ in 0..4 {
+                let item: u64 = text(&queue.take().await.unwrap()).parse().unwrap();
+                assert_eq!(start.elapsed().as_secs(), item);
+                seen.push(item);
+            }
+            seen
+        }
+    });
+    tokio::time::sleep(SECOND).await;
+    queue.put_after("2", SECOND).await.unwrap();
+    assert_eq!(consumer.await.unwrap(), [2, 5, 10, 20]);
+}
+
+/// `TestDistributedPriorityQueue.testMinItemsBeforeRefresh`.
+#[tokio::test(start_paused = true)]
+async fn min_items_before_refresh() {
+    let server = server().await;
+    let queue = DistributedPriorityQueue::new(&connect(&server).await, "/jobs").unwrap();
+    let queue = queue.with_refresh_after(NonZeroUsize::new(3).unwrap());
+    for priority in 10..15 {
+        queue.put(priority.to_string(), priority).await.unwrap();
+    }
+    assert_eq!(text(&queue.take().await.unwrap()), "10");
+    queue.put("1", 1).await.unwrap();
+    for item in ["11", "12", "1", "13", "14"] {
+        assert_eq!(text(&queue.take().await.unwrap()), item, "the list serves three items");
+    }
+}
+
+/// `TestQueueSharder.testDistribution`: all queues receive items.
+#[tokio::test(start_paused = true)]
+async fn sharder_distribution() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let policies =
+        QueueSharderPolicies { new_queue_threshold: 100, threshold_check: SECOND, max_queues: 10 };
+    for name in ["one", "two", "three"] {
+        client.create("/queues").or_set().await.unwrap();
+        client.create(&format!("/queues/{name}")).await.unwrap();
+    }
+    let make = DistributedQueue::new;
+    let sharder = QueueSharder::start(&client, "/queues", "/leader", policies, make).await.unwrap();
+    for item in 0..60 {
+        sharder.queue().put(item.to_string()).await.unwrap();
+    }
+    assert_eq!(sharder.shard_paths().len(), 3, "each child is a queue");
+    for queue in sharder.queues() {
+        assert!(queue.count().await.unwrap() > 5, "{}", queue.path());
+    }
+    sharder.close().await.unwrap();
 }
