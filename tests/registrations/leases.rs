@@ -1,13 +1,13 @@
 //! Tests of `NonBlockingLease` on a server of the test kit: one client has the lease at a time of one
 //! clock, tokens grow with each lease, a late writer is refused, and the znodes are kazoo's.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zoolet::client::Client;
 use zoolet::recipes::{LeaseError, MultiNonBlockingLease, NonBlockingLease};
-use zoolet::testing::{RequestFilter, TestServer};
+use zoolet::testing::{Fault, RequestFilter, TestServer};
 
 const PATH: &str = "/leases/cleanup";
 const HOLDER: &str = "/leases/cleanup/lease_holder";
@@ -155,6 +155,37 @@ async fn a_client_that_lost_the_lock_writes_nothing_late() {
     dropping.has_hit(1).await;
     server.session(session).expire().unwrap();
     let lease = two.obtain(2 * MINUTE).await.unwrap().unwrap();
+    let late = tokio::time::timeout(LONG, obtaining).await.unwrap().unwrap();
+    assert_eq!(late.unwrap(), None, "the other has it");
+    assert_eq!(two.holder().await.unwrap().unwrap().token, lease.fencing_token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_arrives_after_the_lock_was_lost_is_refused() {
+    let (server, client) = stage().await;
+    let (server, session) = (Arc::new(server), client.session_id());
+    let (clock, other) = (Clock::default(), server.connect().await.unwrap());
+    let two = clock.lease(&other, "two");
+    two.obtain(MINUTE).await.unwrap().unwrap();
+    clock.advance(MINUTE);
+    // The client asks for the time after it has read the holder: what it sends then is held back.
+    let held: Arc<Mutex<Option<Fault>>> = Arc::default();
+    let (holding, at, now) = (Arc::clone(&held), Arc::clone(&server), clock.clone());
+    let one = NonBlockingLease::new(&client, PATH, "one").unwrap().with_clock(move || {
+        let mut held = holding.lock().unwrap();
+        held.get_or_insert_with(|| at.session(session).freeze().unwrap());
+        now.now()
+    });
+    let obtaining = tokio::spawn(async move { one.obtain(MINUTE).await });
+    while held.lock().unwrap().is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let names = other.children(PATH).await.unwrap().to_vec();
+    let place = names.iter().find(|name| name.contains("__lock__")).expect("it has the lock");
+    other.delete(&format!("{PATH}/{place}")).await.unwrap();
+    // The znode of the new lease has the version of the old one.
+    let lease = two.obtain(MINUTE).await.unwrap().unwrap();
+    held.lock().unwrap().as_ref().unwrap().lift();
     let late = tokio::time::timeout(LONG, obtaining).await.unwrap().unwrap();
     assert_eq!(late.unwrap(), None, "the other has it");
     assert_eq!(two.holder().await.unwrap().unwrap().token, lease.fencing_token());
