@@ -308,6 +308,9 @@ impl Client {
     /// this client are closed; calls that have no reply yet fail with [`Error::Closed`], and whether
     /// they were carried out is not known.
     ///
+    /// Locks, places in lines and memberships stay with the session too, and nobody releases them:
+    /// release them before.
+    ///
     /// ```no_run
     /// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
     /// use zoolet_client::Client;
