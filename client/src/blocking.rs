@@ -159,6 +159,15 @@ impl Client {
         self.wait(self.client.delete(path))
     }
 
+    /// Deletes a znode and all its descendants, the deepest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`delete_with_descendants`](crate::Client::delete_with_descendants) of the async client.
+    pub fn delete_with_descendants(&self, path: &str) -> Result<(), Error> {
+        self.wait(self.client.delete_with_descendants(path))
+    }
+
     /// A znode's Stat, or `None` if there is no such znode.
     ///
     /// # Errors

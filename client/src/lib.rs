@@ -41,6 +41,7 @@ mod clock;
 mod connecting;
 mod create;
 mod defaults;
+mod delete_tree;
 mod driver;
 mod error;
 mod four_letter;

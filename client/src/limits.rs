@@ -15,6 +15,14 @@ pub(crate) const PATH_BYTES_MAX: usize = 128 << 10;
 /// have created or deleted one meanwhile.
 pub(crate) const PARENT_ATTEMPTS_MAX: u32 = 10;
 
+/// How many deletes of a tree are under way at a time: enough that the round trip does not count, and
+/// few beside what a server takes from a client before it waits.
+pub(crate) const DELETES_IN_FLIGHT: usize = 128;
+
+/// How often the children of one znode are deleted before the deletion of its tree fails. Each time
+/// another client must have created one meanwhile.
+pub(crate) const DELETE_ATTEMPTS_MAX: u32 = 10;
+
 /// How many answered requests a session proof remembers: with those of one and a half session
 /// timeouts there is always one that the leader knows of.
 pub(crate) const TOUCHES_MAX: usize = 24;

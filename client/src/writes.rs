@@ -27,7 +27,7 @@ impl Client {
     }
 
     /// Deletes a znode (`delete`). Awaited, it fails with [`NOT_EMPTY`](ErrorCode::NOT_EMPTY) if
-    /// the znode has children.
+    /// the znode has children; [`Client::delete_with_descendants`] deletes those too.
     pub fn delete(&self, path: &str) -> Delete {
         Delete { client: self.clone(), path: path.to_owned(), version: Expect::Any }
     }

@@ -83,3 +83,14 @@ fn participants_have_data_and_a_session_is_handed_over() {
     let next = Client::connect_with(builder, server.dialer()).unwrap();
     assert_eq!(next.exists("/one").unwrap().unwrap().ephemeral_owner, saved.id());
 }
+
+#[test]
+fn a_tree_is_deleted() {
+    let (_server, client) = stage();
+    for path in ["/a", "/a/b", "/a/b/c", "/ab"] {
+        client.create(path, "").unwrap();
+    }
+    client.delete_with_descendants("/a").unwrap();
+    assert_eq!(client.exists("/a").unwrap(), None);
+    assert!(client.exists("/ab").unwrap().is_some());
+}

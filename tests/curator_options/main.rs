@@ -4,6 +4,7 @@
 
 mod atomic_values;
 mod client_defaults;
+mod delete_tree;
 mod for_threads;
 mod hand_over;
 mod leader_options;
