@@ -228,6 +228,29 @@ impl Builder {
         self
     }
 
+    /// Creates all ancestors as persistent znodes, where a recipe or [`Parents::Containers`] asks for
+    /// containers (`dontUseContainerParents` of Curator): they stay when they are empty. For
+    /// ancestors whose data or access control list is to outlast their children, and for servers
+    /// without containers.
+    ///
+    /// A znode whose own mode is [`CreateMode::Container`](crate::CreateMode::Container) stays one.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zoolet_client::Error> {
+    /// use zoolet_client::Client;
+    ///
+    /// let client = Client::builder().without_containers().connect("localhost:2181").await?;
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`Parents::Containers`]: crate::Parents::Containers
+    pub fn without_containers(mut self) -> Self {
+        self.defaults.has_no_containers = true;
+        self
+    }
+
     /// Begins with the session of another client: see [`SavedSession`]. If that session is over by
     /// now, the client opens a new one, as after any expiry; [`Client::session_id`] shows which it
     /// has.

@@ -42,7 +42,8 @@ pub struct Created {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parents {
-    /// As containers, which the server deletes some time after their last child was deleted.
+    /// As containers, which the server deletes some time after their last child was deleted. Of a
+    /// client [without containers](crate::Builder::without_containers) they are persistent.
     Containers,
     /// As persistent znodes.
     Persistent,
@@ -337,7 +338,7 @@ impl Client {
         }
         let create = |path: &String| {
             let mode = match parents {
-                Parents::Containers => CreateMode::Container,
+                Parents::Containers => self.session.defaults.container_mode(),
                 Parents::Persistent => CreateMode::Persistent,
             };
             let (kind, flags) = (mode.kind(), mode.flags());

@@ -1,11 +1,11 @@
-//! What the znodes of a client have unless the call says otherwise: Curator's `ACLProvider` and
-//! `defaultData`.
+//! What the znodes of a client have unless the call says otherwise: Curator's `ACLProvider`,
+//! `defaultData` and `dontUseContainerParents`.
 
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zoolet_protocol::Acl;
+use zoolet_protocol::{Acl, CreateMode};
 
 /// The access control list for a path, as the server names it.
 type AclProvider = dyn Fn(&str) -> Vec<Acl> + Send + Sync;
@@ -16,6 +16,8 @@ pub(crate) struct Defaults {
     acl: Option<Arc<AclProvider>>,
     /// The data of the znodes of recipes.
     pub(crate) data: Option<Bytes>,
+    /// Whether ancestors are never created as containers.
+    pub(crate) has_no_containers: bool,
 }
 
 impl Defaults {
@@ -30,11 +32,19 @@ impl Defaults {
     pub(crate) fn acl(&self, server_path: impl FnOnce() -> String) -> Vec<Acl> {
         self.acl.as_ref().map_or_else(|| vec![Acl::open()], |provider| provider(&server_path()))
     }
+
+    /// The mode of ancestors that are to be containers.
+    pub(crate) fn container_mode(&self) -> CreateMode {
+        if self.has_no_containers { CreateMode::Persistent } else { CreateMode::Container }
+    }
 }
 
 /// Without the data, which may be secret.
 impl fmt::Debug for Defaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Defaults").field("has_acl", &self.acl.is_some()).finish_non_exhaustive()
+        f.debug_struct("Defaults")
+            .field("has_acl", &self.acl.is_some())
+            .field("has_no_containers", &self.has_no_containers)
+            .finish_non_exhaustive()
     }
 }

@@ -66,9 +66,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zoolet_protocol::{
-    Acl, CreateMode, ErrorCode, Expect, MultiOp, MultiResult, Names, SessionId, Stat, Zxid,
-};
+use zoolet_protocol::{Acl, ErrorCode, Expect, MultiOp, MultiResult, Names, SessionId, Stat, Zxid};
 
 pub use self::deletion::ZnodeIdentity;
 pub(crate) use self::protected::with_prefix;
@@ -413,7 +411,8 @@ impl Client {
     }
 
     /// The operations that create a directory and those of its ancestors that are missing, as
-    /// containers, for a multi that creates something in it. The missing part of the
+    /// containers unless the client is [without them](crate::Builder::without_containers), for a
+    /// multi that creates something in it. The missing part of the
     /// [namespace](Client::namespace) is created at once, since operations cannot name it. All get
     /// this access control list; without one, each gets the [default](Client::default_acl) of its
     /// own path.
@@ -436,7 +435,8 @@ impl Client {
             self.create_missing("/x", Parents::Containers, acl).await?;
         }
         let create = |path: &String| {
-            let create = zoolet_protocol::Create::new(path.as_str(), CreateMode::Container);
+            let mode = self.session.defaults.container_mode();
+            let create = zoolet_protocol::Create::new(path.as_str(), mode);
             let acl = acl.map_or_else(|| self.default_acl(path), <[Acl]>::to_vec);
             MultiOp::from(create.acl(acl))
         };

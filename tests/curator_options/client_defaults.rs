@@ -1,13 +1,15 @@
 //! Tests of what a client gives to znodes that have nothing of their own: its access control lists,
 //! which recipes use too, and the data of recipes.
 
+use std::time::Duration;
+
 use zoolet::client::{Client, Parents};
 use zoolet::protocol::{Acl, CreateMode};
 use zoolet::recipes::{
     DistributedAtomicLong, DistributedBarrier, InterProcessMutex, InterProcessSemaphoreV2,
     LeaderLatch, SharedCount,
 };
-use zoolet_test_support::stage::server;
+use zoolet_test_support::stage::{connect, server};
 
 #[tokio::test(start_paused = true)]
 async fn all_znodes_without_a_list_of_their_own_have_that_of_the_provider() {
@@ -76,4 +78,33 @@ async fn ancestors_have_the_lists_of_their_own_paths() {
     let lock = InterProcessMutex::new(&client, "/other/lock").unwrap().with_acl(own.clone());
     lock.acquire().await.unwrap().release().await.unwrap();
     assert_eq!(client.acl("/other").await.unwrap().0.len(), own.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_containers_empty_ancestors_stay() {
+    let server = server().await;
+    let without = Client::builder().without_containers().connect(server.dialer()).await.unwrap();
+    let with = connect(&server).await;
+    for (client, top, stay) in [(&with, "/with", false), (&without, "/without", true)] {
+        let client = client.namespace(top).unwrap();
+        client.create("/parents/a/b").parents(Parents::Containers).await.unwrap();
+        client.delete("/parents/a/b").await.unwrap();
+        let lock = InterProcessMutex::new(&client, "/lock").unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let seats = InterProcessSemaphoreV2::new(&client, "/seats", 1).unwrap();
+        seats.acquire(1).await.unwrap().release().await.unwrap();
+        let barrier = DistributedBarrier::new(&client, "/barriers/one").unwrap();
+        barrier.set().await.unwrap();
+        barrier.remove().await.unwrap();
+        // A znode that is a container by its own mode is one in any case.
+        client.create("/box").mode(CreateMode::Container).await.unwrap();
+        client.create("/box/content").await.unwrap();
+        client.delete("/box/content").await.unwrap();
+        // The server deletes empty containers, one level with each check.
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        for path in ["/", "/parents", "/parents/a", "/lock", "/seats/leases", "/barriers"] {
+            assert_eq!(client.exists(path).await.unwrap().is_some(), stay, "{top}{path}");
+        }
+        assert_eq!(client.exists("/box").await.unwrap(), None);
+    }
 }
