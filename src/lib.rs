@@ -43,6 +43,7 @@
 //! | `client` | with `recipes` | [`client`] |
 //! | `recipes` | yes | [`recipes`] |
 //! | `discovery` | no | [`recipes::discovery`] |
+//! | `migrations` | no | [`recipes::migration`] |
 //! | `tls` | no | [`server::tls`] and [`client::tls`] |
 //! | `sasl` | no | DIGEST-MD5 in [`server::sasl`] and [`client::sasl`] |
 //! | `testing` | no | [`testing`] and [`sim`]: ask for it as a dev-dependency |
@@ -124,6 +125,8 @@ pub mod recipes {
 
     #[cfg(feature = "discovery")]
     pub use zoolet_recipes::discovery;
+    #[cfg(feature = "migrations")]
+    pub use zoolet_recipes::migration;
     pub use zoolet_recipes::{
         AtClose, AtomicStats, BoxFuture, CacheError, CacheEvent, CacheEvents, CacheProgress,
         CacheState, CachedAtomicInteger, CachedAtomicLong, CachedZnode, Change, ChildrenWatch,

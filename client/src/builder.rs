@@ -329,7 +329,8 @@ impl Builder {
             }
             ConnectTarget::Dialer(dialer) => dialer,
         };
-        let root = dialer.chroot().into();
+        let root: Arc<str> = dialer.chroot().into();
+        let chroot = root.len();
         let connection_timeout = self.options.connection_timeout;
         // A server that does not answer must leave time for the others.
         let servers = u32::try_from(dialer.servers().max(1)).unwrap_or(u32::MAX);
@@ -343,7 +344,7 @@ impl Builder {
         let shared = Shared::new(session, random, Handle::current(), self.task_gate);
         shared.spawn(driver::drive(Arc::clone(&shared), dialer));
         let session = Arc::new(SessionOwner { shared, defaults: self.defaults });
-        let client = Client { session, root, retry: self.retry };
+        let client = Client { session, root, chroot, retry: self.retry };
         client.first_connected(connection_timeout, self.failed_attempt).await?;
         for (scheme, credentials) in self.credentials {
             match client.authenticate(scheme, credentials).await {

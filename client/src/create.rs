@@ -328,7 +328,7 @@ impl Client {
         acl: Option<&[Acl]>,
     ) -> Result<(), Error> {
         // The znodes above a namespace may be missing too.
-        let root = Self { root: "".into(), ..self.clone() };
+        let root = self.without_namespace();
         let path = self.server_path(path);
         let mut missing = Vec::new();
         let mut ancestor = parent(&path);

@@ -126,6 +126,8 @@ pub struct Client {
     session: Arc<SessionOwner>,
     /// The prefix of every path: the chroot and the namespace. Empty for none.
     root: Arc<str>,
+    /// How many bytes of the prefix are the chroot of the connection string.
+    chroot: usize,
     retry: RetryPolicy,
 }
 
@@ -259,7 +261,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn without_namespace(&self) -> Self {
-        Self { root: "".into(), ..self.clone() }
+        Self { root: "".into(), chroot: 0, ..self.clone() }
     }
 
     /// A client of the same session with another retry policy.
@@ -345,6 +347,17 @@ impl Client {
             "/" if !self.root.is_empty() => self.root.to_string(),
             path => format!("{}{path}", self.root),
         }
+    }
+
+    /// A path with the [namespace](Client::namespace) of this client, and without the chroot of the
+    /// connection string: as Curator passes it to ZooKeeper's own client, which adds the chroot.
+    #[must_use]
+    pub fn namespaced_path(&self, path: &str) -> String {
+        let mut path = self.server_path(path).split_off(self.chroot);
+        if path.is_empty() {
+            path.push('/');
+        }
+        path
     }
 
     /// A path of the server as this client names it. One that is not below the client's namespace

@@ -11,6 +11,8 @@ mod caches;
 mod discovery;
 mod leaders;
 mod locks;
+#[cfg(feature = "migrations")]
+mod migrations;
 mod nodes;
 mod queues;
 mod values;
@@ -24,6 +26,8 @@ pub use self::locks::{
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2,
     InterProcessWriteLock, MultiGuard, Permits, SequentialMultiGuard, SequentialMultiLock,
 };
+#[cfg(feature = "migrations")]
+pub use self::migrations::MigrationManager;
 pub use self::nodes::{
     GroupMember, MultiNonBlockingLease, NonBlockingLease, Party, PartyMember, PersistentNode,
     PersistentTtlNode, SetPartitioner, ShallowParty, Share,

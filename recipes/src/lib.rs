@@ -15,6 +15,7 @@
 //!   [`PersistentWatcher`]. [`DataWatch`] and [`ChildrenWatch`] are kazoo's.
 //! - Queues: [`queue`] has Curator's, ZooKeeper's own and kazoo's.
 //! - Discovery: with the feature `discovery`, the module `discovery`, Curator's `ServiceDiscovery`.
+//! - Migrations: with the feature `migrations`, the module `migration`, Curator's `MigrationManager`.
 //! - [`blocking`] has all of them for code without async.
 //! - [`HerdLock`] is the lock not to use: it has the herd effect, to be measured.
 //!
@@ -24,6 +25,8 @@
 pub mod blocking;
 #[cfg(feature = "discovery")]
 pub mod discovery;
+#[cfg(feature = "migrations")]
+pub mod migration;
 pub mod queue;
 
 mod attempts;

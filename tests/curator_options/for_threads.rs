@@ -7,8 +7,10 @@ use zoolet::client::blocking::Client;
 use zoolet::protocol::CreateMode;
 use zoolet::recipes::blocking::{
     CachedAtomicLong, DistributedAtomicInteger, DistributedAtomicLong, DistributedAtomicValue,
-    InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector, SharedCount,
+    InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch, LeaderSelector, MigrationManager,
+    SharedCount,
 };
+use zoolet::recipes::migration::{Migration, MigrationSet};
 use zoolet::recipes::{Change, ErrorPolicy};
 use zoolet::server::blocking::Server;
 
@@ -82,6 +84,17 @@ fn participants_have_data_and_a_session_is_handed_over() {
     let builder = zoolet::client::Client::builder().session(saved.clone());
     let next = Client::connect_with(builder, server.dialer()).unwrap();
     assert_eq!(next.exists("/one").unwrap().unwrap().ephemeral_owner, saved.id());
+}
+
+#[test]
+fn migrations_are_carried_out_once() {
+    let (_server, client) = stage();
+    let first = client.transaction().create("/app", "1", CreateMode::Persistent);
+    let set = MigrationSet::new("app", vec![Migration::new(first.into_ops())]);
+    let manager = MigrationManager::new(&client, "/migrations/locks", "/migrations/metadata");
+    assert_eq!(manager.migrate(&set).unwrap(), 1);
+    assert_eq!(manager.migrate(&set).unwrap(), 0);
+    assert_eq!(client.get("/app").unwrap().0, "1");
 }
 
 #[test]

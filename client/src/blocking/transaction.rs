@@ -67,6 +67,12 @@ impl Transaction {
         self
     }
 
+    /// The operations so far, as for a guard's `transaction` or a migration.
+    #[must_use]
+    pub fn into_ops(self) -> Vec<MultiOp> {
+        self.transaction.into_ops()
+    }
+
     /// Commits the transaction, and returns when the server has answered. The result has one entry
     /// for each operation.
     ///
