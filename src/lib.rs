@@ -42,6 +42,7 @@
 //! | `admin` | no | [`server::admin`] |
 //! | `client` | with `recipes` | [`client`] |
 //! | `recipes` | yes | [`recipes`] |
+//! | `compression` | no | [`client::compression`] |
 //! | `discovery` | no | [`recipes::discovery`] |
 //! | `migrations` | no | [`recipes::migration`] |
 //! | `tls` | no | [`server::tls`] and [`client::tls`] |
@@ -94,6 +95,8 @@ pub mod client {
     //! needs to write a recipe of one's own. [`StreamDialer`] connects over streams that are not TCP.
     //! [`sasl`] is how the client proves who it is.
 
+    #[cfg(feature = "compression")]
+    pub use zoolet_client::compression;
     #[cfg(feature = "tls")]
     pub use zoolet_client::tls;
     pub use zoolet_client::{

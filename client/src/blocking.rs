@@ -150,6 +150,26 @@ impl Client {
         self.wait(self.client.set(path, data))
     }
 
+    /// A znode's data, decompressed, and its Stat.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    #[cfg(feature = "compression")]
+    pub fn get_decompressed(&self, path: &str) -> Result<(Bytes, Stat), Error> {
+        self.wait(self.client.get_decompressed(path))
+    }
+
+    /// Sets a znode's data, compressed, whatever its version.
+    ///
+    /// # Errors
+    ///
+    /// As of the async client.
+    #[cfg(feature = "compression")]
+    pub fn set_compressed(&self, path: &str, data: impl AsRef<[u8]>) -> Result<Stat, Error> {
+        self.wait(self.client.set_compressed(path, data))
+    }
+
     /// Deletes a znode, whatever its version.
     ///
     /// # Errors

@@ -79,6 +79,15 @@ pub enum Error {
     /// The server refused the credentials (`KeeperException.AuthFailed`); the client is closed.
     #[error("the server refused the credentials")]
     AuthFailed,
+    /// The data of a znode cannot be decompressed.
+    #[cfg(feature = "compression")]
+    #[error("{path}: the data cannot be decompressed: {fault}")]
+    Decompress {
+        /// The znode.
+        path: String,
+        /// Why.
+        fault: crate::compression::DecompressError,
+    },
     /// The server sent what is not valid in the protocol. A write may have been carried out.
     #[error("the server's answer cannot be read: {0}")]
     Protocol(#[from] DecodeError),
@@ -115,6 +124,8 @@ impl Error {
         match self {
             Self::Refused { .. } | Self::NotSent { .. } | Self::AuthFailed => true,
             Self::Path(_) | Self::Hosts(_) | Self::Unreachable(_) => true,
+            #[cfg(feature = "compression")]
+            Self::Decompress { .. } => true,
             Self::ConnectionLoss { .. } | Self::SessionExpired | Self::Closed => false,
             Self::Protocol(_) => false,
         }

@@ -66,6 +66,8 @@ mod watches;
 mod writes;
 
 pub mod blocking;
+#[cfg(feature = "compression")]
+pub mod compression;
 pub mod recipe;
 pub mod sasl;
 

@@ -31,6 +31,12 @@ pub(crate) const TOUCHES_MAX: usize = 24;
 /// Curator.
 pub(crate) const EXPONENTIAL_RETRIES_MAX: u32 = 29;
 
+/// The longest data that [`Client::get_decompressed`](crate::Client::get_decompressed) returns: sixteen
+/// times what a znode has at most by default, while what it has could expand to a thousand times as
+/// much.
+#[cfg(feature = "compression")]
+pub const DECOMPRESSED_BYTES_MAX: usize = 16 << 20;
+
 /// The longest answer to a four-letter word, unless the caller sets another: a list of some hundred
 /// thousand watches.
 pub(crate) const WORD_ANSWER_BYTES_MAX: usize = 64 << 20;

@@ -34,6 +34,9 @@ pub(crate) enum UnexpectedReply {
     RefusedAt(usize, ErrorCode),
     /// The record belongs to another request.
     WrongRecord,
+    /// The data cannot be decompressed.
+    #[cfg(feature = "compression")]
+    Compressed(crate::compression::DecompressError),
 }
 
 impl UnexpectedReply {
@@ -277,6 +280,8 @@ pub(crate) fn read_reply<T>(
             Error::Refused { op, path: about.path(), code, index: None }
         }
         UnexpectedReply::RefusedAt(index, code) => about.refused_at(index, op, code),
+        #[cfg(feature = "compression")]
+        UnexpectedReply::Compressed(fault) => Error::Decompress { path: about.path(), fault },
         UnexpectedReply::WrongRecord => {
             DecodeError { record: "Response", fault: DecodeFault::UnknownCode(op.0) }.into()
         }

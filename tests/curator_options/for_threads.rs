@@ -98,6 +98,15 @@ fn migrations_are_carried_out_once() {
 }
 
 #[test]
+fn data_is_compressed() {
+    let (_server, client) = stage();
+    client.create("/page", "").unwrap();
+    let stat = client.set_compressed("/page", [b'x'; 10_000]).unwrap();
+    assert!(stat.data_length < 100, "{stat:?}");
+    assert_eq!(client.get_decompressed("/page").unwrap().0, vec![b'x'; 10_000]);
+}
+
+#[test]
 fn a_tree_is_deleted() {
     let (_server, client) = stage();
     for path in ["/a", "/a/b", "/a/b/c", "/ab"] {

@@ -33,6 +33,30 @@ impl CachedZnode {
     pub fn name(&self) -> &str {
         self.path.rsplit_once('/').map_or(&self.path, |(_, name)| name)
     }
+
+    /// The data, decompressed (`COMPRESSED_DATA` of Curator), with the feature `compression`. The cache
+    /// keeps it as it is on the server, so that each call decompresses it.
+    ///
+    /// ```
+    /// use zoolet_client::compression::compress;
+    /// use zoolet_recipes::CachedZnode;
+    /// use zoolet_recipes::protocol::Stat;
+    ///
+    /// let data = compress(b"hello");
+    /// let znode = CachedZnode { path: "/page".into(), data, stat: Stat::default() };
+    /// assert_eq!(znode.decompressed().unwrap(), "hello");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The data is not compressed or damaged, or longer than
+    /// [`DECOMPRESSED_BYTES_MAX`](zoolet_client::compression::DECOMPRESSED_BYTES_MAX).
+    #[cfg(feature = "compression")]
+    pub fn decompressed(&self) -> Result<Bytes, zoolet_client::compression::DecompressError> {
+        use zoolet_client::compression::{DECOMPRESSED_BYTES_MAX, decompress};
+
+        decompress(&self.data, DECOMPRESSED_BYTES_MAX)
+    }
 }
 
 /// A Stat and data in one allocation, since a cache may have a million of them.
