@@ -7,6 +7,7 @@
 
 mod caches;
 mod discovery;
+mod migrations;
 mod queues;
 mod registrations;
 
