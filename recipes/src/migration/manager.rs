@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use zoolet_protocol::{Create, CreateMode, ErrorCode, MultiOp};
 
-use super::digest::hash;
 use super::error::MigrationError;
 use super::limits::{ATTEMPTS_MAX, READS_IN_FLIGHT};
 use super::set::{Migration, MigrationSet};
@@ -197,7 +196,7 @@ impl Attempt<'_> {
             });
         };
         let is_other = |(migration, carried_out): (&Migration, &Bytes)| {
-            hash(&self.manager.client, migration.ops())[..] != carried_out[..]
+            migration.hash(&self.manager.client)[..] != carried_out[..]
         };
         match migrations.iter().zip(hashes).position(is_other) {
             Some(migration) => {
@@ -248,7 +247,7 @@ impl Attempt<'_> {
         for migration in missing {
             ops.extend_from_slice(migration.ops());
             let create = Create::new(meta_data.as_str(), CreateMode::PersistentSequential)
-                .data(hash(client, migration.ops()).to_vec())
+                .data(migration.hash(client).to_vec())
                 .acl(client.default_acl(&meta_data));
             ops.push(MultiOp::from(create));
         }

@@ -2,7 +2,8 @@
 
 use zoolet_protocol::MultiOp;
 
-use crate::client::Transaction;
+use super::digest;
+use crate::client::{Client, Transaction};
 
 /// Operations that are carried out together, once: all or none. Curator's `Migration`.
 ///
@@ -39,6 +40,14 @@ impl Migration {
     #[must_use]
     pub fn ops(&self) -> &[MultiOp] {
         &self.ops
+    }
+
+    /// What is kept of it once it was carried out: the SHA-256 that Curator computes of its
+    /// operations, with their paths as the namespace of this client has them. As in Java the chroot of
+    /// the connection string is no part of it.
+    #[must_use]
+    pub fn hash(&self, client: &Client) -> [u8; 32] {
+        digest::hash(client, &self.ops)
     }
 }
 
