@@ -134,7 +134,9 @@ fn main() -> ExitCode {
             numbers_of_32_bits_and_reserved_ones_are_unique
             a_disconnect_ends_a_term_by_the_policy_connection
             participants_have_data
-            a_session_goes_on_in_another_client;
+            a_session_goes_on_in_another_client
+            no_migration_runs_twice_over_cut_connections
+            a_tree_is_deleted_over_a_cut_connection;
         discovery:
             instances_are_found_over_disconnects_and_expiry
             disabled_instances_are_not_chosen;

@@ -1,10 +1,14 @@
 //! What Curator's recipes offer beside their algorithm: atomic values of all types, the error policy
-//! of leaders, data of participants, and sessions that are handed over.
+//! of leaders, data of participants, sessions that are handed over, migrations, and the deletion of
+//! trees.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zoolet_client::{Client, CreateMode, Parents};
+use zoolet_protocol::MultiOp;
+use zoolet_recipes::migration::{Migration, MigrationManager, MigrationSet};
 use zoolet_recipes::{
     CachedAtomicLong, DistributedAtomicInteger, DistributedAtomicLong, DistributedAtomicValue,
     ErrorPolicy, InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch, ValueError,
@@ -88,6 +92,57 @@ pub(crate) async fn a_disconnect_ends_a_term_by_the_policy_connection(
     let again = latch.await_leadership().await?;
     assert_eq!(again.fencing_token(), term.fencing_token(), "the session and the place live on");
     latch.close().await?;
+    Ok(())
+}
+
+/// Two clients carry out two migrations that could be carried out any number of times, while the
+/// connection of one is cut.
+pub(crate) async fn no_migration_runs_twice_over_cut_connections(scene: Arc<Scene>) -> Outcome {
+    let (client, way) = scene.client_behind_proxy().await?;
+    let other = scene.client().await?;
+    for round in 0..10 {
+        let path = |name: &str| scene.path(&format!("{name}-{round}"));
+        let (runs, meta_data) = (path("runs"), path("meta"));
+        // The server deletes no container in which something is.
+        other.create(&format!("{meta_data}/app")).parents(Parents::Persistent).await?;
+        other.create(&runs).await?;
+        let run = MultiOp::create(format!("{runs}/run-"), "", CreateMode::PersistentSequential);
+        let migrations = [vec![run.clone()], vec![run]].map(Migration::new);
+        let set = MigrationSet::new("app", migrations.to_vec());
+        let manager = |client| MigrationManager::new(client, &path("locks"), &meta_data);
+        let (one, two) = (manager(&client), manager(&other));
+        let cut = async {
+            tokio::time::sleep(Duration::from_millis(3 * round)).await;
+            way.cut();
+        };
+        let (first, second, ()) = tokio::join!(one.migrate(&set), two.migrate(&set), cut);
+        first?;
+        second?;
+        let found = other.children(&runs).await?.iter().count();
+        assert_eq!(found, 2, "in round {round}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_tree_is_deleted_over_a_cut_connection(scene: Arc<Scene>) -> Outcome {
+    let (client, way) = scene.client_behind_proxy().await?;
+    let other = scene.client().await?;
+    let top = scene.path("top");
+    for branch in 0..3 {
+        other.create(&format!("{top}/{branch}/x")).parents(Parents::Persistent).await?;
+        let creates = (0..200).map(|leaf| other.create(&format!("{top}/{branch}/x/{leaf}")).send());
+        for created in creates.collect::<Vec<_>>() {
+            created.await?;
+        }
+    }
+    client.sync(&top).await?;
+    let cut = async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        way.cut();
+    };
+    let (deleted, ()) = tokio::join!(client.delete_with_descendants(&top), cut);
+    deleted?;
+    assert_eq!(client.exists(&top).await?, None);
     Ok(())
 }
 
