@@ -136,7 +136,7 @@ pub mod recipes {
         CuratorCache, CuratorCacheBuilder, DataWatch, DistributedAtomicInteger,
         DistributedAtomicLong, DistributedAtomicValue, DistributedBarrier,
         DistributedDoubleBarrier, ErrorPolicy, EventPosition, GroupMember, GroupMemberBuilder,
-        Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+        GroupMembers, Guard, HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
         InterProcessReadLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
         InterProcessSemaphoreV2, InterProcessWriteLock, KazooLine, LeaderLatch, LeaderLatchBuilder,
         LeaderSelector, LeaderSelectorBuilder, Lease, LeaseError, LeaseHolder, Listening,

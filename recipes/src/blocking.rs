@@ -29,8 +29,8 @@ pub use self::locks::{
 #[cfg(feature = "migrations")]
 pub use self::migrations::MigrationManager;
 pub use self::nodes::{
-    GroupMember, MultiNonBlockingLease, NonBlockingLease, Party, PartyMember, PersistentNode,
-    PersistentTtlNode, SetPartitioner, ShallowParty, Share,
+    GroupMember, GroupMembers, MultiNonBlockingLease, NonBlockingLease, Party, PartyMember,
+    PersistentNode, PersistentTtlNode, SetPartitioner, ShallowParty, Share,
 };
 pub use self::queues::{
     Delivery, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,

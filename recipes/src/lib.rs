@@ -67,9 +67,9 @@ pub use self::lock::{
     Owner, Permits, Revoker, SequentialMultiGuard, SequentialMultiLock,
 };
 pub use self::node::{
-    AtClose, GroupMember, GroupMemberBuilder, NodeError, NodeEvent, NodeEvents, NodeState, Origin,
-    Party, PartyMember, PersistentNode, PersistentNodeBuilder, PersistentTtlNode,
-    PersistentTtlNodeBuilder, Registered, ShallowParty, TakeOver,
+    AtClose, GroupMember, GroupMemberBuilder, GroupMembers, NodeError, NodeEvent, NodeEvents,
+    NodeState, Origin, Party, PartyMember, PersistentNode, PersistentNodeBuilder,
+    PersistentTtlNode, PersistentTtlNodeBuilder, Registered, ShallowParty, TakeOver,
 };
 pub use self::partition::{PartitionError, SetPartitioner, SetPartitionerBuilder, Share};
 pub use self::value::{

@@ -3,12 +3,13 @@
 //! - `persistent_node`: a znode that is created again whenever it is gone. `plan` has its options,
 //!   `report` what it tells, `keeper` its task, `creating` one attempt of it.
 //! - `ttl_node`: one that outlives its program by a time to live.
-//! - `group_member`: Curator's membership of a group.
+//! - `group_member`: Curator's membership of a group. `group_members` is a copy of its members.
 //! - `party`: kazoo's memberships. `reading` reads the members of both.
 
 mod creating;
 pub(crate) mod error;
 pub(crate) mod group_member;
+pub(crate) mod group_members;
 mod keeper;
 mod limits;
 pub(crate) mod party;
@@ -20,6 +21,7 @@ pub(crate) mod ttl_node;
 
 pub use self::error::NodeError;
 pub use self::group_member::{GroupMember, GroupMemberBuilder};
+pub use self::group_members::GroupMembers;
 pub use self::party::{Party, PartyMember, ShallowParty};
 pub use self::persistent_node::PersistentNode;
 pub use self::plan::{AtClose, PersistentNodeBuilder, TakeOver};

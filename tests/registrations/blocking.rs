@@ -44,6 +44,11 @@ fn nodes_and_group_members_are_there_until_they_are_closed() {
     member.registered_within(LONG).unwrap();
     member.set_payload("2").unwrap();
     assert_eq!(member.members().unwrap()["one"], "2");
+    let mut members = member.follow().unwrap();
+    assert_eq!(members.changed_within(LONG).unwrap().unwrap()["one"], "2");
+    member.set_payload("3").unwrap();
+    assert_eq!(members.changed().unwrap()["one"], "3");
+    assert_eq!(members.current().len(), 1);
     member.close().unwrap();
     assert_eq!(server.totals().ephemerals, 0);
 }

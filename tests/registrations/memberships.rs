@@ -1,6 +1,7 @@
 //! Tests of `Party`, `ShallowParty`, `GroupMember` and `PersistentTtlNode` on a server of the test kit:
 //! their znodes are kazoo's and Curator's, and members stay members over the end of their session.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -128,6 +129,31 @@ async fn a_group_has_its_members_and_their_payloads() {
     // It is a member of its own view, also while its znode is missing.
     client.delete("/group/one").await.unwrap();
     assert_eq!(one.members().await.unwrap()["one"], "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_copy_of_the_members_follows_them_without_requests() {
+    let (server, client) = stage().await;
+    let other = server.connect().await.unwrap();
+    let one = GroupMember::builder(&client, "/group", "one").payload("1").start().unwrap();
+    let mut members = one.follow().unwrap();
+    // It is a member of its own view, also before its znode is there.
+    assert_eq!(members.current()["one"], "1");
+    one.registered_within(SECOND).await.unwrap();
+    let ids = |members: &BTreeMap<String, Bytes>| members.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(ids(&members.changed().await.unwrap()), ["one"]);
+    let two = GroupMember::builder(&other, "/group", "two").payload("2").start().unwrap();
+    while members.changed().await.unwrap().get("two") != Some(&"2".into()) {}
+    two.set_payload("3").await.unwrap();
+    assert_eq!(members.changed().await.unwrap()["two"], "3");
+    // The end of the session of the one that follows changes nothing about the other.
+    server.session(client.session_id()).expire().unwrap();
+    two.close().await.unwrap();
+    while members.changed().await.unwrap().contains_key("two") {}
+    one.registered_within(LONG).await.unwrap();
+    assert_eq!(members.current()["one"], "1");
+    one.close().await.unwrap();
+    while !members.changed().await.unwrap().is_empty() {}
 }
 
 #[tokio::test(start_paused = true)]

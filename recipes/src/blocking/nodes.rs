@@ -7,6 +7,7 @@ use bytes::Bytes;
 use zoolet_protocol::Zxid;
 
 use super::{Client, Recipe};
+use crate::cache::CacheError;
 use crate::lease::{Lease, LeaseError, LeaseHolder};
 use crate::lock::state::LockState;
 use crate::node::{
@@ -134,6 +135,47 @@ impl GroupMember {
     /// As the async recipe.
     pub fn members(&self) -> Result<BTreeMap<String, Bytes>, NodeError> {
         self.client.wait(self.recipe.members())
+    }
+
+    /// A copy of the members that follows their changes.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn follow(&self) -> Result<GroupMembers, CacheError> {
+        Ok(GroupMembers::of(&self.client, self.recipe.follow()?))
+    }
+}
+
+/// The async [`GroupMembers`](crate::GroupMembers), for threads.
+pub type GroupMembers = Recipe<crate::GroupMembers>;
+
+impl GroupMembers {
+    /// The members as far as the copy knows them. This sends no request.
+    #[must_use]
+    pub fn current(&self) -> BTreeMap<String, Bytes> {
+        self.recipe.current()
+    }
+
+    /// Waits until all members are known, and after that for a change. Returns the members then.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn changed(&mut self) -> Result<BTreeMap<String, Bytes>, CacheError> {
+        self.client.wait(self.recipe.changed())
+    }
+
+    /// As [`GroupMembers::changed`], within a time limit: `None` when the time has passed.
+    ///
+    /// # Errors
+    ///
+    /// As the async recipe.
+    pub fn changed_within(
+        &mut self,
+        time: Duration,
+    ) -> Result<Option<BTreeMap<String, Bytes>>, CacheError> {
+        self.client.wait_within(time, self.recipe.changed()).transpose()
     }
 }
 

@@ -8,10 +8,12 @@ use zoolet_protocol::{Acl, ErrorCode, ZPath};
 
 use super::child_path;
 use super::error::NodeError;
+use super::group_members::GroupMembers;
 use super::persistent_node::PersistentNode;
 use super::plan::TakeOver;
 use super::reading::read_children;
 use super::report::{NodeEvents, NodeState, Registered};
+use crate::cache::CacheError;
 use crate::client::{self, Client, Watched};
 use crate::defaults;
 
@@ -132,7 +134,8 @@ impl GroupMember {
     }
 
     /// All members with their payloads. As in Curator, this member is always among them, with its
-    /// own payload if its znode is missing. Costs a list, and a read for each member.
+    /// own payload if its znode is missing. Costs a list, and a read for each member;
+    /// [`GroupMember::follow`] reads them once.
     ///
     /// # Errors
     ///
@@ -146,6 +149,17 @@ impl GroupMember {
         let mut members = BTreeMap::from([(self.id.clone(), self.node.data())]);
         members.extend(read_children(&self.client, &self.group, &names).await?);
         Ok(members)
+    }
+
+    /// A copy of the members that follows their changes, as Curator's `GroupMember` has one always: for
+    /// whoever asks often who is there. It begins to read the group in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`](client::Error::Path) if the path of the group is not valid, which
+    /// [`GroupMemberBuilder::start`] has said already.
+    pub fn follow(&self) -> Result<GroupMembers, CacheError> {
+        GroupMembers::start(&self.client, &self.group, &self.id, self.node.shared())
     }
 
     /// Waits until a member joins or leaves after this was called, or until the connection was lost

@@ -155,6 +155,11 @@ impl PersistentNode {
         self.shared.status.borrow().path.clone()
     }
 
+    /// What the node and its task share.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// The data that the znode is to have.
     #[must_use]
     pub fn data(&self) -> Bytes {
