@@ -102,8 +102,8 @@ pub mod client {
     pub use zoolet_client::{
         Builder, Client, ConnectError, ConnectionState, Create, Created, Delete, Error, Event,
         FourLetterWord, Hosts, Operation, Parents, PersistentWatcher, RetryPolicy, SavedSession,
-        Sent, SetAcl, SetData, StreamDialer, Transaction, Watched, Watcher, WordAnswer, blocking,
-        recipe, sasl,
+        Sent, SetAcl, SetData, StreamDialer, Subscription, SubscriptionEnded, Transaction,
+        ValueRef, Watched, Watcher, WordAnswer, blocking, recipe, sasl,
     };
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use super::subscription::Subscription;
 
 /// Why the last attempt to connect to a server failed.
 ///
@@ -88,7 +88,7 @@ pub(crate) type FailedAttempt = Arc<dyn Fn(&ConnectError) + Send + Sync>;
 
 /// Reports failed attempts, for as long as it is polled.
 pub(crate) async fn report(
-    mut failures: watch::Receiver<Option<Failure>>,
+    mut failures: Subscription<Option<Failure>>,
     failed_attempt: Option<FailedAttempt>,
 ) {
     // One that came before is reported too.

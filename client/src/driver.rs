@@ -9,7 +9,8 @@
 //! each task that got a reply has run, and are then written with one system call: a system call
 //! costs both sides more than a request does.
 //!
-//! Each `select!` polls in a fixed order (`biased`), here and in the recipes, so that a run in
+//! Each `select!` polls in a fixed order (`biased`), here and in the recipes, and tasks that wait for
+//! one change are woken in the order in which they began to wait ([`Publisher`]), so that a run in
 //! process is repeatable.
 
 use std::io;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use zoolet_protocol::{Dial, Transport};
 
@@ -31,6 +32,7 @@ use super::proof::Servers;
 use super::random::Random;
 use super::session::{ConnectionFault, Session};
 use super::state::ConnectionState;
+use super::subscription::Publisher;
 use super::task_gate::{TaskGate, gated};
 
 /// A session and its connection, shared by the clones of a client and the driver task.
@@ -41,11 +43,11 @@ pub(crate) struct Shared {
     must_receive: AtomicBool,
     /// Wakes the driver task: the connection was lost, or the client was closed.
     changed: Notify,
-    pub(crate) state: watch::Sender<Option<ConnectionState>>,
+    pub(crate) state: Publisher<Option<ConnectionState>>,
     /// Changes when the proof of the session changes other than by the passing of time.
-    pub(crate) proof: watch::Sender<()>,
+    pub(crate) proof: Publisher<()>,
     /// Why the last attempt to connect failed.
-    pub(crate) failure: watch::Sender<Option<Failure>>,
+    pub(crate) failure: Publisher<Option<Failure>>,
     pub(crate) random: Random,
     runtime: Handle,
     task_gate: Option<Arc<dyn TaskGate>>,
@@ -99,9 +101,9 @@ impl Shared {
             }),
             must_receive: AtomicBool::new(false),
             changed: Notify::new(),
-            state: watch::Sender::new(None),
-            proof: watch::Sender::new(()),
-            failure: watch::Sender::new(None),
+            state: Publisher::new(None),
+            proof: Publisher::new(()),
+            failure: Publisher::new(None),
             random,
             runtime,
             task_gate,

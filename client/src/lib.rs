@@ -58,6 +58,7 @@ mod security;
 mod session;
 mod state;
 mod stream;
+mod subscription;
 mod task_gate;
 mod tcp;
 mod transaction;
@@ -76,7 +77,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::watch;
 use zoolet_protocol::{Acl, OpCode, Password, Response, SessionId, ZPath};
 
 pub use self::builder::Builder;
@@ -97,6 +97,7 @@ pub use self::saved_session::SavedSession;
 use self::session::Session;
 pub use self::state::ConnectionState;
 pub use self::stream::StreamDialer;
+pub use self::subscription::{Subscription, SubscriptionEnded, ValueRef};
 pub use self::transaction::Transaction;
 pub use self::watcher::{Event, PersistentWatcher, Watcher};
 pub use self::writes::{Delete, SetAcl, SetData};
@@ -231,7 +232,7 @@ impl Client {
 
     /// The connection state, to be read and awaited; `None` before the first connection.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<Option<ConnectionState>> {
+    pub fn state(&self) -> Subscription<Option<ConnectionState>> {
         self.shared().state.subscribe()
     }
 

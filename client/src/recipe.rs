@@ -64,7 +64,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zoolet_protocol::{Acl, ErrorCode, Expect, MultiOp, MultiResult, Names, SessionId, Stat, Zxid};
 
@@ -78,6 +77,8 @@ use crate::operation::Operation;
 use crate::proof::{ClaimId, ClaimedZnode};
 use crate::session::Session;
 use crate::state::ConnectionState;
+pub use crate::subscription::Publisher;
+use crate::subscription::Subscription;
 #[doc(hidden)]
 pub use crate::task_gate::TaskGate;
 pub use crate::watches::WaiterId;
@@ -381,7 +382,7 @@ impl Client {
     /// a new proof after the last one ended, a claimed znode that is gone, or the end of the
     /// session.
     #[must_use]
-    pub fn proof_changes(&self) -> watch::Receiver<()> {
+    pub fn proof_changes(&self) -> Subscription<()> {
         self.shared().proof.subscribe()
     }
 

@@ -5,6 +5,8 @@
 //! others, so everything that members send to each other passes a link of this network. Clients use
 //! other ports, which stay reachable.
 
+#![expect(clippy::disallowed_types, reason = "real time passes here, and no run repeats")]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

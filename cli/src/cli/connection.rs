@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
-use zoolet_client::{Client, ConnectionState, Error, FourLetterWord, RetryPolicy};
+use zoolet_client::{Client, ConnectionState, Error, FourLetterWord, RetryPolicy, Subscription};
 
 use super::failure::Failure;
 use super::output::Output;
@@ -35,7 +34,7 @@ pub(super) struct Connection {
     /// How long to wait for a connection.
     limit: Duration,
     client: CurrentClient,
-    state: Option<watch::Receiver<Option<ConnectionState>>>,
+    state: Option<Subscription<Option<ConnectionState>>>,
 }
 
 impl Connection {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use zoolet_client::Client;
+use zoolet_client::recipe::Publisher;
 use zoolet_recipes::InterProcessLock;
 
 use crate::bench::clock::{Instant, now};
@@ -107,7 +107,8 @@ impl Sale {
         server.observer.create(&stock).data(self.items.to_string()).await?;
         server.settle().await?;
         let (shop, exclusion) = (Arc::new(Shop::default()), Exclusion::default());
-        let (open, opened) = watch::channel(false);
+        let open = Publisher::new(false);
+        let opened = open.subscribe();
         let mut buyers = JoinSet::new();
         for client in &clients {
             let buyer = Buyer {

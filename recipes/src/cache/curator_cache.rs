@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 use zoolet_protocol::{ZPath, Zxid};
 
@@ -18,7 +18,8 @@ use super::resync::KeepsData;
 use super::selection::{Select, Selection};
 use super::store::{Store, child_path};
 use super::znode::CachedZnode;
-use crate::client::{self, Client};
+use crate::client::recipe::Publisher;
+use crate::client::{self, Client, Subscription};
 
 /// A copy of a znode and its descendants that follows all changes, with one watch.
 ///
@@ -145,7 +146,7 @@ impl CuratorCacheBuilder {
         let progress = CacheProgress { state: CacheState::Filling, zxid: Zxid::ZERO };
         let shared = Arc::new(Shared {
             content: RwLock::new(content),
-            progress: watch::Sender::new(progress),
+            progress: Publisher::new(progress),
             probe: Notify::new(),
         });
         let root = Arc::clone(&self.selection.root);
@@ -266,7 +267,7 @@ impl CuratorCache {
 
     /// How far the cache is, to be read and awaited. It changes with each event too.
     #[must_use]
-    pub fn progress(&self) -> watch::Receiver<CacheProgress> {
+    pub fn progress(&self) -> Subscription<CacheProgress> {
         self.shared.progress.subscribe()
     }
 

@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use zoolet_protocol::Zxid;
 
 use super::error::CacheError;
 use super::event::CacheEvent;
 use super::limits::EVENT_BYTES_KEPT;
 use super::store::Store;
+use crate::client::Subscription;
+use crate::client::recipe::Publisher;
 
 /// The place of a stream among the events of one cache, with which another stream goes on there.
 ///
@@ -111,7 +113,7 @@ pub struct CacheProgress {
 pub(crate) struct Shared {
     pub(crate) content: RwLock<Content>,
     /// Changes after each event too.
-    pub(crate) progress: watch::Sender<CacheProgress>,
+    pub(crate) progress: Publisher<CacheProgress>,
     /// Asks the task how far the server is.
     pub(crate) probe: Notify,
 }
@@ -144,7 +146,7 @@ pub(crate) struct Content {
 /// ```
 pub struct CacheEvents {
     shared: Arc<Shared>,
-    progress: watch::Receiver<CacheProgress>,
+    progress: Subscription<CacheProgress>,
     position: EventPosition,
 }
 

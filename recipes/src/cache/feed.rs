@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::sync::watch;
 use zoolet_protocol::{ErrorCode, EventType, MultiResult, OpCode, WatchMode, Zxid};
 
 use super::error::CacheError;
@@ -21,7 +20,7 @@ use super::pending::{Mark, Pending, Seen};
 use super::requests::{Asked, Reply, Requests, read_result};
 use super::resync::{KeepsData, ReadResult, Resync, Room, expected_bytes};
 use super::selection::Selection;
-use crate::client::{self, Client, ConnectionState, Error, Event};
+use crate::client::{self, Client, ConnectionState, Error, Event, Subscription};
 
 /// What a cache follows, and where it puts it.
 pub(crate) struct Feed {
@@ -179,7 +178,7 @@ struct Following<'a> {
     must_probe: bool,
     /// How many reads a multiRead has at most.
     reads_max: usize,
-    state: watch::Receiver<Option<ConnectionState>>,
+    state: Subscription<Option<ConnectionState>>,
 }
 
 impl<'a> Following<'a> {

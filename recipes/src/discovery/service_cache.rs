@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use zoolet_protocol::Zxid;
 
@@ -13,6 +12,8 @@ use super::context::Context;
 use super::error::DiscoveryError;
 use super::instance::ServiceInstance;
 use crate::cache::{CacheError, CacheEvent, CacheEvents, CachedZnode, CuratorCache};
+use crate::client::Subscription;
+use crate::client::recipe::Publisher;
 
 /// Instances of a service, in the order of their znodes' names.
 pub type InstanceList<T> = Arc<[Arc<ServiceInstance<T>>]>;
@@ -52,9 +53,9 @@ struct Known<T> {
     prefix: String,
     instances: Mutex<Table<T>>,
     /// Grows with each change.
-    changes: watch::Sender<u64>,
+    changes: Publisher<u64>,
     /// Whether all instances were known once, or why they never will be.
-    initialized: watch::Sender<Option<Result<(), CacheError>>>,
+    initialized: Publisher<Option<Result<(), CacheError>>>,
 }
 
 /// The instances by the names of their znodes.
@@ -80,8 +81,8 @@ impl<T: Send + Sync + 'static> ServiceCache<T> {
             context: Arc::clone(context),
             prefix: format!("{}/", directory.trim_end_matches('/')),
             instances: Mutex::new(Table { read: BTreeMap::new(), list: None }),
-            changes: watch::Sender::new(0),
-            initialized: watch::Sender::new(None),
+            changes: Publisher::new(0),
+            initialized: Publisher::new(None),
         });
         let following = follow(Arc::clone(&cache), cache.events(), Arc::clone(&known));
         let follower = AbortOnDropHandle::new(context.client.spawn(following));
@@ -129,7 +130,7 @@ impl<T: Send + Sync + 'static> ServiceCache<T> {
     /// that reports that (`ServiceCacheListener.cacheChanged` of Curator). For the state of the
     /// connection see [`Client::state`](crate::client::Client::state).
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub fn changes(&self) -> Subscription<u64> {
         self.known.changes.subscribe()
     }
 

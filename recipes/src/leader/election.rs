@@ -7,12 +7,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use zoolet_protocol::{MultiOp, MultiResult, Zxid};
 
 use crate::attempts::Attempts;
-use crate::client::recipe::SessionClient;
+use crate::client::recipe::{Publisher, SessionClient};
 use crate::client::{self, Client, ConnectionState};
 use crate::error::LockError;
 use crate::lock::guard::Guard;
@@ -317,7 +317,7 @@ async fn without_session(client: &Client) {
 pub(crate) async fn publish_while_held(
     guard: &Guard,
     own: &Term,
-    term: &watch::Sender<Option<Term>>,
+    term: &Publisher<Option<Term>>,
     policy: ErrorPolicy,
 ) {
     let client = own.session.client();

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use zoolet_protocol::Acl;
 
 use super::election::{
     Candidacy, Closing, ENTER_AGAIN_AFTER, ErrorPolicy, Participant, Task, Term, participants,
     publish_while_held, wait_to_lead,
 };
-use crate::client::{self, Client};
+use crate::client::recipe::Publisher;
+use crate::client::{self, Client, Subscription};
 use crate::error::{LockError, within};
 use crate::line::Line;
 use crate::line::order::PlaceKind;
@@ -55,9 +55,9 @@ static KIND: PlaceKind = PlaceKind {
 pub struct LeaderLatch {
     lock: LineLock,
     id: String,
-    term: watch::Receiver<Option<Term>>,
+    term: Subscription<Option<Term>>,
     /// The znode by which it leads, or led last.
-    path: watch::Receiver<Option<String>>,
+    path: Subscription<Option<String>>,
     task: Task,
 }
 
@@ -116,9 +116,12 @@ impl LeaderLatchBuilder {
         if let Some(acl) = self.acl {
             lock.line.set_acl(acl);
         }
-        let (term_sender, term) = watch::channel(None);
-        let (path_sender, path) = watch::channel(None);
-        let published = Published { term: term_sender, path: path_sender, policy: self.policy };
+        let published = Published {
+            term: Publisher::new(None),
+            path: Publisher::new(None),
+            policy: self.policy,
+        };
+        let (term, path) = (published.term.subscribe(), published.path.subscribe());
         let leading = lock.clone();
         let task = Task::spawn(&self.client, |closing| lead_again(leading, published, closing));
         Ok(LeaderLatch { lock, id: self.id, term, path, task })
@@ -127,8 +130,8 @@ impl LeaderLatchBuilder {
 
 /// What the task of a latch publishes.
 struct Published {
-    term: watch::Sender<Option<Term>>,
-    path: watch::Sender<Option<String>>,
+    term: Publisher<Option<Term>>,
+    path: Publisher<Option<String>>,
     policy: ErrorPolicy,
 }
 
@@ -192,7 +195,7 @@ impl LeaderLatch {
     /// lead, and while another may lead ([`LockState::Suspect`](crate::LockState::Suspect)); after
     /// that it is the same term again if no other has led.
     #[must_use]
-    pub fn term(&self) -> watch::Receiver<Option<Term>> {
+    pub fn term(&self) -> Subscription<Option<Term>> {
         self.term.clone()
     }
 

@@ -7,14 +7,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use zoolet_protocol::Acl;
 
 use super::election::{
     Candidacy, Closing, ENTER_AGAIN_AFTER, ErrorPolicy, Participant, Queue, Task, Term,
     participants, wait_to_lead,
 };
-use crate::client::{self, Client};
+use crate::client::recipe::Publisher;
+use crate::client::{self, Client, Subscription};
 use crate::error::LockError;
 use crate::line::Line;
 use crate::lock::guard::Guard;
@@ -72,7 +73,7 @@ pub enum Requeue {
 pub struct LeaderSelector {
     lock: LineLock,
     requests: Arc<Requests>,
-    term: watch::Receiver<Option<Term>>,
+    term: Subscription<Option<Term>>,
     task: Task,
 }
 
@@ -163,7 +164,8 @@ impl LeaderSelectorBuilder {
             queue: Arc::new(Queue::new()),
             interrupt: Notify::new(),
         });
-        let (sender, term) = watch::channel(None);
+        let sender = Publisher::new(None);
+        let term = sender.subscribe();
         let candidate = Candidate {
             lock: lock.clone(),
             requests: Arc::clone(&requests),
@@ -244,7 +246,7 @@ impl LeaderSelector {
 
     /// The present term, which can be read and waited for; `None` while the function does not run.
     #[must_use]
-    pub fn term(&self) -> watch::Receiver<Option<Term>> {
+    pub fn term(&self) -> Subscription<Option<Term>> {
         self.term.clone()
     }
 
@@ -302,7 +304,7 @@ impl LeaderSelector {
 struct Candidate {
     lock: LineLock,
     requests: Arc<Requests>,
-    term: watch::Sender<Option<Term>>,
+    term: Publisher<Option<Term>>,
     policy: ErrorPolicy,
 }
 
@@ -432,10 +434,10 @@ async fn catching<F: Future>(make: impl FnOnce() -> F) -> Result<F::Output, Pani
 }
 
 /// A term that is published until this is dropped, also by a panic.
-struct Published<'a>(&'a watch::Sender<Option<Term>>);
+struct Published<'a>(&'a Publisher<Option<Term>>);
 
 impl<'a> Published<'a> {
-    fn new(sender: &'a watch::Sender<Option<Term>>, term: Term) -> Self {
+    fn new(sender: &'a Publisher<Option<Term>>, term: Term) -> Self {
         sender.send_replace(Some(term));
         Self(sender)
     }

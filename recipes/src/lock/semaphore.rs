@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::watch;
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, ZPath,
     sequence_number,
@@ -14,7 +13,7 @@ use zoolet_protocol::{
 use super::permits::{PendingPermits, Permits};
 use crate::attempts::Attempts;
 use crate::client::recipe::WaiterId;
-use crate::client::{self, Client, Watched};
+use crate::client::{self, Client, Subscription, Watched};
 use crate::error::{LockError, within};
 use crate::line::order::{PlaceKind, Position};
 use crate::line::place::Place;
@@ -80,7 +79,7 @@ impl Maximum {
         }
     }
 
-    fn subscribe(&self) -> Option<watch::Receiver<VersionedValue>> {
+    fn subscribe(&self) -> Option<Subscription<VersionedValue>> {
         match self {
             Self::Fixed(_) => None,
             Self::Shared(count) => Some(count.subscribe()),
@@ -383,7 +382,7 @@ impl fmt::Debug for InterProcessSemaphoreV2 {
 }
 
 /// Waits until a maximum that may change does.
-async fn changed(maximum: &mut Option<watch::Receiver<VersionedValue>>) {
+async fn changed(maximum: &mut Option<Subscription<VersionedValue>>) {
     if let Some(maximum) = maximum
         && maximum.changed().await.is_ok()
     {

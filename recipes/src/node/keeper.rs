@@ -251,7 +251,7 @@ impl Keeper {
             }
             Err(client::Error::Closed) => return std::future::pending().await,
             Err(error) => {
-                let is_new = changes.has_changed().unwrap_or(false);
+                let is_new = changes.has_changed();
                 self.shared.failed(wanted.revision, error.into());
                 if !is_new {
                     let _ = tokio::time::timeout(BACK_OFF_MAX, changes.changed()).await;

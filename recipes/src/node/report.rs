@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self, Sender};
-use tokio::sync::watch;
 use zoolet_protocol::{SessionId, Zxid};
 
 use super::error::NodeError;
 use super::limits::EVENTS_MAX;
 use super::plan::Plan;
+use crate::client::recipe::Publisher;
 use crate::lock::held_lock::HeldLock;
 use crate::lock::state::LockState;
 
@@ -181,8 +181,8 @@ impl Present {
 /// What the task of a node shares with its handle.
 pub(super) struct Shared {
     pub(super) plan: Plan,
-    pub(super) wanted: watch::Sender<Wanted>,
-    pub(super) status: watch::Sender<Status>,
+    pub(super) wanted: Publisher<Wanted>,
+    pub(super) status: Publisher<Status>,
     /// `None` when the node is closed.
     events: Mutex<Option<Sender<NodeEvent>>>,
 }
@@ -191,8 +191,8 @@ impl Shared {
     pub(super) fn new(plan: Plan, data: Bytes) -> Self {
         Self {
             plan,
-            wanted: watch::Sender::new(Wanted { data, revision: 1 }),
-            status: watch::Sender::new(Status::default()),
+            wanted: Publisher::new(Wanted { data, revision: 1 }),
+            status: Publisher::new(Status::default()),
             events: Mutex::new(Some(broadcast::channel(EVENTS_MAX).0)),
         }
     }

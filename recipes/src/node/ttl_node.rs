@@ -5,7 +5,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use zoolet_protocol::{Acl, CreateMode, ErrorCode};
 
@@ -14,7 +13,8 @@ use super::error::NodeError;
 use super::persistent_node::PersistentNode;
 use super::plan::{AtClose, Child, PersistentNodeBuilder};
 use super::report::{NodeEvents, NodeState, Registered};
-use crate::client::{self, Client};
+use crate::client::recipe::Publisher;
+use crate::client::{self, Client, Subscription};
 use crate::defaults;
 
 /// The name of the child, as in Curator.
@@ -52,7 +52,7 @@ const TOUCH_FACTOR: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 #[derive(Debug)]
 pub struct PersistentTtlNode {
     node: PersistentNode,
-    touched: watch::Receiver<Option<Result<(), NodeError>>>,
+    touched: Subscription<Option<Result<(), NodeError>>>,
     _toucher: AbortOnDropHandle<()>,
 }
 
@@ -125,7 +125,8 @@ impl PersistentTtlNodeBuilder {
         let child = Child { path: child_path, data: defaults::data(&client), mode };
         let node = node.mode(CreateMode::Container).at_close(AtClose::Keep);
         let node = node.child(child.clone()).start()?;
-        let (sender, touched) = watch::channel(None);
+        let sender = Publisher::new(None);
+        let touched = sender.subscribe();
         // The shortest time to live is a millisecond.
         let interval = (ttl / touch_factor.get()).max(Duration::from_millis(1));
         let touching = touch_again(client.clone(), child, acl, interval, sender);
@@ -201,7 +202,7 @@ impl PersistentTtlNode {
     /// The result of the last touch of the child, to be read and waited for; `None` before the
     /// first. After an error the next touch comes at its time.
     #[must_use]
-    pub fn touched(&self) -> watch::Receiver<Option<Result<(), NodeError>>> {
+    pub fn touched(&self) -> Subscription<Option<Result<(), NodeError>>> {
         self.touched.clone()
     }
 
@@ -222,7 +223,7 @@ async fn touch_again(
     child: Child,
     acl: Option<Vec<Acl>>,
     interval: Duration,
-    touched: watch::Sender<Option<Result<(), NodeError>>>,
+    touched: Publisher<Option<Result<(), NodeError>>>,
 ) {
     // The first touch comes at once: an earlier program may have left the znode, and little of the
     // child's time.

@@ -3,12 +3,12 @@
 use std::pin::Pin;
 use std::task::Poll;
 
-use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use zoolet_protocol::Zxid;
 
 use super::error::PartitionError;
-use crate::client::{Client, Watcher};
+use crate::client::recipe::Publisher;
+use crate::client::{Client, Subscription, Watcher};
 use crate::error::LockError;
 use crate::lock::guard::Guard;
 use crate::lock::state::LockState;
@@ -33,14 +33,15 @@ use crate::lock::state::LockState;
 pub struct Share {
     /// In the order of the items.
     items: Vec<(String, Guard)>,
-    is_change_requested: watch::Receiver<bool>,
+    is_change_requested: Subscription<bool>,
     _listener: AbortOnDropHandle<()>,
 }
 
 impl Share {
     /// The share of a client that holds these locks. `changes` fires when the party changes.
     pub(super) fn new(client: &Client, items: Vec<(String, Guard)>, changes: Watcher) -> Self {
-        let (sender, is_change_requested) = watch::channel(false);
+        let sender = Publisher::new(false);
+        let is_change_requested = sender.subscribe();
         let listening = async move {
             // The end of the session changes the party too.
             let _ = changes.await;

@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use zoolet_protocol::ZPath;
 
 use super::error::QueueError;
 use super::put::create_directory;
 use super::retries::answered;
 use super::znodes::child;
-use crate::client::{Client, Error};
+use crate::client::recipe::Publisher;
+use crate::client::{Client, Error, Subscription};
 use crate::leader::election::{Closing, Task};
 use crate::leader::latch::LeaderLatch;
 
@@ -70,7 +70,7 @@ impl Default for QueueSharderPolicies {
 pub struct QueueSharder<Q> {
     path: Arc<str>,
     client: Client,
-    shards: watch::Receiver<Shards<Q>>,
+    shards: Subscription<Shards<Q>>,
     task: Task,
 }
 
@@ -110,7 +110,8 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
             return Err(QueueError::LeaderPath(leader_path.to_owned()));
         }
         let latch = LeaderLatch::start(client, leader_path, "")?;
-        let (sender, shards) = watch::channel(Shards::new());
+        let sender = Publisher::new(Shards::new());
+        let shards = sender.subscribe();
         let path: Arc<str> = path.into();
         let keeper =
             Keeper { client: client.clone(), path: Arc::clone(&path), policies, make, sender };
@@ -191,7 +192,7 @@ struct Keeper<Q, F> {
     path: Arc<str>,
     policies: QueueSharderPolicies,
     make: F,
-    sender: watch::Sender<Shards<Q>>,
+    sender: Publisher<Shards<Q>>,
 }
 
 impl<Q, F> Keeper<Q, F>

@@ -1,10 +1,9 @@
 //! A number with a local copy that follows its changes: Curator's `SharedCount`, with its znode.
 
 use bytes::Bytes;
-use tokio::sync::watch;
 use zoolet_protocol::{Acl, Zxid};
 
-use crate::client::Client;
+use crate::client::{Client, Subscription};
 use crate::value::error::ValueError;
 use crate::value::shared_value::{SharedValue, VersionedValue};
 
@@ -175,7 +174,7 @@ impl SharedCount {
     }
 
     /// The bytes of the copy, in a channel that reports changes.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<VersionedValue> {
+    pub(crate) fn subscribe(&self) -> Subscription<VersionedValue> {
         self.value.subscribe()
     }
 

@@ -1,12 +1,14 @@
 //! A value with a local copy that follows its changes: Curator's `SharedValue`, with its znode.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use zoolet_protocol::{Acl, ErrorCode, Stat, ZPath, Zxid};
 
 use crate::attempts::Attempts;
-use crate::client::{self, Client, Parents, Watched};
+use crate::client::recipe::Publisher;
+use crate::client::{self, Client, Parents, Subscription, Watched};
 use crate::defaults::with_acl;
 use crate::value::error::ValueError;
 
@@ -65,7 +67,7 @@ impl VersionedValue {
 pub struct SharedValue {
     client: Client,
     path: String,
-    value: watch::Sender<VersionedValue>,
+    value: Arc<Publisher<VersionedValue>>,
     _follower: AbortOnDropHandle<()>,
 }
 
@@ -123,8 +125,8 @@ impl SharedValue {
                 Err(error) => return Err(error.into()),
             }
         };
-        let value = watch::Sender::new(VersionedValue::new(data, &stat));
-        let following = follow(client.clone(), path.to_owned(), value.clone(), watcher);
+        let value = Arc::new(Publisher::new(VersionedValue::new(data, &stat)));
+        let following = follow(client.clone(), path.to_owned(), Arc::clone(&value), watcher);
         let follower = AbortOnDropHandle::new(client.spawn(following));
         Ok(Self { client: client.clone(), path: path.to_owned(), value, _follower: follower })
     }
@@ -137,7 +139,7 @@ impl SharedValue {
 
     /// The copy, in a channel that reports changes.
     #[must_use]
-    pub fn subscribe(&self) -> watch::Receiver<VersionedValue> {
+    pub fn subscribe(&self) -> Subscription<VersionedValue> {
         self.value.subscribe()
     }
 
@@ -193,7 +195,7 @@ impl SharedValue {
 }
 
 /// Replaces the copy by a value that is newer.
-fn keep(copy: &watch::Sender<VersionedValue>, value: VersionedValue) {
+fn keep(copy: &Publisher<VersionedValue>, value: VersionedValue) {
     copy.send_if_modified(|copy| {
         let is_newer = value.mzxid > copy.mzxid;
         if is_newer {
@@ -207,7 +209,7 @@ fn keep(copy: &watch::Sender<VersionedValue>, value: VersionedValue) {
 async fn follow(
     client: Client,
     path: String,
-    copy: watch::Sender<VersionedValue>,
+    copy: Arc<Publisher<VersionedValue>>,
     first: client::Watcher,
 ) {
     let mut watcher = first;
