@@ -134,14 +134,18 @@ impl State {
 
     /// Lets a follower apply nothing for a while.
     pub fn hold_applying(&mut self, member: usize, time: Duration) {
-        self.members[member].lag.applying = Hold::Until(self.now + time);
+        let until = self.now + time;
+        let applying = &mut self.members[member].lag.applying;
+        *applying = applying.and_until(until);
     }
 
     /// Lets a follower receive nothing from its leader for a while; at most for
     /// [`State::longest_hold`].
     pub fn hold_link(&mut self, member: usize, time: Duration) {
         self.hear_until_now();
-        self.members[member].lag.link = Hold::Until(self.now + time.min(self.longest_hold()));
+        let until = self.now + time.min(self.longest_hold());
+        let link = &mut self.members[member].lag.link;
+        *link = link.and_until(until);
     }
 
     /// For how long a follower may receive nothing from its leader. After a longer time it would give

@@ -33,3 +33,14 @@ pub(super) enum Hold {
     /// Until a test releases it.
     Released,
 }
+
+impl Hold {
+    /// This one, and up to a time at least: a fault does not shorten another.
+    pub(super) fn and_until(self, time: Instant) -> Self {
+        match self {
+            Self::No => Self::Until(time),
+            Self::Until(until) => Self::Until(until.max(time)),
+            Self::Released => Self::Released,
+        }
+    }
+}
