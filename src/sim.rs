@@ -41,8 +41,8 @@
 //!   [leaves](Section::leave). [`World::enter_shared`] and [`World::enter_with_permits`] are for locks
 //!   with several holders; a [`LeaderLatch`](crate::recipes::LeaderLatch) can be held as well, which
 //!   checks that at most one leads.
-//! - **Invariants** over a znode ([`Sim::invariant`]), checked after each request. The znode must exist in
-//!   one of the runs at least.
+//! - **Invariants** over a znode ([`Sim::invariant`]), checked after each write, once a crash cannot undo
+//!   it. The znode must exist in one of the runs at least.
 //! - **Everybody finishes.** The faults end. From then on each machine must have a whole round of its
 //!   work without faults, and then finish. So a lock that nobody can acquire any more is found.
 //! - **No panic, and no error that faults do not explain.** A lost connection, session or lock may end
@@ -151,8 +151,9 @@
 //!
 //! A run repeats only if all that happens follows from its seed. So a program takes random numbers from
 //! [`World::random`], starts tasks with [`World::spawn`], reads the time from tokio's clock or
-//! [`World::wall_clock`], and writes `biased;` into each `select!`. [`Sim::sweep`] runs the first seed
-//! twice, and shows where two runs differ.
+//! [`World::wall_clock`], writes `biased;` into each `select!`, and lets no two tasks wait for one
+//! `tokio::sync::watch`, which wakes them in a random order (what clients and recipes return does not).
+//! [`Sim::sweep`] runs the first seed twice, and shows where two runs differ.
 //!
 //! It is for async programs, and for clients that `World` makes. Threads and sockets are not
 //! simulated.

@@ -76,7 +76,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.users {
         let sim = workers(arguments.bug).jobs(arguments.jobs);
-        return run_users(&sim, arguments.seeds, arguments.replay);
+        let bug = arguments.bug.map_or_else(String::new, |bug| format!(" --bug {bug}"));
+        return run_users(&sim, arguments.seeds, arguments.replay, &bug);
     }
     let base = match (arguments.bug, arguments.seed) {
         // The report of a failure names all options for a single run.
@@ -117,7 +118,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_users(sim: &Sim, seeds: Range<u64>, replay: Option<Schedule>) -> ExitCode {
+fn run_users(sim: &Sim, seeds: Range<u64>, replay: Option<Schedule>, bug: &str) -> ExitCode {
     let (found, what) = match replay {
         Some(schedule) => (sim.try_replay(schedule.clone()), format!("schedule {schedule}")),
         None => (sim.search(seeds.clone()), format!("{} seeds", seeds.end - seeds.start)),
@@ -128,7 +129,7 @@ fn run_users(sim: &Sim, seeds: Range<u64>, replay: Option<Schedule>) -> ExitCode
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            println!("{failure}\nhere: --users --replay {}", failure.schedule());
+            println!("{failure}\nhere: --users --replay {}{bug}", failure.schedule());
             ExitCode::FAILURE
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use zoolet::client::Error;
+use zoolet::client::{Client, Error};
 use zoolet::protocol::{CreateMode, ErrorCode};
 use zoolet::recipes::{InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch};
 use zoolet::sim::{FaultKind, MachineResult, Sim, ViolationKind, World};
@@ -96,6 +96,72 @@ fn a_line_in_which_nobody_gets_ahead_any_more_is_found() {
     assert!(failure.violation().text.contains("does not finish within 20 s"), "{failure}");
     assert!(failure.story().len() < 30, "{failure}");
     sim.without(FaultKind::LostReplies).sweep(0..10);
+}
+
+/// As [`stand_in_line_twice`], by a program that gives up after a while and is started again.
+#[test]
+fn a_line_that_is_dead_for_those_who_give_up_is_found() {
+    let sim = Sim::new().machine("worker", 3, |world| async move {
+        let client = world.connect().await?;
+        while world.goes_on() {
+            let time_limit = Duration::from_secs(3);
+            tokio::time::timeout(time_limit, pass_through_line(&world, &client)).await??;
+        }
+        Ok(())
+    });
+    let sim = sim.setup(|world| async move {
+        world.connect().await?.create("/line").await?;
+        Ok(())
+    });
+    let sim = sim.only(&[FaultKind::LostReplies]).finish_within(Duration::from_secs(20));
+    let failure = sim.search(0..200).expect_err("nobody gets ahead");
+    assert_eq!(failure.violation().kind, ViolationKind::Unfinished("worker".to_owned()));
+    sim.without(FaultKind::LostReplies).sweep(0..10);
+}
+
+/// Takes a place that outlives its session, so that one whose number is not known stays for ever.
+async fn pass_through_line(world: &World, client: &Client) -> MachineResult {
+    let create = client.create("/line/place-").mode(CreateMode::PersistentSequential);
+    let place = create.await?.path;
+    loop {
+        let names = client.children("/line").await?;
+        if names.iter().all(|name| *format!("/line/{name}") >= *place) {
+            break;
+        }
+        world.sleep(Duration::from_millis(20)).await;
+    }
+    client.delete(&place).await?;
+    Ok(())
+}
+
+#[test]
+fn who_keeps_a_lock_may_enter_a_section_with_it_again() {
+    let sim = Sim::new().machine("worker", 2, |world| async move {
+        let client = world.connect().await?;
+        let mutex = InterProcessMutex::new(&client, "/lock")?;
+        while world.goes_on() {
+            let mut guard = mutex.acquire().await?;
+            for _ in 0..2 {
+                let section = world.enter("stock", guard);
+                world.sleep_up_to(Duration::from_millis(20)).await;
+                guard = section.leave();
+            }
+            guard.release().await?;
+        }
+        Ok(())
+    });
+    sim.sweep(0..30);
+}
+
+#[tokio::test]
+async fn a_simulation_within_a_runtime_is_refused() {
+    let sim = Sim::new().machine("worker", 1, |world| async move {
+        let _client = world.connect().await?;
+        Ok(())
+    });
+    let failure = sim.search(0..3).expect_err("the thread has a runtime");
+    assert_eq!(failure.violation().kind, ViolationKind::Refused);
+    assert!(failure.violation().text.contains("spawn_blocking"), "{failure}");
 }
 
 #[test]

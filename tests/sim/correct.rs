@@ -42,3 +42,25 @@ fn a_seed_gives_the_same_run_each_time() {
         assert_ne!(sim.run(12).hash, first.hash);
     }
 }
+
+/// The sections of a program may be over before its rounds are: it enters four, and only reads then.
+#[test]
+fn sections_may_come_to_an_end() {
+    let sim = Sim::new().machine("worker", 2, |world| async move {
+        let client = world.connect().await?;
+        let mutex = InterProcessMutex::new(&client, "/lock")?;
+        for _ in 0..4 {
+            let section = world.enter("start", mutex.acquire().await?);
+            world.sleep_up_to(Duration::from_millis(20)).await;
+            section.leave().release().await?;
+            let _more = world.goes_on();
+        }
+        while world.goes_on() {
+            client.exists("/lock").await?;
+            world.sleep_up_to(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    });
+    sim.clone().sweep(0..20);
+    sim.ensemble().sweep(0..20);
+}

@@ -178,7 +178,9 @@ fn a_machine_that_hangs_after_its_round_does_not_disturb_the_check_at_the_end() 
 fn a_round_without_a_section_is_no_whole_one() {
     // A lock that dies with the first fault: later everybody tries in vain, and goes on to try.
     let sim = Sim::new().machine("worker", 2, |world| async move {
+        let client = world.connect().await?;
         while world.goes_on() {
+            client.create("/place-").mode(CreateMode::EphemeralSequential).await?;
             if world.has_faults() {
                 drop(world.enter_shared("stock", ()));
             }

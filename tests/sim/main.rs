@@ -4,7 +4,9 @@
 mod caches;
 mod checks;
 mod correct;
+mod invariants;
 mod machines;
+mod one_client;
 mod queues;
 mod refused;
 mod registrations;

@@ -117,6 +117,10 @@ impl HookedServer for Engine {
         Self::inspect(self, inspect);
     }
 
+    fn is_durable(&self) -> bool {
+        self.is_all_durable()
+    }
+
     fn since_start(&self) -> Duration {
         self.clock.since_start()
     }

@@ -388,6 +388,12 @@ pub trait HookedServer: Send + Sync {
     /// Calls `inspect` with the state under the shared lock.
     fn inspect(&self, inspect: &mut dyn FnMut(&Core));
 
+    /// Whether a crash at this moment would undo nothing of the state. What it would undo, no client has
+    /// been told of.
+    fn is_durable(&self) -> bool {
+        true
+    }
+
     /// The time since the server was started, by its own clock.
     fn since_start(&self) -> Duration;
 }

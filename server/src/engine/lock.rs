@@ -276,6 +276,11 @@ impl Engine {
         self.state.read().core.last_zxid()
     }
 
+    /// Whether a crash at this moment would undo nothing of the state.
+    pub(super) fn is_all_durable(&self) -> bool {
+        self.durable.covers(self.last_zxid())
+    }
+
     /// Pushes the message that `outgoing` makes of the last zxid, under the shared lock, and
     /// returns that zxid.
     pub(super) fn send(&self, peer: &Peer, outgoing: impl FnOnce(Zxid) -> Outgoing) -> Zxid {

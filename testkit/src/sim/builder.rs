@@ -125,6 +125,11 @@ impl Sim {
     /// The program begins again when its machine was started after a crash. An error that faults
     /// explain (a lost connection, session or lock, or a time limit) ends it as it ends a process,
     /// whose supervisor starts it again; any other error is a violation, and so is a panic.
+    ///
+    /// The error, or one of its [sources](std::error::Error::source), must be one of zoolet's. A wrapper
+    /// that is no source of what it contains hides it: a variant of thiserror with `transparent`, where
+    /// `#[source]` does not, and an error of anyhow, but for
+    /// `reallocate_into_boxed_dyn_error_without_backtrace`.
     pub fn machine<F>(
         mut self,
         name: &str,
@@ -158,9 +163,14 @@ impl Sim {
         self
     }
 
-    /// Checks a znode after each request that the server has handled. `check` gets its data and its
-    /// Stat, or `None` if it does not exist, and returns what is wrong. A panic is a violation, too. A
-    /// path at which no run of a [search](Sim::search) has a znode is refused, since it may be misspelt.
+    /// Checks a znode in each state from the end of the [setup](Sim::setup) on, in their order. `check`
+    /// gets its data and its Stat, or `None` if it does not exist, and returns what is wrong. A panic is
+    /// a violation, too. A path at which no run of a [search](Sim::search) has a znode is refused, since
+    /// it may be misspelt.
+    ///
+    /// A state is what clients can be shown: one that is durable on the disk of a single server, or
+    /// committed by an ensemble. A write whose sync fails, and which is gone when the server starts again,
+    /// was never in one. `check` may get the same state several times.
     ///
     /// What it keeps from one run to the next makes runs differ: [`Sim::invariant_with_state`] has a
     /// state for each run.
@@ -310,8 +320,8 @@ impl Sim {
     /// # Errors
     ///
     /// [`Failure`] with that run. Also if nothing can be run: there are no seeds or no machines, a rate
-    /// is no number, or none of the chosen faults can happen; and if no run has the znode of an
-    /// [invariant](Sim::invariant).
+    /// is no number, or none of the chosen faults can happen; and if ten runs or more
+    /// have passed, and none had the znode of an [invariant](Sim::invariant).
     pub fn search(&self, seeds: Range<u64>) -> Result<(), Failure> {
         self.test(seeds).map(drop)
     }
@@ -350,7 +360,10 @@ impl Sim {
     fn check_that_it_repeats(&self, seed: u64) -> Result<(), Failure> {
         let schedule = Schedule::from(seed);
         let (first, second) = (self.outcome(&schedule, true), self.outcome(&schedule, true));
-        if first.hash == second.hash {
+        if first.is_refused() {
+            // Other threads might run what this one cannot, and nothing would be repeated.
+            Err(Failure::new(schedule, first))
+        } else if first.hash == second.hash {
             Ok(())
         } else {
             Err(Failure::unrepeatable(seed, &first, &second))

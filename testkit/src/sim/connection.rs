@@ -204,7 +204,7 @@ impl Connection {
 
     /// Closes the connection at the server when all frames in flight have arrived, also those that a
     /// fault holds back.
-    async fn lose_server_side_in_turn(self: Arc<Self>) {
+    pub(super) async fn lose_server_side_in_turn(self: Arc<Self>) {
         while self.state().inner.is_some() {
             self.deliver_due();
             let last = self.state().to_server.frames.back().map(|(last, _)| *last);

@@ -1,6 +1,7 @@
 //! Drives a run: machines work on a server while faults happen; then no faults, until all machines
 //! have finished.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::network::Network;
 use super::outcome::Outcome;
 use super::plan;
 use super::program::Programs;
-use super::record::{Lane, Record};
+use super::record::{Entry, Lane, Record, What};
 use super::run::Run;
 use super::schedule::Schedule;
 use super::violation::{Violation, ViolationKind};
@@ -37,6 +38,7 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
     }
     let kept: Vec<_> = schedule.kept(&planned);
     let limit = run_limit(programs);
+    let ended_ms = Cell::new(0);
     let played = super::play::play(schedule.seed, async || {
         fastrand::seed(schedule.run_seed());
         let run = prepared(programs, schedule, keeps_entries);
@@ -55,15 +57,27 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
         let (hash, messages, violation, entries) = run.record.finish();
         // After the hash: what follows from it is no part of the run.
         run.end();
+        ended_ms.set(run.record.now_ms());
         Outcome { hash, messages, violation, entries, planned: Vec::new(), rounds, names, tested }
     });
-    let mut outcome = played.result.unwrap_or_default();
+    let Some(mut outcome) = played.result else {
+        let panic = played.panic.unwrap_or_default();
+        return Outcome::refused(format!(
+            "the simulation itself {panic}; it has a runtime of its own, so that an asynchronous function \
+             must call it within spawn_blocking"
+        ));
+    };
     outcome.planned = planned;
     if let (Some(panic), None) = (played.panic, &outcome.violation) {
         // In no machine: in a task that nobody waits for.
         let kind = ViolationKind::Panic("a task".to_owned());
         let text = format!("a task that nobody waits for {panic}");
-        outcome.violation = Some(Violation { kind, text, ms: 0 });
+        let ms = ended_ms.get();
+        if keeps_entries {
+            let what = What::Violation(text.clone());
+            outcome.entries.push(Entry { ms, lane: Lane::Server, what });
+        }
+        outcome.violation = Some(Violation { kind, text, ms });
     }
     outcome
 }
@@ -99,7 +113,7 @@ async fn play(run: Arc<Run>, programs: Arc<Programs>, planned: Vec<Planned>) {
     let limit = programs.finish_within;
     run.host.start().await;
     supervisor::run_once(&run, programs.setup.as_ref(), limit, ViolationKind::Setup).await;
-    run.check_after_requests();
+    run.check_states();
     let checks = tokio::spawn(Arc::clone(&run).check_regularly());
     let there =
         (0..run.machines.len()).filter(|machine_number| run.machines[*machine_number].is_there());

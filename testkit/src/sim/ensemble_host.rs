@@ -155,5 +155,8 @@ impl EnsembleObserver for Recorder {
         }
     }
 
-    fn committing(&self, _txn: &Txn, _before: &Core) {}
+    fn committing(&self, _txn: &Txn, before: &Core) {
+        // Several may be committed at once.
+        self.0.state_committed(before);
+    }
 }

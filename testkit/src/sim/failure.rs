@@ -142,9 +142,10 @@ impl fmt::Display for Failure {
             return write!(
                 f,
                 "A program takes chance or time from outside its world: a `select!` without `biased`, \
-                 the order of a HashMap, another source of random numbers, `Instant::now` of the \
-                 standard library, a thread, or a value that a program or an invariant keeps from one run \
-                 to the next (`World::shared` and `Sim::invariant_with_state` begin anew)."
+                 several tasks that wait for one `tokio::sync::watch`, the order of a HashMap, another \
+                 source of random numbers, `Instant::now` of the standard library, a thread, or a value \
+                 that a program or an invariant keeps from one run to the next (`World::shared` and \
+                 `Sim::invariant_with_state` begin anew)."
             );
         }
         if self.is_without_run() {

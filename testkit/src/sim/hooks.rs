@@ -33,9 +33,12 @@ impl SimHooks {
         server.filter(|server| !server.is_shut_down())
     }
 
-    /// Calls `inspect` with the state, if the server runs.
-    pub(super) fn inspect(&self, mut inspect: impl FnMut(&Core)) {
-        if let Some(server) = self.server() {
+    /// Calls `inspect` with the state, if the server runs and the state would survive a crash. What
+    /// would not may be gone with the next start, and no client has seen it.
+    pub(super) fn inspect_durable(&self, mut inspect: impl FnMut(&Core)) {
+        if let Some(server) = self.server()
+            && server.is_durable()
+        {
             server.inspect(&mut inspect);
         }
     }
@@ -101,7 +104,9 @@ impl Hooks for SimHooks {
 
     fn closed(&self, _connection: ConnectionId) {}
 
-    fn settled(&self) {}
+    fn settled(&self) {
+        self.record.state_changed();
+    }
 }
 
 impl fmt::Debug for SimHooks {

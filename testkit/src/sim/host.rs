@@ -64,10 +64,11 @@ impl Host {
         }
     }
 
-    /// Cuts the server off from the others that serves these sessions, if there are others.
+    /// Cuts the server off from the others that serves the last of these sessions, if there are others.
+    /// An earlier one may be that of a machine before it crashed.
     pub(super) fn cut_off(&self, sessions: &[SessionId], notice: Notice, for_ms: u64) {
         if let Self::Ensemble(host) = self {
-            sessions.iter().for_each(|session| host.cut_off(*session, notice, for_ms));
+            sessions.iter().rev().for_each(|session| host.cut_off(*session, notice, for_ms));
         }
     }
 
@@ -86,7 +87,7 @@ impl Host {
     }
 
     /// The data of a znode with its Stat, as committed; `Some(None)` if there is no such znode, and
-    /// `None` while no server runs.
+    /// `None` while no server runs, or none whose state would survive a crash.
     pub(super) fn znode(&self, path: &str) -> Option<Option<(Bytes, Stat)>> {
         match self {
             Self::Server(host) => host.znode(path),

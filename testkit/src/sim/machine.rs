@@ -16,12 +16,22 @@ use super::network::Link;
 use super::record::Record;
 use crate::clock::now;
 
-/// A machine that has been in a section in so many rounds uses to be: once may be how it begins.
+/// After so many rounds with a section, a machine is expected to enter one in each round: a single one
+/// may be how it begins.
 const ROUNDS_INSIDE_IF_USUAL: u32 = 2;
 /// By how many milliseconds the messages of a machine are late that waits for the others to finish.
 const STEP_BACK_MS: u64 = 20;
-/// How long a fault waits for a machine to enter its first section.
-const FIRST_ENTRY_WITHIN: Duration = Duration::from_secs(2);
+/// How long a fault waits for a machine to enter a section.
+const ENTRY_WITHIN: Duration = Duration::from_secs(5);
+
+/// How much has happened up to a moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Activity {
+    /// How often machines have entered sections without faults.
+    pub(super) entries: u32,
+    /// How many requests of this machine have arrived that may change something.
+    pub(super) writes: u32,
+}
 
 /// The state of one machine.
 pub(super) struct Machine {
@@ -49,16 +59,17 @@ pub(super) struct Machine {
     rounds: AtomicU32,
     /// Whether it has been in a section since it began its present round.
     has_been_inside: AtomicBool,
+    /// Its program has ended with an error since it began its present round.
+    has_failed: AtomicBool,
     /// In how many rounds it has been in a section.
     rounds_inside: AtomicU32,
-    /// How often machines had entered sections when it began its present round.
-    entries_seen: AtomicU32,
+    /// What had happened when it began its present round.
+    seen: Mutex<Activity>,
     calm_rounds: AtomicU32,
     /// How often it has begun a round without faults, also when the last one does not count.
     calm_tries: AtomicU32,
     /// How often it has entered a section without faults.
     calm_entries: AtomicU32,
-    has_ever_entered: AtomicBool,
     is_done: AtomicBool,
     /// Its last note or error.
     last_words: Mutex<Option<String>>,
@@ -90,12 +101,12 @@ impl Machine {
             down_ms: AtomicU64::new(0),
             rounds: AtomicU32::new(0),
             has_been_inside: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             rounds_inside: AtomicU32::new(0),
-            entries_seen: AtomicU32::new(0),
+            seen: Mutex::default(),
             calm_rounds: AtomicU32::new(0),
             calm_tries: AtomicU32::new(0),
             calm_entries: AtomicU32::new(0),
-            has_ever_entered: AtomicBool::new(false),
             is_done: AtomicBool::new(!is_there),
             last_words: Mutex::default(),
         }
@@ -131,18 +142,21 @@ impl Machine {
 
     /// Counts a round, and returns how many there were, and whether the last one was a whole one.
     ///
-    /// A machine that enters sections again and again has achieved nothing in a round without one: it
-    /// may have tried in vain. If others have entered meanwhile, the lock is alive. `entries` is how
-    /// often machines have entered sections.
-    pub(super) fn begin_round(&self, is_inside: bool, entries: u32) -> (u32, bool) {
+    /// A machine that enters sections again and again, and then tries in vain, has achieved nothing in
+    /// a round without one. If others have entered meanwhile, the lock is alive. If the machine has sent
+    /// no write, it has not tried: its work in sections is done.
+    pub(super) fn begin_round(&self, is_inside: bool, seen: Activity) -> (u32, bool) {
         let was_inside = self.has_been_inside.swap(is_inside, Ordering::Relaxed) || is_inside;
         if was_inside {
             self.rounds_inside.fetch_add(1, Ordering::Relaxed);
         }
-        let is_alive = self.entries_seen.swap(entries, Ordering::Relaxed) != entries;
+        // Else a program that fails each time, and is started again, would have had its round.
+        let has_failed = self.has_failed.swap(false, Ordering::Relaxed);
+        let before = std::mem::replace(&mut *self.seen.lock(), seen);
+        let (is_alive, has_tried) = (before.entries != seen.entries, before.writes != seen.writes);
         let rounds = self.rounds.fetch_add(1, Ordering::Relaxed) + 1;
         let enters = self.rounds_inside.load(Ordering::Relaxed) >= ROUNDS_INSIDE_IF_USUAL;
-        (rounds, was_inside || is_alive || !enters)
+        (rounds, !has_failed && (was_inside || is_alive || !enters || !has_tried))
     }
 
     pub(super) fn rounds(&self) -> u32 {
@@ -182,18 +196,13 @@ impl Machine {
 
     pub(super) fn has_entered(&self, is_calm: bool) {
         self.has_been_inside.store(true, Ordering::Relaxed);
-        self.has_ever_entered.store(true, Ordering::Relaxed);
         self.calm_entries.fetch_add(u32::from(is_calm), Ordering::Relaxed);
         self.entered.notify_waiters();
     }
 
-    /// Waits until it enters a section. One that never does is waited for only for a while.
+    /// Waits until it enters a section, but only for a while: it may be in one for ever, or never.
     pub(super) async fn until_entered(&self) {
-        let entered = self.entered.notified();
-        if self.has_ever_entered.load(Ordering::Relaxed) {
-            return entered.await;
-        }
-        let _ = tokio::time::timeout(FIRST_ENTRY_WITHIN, entered).await;
+        let _ = tokio::time::timeout(ENTRY_WITHIN, self.entered.notified()).await;
     }
 
     /// Works for this long, and for longer while its work is slow.
@@ -248,10 +257,14 @@ impl Machine {
             // Its server does that.
             MachineFault::Expire | MachineFault::ServerCutOff { .. } => {}
             MachineFault::Pause { for_ms } => {
-                self.gate().close();
+                let gate = self.gate();
+                gate.close();
                 link.pause();
                 tokio::time::sleep(ms(for_ms)).await;
-                self.resume(record.now_ms());
+                // It may have crashed, been started again and paused again meanwhile.
+                if Arc::ptr_eq(&gate, &self.gate()) {
+                    self.resume(record.now_ms());
+                }
             }
             MachineFault::Crash { down_ms, noticed_after_ms } => {
                 self.down_ms.store(down_ms, Ordering::Relaxed);
@@ -319,6 +332,11 @@ impl Machine {
     /// The seed of its next life.
     pub(super) fn next_seed(&self) -> u64 {
         self.rng.lock().u64(..)
+    }
+
+    /// Its program has ended with an error that faults explain.
+    pub(super) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn finish(&self) {

@@ -169,8 +169,12 @@ impl Link {
         self.state.end();
         for connection in self.connections() {
             connection.lose_client_side();
-            if let Some(after) = noticed_after {
-                connection.lose_server_side_after(after);
+            match noticed_after {
+                None => {}
+                Some(Duration::ZERO) => {
+                    tokio::spawn(connection.lose_server_side_in_turn());
+                }
+                Some(after) => connection.lose_server_side_after(after),
             }
         }
     }

@@ -25,4 +25,8 @@ impl Outcome {
         let violation = Some(Violation { kind: ViolationKind::Refused, text, ms: 0 });
         Self { violation, ..Self::default() }
     }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.violation.as_ref().is_some_and(|it| it.kind == ViolationKind::Refused)
+    }
 }

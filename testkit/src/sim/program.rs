@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zoolet_client as client;
 use zoolet_recipes::queue::QueueError;
-use zoolet_recipes::{LeaseError, LockError, NodeError, PartitionError, ValueError};
+use zoolet_recipes::{CacheError, LeaseError, LockError, NodeError, PartitionError, ValueError};
 use zoolet_server::Config;
 
 use super::invariants::Invariant;
@@ -127,6 +127,7 @@ pub(super) fn is_explained(error: &(dyn Error + 'static)) -> bool {
                 .or_else(|| error.downcast_ref().map(is_value_loss))
                 .or_else(|| error.downcast_ref().map(is_node_loss))
                 .or_else(|| error.downcast_ref().map(is_lease_loss))
+                .or_else(|| error.downcast_ref().map(is_cache_loss))
                 .or_else(|| error.downcast_ref().map(is_partition_loss))
                 .or_else(|| error.downcast_ref().map(is_queue_loss))
         });
@@ -177,6 +178,14 @@ fn is_lease_loss(error: &LeaseError) -> bool {
     match error {
         LeaseError::Client(error) => is_loss(error),
         LeaseError::Lock(error) => is_lock_loss(error),
+        _ => false,
+    }
+}
+
+fn is_cache_loss(error: &CacheError) -> bool {
+    match error {
+        CacheError::Closed(_) => true,
+        CacheError::Client(error) => is_loss(error),
         _ => false,
     }
 }

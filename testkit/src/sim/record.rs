@@ -8,9 +8,10 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use zoolet_core::Core;
 use zoolet_protocol::{
-    ConnectResponse, ErrorCode, EventType, Incoming, OpCode, Request, SessionId, Xid, decode_all,
-    decode_incoming, decode_request,
+    ConnectResponse, ErrorCode, EventType, Incoming, OpCode, Request, RequestHeader, SessionId,
+    Xid, decode_all, decode_incoming, decode_request,
 };
 
 use super::hash::RunHash;
@@ -88,6 +89,9 @@ pub(super) enum What {
 /// Finds the server that serves a session.
 pub(super) type ServerOf = dyn Fn(SessionId) -> Option<usize> + Send + Sync;
 
+/// Looks at a state of the znodes: at this one, or at the present one.
+type StateLook = dyn Fn(Option<&Core>) + Send + Sync;
+
 /// The record of one run.
 pub(super) struct Record {
     inner: Mutex<Inner>,
@@ -95,8 +99,8 @@ pub(super) struct Record {
     pub(super) stop: Notify,
     start: Instant,
     keeps_entries: bool,
-    /// Called after each request that the server has handled.
-    after_request: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    /// Called with each state of the znodes.
+    state_look: Mutex<Option<Arc<StateLook>>>,
     /// Weak, since the servers have the record.
     server_of: Mutex<Option<Weak<ServerOf>>>,
 }
@@ -111,6 +115,8 @@ struct Inner {
     connections: BTreeMap<ConnectionNumber, Seen>,
     /// The machine of each session.
     owners: BTreeMap<SessionId, usize>,
+    /// How many requests of each machine have arrived that may change something.
+    writes: BTreeMap<usize, u32>,
 }
 
 /// What was seen of a connection.
@@ -132,7 +138,7 @@ impl Record {
             stop: Notify::new(),
             start: now(),
             keeps_entries,
-            after_request: Mutex::default(),
+            state_look: Mutex::default(),
             server_of: Mutex::default(),
         }
     }
@@ -146,9 +152,27 @@ impl Record {
         u64::try_from((now() - self.start).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Calls this after each request that the server has handled.
-    pub(super) fn after_requests(&self, call: Arc<dyn Fn() + Send + Sync>) {
-        *self.after_request.lock() = Some(call);
+    /// Calls this with each state of the znodes from now on, in their order. It may be called with one
+    /// state several times, and under the lock of an ensemble.
+    pub(super) fn look_at_states(&self, look: Arc<StateLook>) {
+        *self.state_look.lock() = Some(look);
+    }
+
+    /// The present state of the znodes may be another one than before. No server is locked.
+    pub(super) fn state_changed(&self) {
+        self.look(None);
+    }
+
+    /// This state of the znodes was committed, and another is about to be.
+    pub(super) fn state_committed(&self, state: &Core) {
+        self.look(Some(state));
+    }
+
+    fn look(&self, state: Option<&Core>) {
+        let look = self.state_look.lock().clone();
+        if let Some(look) = look {
+            look(state);
+        }
     }
 
     /// Asks this which of several servers serves a session.
@@ -190,6 +214,24 @@ impl Record {
         }
     }
 
+    /// A request has arrived. Its reply will tell what it was.
+    fn keep_request(
+        &self,
+        inner: &mut Inner,
+        ms: u64,
+        number: ConnectionNumber,
+        header: RequestHeader,
+        request: &Request,
+    ) {
+        if !self.keeps_entries {
+            return;
+        }
+        let Some(connection) = inner.connections.get_mut(&number) else { return };
+        let (lane, text) = (Lane::Machine(connection.machine), request_text::of(request));
+        connection.requests.insert(header.xid, (header.op, text.clone()));
+        self.keep(inner, ms, lane, || What::Request { op: header.op, text });
+    }
+
     /// Records the first violation, which ends the run.
     pub(super) fn violation(&self, lane: Lane, kind: ViolationKind, text: impl Into<String>) {
         let ms = self.now_ms();
@@ -225,6 +267,11 @@ impl Record {
         let owner = self.lock().owners.get(&session).copied();
         let lane = owner.map_or(Lane::Server, Lane::Machine);
         self.add(lane, || What::State(format!("the server expires its session {session}")));
+    }
+
+    /// How many requests of a machine have arrived that may change something.
+    pub(super) fn writes_of(&self, machine: usize) -> u32 {
+        self.lock().writes.get(&machine).copied().unwrap_or(0)
     }
 
     /// How many faults have happened.
@@ -274,24 +321,21 @@ impl Tap for Record {
         let mut inner = self.lock();
         inner.add_frame(0, ms, number, frame);
         if let Some(connection) = inner.connections.get_mut(&number) {
-            let lane = Lane::Machine(connection.machine);
             if connection.is_shaking {
                 connection.asked = request_text::asked_session(frame);
-            } else if self.keeps_entries
-                && let Ok((header, Ok(request))) = decode_request(frame)
+            } else if let Ok((header, Ok(request))) = decode_request(frame)
                 && !matches!(request, Request::Session(_))
             {
-                let text = request_text::of(&request);
-                connection.requests.insert(header.xid, (header.op, text.clone()));
-                self.keep(&mut inner, ms, lane, || What::Request { op: header.op, text });
+                if request_text::may_change(&request) {
+                    let machine = connection.machine;
+                    *inner.writes.entry(machine).or_default() += 1;
+                }
+                self.keep_request(&mut inner, ms, number, header, &request);
             }
         }
         drop(inner);
         handle();
-        let after = self.after_request.lock().clone();
-        if let Some(after) = after {
-            after();
-        }
+        self.state_changed();
     }
 
     fn sent(&self, number: ConnectionNumber, frame: &Bytes) {

@@ -28,6 +28,7 @@ pub(super) fn of(request: &Request) -> String {
         Request::Watch(Watch::Add(add)) => format!("{op} {}", path(&add.path)),
         Request::Watch(Watch::Remove(remove)) => format!("{op} {}", path(&remove.path)),
         Request::Write(Write::Op(write)) => of_op(write),
+        Request::Write(Write::SetAcl(set)) => format!("{op} {}", path(&set.path)),
         Request::Write(Write::Multi(ops)) => {
             let mut shown: Vec<_> = ops.iter().take(OPS_SHOWN).map(of_op).collect();
             if ops.len() > OPS_SHOWN {
@@ -36,6 +37,15 @@ pub(super) fn of(request: &Request) -> String {
             format!("{op}: {}", shown.join(", "))
         }
         _ => op.to_string(),
+    }
+}
+
+/// Whether a request changes something if it succeeds. A `multi` that only checks does not.
+pub(super) fn may_change(request: &Request) -> bool {
+    match request {
+        Request::Write(Write::Multi(ops)) => ops.iter().any(|op| !matches!(op, MultiOp::Check(_))),
+        Request::Write(_) => true,
+        _ => false,
     }
 }
 

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use zoolet_core::Core;
 
 use super::host::Host;
 use super::invariants::Invariants;
-use super::machine::Machine;
+use super::machine::{Activity, Machine};
 use super::network::Link;
 use super::play::{has_panic, take_panic};
 use super::record::{Lane, Record, What};
@@ -18,6 +19,7 @@ use super::schedule::Schedule;
 use super::sections::{Access, Conflict, Held, Sections};
 use super::tested::Tested;
 use super::violation::ViolationKind;
+use super::znode;
 
 /// The interval of the checks that do not follow from an event.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -65,7 +67,7 @@ impl Run {
         self.are_faults_over.load(Ordering::Relaxed)
     }
 
-    /// No fault begins any more.
+    /// All faults have ended.
     pub(super) fn end_faults(&self) {
         self.are_faults_over.store(true, Ordering::Relaxed);
     }
@@ -91,8 +93,9 @@ impl Run {
     /// has had a whole round without faults.
     pub(super) fn goes_on(&self, machine_number: usize) -> bool {
         let Some(machine) = self.machines.get(machine_number) else { return false };
-        let (rounds, was_whole) =
-            machine.begin_round(self.sections.has(machine_number), self.entries());
+        let writes = self.record.writes_of(machine_number);
+        let seen = Activity { entries: self.entries(), writes };
+        let (rounds, was_whole) = machine.begin_round(self.sections.has(machine_number), seen);
         if !self.are_faults_over() {
             return self.rounds_max.is_none_or(|max| rounds <= max);
         }
@@ -167,19 +170,24 @@ impl Run {
         }
     }
 
-    /// Checks the invariants after each request from now on.
-    pub(super) fn check_after_requests(self: &Arc<Self>) {
+    /// Checks the invariants in each state from now on.
+    pub(super) fn check_states(self: &Arc<Self>) {
         if self.invariants.is_empty() {
             return;
         }
         let run = Arc::downgrade(self);
-        self.record.after_requests(Arc::new(move || {
-            run.upgrade().inspect(|run| run.check_invariants());
+        self.record.look_at_states(Arc::new(move |state: Option<&Core>| {
+            run.upgrade().inspect(|run| run.check_invariants(state));
         }));
     }
 
-    fn check_invariants(&self) {
-        if let Some((path, text)) = self.invariants.check(|path| self.host.znode(path)) {
+    /// Checks the invariants in this state, or in the present one.
+    fn check_invariants(&self, state: Option<&Core>) {
+        let read = |path: &str| match state {
+            Some(state) => Some(znode::read(state, path)),
+            None => self.host.znode(path),
+        };
+        if let Some((path, text)) = self.invariants.check(read) {
             self.violation(Lane::Server, ViolationKind::Invariant(path), text);
         }
     }
@@ -189,7 +197,7 @@ impl Run {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
             self.check_sections(Lane::Server);
-            self.check_invariants();
+            self.check_invariants(None);
             // A machine tells the panic of its program at once. One that is still there is nobody's.
             if was_panic {
                 self.check_panics();

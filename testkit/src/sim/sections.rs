@@ -123,6 +123,8 @@ struct State {
     /// all holders that were certain.
     token_alone: Zxid,
     token: Zxid,
+    /// The machine with this greatest token.
+    token_of: Option<usize>,
 }
 
 struct Holder {
@@ -178,6 +180,10 @@ impl Sections {
             && let Some(token) = held.fencing_token()
         {
             let (before, is_stale) = match access {
+                // Who has left and still holds the lock may enter again.
+                Access::Alone if state.token_of == Some(machine) => {
+                    (state.token, token < state.token)
+                }
                 Access::Alone => (state.token, token <= state.token),
                 // A writer that became a reader keeps its token.
                 Access::Shared => (state.token_alone, token < state.token_alone),
@@ -190,7 +196,9 @@ impl Sections {
                     wrong: Wrong::Token(before),
                 });
             }
-            state.token = state.token.max(token);
+            if token > state.token {
+                (state.token, state.token_of) = (token, Some(machine));
+            }
             if access == Access::Alone {
                 state.token_alone = state.token_alone.max(token);
             }

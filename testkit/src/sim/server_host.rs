@@ -68,6 +68,8 @@ impl ServerHost {
         *self.hooks.lock() = Arc::clone(&hooks);
         match Server::builder().config(config).hooks(hooks).start().await {
             Ok(server) => {
+                // A write whose sync failed may have survived: that shows only now.
+                self.record.state_changed();
                 self.network.serve(Some(Arc::new(server.dialer())));
                 *self.server.lock() = Some(server);
                 self.state("serves");
@@ -135,11 +137,11 @@ impl ServerHost {
     }
 
     /// The data of a znode with its Stat; `Some(None)` if there is no such znode, and `None` while
-    /// no server runs.
+    /// no server runs, or none whose state would survive a crash.
     pub(super) fn znode(&self, path: &str) -> Option<Option<(bytes::Bytes, Stat)>> {
         let mut found = None;
         let hooks = Arc::clone(&self.hooks.lock());
-        hooks.inspect(|core| found = Some(znode::read(core, path)));
+        hooks.inspect_durable(|core| found = Some(znode::read(core, path)));
         found
     }
 }

@@ -43,7 +43,8 @@ impl<'a> Failing<'a> {
         let all = schedule.faults.clone();
         let all = all.unwrap_or_else(|| (0..outcome.planned.len()).collect());
         let end_ms = outcome.violation.as_ref().map_or(u64::MAX, |violation| violation.ms);
-        let end_ms = end_ms.saturating_mul(u64::from(schedule.hurry));
+        // All of a schedule's milliseconds that a hurried run has in its last one.
+        let end_ms = end_ms.saturating_add(1).saturating_mul(u64::from(schedule.hurry)) - 1;
         let is_before = |number: &usize| {
             outcome.planned.get(*number).is_some_and(|fault| fault.at_ms <= end_ms)
         };

@@ -119,7 +119,7 @@ fn is_good_reply(what: &What) -> bool {
 
 pub(super) fn is_write(text: &str) -> bool {
     // With what follows: a `multiRead` is none.
-    ["delete ", "setData ", "multi: "].iter().any(|op| text.starts_with(op))
+    ["delete ", "setData ", "setACL ", "multi: "].iter().any(|op| text.starts_with(op))
 }
 
 /// An event, and how much it matters: the least number matters most.

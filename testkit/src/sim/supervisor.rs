@@ -60,6 +60,7 @@ pub(super) async fn supervise(run: Arc<Run>, programs: Arc<Programs>, machine_nu
                     run.violation(lane, kind, text);
                     break;
                 }
+                machine.fail();
                 state(format!("ends with the error: {error}"));
                 let pause_ms = machine.drawn(RESTART_PAUSE_MS);
                 tokio::time::sleep(Duration::from_millis(pause_ms)).await;
@@ -99,7 +100,10 @@ pub(super) async fn run_once(
     let machine_number = run.machines.len();
     let link = run.quiet_link.clone();
     let world = World::new(run, machine_number, name.to_owned(), 0, run.seed, link);
-    let wrong = match tokio::time::timeout(limit, spawn(program, world)).await {
+    let tasks = world.tasks();
+    let ended = tokio::time::timeout(limit, spawn(program, world)).await;
+    tasks.lock().drain(..).for_each(|task: AbortHandle| task.abort());
+    let wrong = match ended {
         Ok(Ok(Ok(()))) => return,
         Ok(Ok(Err(error))) => format!("{name}: {error}"),
         Ok(Err(_)) => format!("{name} {}", take_panic().unwrap_or_default()),

@@ -22,6 +22,8 @@ pub fn sweep<R: Send>(
     run: impl Fn(u64) -> R + Sync,
     fails: impl Fn(&R) -> bool + Sync,
 ) -> Swept<R> {
+    let most = usize::try_from(seeds.end.saturating_sub(seeds.start)).unwrap_or(usize::MAX);
+    let jobs = jobs.min(most).max(1);
     let next = AtomicU64::new(seeds.start);
     let count = AtomicU64::new(0);
     let failures = Mutex::new(Vec::new());
@@ -42,7 +44,7 @@ pub fn sweep<R: Send>(
         }
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
         let panics: Vec<_> = workers.into_iter().filter_map(|worker| worker.join().err()).collect();
         if let Some(panic) = panics.into_iter().next() {
             std::panic::resume_unwind(panic);

@@ -25,8 +25,10 @@ use crate::limits::SIM_ROUNDS_AT_ONCE_MAX;
 /// what it tells the checks. Clones are the same.
 ///
 /// Whatever a program does must follow from its world, so that a run repeats: random numbers come
-/// from [`World::random`], the time from [`World::wall_clock`] and tokio's clock, and a
-/// [`tokio::select!`] polls in order (`biased`).
+/// from [`World::random`], the time from [`World::wall_clock`] and tokio's clock, a [`tokio::select!`]
+/// polls in order (`biased`), and no two tasks wait for one [`tokio::sync::watch`], which wakes them in a
+/// random order. What clients and recipes return to be awaited wakes them in the order in which they began
+/// to wait, and so does [`tokio::sync::Notify`].
 ///
 /// Time passes only while all programs await something. Work is [`World::sleep`]: a
 /// [`tokio::time::sleep`] takes no longer while the machine has slow work, and a
@@ -152,10 +154,13 @@ impl World {
     }
 
     /// Whether the program is to begin another round of what it does again and again: while faults
-    /// happen, and then until each machine has had a whole round without faults. To a machine that
-    /// enters sections in its rounds, one in which neither it nor another enters is no whole one.
+    /// happen, and then until each machine has had a whole round without faults. A round
+    /// that ends with an error is no whole one. To a machine that has entered sections in several
+    /// rounds, one in which it writes something and neither it nor another enters is no whole one: it may
+    /// have tried in vain.
     ///
-    /// So a lock that nobody can acquire any more is found: the last rounds do not end. Fairness is
+    /// So a lock that nobody can acquire any more is found: the last rounds do not end. One that nobody
+    /// has ever acquired is not: a test that passes prints how often machines have entered sections. Fairness is
     /// not checked: a machine that has had its round steps back, which means that its messages are up
     /// to 20 ms late.
     ///
