@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zoolet::client::{Client, RetryPolicy};
+use zoolet::client::{Client, ConnectionState, RetryPolicy};
 use zoolet::recipes::{
     GroupMember, LockState, NodeState, NonBlockingLease, Party, PersistentNode, SetPartitioner,
 };
@@ -81,5 +81,25 @@ async fn a_member_on_a_cut_off_server_is_suspect_before_its_items_go_to_another(
     let (share, other) = tokio::join!(first.acquire(), second.acquire());
     let (share, other) = (share.unwrap(), other.unwrap());
     assert_eq!((share.items().len(), other.items().len()), (1, 1));
+    ensemble.check().unwrap();
+}
+
+/// A server that serves reads only refuses the create again and again, with growing pauses.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_registered_as_soon_as_there_is_a_leader_again() {
+    let builder = TestEnsemble::builder().read_only_mode().elect_by_hand();
+    let ensemble = builder.start().await.unwrap();
+    ensemble.lose_leader().unwrap();
+    // The servers wait for a while before they serve reads.
+    tokio::time::sleep(10 * SECOND).await;
+    let client = Client::builder().allow_read_only().connect(ensemble.dialer()).await.unwrap();
+    assert_eq!(*client.state().borrow(), Some(ConnectionState::ReadOnly));
+    let node = PersistentNode::builder(&client, "/a").start().unwrap();
+    node.registered_within(2 * LONG).await.unwrap_err();
+    ensemble.elect(2).unwrap();
+    let is_reconnected =
+        |state: &Option<ConnectionState>| *state == Some(ConnectionState::Reconnected);
+    client.state().wait_for(is_reconnected).await.unwrap();
+    node.registered_within(SECOND).await.unwrap();
     ensemble.check().unwrap();
 }

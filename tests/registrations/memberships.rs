@@ -219,6 +219,22 @@ async fn a_ttl_node_adopts_the_znode_of_another_program() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_touch_that_a_lost_connection_prevents_comes_as_soon_as_there_is_one() {
+    let (server, client) = stage().await;
+    let ttl = 60 * SECOND;
+    let node = PersistentTtlNode::builder(&client, "/uploads/7", ttl).start().unwrap();
+    node.registered_within(SECOND).await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    let before = client.exists("/uploads/7/touch").await.unwrap().unwrap().version;
+    let filter = RequestFilter::next(1).at("/uploads/7/touch");
+    let cutting = server.everyone().cut_before_reply(filter).unwrap();
+    cutting.has_hit(1).await;
+    tokio::time::sleep(10 * SECOND).await;
+    let after = client.exists("/uploads/7/touch").await.unwrap().unwrap().version;
+    assert!(after >= before + 2, "it was touched again: {before} {after}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_touch_that_is_refused_is_told() {
     let (server, client) = stage().await;
     let node = PersistentTtlNode::builder(&client, "/uploads/7", 10 * SECOND).start().unwrap();

@@ -126,6 +126,25 @@ async fn a_sequential_znode_keeps_its_first_name() {
     assert_clean(&server).await;
 }
 
+/// As after the server has deleted an empty container, so that it counts from 0 again, and nodes have
+/// created their znodes in the new one under their first names.
+#[tokio::test(start_paused = true)]
+async fn numbers_that_are_in_use_are_skipped() {
+    let (server, client) = stage().await;
+    let others = server.connect().await.unwrap();
+    for number in 5..10 {
+        let create = others.create(&format!("/services/a000000000{number}"));
+        create.mode(CreateMode::Ephemeral).parents(Parents::Containers).await.unwrap();
+    }
+    let builder = PersistentNode::builder(&client, PATH).mode(CreateMode::EphemeralSequential);
+    let node = builder.start().unwrap();
+    let registered = node.registered_within(SECOND).await.unwrap();
+    assert_eq!(owner(&others, &registered.path).await, Some(client.session_id()));
+    node.close().await.unwrap();
+    let names = others.children("/services").await.unwrap().to_vec();
+    assert_eq!(names.len(), 5, "nothing else is left: {names:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_znode_that_was_deleted_is_created_again_at_once_and_then_with_pauses() {
     let (server, client) = stage().await;
@@ -249,6 +268,38 @@ async fn an_ephemeral_of_another_session_is_taken_over_if_that_is_wanted() {
     assert_eq!((&data[..], stat.ephemeral_owner), (&b"ours"[..], client.session_id()));
     other.close().await.unwrap();
     assert_eq!(owner(&client, PATH).await, Some(client.session_id()));
+}
+
+/// As when a program is started before the one that it replaces has ended.
+#[tokio::test(start_paused = true)]
+async fn of_two_nodes_that_take_over_the_later_one_has_the_name_without_a_gap() {
+    let (server, client) = stage().await;
+    let other = server.connect().await.unwrap();
+    let start = |client: &Client, data: &'static str| {
+        let builder = PersistentNode::builder(client, PATH).take_over(TakeOver::AtOnce);
+        builder.data(data).start().unwrap()
+    };
+    let old = start(&client, "old");
+    old.registered_within(SECOND).await.unwrap();
+    let new = start(&other, "new");
+    let registered = new.registered_within(SECOND).await.unwrap();
+    assert_eq!(registered.origin, Origin::TakenOver(client.session_id()));
+    // In its next session the old one does not take the name back either.
+    for expires in [false, true] {
+        if expires {
+            server.session(client.session_id()).expire().unwrap();
+        }
+        tokio::time::sleep(LONG).await;
+        assert_eq!(new.registered().await.unwrap(), registered);
+        assert_eq!((old.state(), new.state()), (NodeState::Missing, NodeState::Present));
+    }
+    old.close().await.unwrap();
+    assert_eq!(stat(&client, PATH).await.unwrap().czxid, registered.czxid);
+    // Whoever waits has the name when it is free.
+    let old = start(&client, "old");
+    old.registered_within(SECOND).await.unwrap();
+    old.close().await.unwrap();
+    assert!(new.registered_within(SECOND).await.unwrap().czxid > registered.czxid);
 }
 
 #[tokio::test(start_paused = true)]
@@ -382,9 +433,16 @@ async fn a_lost_reply_leaves_one_znode_of_every_mode() {
         CreateMode::Ephemeral,
         CreateMode::EphemeralSequential,
         CreateMode::Persistent,
+        CreateMode::PersistentSequential,
         CreateMode::Container,
+        CreateMode::PersistentWithTtl(LONG),
+        CreateMode::PersistentSequentialWithTtl(LONG),
     ] {
         for is_protected in [false, true] {
+            // Without an owner and an id nothing tells whose a numbered znode is.
+            if mode.flags().is_sequential() && !mode.flags().is_ephemeral() && !is_protected {
+                continue;
+            }
             for lost in 0..4 {
                 let (server, client) = stage().await;
                 client.create("/services").await.unwrap();
@@ -404,6 +462,21 @@ async fn a_lost_reply_leaves_one_znode_of_every_mode() {
                 assert_clean(&server).await;
             }
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_is_found_out_where_the_program_may_not_write_its_znode() {
+    for lost in 0..4 {
+        let (server, client) = stage().await;
+        client.create("/services").await.unwrap();
+        let filter = RequestFilter::next(1).after(lost).below("/services");
+        let _fault = server.everyone().cut_before_reply(filter).unwrap();
+        let builder = PersistentNode::builder(&client, PATH).acl(vec![Acl::read_only()]);
+        let node = builder.start().unwrap();
+        node.registered_within(LONG).await.unwrap();
+        node.close().await.unwrap();
+        assert_clean(&server).await;
     }
 }
 
@@ -472,6 +545,70 @@ async fn closing_deletes_nothing_of_somebody_else() {
     let closed = tokio::time::timeout(LONG, closing).await.unwrap().unwrap();
     closed.unwrap();
     assert_eq!(stat(&admin, PATH).await.unwrap().czxid, theirs.stat.czxid);
+}
+
+/// The server reports such a znode as one whose children have changed, and watches it no more.
+#[tokio::test(start_paused = true)]
+async fn a_znode_that_was_replaced_while_there_was_no_connection_is_lost() {
+    for take_over in [TakeOver::OfOwnSessions, TakeOver::AtOnce] {
+        let (server, client) = stage().await;
+        let admin = server.connect().await.unwrap();
+        let builder = PersistentNode::builder(&client, PATH).data("ours").take_over(take_over);
+        let node = builder.start().unwrap();
+        let first = node.registered_within(SECOND).await.unwrap();
+        tokio::time::sleep(SOON).await;
+        let mut events = node.events();
+        let refusing = server.session(client.session_id()).refuse().unwrap();
+        server.session(client.session_id()).cut().unwrap();
+        tokio::time::sleep(SOON).await;
+        admin.delete(PATH).await.unwrap();
+        let theirs = admin.create(PATH).data("theirs").mode(CreateMode::Ephemeral).await.unwrap();
+        refusing.lift();
+        assert_eq!(next(&mut events).await, NodeEvent::Lost { path: PATH.to_owned() });
+        let occupied = NodeEvent::Occupied { path: PATH.to_owned(), owner: admin.session_id() };
+        assert_eq!(next(&mut events).await, occupied);
+        assert_eq!(node.state(), NodeState::Missing);
+        if take_over == TakeOver::AtOnce {
+            node.close().await.unwrap();
+            assert_eq!(stat(&admin, PATH).await.unwrap().czxid, theirs.stat.czxid);
+        } else {
+            admin.delete(PATH).await.unwrap();
+            assert!(node.registered_within(SECOND).await.unwrap().czxid > first.czxid);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_znode_that_its_program_may_not_read_is_deleted_and_no_other_of_its_name() {
+    let admin_only = Permissions::WRITE | Permissions::ADMIN;
+    // Without either right, only an ephemeral is known by what the session has.
+    for (mode, permissions) in [
+        (CreateMode::Ephemeral, admin_only),
+        (CreateMode::Ephemeral, Permissions::WRITE),
+        (CreateMode::Persistent, admin_only),
+    ] {
+        for is_replaced in [false, true] {
+            let (server, client) = stage().await;
+            let admin = server.connect().await.unwrap();
+            let mut unreadable = Acl::open();
+            unreadable.permissions = permissions;
+            admin.create("/services").await.unwrap();
+            let builder = PersistentNode::builder(&client, PATH).mode(mode);
+            let node = builder.acl(vec![unreadable.clone()]).start().unwrap();
+            node.registered_within(SECOND).await.unwrap();
+            let frozen = server.session(client.session_id()).freeze().unwrap();
+            if is_replaced {
+                admin.delete(PATH).await.unwrap();
+                admin.create(PATH).acl(vec![unreadable]).await.unwrap();
+            }
+            let closing = tokio::spawn(async move { node.close().await });
+            tokio::time::sleep(SOON).await;
+            frozen.lift();
+            closing.await.unwrap().unwrap();
+            let left = admin.children("/services").await.unwrap().len();
+            assert_eq!(left, usize::from(is_replaced), "{mode:?}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use zoolet::client::ConnectionState;
 use zoolet::protocol::CreateMode;
 use zoolet::recipes::{
     LockState, NodeState, NonBlockingLease, PersistentNode, SetPartitioner, ShallowParty, TakeOver,
 };
-use zoolet::sim::{Section, Sim, ViolationKind, World};
+use zoolet::sim::{FaultKind, Section, Sim, ViolationKind, World};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -96,6 +97,67 @@ fn after_calm_each_znode_is_there_with_its_last_data() {
 #[test]
 fn after_calm_each_znode_is_there_with_its_last_data_on_an_ensemble() {
     Sim::new().machine("member", 3, own_name).ensemble().sweep(0..8);
+}
+
+/// Which machines believe that they have the name, and have no connection over which they would hear
+/// that they have it no more.
+#[derive(Default)]
+struct Unaware(Mutex<BTreeMap<String, bool>>);
+
+impl Unaware {
+    fn set(&self, machine: &str, is_unaware: bool) {
+        self.0.lock().expect("no machine panics").insert(machine.to_owned(), is_unaware);
+    }
+
+    fn any(&self) -> bool {
+        self.0.lock().expect("no machine panics").values().any(|is_unaware| *is_unaware)
+    }
+}
+
+/// Registers under a name that others want too, and that is deleted while the one that has it has no
+/// connection, so that another may have it before that one hears of it. After calm it knows who has it.
+async fn contested_name(world: World) -> Result<()> {
+    let unaware = world.shared::<Unaware>();
+    unaware.set(world.name(), false);
+    let client = world.connect().await?;
+    let take_overs = [TakeOver::OfOwnSessions, TakeOver::AtOnce];
+    let take_over = take_overs[world.index() % take_overs.len()];
+    let node = PersistentNode::builder(&client, "/names/one").take_over(take_over).start()?;
+    while world.goes_on() {
+        world.sleep_up_to(SHORT / 3).await;
+        let is_connected = client.state().borrow().is_some_and(ConnectionState::is_connected);
+        unaware.set(world.name(), !is_connected && node.state() == NodeState::Present);
+        if is_connected && unaware.any() {
+            // As an administrator does. Whether it succeeds does not matter.
+            let _ = client.delete("/names/one").await;
+        }
+    }
+    tokio::time::sleep(CALM).await;
+    let (believes, stat) = (node.state(), client.exists("/names/one").await?);
+    let owner = stat.map(|stat| stat.ephemeral_owner);
+    let has = owner == Some(client.session_id());
+    if owner.is_none() || has != (believes == NodeState::Present) {
+        world.fail(format!("it is {believes:?}, and the owner is {owner:?}"));
+    }
+    // The others look too, while this one has what it has.
+    tokio::time::sleep(CALM).await;
+    Ok(())
+}
+
+/// Machines that lose their connections often.
+fn contest() -> Sim {
+    let sim = Sim::new().machine("owner", 3, contested_name);
+    sim.rate(FaultKind::Cuts, 20.0).rate(FaultKind::Refusals, 10.0)
+}
+
+#[test]
+fn after_calm_a_machine_knows_who_has_the_name() {
+    contest().sweep(0..16);
+}
+
+#[test]
+fn after_calm_a_machine_knows_who_has_the_name_on_an_ensemble() {
+    contest().ensemble().sweep(0..8);
 }
 
 /// Believes for ever in a name that it registered.

@@ -25,15 +25,6 @@ pub enum ZnodeIdentity {
     Czxid(Zxid),
 }
 
-impl ZnodeIdentity {
-    fn matches(&self, data: &Bytes, stat: &Stat) -> bool {
-        match self {
-            Self::Data(own) => data == own,
-            Self::Czxid(czxid) => stat.czxid == *czxid,
-        }
-    }
-}
-
 impl SessionClient {
     /// The Stat of the znode, if there is one at the path and it is the caller's own. The server is
     /// asked until it answers, and [catches up](SessionClient::catch_up) first.
@@ -47,8 +38,31 @@ impl SessionClient {
         identity: &ZnodeIdentity,
     ) -> Result<Option<Stat>, Error> {
         self.catch_up(path).await?;
+        let own = match identity {
+            ZnodeIdentity::Czxid(own) => {
+                let stat = self.stat(path).await?;
+                return Ok(stat.filter(|stat| stat.czxid == *own));
+            }
+            ZnodeIdentity::Data(own) => own,
+        };
         match self.get(path).until_answered().await {
-            Ok((data, stat)) => Ok(identity.matches(&data, &stat).then_some(stat)),
+            Ok((data, stat)) => Ok((data == *own).then_some(stat)),
+            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The Stat of the znode, if there is one at the path.
+    ///
+    /// Who may create a znode may not be allowed to read it, and newer servers ask for that right also
+    /// where no data is read. An administrator of the znode may read its list, which comes with the Stat.
+    async fn stat(&self, path: &str) -> Result<Option<Stat>, Error> {
+        match self.exists(path).until_answered().await {
+            Err(error) if error.is(ErrorCode::NO_AUTH) => {}
+            answered => return answered,
+        }
+        match self.client().acl(path).in_session(self.id()).until_answered().await {
+            Ok((_, stat)) => Ok(Some(stat)),
             Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
             Err(error) => Err(error),
         }

@@ -23,7 +23,9 @@ use crate::watches::{EventQueue, WaiterId, WatchKind, WatchUpdate};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WatchFor {
     /// The deletion of an ephemeral znode, and not the changes of its data. It is a child watch: an
-    /// ephemeral has no children, so nothing else fires it.
+    /// ephemeral has no children, so nothing else fires it, except that a server reports
+    /// [`NODE_CHILDREN_CHANGED`](zoolet_protocol::EventType::NODE_CHILDREN_CHANGED) when the watch is
+    /// registered, or registered again after a reconnect, and another znode has the name by then.
     Deletion,
     /// The next change of the znode's data, and its deletion as an event of its own, also where one
     /// multi does both. It is a data watch and a child watch: the change fires the one, and the

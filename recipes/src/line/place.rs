@@ -179,10 +179,17 @@ impl Place {
 
     /// Notes an event of the own znode. A place that is gone stays gone. An error that is not
     /// retryable is the end of the session or of the client, and so of the znode.
+    ///
+    /// An ephemeral has no children. A server that is told to watch it (`setWatches`) reports a
+    /// change of its children nevertheless if the znode was deleted meanwhile and another client has
+    /// created one of this name: the children of that one are newer than what the client has seen.
+    /// The watch is not set then, so that nothing else would ever report it.
     fn handle_event(&self, event: Result<(Zxid, EventType), client::Error>) {
         match event {
             Err(error) if error.is_retryable() => self.is_watch_lost.store(true, Ordering::Release),
-            Ok((_, EventType::NODE_DELETED)) | Err(_) => self.note_gone(),
+            Ok((_, EventType::NODE_DELETED | EventType::NODE_CHILDREN_CHANGED)) | Err(_) => {
+                self.note_gone();
+            }
             Ok(_) => {}
         }
     }

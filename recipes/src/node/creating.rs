@@ -6,11 +6,11 @@
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    Create, CreateMode, ErrorCode, MultiOp, SEQUENCE_DIGITS, SessionId, Stat, Zxid,
+    Create, CreateMode, ErrorCode, Expect, MultiOp, SEQUENCE_DIGITS, SessionId, Stat, Zxid,
 };
 
 use super::error::NodeError;
-use super::limits::ROUNDS_MAX;
+use super::limits::{NUMBERS_SKIPPED_LOG2_MAX, ROUNDS_MAX};
 use super::plan::{Naming, Plan, TakeOver};
 use super::report::{Origin, Registered};
 use crate::client::recipe::SessionClient;
@@ -25,6 +25,8 @@ pub(super) struct Attempt<'a> {
     pub(super) known: Option<&'a str>,
     /// The sessions of this node that are over.
     pub(super) former: &'a [SessionId],
+    /// The czxid of the last znode that the node had.
+    pub(super) last: Option<Zxid>,
     pub(super) data: &'a Bytes,
     /// Whether the last attempt may have created a znode that no answer told of.
     pub(super) is_unsure: bool,
@@ -66,7 +68,7 @@ impl Attempt<'_> {
         }
         // What an ephemeral of this session comes from: a reply may have been lost.
         let mut own = Origin::Adopted;
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             match self.create(&target).await {
                 Ok(created) => return Ok(registered(created, Origin::Created)),
                 Err(error) if error.is(ErrorCode::NO_NODE) => {
@@ -76,7 +78,11 @@ impl Attempt<'_> {
                     defaults::create_ancestors(client, &target.path, parents, acl).await?;
                     continue;
                 }
-                Err(error) if error.is(ErrorCode::NODE_EXISTS) && !target.is_open_ended => {}
+                Err(error) if error.is(ErrorCode::NODE_EXISTS) && target.is_open_ended => {
+                    self.skip_numbers(&target.path, round).await?;
+                    continue;
+                }
+                Err(error) if error.is(ErrorCode::NODE_EXISTS) => {}
                 Err(client::Error::ConnectionLoss { .. }) => {
                     own = Origin::Created;
                     match self.find(&target).await? {
@@ -92,6 +98,28 @@ impl Attempt<'_> {
             }
         }
         Err(NodeError::Contended(target.path))
+    }
+
+    /// Has the server go on to other numbers, the more the more rounds there were.
+    ///
+    /// When a directory was deleted and created again, its server counts from 0, and nodes are created
+    /// again under their first names. The server then gives a number that is in use, refuses the
+    /// create, and gives the same number the next time: only a create that succeeds makes it count on.
+    async fn skip_numbers(&self, path: &str, round: u32) -> Result<(), NodeError> {
+        let passing = self.session.client().protected_path(path);
+        let create = || {
+            let create = Create::new(passing.as_str(), CreateMode::Ephemeral);
+            MultiOp::from(create.acl(self.plan.acl_of(&passing)))
+        };
+        let pair = || [create(), MultiOp::delete(passing.as_str(), Expect::Any)];
+        let ops = (0..1 << round.min(NUMBERS_SKIPPED_LOG2_MAX)).flat_map(|_: u32| pair()).collect();
+        match self.session.multi_without_results(ops).send().await {
+            // Whether it was carried out or not, the next create shows what is so.
+            Err(error) if !error.is_retryable() && !error.is(ErrorCode::NO_NODE) => {
+                Err(error.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Creates the znode, together with its child if it has one.
@@ -190,7 +218,7 @@ impl Attempt<'_> {
         match (self.plan.is_ephemeral(), owner.is_none()) {
             (true, true) => Err(NodeError::WrongKind(path.clone())),
             (false, true) => self.adopt(path, &stat, Origin::Adopted).await,
-            (true, false) if self.may_replace(owner) => {
+            (true, false) if self.may_replace(&stat) => {
                 *own = Origin::TakenOver(owner);
                 self.replace(target, &stat).await
             }
@@ -198,8 +226,12 @@ impl Attempt<'_> {
         }
     }
 
-    fn may_replace(&self, owner: SessionId) -> bool {
-        self.former.contains(&owner) || self.plan.take_over == TakeOver::AtOnce
+    /// Whether this node may replace the ephemeral of another session. One that is newer than the last
+    /// znode of this node is that of a node which took over: the two would replace each other for ever.
+    fn may_replace(&self, found: &Stat) -> bool {
+        let is_newer = self.last.is_some_and(|last| found.czxid > last);
+        self.former.contains(&found.ephemeral_owner)
+            || (self.plan.take_over == TakeOver::AtOnce && !is_newer)
     }
 
     /// Sets the data of a znode that fits.
@@ -216,6 +248,10 @@ impl Attempt<'_> {
             // Another znode has the name by now, and is looked at next.
             Ok(_) => Ok(None),
             Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
+            // This attempt has created it with this data, and who may create may not be allowed to write.
+            Err(error) if error.is(ErrorCode::NO_AUTH) && origin != Origin::Adopted => {
+                Ok(Some(Registered { path: path.to_owned(), czxid: seen.czxid, origin }))
+            }
             Err(error) => Err(error.into()),
         }
     }

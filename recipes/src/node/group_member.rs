@@ -42,6 +42,7 @@ use crate::defaults;
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use = "dropping a member leaves the group"]
 pub struct GroupMember {
     client: Client,
     group: String,

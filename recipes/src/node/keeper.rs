@@ -28,6 +28,8 @@ pub(super) struct Keeper {
     closing: CancellationToken,
     /// The sessions of the client in which the node made attempts, and that are over.
     former: Vec<SessionId>,
+    /// The czxid of the last znode that the node had.
+    last: Option<Zxid>,
     /// How many attempts failed in a row.
     failures: u32,
     /// How many znodes in a row were deleted soon after they were there, while their session lived.
@@ -54,8 +56,8 @@ enum Ended {
 impl Keeper {
     pub(super) fn new(shared: Arc<Shared>, closing: CancellationToken) -> Self {
         let client = shared.plan.client.clone();
-        let (former, is_unsure) = (Vec::new(), false);
-        Self { shared, client, closing, former, failures: 0, deletions: 0, is_unsure }
+        let (former, last, is_unsure) = (Vec::new(), None, false);
+        Self { shared, client, closing, former, last, failures: 0, deletions: 0, is_unsure }
     }
 
     /// Has the znode until the node or the client is closed.
@@ -85,6 +87,7 @@ impl Keeper {
                 session: &session,
                 known: known.as_deref(),
                 former: &self.former,
+                last: self.last,
                 data: &wanted.data,
                 is_unsure: self.is_unsure,
             };
@@ -139,6 +142,7 @@ impl Keeper {
         revision: u64,
     ) -> ControlFlow<Result<(), NodeError>> {
         let (path, czxid) = (registered.path.clone(), registered.czxid);
+        self.last = Some(czxid);
         let having = if self.shared.plan.is_ephemeral() {
             let place = Place::of_common_name(session, path, czxid);
             Having::Ephemeral(LockHandle::new(session, czxid, vec![place], Vec::new()))
@@ -307,22 +311,33 @@ impl Keeper {
     /// Deletes the znode if it is the node's own, in whatever session there is.
     async fn delete_lasting(&self, path: &str, czxid: Zxid) -> Result<(), NodeError> {
         loop {
+            let mut states = self.client.state();
             let session = self.client.connected_session().await?;
             let own = Some(ZnodeIdentity::Czxid(czxid));
             match session.delete_in_background(path, own).await {
                 Err(client::Error::SessionExpired) => {}
+                // The server serves reads only: this waits for another one.
+                Err(error) if error.is(ErrorCode::NOT_READ_ONLY) => {
+                    let _ = states.changed().await;
+                }
                 deleted => return Ok(deleted?),
             }
         }
     }
 
-    /// Waits before the next attempt: longer, the more of them failed in a row.
+    /// Waits before the next attempt: longer, the more of them failed in a row. It comes at once when
+    /// the connection changes: another server may not refuse what one refused that serves reads only.
     async fn pause(&self, failures: u32) {
+        let mut states = self.client.state();
         let policy =
             RetryPolicy::bounded_exponential_backoff(BACK_OFF_MIN, BACK_OFF_MAX, BACK_OFF_STEPS);
         let retried = failures.saturating_sub(1).min(BACK_OFF_STEPS - 1);
         let pause = self.client.retry_delay(&policy, retried, Duration::ZERO);
-        self.wait_for(pause.unwrap_or(BACK_OFF_MAX)).await;
+        tokio::select! {
+            biased;
+            _ = states.changed() => {}
+            () = self.wait_for(pause.unwrap_or(BACK_OFF_MAX)) => {}
+        }
     }
 
     async fn wait_for(&self, time: Duration) {
@@ -346,9 +361,18 @@ async fn delete_ephemeral(place: Place) -> Result<(), NodeError> {
     let own = ZnodeIdentity::Czxid(place.token());
     place.note_deleted();
     let deleted = match session.delete_in_background(&path, Some(own)).await {
-        // Who may create a znode may not be allowed to read it.
+        // Nothing of the znode may be read, but the server tells what the session has.
         Err(error) if error.is(ErrorCode::NO_AUTH) => {
-            session.delete_in_background(&path, None).await
+            let ephemerals = session.client().ephemerals(&path).in_session(session.id());
+            match ephemerals.until_answered().await {
+                Ok(paths) if paths.iter().any(|own| *own == path) => {
+                    session.delete_in_background(&path, None).await
+                }
+                Ok(_) => Ok(()),
+                // Servers before 3.6 do not have the request.
+                Err(unknown) if unknown.is(ErrorCode::UNIMPLEMENTED) => Err(error),
+                Err(error) => Err(error),
+            }
         }
         deleted => deleted,
     };

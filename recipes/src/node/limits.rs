@@ -10,6 +10,10 @@ pub(super) const EVENTS_MAX: usize = 64;
 /// ancestors at the same time. The next attempt comes after a pause.
 pub(super) const ROUNDS_MAX: u32 = 10;
 
+/// The logarithm of how many numbers one request skips that are in use at most: 64 make a request of
+/// about twenty kilobytes, and all rounds of an attempt skip three hundred.
+pub(super) const NUMBERS_SKIPPED_LOG2_MAX: u32 = 6;
+
 /// How many of its own former sessions a node remembers. Only the znodes of those count that no
 /// server has expired yet, and a session that is over lasts for one session timeout at most.
 pub(super) const FORMER_SESSIONS_MAX: usize = 16;

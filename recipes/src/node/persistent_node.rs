@@ -43,6 +43,7 @@ use crate::client::Client;
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "dropping a node deletes its znode"]
 pub struct PersistentNode {
     shared: Arc<Shared>,
     /// Has the task end.

@@ -30,8 +30,8 @@ pub enum TakeOver {
     #[default]
     OfOwnSessions,
     /// Replaces the other ephemeral at once, in one transaction. For paths that only one program
-    /// can have: two nodes that do this at one path replace each other's znodes again and again,
-    /// with growing pauses.
+    /// can have, as one that is restarted. Of two nodes that do this at one path, the later one has
+    /// it: the one whose znode was replaced waits until the other is gone.
     AtOnce,
 }
 
@@ -168,7 +168,9 @@ impl PersistentNodeBuilder {
 
     /// Has the name begin with an id that no other znode has, as Curator's `withProtection`. A
     /// sequential znode needs it where the node shares its client with other nodes of the same path
-    /// and the same data: after a lost reply they could not tell their znodes apart.
+    /// and the same data: after a lost reply they could not tell their znodes apart. One that is not
+    /// ephemeral needs it always: nothing else tells whose it is, and a lost reply would leave a second
+    /// one that nobody deletes.
     pub fn protected(mut self) -> Self {
         self.is_protected = true;
         self
@@ -181,7 +183,7 @@ impl PersistentNodeBuilder {
     }
 
     /// As [`PersistentNodeBuilder::acl`], or without it.
-    pub(super) fn acl_or_default(mut self, acl: Option<Vec<Acl>>) -> Self {
+    pub(crate) fn acl_or_default(mut self, acl: Option<Vec<Acl>>) -> Self {
         self.plan.acl = acl;
         self
     }

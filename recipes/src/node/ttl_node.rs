@@ -10,6 +10,7 @@ use zoolet_protocol::{Acl, CreateMode, ErrorCode};
 
 use super::child_path;
 use super::error::NodeError;
+use super::limits::BACK_OFF_MIN;
 use super::persistent_node::PersistentNode;
 use super::plan::{AtClose, Child, PersistentNodeBuilder};
 use super::report::{NodeEvents, NodeState, Registered};
@@ -50,6 +51,7 @@ const TOUCH_FACTOR: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use = "dropping a node ends the touching"]
 pub struct PersistentTtlNode {
     node: PersistentNode,
     touched: Subscription<Option<Result<(), NodeError>>>,
@@ -200,7 +202,8 @@ impl PersistentTtlNode {
     }
 
     /// The result of the last touch of the child, to be read and waited for; `None` before the
-    /// first. After an error the next touch comes at its time.
+    /// first. After a refusal the next touch comes at its time; where the connection was lost or the
+    /// server too busy, at once.
     #[must_use]
     pub fn touched(&self) -> Subscription<Option<Result<(), NodeError>>> {
         self.touched.clone()
@@ -228,6 +231,7 @@ async fn touch_again(
     // The first touch comes at once: an earlier program may have left the znode, and little of the
     // child's time.
     loop {
+        let mut pause = interval;
         match touch(&client, &child, acl.as_deref()).await {
             Err(client::Error::Closed) => return,
             // The node creates its znode, with the child.
@@ -235,11 +239,14 @@ async fn touch_again(
             result => {
                 if let Err(error) = &result {
                     tracing::debug!("{}: cannot touch it: {error}", child.path);
+                    // With two touches in a time to live, none may be left out.
+                    let is_passing = error.is_retryable() || error.is(ErrorCode::THROTTLED_OP);
+                    pause = if is_passing { interval.min(BACK_OFF_MIN) } else { interval };
                 }
                 touched.send_replace(Some(result.map_err(NodeError::from)));
             }
         }
-        tokio::time::sleep(interval).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
