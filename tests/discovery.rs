@@ -168,8 +168,7 @@ async fn found_by(client: &Client) -> Vec<String> {
     found(&discovery(client)).await
 }
 
-/// `testCrashedServer` and `testCrashedServerMultiInstances` of Curator, with an observer that sees
-/// each change: at no zxid are the instances missing.
+/// `testCrashedServer` and `testCrashedServerMultiInstances` of Curator.
 #[tokio::test(start_paused = true)]
 async fn crashed_server_multi_instances() {
     let server = TestServer::start().await.unwrap();
@@ -186,6 +185,28 @@ async fn crashed_server_multi_instances() {
 }
 
 /// The client gives its session up before the server does, as it must after a long disconnect.
+#[tokio::test(start_paused = true)]
+async fn an_instance_never_disappears_when_the_client_gave_its_session_up() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let discovery = discovery(&client);
+    let registration = discovery.register(instance("test", "one")).await.unwrap();
+    let before = client.session_id();
+    // The server gives the session its whole timeout again; the client has given it up by then.
+    server.stop().await;
+    tokio::time::sleep(120 * SECOND).await;
+    server.restart().await.unwrap();
+    let raw = server.connect().await.unwrap();
+    let mut watcher = raw.watch("/discovery/test", WatchMode::PERSISTENT_RECURSIVE).await.unwrap();
+    let stat = raw.exists("/discovery/test/one").await.unwrap().expect("the server has kept it");
+    assert_eq!(stat.ephemeral_owner, before);
+    registered_by(&registration, &client, &raw).await;
+    assert_ne!(client.session_id(), before);
+    let (gone, there) = (watcher.next().await.unwrap(), watcher.next().await.unwrap());
+    assert_eq!(gone.zxid, there.zxid, "one transaction: {gone:?} {there:?}");
+}
+
+/// A program was killed and started again.
 #[tokio::test(start_paused = true)]
 async fn an_instance_never_disappears_when_the_old_session_still_lives() {
     let server = TestServer::start().await.unwrap();
@@ -387,6 +408,43 @@ async fn watched_instances() {
     registration.enable().await.unwrap();
     tokio::time::sleep(SECOND).await;
     assert!(registration.instance().enabled, "its own change is not undone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_instance_that_somebody_wrote_is_not_adopted() {
+    let server = stage::server().await;
+    let (client, raw) = (stage::connect(&server).await, stage::connect(&server).await);
+    let builder = ServiceDiscovery::<()>::builder(&client, BASE).watch_instances();
+    let discovery = builder.start().unwrap();
+    let permanent = instance("test", "one").service_type(ServiceType::Permanent);
+    let registration = discovery.register(permanent.clone()).await.unwrap();
+    // Missing fields have defaults: the id is empty, and the type dynamic.
+    for written in ["{}", r#"{"name":"test","id":"one","serviceType":"DYNAMIC"}"#] {
+        raw.set("/discovery/test/one", written).await.unwrap();
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(*registration.instance(), permanent, "{written}");
+    }
+    registration.update(permanent.port(7)).await.unwrap();
+    registration.unregister().await.unwrap();
+    assert_eq!(raw.exists("/discovery/test/one").await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn directories_have_the_access_control_lists_of_their_own_paths() {
+    let server = stage::server().await;
+    let builder = Client::builder().auth("digest", "user:password");
+    let builder = builder.acl_provider(|path| match path.starts_with("/discovery/test/") {
+        true => vec![Acl::creator_all()],
+        false => vec![Acl::open()],
+    });
+    let client = builder.connect(server.dialer()).await.unwrap();
+    let discovery = discovery(&client);
+    let _registration = discovery.register(instance("test", "one")).await.unwrap();
+    let open = [Acl::open()];
+    assert_eq!(client.acl(BASE).await.unwrap().0, open);
+    assert_eq!(client.acl("/discovery/test").await.unwrap().0, open);
+    let (acl, _) = client.acl("/discovery/test/one").await.unwrap();
+    assert_eq!(acl[0].id.scheme.as_deref(), Some("digest"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,8 +41,8 @@ pub(super) struct DownInstances {
     noted: Mutex<HashMap<Key, Noted>>,
 }
 
-/// The id and the registration time. An instance that was registered again begins without errors.
-type Key = (String, i64);
+/// What tells an instance from others.
+type Key = (String, i64, Option<String>, Option<i32>, Option<i32>);
 
 #[derive(Debug)]
 struct Noted {
@@ -86,8 +86,11 @@ impl DownInstances {
     }
 }
 
+/// An instance that was registered again begins without errors. Sequential instances may have one id
+/// and one time: where they are reached tells them apart.
 fn key<T>(instance: &ServiceInstance<T>) -> Key {
-    (instance.id.clone(), instance.registration_time_utc)
+    let ServiceInstance { id, address, port, ssl_port, registration_time_utc, .. } = instance;
+    (id.clone(), *registration_time_utc, address.clone(), *port, *ssl_port)
 }
 
 #[cfg(test)]
@@ -119,6 +122,15 @@ mod tests {
         let [one, other] = instances();
         down.note_error(&one, now());
         assert!(!down.is_down(&one, now()));
+        down.note_error(&one, now());
+        assert!(down.is_down(&one, now()) && !down.is_down(&other, now()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn instances_with_one_id_are_told_apart_by_their_addresses() {
+        let down = DownInstances::new(DownInstancePolicy { window: SECOND, errors: 1 });
+        let [one, other] =
+            [1, 2].map(|port| ServiceInstance::<()>::new("service", "node-").port(port));
         down.note_error(&one, now());
         assert!(down.is_down(&one, now()) && !down.is_down(&other, now()));
     }

@@ -71,7 +71,6 @@ impl<T: Send + Sync + 'static> Registration<T> {
             ServiceType::Static => (CreateMode::Persistent, AtClose::Delete),
             ServiceType::Permanent => (CreateMode::Persistent, AtClose::Keep),
         };
-        let acl = context.acl.clone().unwrap_or_else(|| context.client.default_acl(&path));
         let take_over = match instance.service_type {
             // Another instance with this id may have the number by now, after the server has deleted
             // the container and counts from 0 again: the two would replace each other for ever.
@@ -81,7 +80,7 @@ impl<T: Send + Sync + 'static> Registration<T> {
         let node = PersistentNode::builder(&context.client, &path)
             .mode(mode)
             .data(data)
-            .acl(acl)
+            .acl_or_default(context.acl.clone())
             .take_over(take_over)
             .at_close(at_close)
             .start()?;
@@ -172,7 +171,6 @@ impl<T: Send + Sync + 'static> Registration<T> {
         }
         let before = self.instance();
         let instance = change(&before);
-        let identity = |it: &ServiceInstance<T>| (it.name.clone(), it.id.clone(), it.service_type);
         if identity(&instance) != identity(&before) {
             return Err(DiscoveryError::AnotherInstance(self.inner.path.clone()));
         }
@@ -284,10 +282,21 @@ impl<T: Clone + Send + Sync + 'static> Registration<T> {
     }
 }
 
+/// What decides on the znode of an instance.
+fn identity<T>(instance: &ServiceInstance<T>) -> (&str, &str, ServiceType) {
+    (&instance.name, &instance.id, instance.service_type)
+}
+
 /// Whether no later attempt can be expected to succeed unless somebody does something about it.
 fn is_final(error: &NodeError) -> bool {
     match error {
         NodeError::WrongKind(_) => true,
+        // The server is too busy, or serves reads only.
+        NodeError::Client(error)
+            if error.is(ErrorCode::THROTTLED_OP) || error.is(ErrorCode::NOT_READ_ONLY) =>
+        {
+            false
+        }
         NodeError::Client(error) => error.code().is_some() || *error == client::Error::Closed,
         _ => false,
     }
@@ -364,11 +373,17 @@ async fn adopt<T: Send + Sync + 'static>(inner: &Inner<T>, changes: u64, path: &
     if inner.changes.load(Ordering::Acquire) != changes || data == inner.node.data() {
         return;
     }
+    let before = Arc::clone(&inner.instance.lock());
     match inner.context.read(path, &data) {
-        Ok(instance) => {
+        Ok(instance) if identity(&instance) == identity(&before) => {
             *inner.instance.lock() = Arc::new(instance);
             inner.node.remember_data(data);
         }
+        // By it this registration could not be updated any more, and a permanent instance would not
+        // be unregistered.
+        Ok(_) => tracing::warn!(
+            "{path}: somebody wrote another instance to it; the instance stays what it was"
+        ),
         // The next change of this registration overwrites it, as the next session does.
         Err(error) => tracing::warn!("{error}; the instance stays what it was"),
     }

@@ -112,7 +112,8 @@ impl<T: Send + Sync + 'static> ServiceDiscoveryBuilder<T> {
 
     /// Sets what a dynamic instance does where an ephemeral of another session has its name. The
     /// default is [`TakeOver::AtOnce`], as in Curator: a program that was killed and started again
-    /// with the same id is found at once. A [sequential](super::ServiceType::DynamicSequential)
+    /// with the same id is found at once. The program that was replaced waits until the other is gone.
+    /// A [sequential](super::ServiceType::DynamicSequential)
     /// instance has [`TakeOver::OfOwnSessions`] in any case.
     pub fn take_over(mut self, take_over: TakeOver) -> Self {
         self.context.take_over = take_over;

@@ -117,9 +117,9 @@ pub struct StickyStrategy<S> {
 
 #[derive(Debug, Default)]
 struct Chosen {
-    /// The id and the registration time of the instance. An instance that was registered again is
-    /// another one.
-    instance: Option<(String, i64)>,
+    /// The id, the registration time and the address of the instance. An instance that was registered
+    /// again is another one. The address tells sequential instances with one id apart.
+    instance: Option<(String, i64, Option<String>)>,
     /// How many instances were chosen so far.
     count: u64,
 }
@@ -142,15 +142,18 @@ impl<T, S: ProviderStrategy<T>> ProviderStrategy<T> for StickyStrategy<S> {
     fn choose(&self, instances: &[Arc<ServiceInstance<T>>]) -> Option<Arc<ServiceInstance<T>>> {
         let mut chosen = self.chosen.lock();
         let is_chosen = |instance: &&Arc<ServiceInstance<T>>| {
-            chosen.instance.as_ref().is_some_and(|(id, registered)| {
+            chosen.instance.as_ref().is_some_and(|(id, registered, address)| {
                 (id, *registered) == (&instance.id, instance.registration_time_utc)
+                    && *address == instance.address
             })
         };
         if let Some(instance) = instances.iter().find(is_chosen) {
             return Some(Arc::clone(instance));
         }
         let next = self.master.choose(instances);
-        chosen.instance = next.as_ref().map(|next| (next.id.clone(), next.registration_time_utc));
+        chosen.instance = next
+            .as_ref()
+            .map(|next| (next.id.clone(), next.registration_time_utc, next.address.clone()));
         chosen.count += u64::from(next.is_some());
         next
     }
