@@ -353,3 +353,18 @@ async fn a_fleet_moves_from_kazoos_lock_to_curators_names_with_one_holder_at_a_t
     guard.release().await.unwrap();
     assert_clean(&server, &client, "/lock").await;
 }
+
+/// kazoo creates the directory before it acquires for the first time, and never again.
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_kazoo_shares_is_no_container() {
+    let server = server().await;
+    let client = connect(&server).await;
+    for line in [KazooLine::Stock, KazooLine::WithPattern] {
+        let path = format!("/jobs/{line:?}/lock");
+        let mutex = InterProcessMutex::new(&client, &path).unwrap().beside_kazoo(line);
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        // Longer than an empty container lasts.
+        tokio::time::sleep(1_000 * SECOND).await;
+        assert!(client.exists(&path).await.unwrap().is_some(), "{path}");
+    }
+}

@@ -337,10 +337,7 @@ impl Client {
             ancestor = parent(ancestor);
         }
         let create = |path: &String| {
-            let mode = match parents {
-                Parents::Containers => self.session.defaults.container_mode(),
-                Parents::Persistent => CreateMode::Persistent,
-            };
+            let mode = self.session.defaults.mode_of(parents);
             let (kind, flags) = (mode.kind(), mode.flags());
             let acl = Some(acl.map_or_else(|| root.default_acl(path), <[Acl]>::to_vec));
             let (path, data) = (path.as_str().into(), Some(Bytes::new()));

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zoolet_protocol::{Acl, CreateMode};
 
+use crate::create::Parents;
+
 /// The access control list for a path, as the server names it.
 type AclProvider = dyn Fn(&str) -> Vec<Acl> + Send + Sync;
 
@@ -33,9 +35,12 @@ impl Defaults {
         self.acl.as_ref().map_or_else(|| vec![Acl::open()], |provider| provider(&server_path()))
     }
 
-    /// The mode of ancestors that are to be containers.
-    pub(crate) fn container_mode(&self) -> CreateMode {
-        if self.has_no_containers { CreateMode::Persistent } else { CreateMode::Container }
+    /// The mode of ancestors.
+    pub(crate) fn mode_of(&self, parents: Parents) -> CreateMode {
+        match parents {
+            Parents::Containers if !self.has_no_containers => CreateMode::Container,
+            _ => CreateMode::Persistent,
+        }
     }
 }
 

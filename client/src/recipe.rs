@@ -426,6 +426,20 @@ impl Client {
         directory: &str,
         acl: Option<&[Acl]>,
     ) -> Result<Vec<MultiOp>, Error> {
+        self.missing_directories(directory, Parents::Containers, acl).await
+    }
+
+    /// As [`Client::missing_containers`], with directories that are containers or stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::missing_containers`].
+    pub async fn missing_directories(
+        &self,
+        directory: &str,
+        parents: Parents,
+        acl: Option<&[Acl]>,
+    ) -> Result<Vec<MultiOp>, Error> {
         let mut missing = Vec::new();
         let mut ancestor = directory;
         while ancestor != "/" && self.exists(ancestor).await?.is_none() {
@@ -433,10 +447,10 @@ impl Client {
             ancestor = parent(ancestor);
         }
         if ancestor == "/" && !missing.is_empty() {
-            self.create_missing("/x", Parents::Containers, acl).await?;
+            self.create_missing("/x", parents, acl).await?;
         }
         let create = |path: &String| {
-            let mode = self.session.defaults.container_mode();
+            let mode = self.session.defaults.mode_of(parents);
             let create = zoolet_protocol::Create::new(path.as_str(), mode);
             let acl = acl.map_or_else(|| self.default_acl(path), <[Acl]>::to_vec);
             MultiOp::from(create.acl(acl))

@@ -31,6 +31,7 @@ pub(crate) fn kazoo_lock(
 ) -> Result<LineLock, LockError> {
     let mut line = Line::new(client, directory, &KIND)?;
     line.data = Bytes::copy_from_slice(identifier.as_bytes());
+    line.parents = Parents::Persistent;
     if let Some(acl) = acl {
         line.set_acl(acl.to_vec());
     }

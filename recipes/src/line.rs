@@ -27,7 +27,7 @@ use zoolet_protocol::{
 use self::order::{PlaceKind, Position};
 use self::place::Place;
 use crate::client::recipe::{ClientId, SessionClient};
-use crate::client::{self, Client};
+use crate::client::{self, Client, Parents};
 use crate::defaults;
 use crate::error::LockError;
 
@@ -53,6 +53,8 @@ pub(crate) struct Line {
     pub(crate) acl: Arc<[Acl]>,
     /// That of the directories that are created for it; `None` for the client's defaults.
     pub(crate) directory_acl: Option<Arc<[Acl]>>,
+    /// How missing directories are created.
+    pub(crate) parents: Parents,
 }
 
 /// Identifies a line of one client in this process, however many lock objects use it and whichever
@@ -90,6 +92,7 @@ impl Line {
             data: defaults::data(client),
             acl: client.default_acl(directory).into(),
             directory_acl: None,
+            parents: Parents::Containers,
         })
     }
 

@@ -65,8 +65,8 @@ impl Line {
         &self,
         mut pending: PendingPlace,
     ) -> Result<(Place, PositionAt), LockError> {
-        let mut ops =
-            self.client.missing_containers(&self.directory, self.directory_acl.as_deref()).await?;
+        let acl = self.directory_acl.as_deref();
+        let mut ops = self.client.missing_directories(&self.directory, self.parents, acl).await?;
         let is_new = !ops.is_empty();
         ops.push(self.create_op(&pending.path));
         pending.send_multi(ops);

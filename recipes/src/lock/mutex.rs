@@ -10,7 +10,7 @@ use super::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
 use super::line_lock::LineLock;
 use super::methods::lock_methods;
 use super::owner::Owner;
-use crate::client::Client;
+use crate::client::{Client, Parents};
 use crate::error::{LockError, within};
 use crate::line::Line;
 use crate::line::order::PlaceKind;
@@ -124,8 +124,13 @@ impl InterProcessMutex {
     /// **Curator cannot take part while there are places with kazoo's names.** It takes each child of
     /// the directory for a place, and orders names without `lock-` by their first letters, so that
     /// two clients would hold the lock. A mutex without this option does not see kazoo's places.
+    ///
+    /// Nor can kazoo's `ReadLock` take part, whose places this mutex does not see. Directories are
+    /// created as persistent znodes: a `Lock` of kazoo that has acquired once expects them to be there,
+    /// and fails if the server has deleted an empty container.
     #[must_use]
     pub fn beside_kazoo(mut self, line: KazooLine) -> Self {
+        self.lock.line.parents = Parents::Persistent;
         self.lock.line.kind = match line {
             KazooLine::Stock => &KAZOO,
             KazooLine::WithPattern => &CURATOR_BESIDE_KAZOO,

@@ -56,12 +56,14 @@ type PartitionBy = Arc<dyn Fn(&str, &[String], &[String]) -> Vec<String> + Send 
 ///     let share = partitioner.acquire().await?;
 ///     println!("{:?}", share.items().collect::<Vec<_>>());
 ///     tokio::select! {
-///         () = share.change_requested() => share.release().await?,
+///         biased; // the end of a session is both, and a lost share cannot be released
 ///         () = share.lost() => drop(share),
+///         () = share.change_requested() => share.release().await?,
 ///     }
 /// }
 /// # }
 /// ```
+#[must_use = "dropping it leaves the party"]
 pub struct SetPartitioner {
     client: Client,
     path: String,
@@ -110,7 +112,7 @@ impl SetPartitionerBuilder {
     /// Sets how the set is shared out: a function of the identifier of a member, the identifiers of
     /// all members and the items, the latter two sorted, which returns the items of that member. All
     /// members must have the same. The default gives the item `i` to the member `i` modulo their
-    /// number.
+    /// number, where items are sorted as text: kazoo sorts a set of numbers by their values.
     pub fn partition_by(
         mut self,
         choose: impl Fn(&str, &[String], &[String]) -> Vec<String> + Send + Sync + 'static,

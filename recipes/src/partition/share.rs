@@ -22,8 +22,9 @@ use crate::lock::state::LockState;
 /// ```no_run
 /// # async fn example(share: zoolet_recipes::Share) -> Result<(), zoolet_recipes::PartitionError> {
 /// tokio::select! {
-///     () = share.change_requested() => share.release().await?, // others wait for items
+///     biased; // the end of a session is both, and a lost share cannot be released
 ///     () = share.lost() => println!("others may have the items"),
+///     () = share.change_requested() => share.release().await?, // others wait for items
 /// }
 /// # Ok(())
 /// # }
