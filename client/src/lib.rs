@@ -314,8 +314,13 @@ impl Client {
     /// this client are closed; calls that have no reply yet fail with [`Error::Closed`], and whether
     /// they were carried out is not known.
     ///
-    /// Locks, places in lines and memberships stay with the session too, and nobody releases them:
-    /// release them before.
+    /// **Release locks, permits, leaderships and partitions first, leave parties, and close sequential
+    /// nodes.** Their znodes stay too, for as long as the other client keeps the session, and no recipe
+    /// of it knows their names: a lock would be held by nobody, and a member that left would be counted.
+    /// What has a name of its own goes on: an ephemeral `PersistentNode`, a `GroupMember` or an instance
+    /// of a service with the same path takes its znode over, if it was not closed or dropped before.
+    ///
+    /// Credentials are not handed over. Give the other client the same ones.
     ///
     /// ```no_run
     /// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {

@@ -105,3 +105,16 @@ async fn a_selector_that_enters_the_line_by_itself_needs_no_request() {
     selector.close().await.unwrap();
     assert!(answers.try_iter().all(|answer| !answer));
 }
+
+#[tokio::test(start_paused = true)]
+async fn receivers_of_a_latch_that_is_dropped_learn_that_it_leads_no_more() {
+    let server = server().await;
+    let latch = LeaderLatch::start(&connect(&server).await, PATH, "one").unwrap();
+    latch.await_leadership().await.unwrap();
+    let mut terms = latch.term();
+    assert!(terms.borrow_and_update().is_some());
+    drop(latch);
+    tokio::time::sleep(SECOND).await;
+    assert!(terms.borrow_and_update().is_none(), "the last term is not the present one");
+    assert_nothing_is_left(&server, PATH).await;
+}

@@ -121,6 +121,22 @@ async fn a_lease_outlives_the_session_and_can_be_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_was_given_up_in_a_session_that_ended_was_this_clients() {
+    let (server, client) = stage().await;
+    let one = Clock::default().lease(&client, "one");
+    let lease = one.obtain(MINUTE).await.unwrap().unwrap();
+    let session = client.session_id();
+    let filter = RequestFilter::next(1).of(&[zoolet::protocol::OpCode::MULTI]).at(HOLDER);
+    let losing = server.session(session).drop_replies(filter).unwrap();
+    let giving_up = tokio::spawn(async move { one.give_up(&lease).await });
+    losing.has_hit(1).await;
+    server.session(session).expire().unwrap();
+    let given_up = tokio::time::timeout(LONG, giving_up).await.unwrap().unwrap();
+    assert!(given_up.unwrap(), "nobody else has ended it");
+    assert!(server.connect().await.unwrap().exists(HOLDER).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_reply_at_any_request_gives_one_lease() {
     for lost in 0..8 {
         let (server, client) = stage().await;

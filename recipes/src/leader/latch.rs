@@ -135,6 +135,16 @@ struct Published {
     policy: ErrorPolicy,
 }
 
+/// Publishes that there is no term when this is dropped, also when the latch is dropped while it
+/// leads: a receiver would show its last term for ever.
+struct EndOfTerm<'a>(&'a Publisher<Option<Term>>);
+
+impl Drop for EndOfTerm<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(None);
+    }
+}
+
 impl LeaderLatch {
     /// Enters the line of a path with an id that others see, and stays in it.
     ///
@@ -270,12 +280,14 @@ async fn lead_again(
             Candidacy::Leads(guard) => {
                 let own = Term::new(&guard);
                 published.path.send_replace(Some(own.path().to_owned()));
+                // Dropped before the guard: the next participant leads after this one knows.
+                let end_of_term = EndOfTerm(&published.term);
                 let is_lost = tokio::select! {
                     biased;
                     () = publish_while_held(&guard, &own, &published.term, published.policy) => true,
                     () = closing.closed() => false,
                 };
-                published.term.send_replace(None);
+                drop(end_of_term);
                 if !is_lost {
                     return guard.release().await;
                 }

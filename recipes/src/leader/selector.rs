@@ -315,6 +315,8 @@ type Panic = Box<dyn Any + Send>;
 enum Ended {
     /// The selector was closed.
     Closing,
+    /// The leadership was lost before the function was called.
+    NotBegun,
     /// The function returned or was stopped.
     Returned,
     Panicked(Panic),
@@ -350,12 +352,12 @@ impl Candidate {
         loop {
             let must_pause = match wait_to_lead(&self.lock, closing).await {
                 Candidacy::Leads(guard) => {
-                    // From now on a request to enter the line counts for after this term.
-                    self.requests.queue.left();
                     let ended = self.lead_once(&guard, &mut lead, closing).await;
                     let released = guard.release().await;
                     match ended {
                         Ended::Closing => return released,
+                        // The selector is to lead still, and nobody would ask it to.
+                        Ended::NotBegun => continue,
                         Ended::Returned => false,
                         Ended::Panicked(panic) => {
                             let directory = &self.lock.line.directory;
@@ -409,13 +411,28 @@ impl Candidate {
             Requeue::OnRequest => Term::new(guard).with_queue(&self.requests.queue),
         };
         let _published = Published::new(&self.term, own.clone());
-        tokio::select! {
+        let mut has_begun = false;
+        let begin = || {
+            has_begun = true;
+            // From now on a request to enter the line counts for after this term.
+            self.requests.queue.left();
+            lead(own)
+        };
+        let ended = tokio::select! {
             biased;
             () = closing.closed() => Ended::Closing,
-            () = guard.lost() => Ended::Returned,
-            () = self.policy.until_not_admitted(&self.lock.line.client) => Ended::Returned,
+            () = guard.lost() => Ended::NotBegun,
+            () = self.policy.until_not_admitted(&self.lock.line.client) => Ended::NotBegun,
             () = interrupted => Ended::Returned,
-            led = catching(|| lead(own)) => led.map_or_else(Ended::Panicked, |()| Ended::Returned),
+            led = catching(begin) => led.map_or_else(Ended::Panicked, |()| Ended::Returned),
+        };
+        match ended {
+            Ended::NotBegun if has_begun => Ended::Returned,
+            Ended::Returned if !has_begun => {
+                self.requests.queue.left();
+                Ended::Returned
+            }
+            ended => ended,
         }
     }
 }

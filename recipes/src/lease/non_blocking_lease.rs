@@ -130,7 +130,7 @@ impl NonBlockingLease {
     }
 
     /// The same lease with this access control list for its znodes and for the directories that are
-    /// created for them. The default is open to everyone.
+    /// created for them. Without it each has the [default](Client::default_acl) of its path.
     #[must_use]
     pub fn with_acl(mut self, acl: Vec<Acl>) -> Self {
         self.acl = Some(acl);
@@ -182,9 +182,11 @@ impl NonBlockingLease {
     /// It may have been ended.
     pub async fn give_up(&self, lease: &Lease) -> Result<bool, LeaseError> {
         let mut attempts = Attempts::new(&self.client);
+        // Whether a multi was sent whose reply was lost, in this session or an earlier one.
+        let mut was_sent = false;
         loop {
             let guard = self.acquire().await?;
-            let deleted = self.delete(&guard, lease).await;
+            let deleted = self.delete(&guard, lease, &mut was_sent).await;
             if let Some(is_deleted) = self.finish(guard, deleted, &mut attempts).await? {
                 return Ok(is_deleted);
             }
@@ -269,13 +271,16 @@ impl NonBlockingLease {
     }
 
     /// Deletes the znode of a lease under its lock. Returns whether it was this lease's.
-    async fn delete(&self, guard: &Guard, lease: &Lease) -> Result<bool, LeaseError> {
-        // Whether a multi was sent whose reply was lost.
-        let mut was_sent = false;
+    async fn delete(
+        &self,
+        guard: &Guard,
+        lease: &Lease,
+        was_sent: &mut bool,
+    ) -> Result<bool, LeaseError> {
         for _ in 0..DECISIONS_MAX {
             let seen = self.look(guard).await?;
             let Some(Seen { stat, .. }) = seen.filter(|it| it.holder == lease.holder) else {
-                return Ok(was_sent);
+                return Ok(*was_sent);
             };
             let ops = vec![
                 MultiOp::check(guard.path(), Expect::Any),
@@ -284,7 +289,7 @@ impl NonBlockingLease {
             match guard.lock().session().multi_without_results(ops).send().await {
                 Ok(()) => return Ok(true),
                 Err(error) => {
-                    was_sent |= error.is_retryable();
+                    *was_sent |= error.is_retryable() || error == client::Error::SessionExpired;
                     self.may_try_again(error)?;
                 }
             }

@@ -40,7 +40,7 @@ pub enum ValueError {
         /// The number of attempts.
         tries: u32,
     },
-    /// The sum does not fit into 64 bits. The number was not changed.
+    /// The sum does not fit into the bits of the number. The number was not changed.
     #[error("{path}: the sum is out of range")]
     OutOfRange {
         /// The znode.
