@@ -24,13 +24,15 @@
 //! - **A put** puts its items once. If the answer is lost, it is sent again until an answer comes, in
 //!   the next session if need be, and the server refuses it if it was carried out before.
 //! - **At most once**: without leases an item is deleted when it is taken. An item is never delivered
-//!   twice. It is lost only if the process of its consumer ends between the deletion and the end of its
-//!   work. Lost answers, and futures that are dropped, lose none.
+//!   twice. It is lost only if the process of its consumer ends, or its client is closed, between the
+//!   deletion and the end of its work. Lost answers lose none, and futures that are dropped neither, if
+//!   the client is closed after [`DistributedQueue::settled`].
 //! - **At least once**: with leases ([`DistributedQueue::with_lock_path`], [`KazooLockingQueue`]) an
 //!   item is deleted when its consumer says that it is done. No item is lost. It is delivered again if
 //!   the session of its consumer ends before, also while that consumer works on it; a
 //!   [`Delivery`] says how to notice that, and how to have effects once all the same.
-//! - **Order**: a consumer that is alone gets the items in their order. Several consumers that take at
+//! - **Order**: a consumer that is alone gets the items in their order, unless other clients remove
+//!   items. Several consumers that take at
 //!   the same time get the first items in any order. An item that is put back or requeued comes after
 //!   the others. An item whose lease has ended keeps its place; other processes take it when they list
 //!   the queue again, after at most a thousand items.
@@ -48,6 +50,7 @@
 //! and deliver every child of the queue: a znode with the number of writes for each client
 //! (`receipts`), and the lines of those that wait (`consumers`, `producers`).
 
+mod background;
 pub(crate) mod consume;
 pub(crate) mod delay;
 pub(crate) mod delivery;
@@ -64,6 +67,7 @@ mod listing;
 mod methods;
 pub(crate) mod priority;
 mod put;
+mod random;
 mod receipts;
 mod retries;
 pub(crate) mod sharder;

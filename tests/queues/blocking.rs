@@ -33,6 +33,7 @@ fn each_kind_puts_and_takes() {
     assert_eq!(simple.take().unwrap(), "1");
     assert_eq!(simple.poll().unwrap(), None);
     assert_eq!(simple.poll_within(SHORT).unwrap(), None);
+    simple.settled();
     let plain = DistributedQueue::new(&client, "/plain").unwrap();
     plain.put_within(LONG, "1").unwrap();
     assert_eq!(plain.take().unwrap().items().unwrap(), ["1"]);

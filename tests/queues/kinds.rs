@@ -196,6 +196,34 @@ async fn all_znodes_have_the_access_control_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_consumer_that_removes_items_gets_the_others_in_their_order() {
+    let server = server().await;
+    let client = connect(&server).await;
+    for _ in 0..20 {
+        let queue = DistributedIdQueue::new(&client, "/ids").unwrap();
+        for item in ["1", "2", "3", "4", "5"] {
+            queue.put(item, item).await.unwrap();
+        }
+        assert_eq!(text(&queue.take().await.unwrap()), "1");
+        assert_eq!(queue.remove("2").await.unwrap(), 1);
+        for item in ["3", "4", "5"] {
+            assert_eq!(text(&queue.take().await.unwrap()), item);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_directory_of_the_items_is_for_nothing_else() {
+    let server = server().await;
+    let client = connect(&server).await;
+    // Each item would count as leased, and nobody would receive it.
+    let leases = plain(&client).with_lock_path("/jobs");
+    assert_eq!(leases.unwrap_err(), QueueError::Directory("/jobs".into()));
+    let side = plain(&client).with_side_directory("/jobs");
+    assert_eq!(side.unwrap_err(), QueueError::Directory("/jobs".into()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queue_outlives_the_overflow_of_its_numbers() {
     let server = server().await;
     let client = connect(&server).await;
@@ -204,13 +232,16 @@ async fn a_queue_outlives_the_overflow_of_its_numbers() {
         ("queue-2147483647", "before"),
         ("queue--2147483648", "after"),
         ("queue--2147483647", "later"),
+        // The server writes ten characters at least, the minus among them.
+        ("queue--999999999", "much later"),
+        ("queue--000000001", "last"),
     ] {
         let data = zoolet::recipes::queue::encode_items([item]).unwrap();
         let create = client.create(&format!("/jobs/{name}")).data(data);
         create.mode(CreateMode::Persistent).await.unwrap();
     }
     let queue = plain(&client);
-    for item in ["before", "after", "later"] {
+    for item in ["before", "after", "later", "much later", "last"] {
         assert_eq!(text(&queue.take().await.unwrap()), item);
     }
 }

@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use zoolet::protocol::{CreateMode, OpCode, SessionId};
 use zoolet::recipes::queue::{Delivery, DistributedQueue, QueueError, SimpleDistributedQueue};
-use zoolet::testing::{RequestFilter, TestServer};
+use zoolet::testing::{Fate, RequestFilter, RequestInfo, TestServer};
 
 use crate::{EXPIRY, SECOND, leased, names, plain, text};
 
@@ -162,6 +162,31 @@ async fn receipts_are_deleted_with_the_queue_and_those_of_crashed_clients_a_day_
     assert!(names(&admin, "/jobs-side/receipts").await.is_empty());
 }
 
+/// A program that starts often and never drops its queue leaves a receipt each time.
+#[tokio::test(start_paused = true)]
+async fn old_receipts_are_found_among_many_young_ones() {
+    const OLD: usize = 20;
+    const YOUNG: usize = 400;
+    let server = TestServer::start().await.unwrap();
+    let (client, admin) = (server.connect().await.unwrap(), server.connect().await.unwrap());
+    plain(&client).put("1").await.unwrap();
+    let directory = "/jobs-side/receipts";
+    // The server lists names in one order; whichever it is, the old ones are behind young ones.
+    for n in 0..OLD {
+        admin.create(&format!("{directory}/{:03}", YOUNG / 2 + n)).await.unwrap();
+    }
+    server.skew_wall_time(25 * 60 * 60 * 1_000).unwrap();
+    for n in (0..YOUNG).filter(|n| !(YOUNG / 2..YOUNG / 2 + OLD).contains(n)) {
+        admin.create(&format!("{directory}/{n:03}")).await.unwrap();
+    }
+    for _ in 0..100 {
+        plain(&client).put("x").await.unwrap();
+        tokio::time::sleep(SECOND).await;
+    }
+    let left = names(&admin, directory).await.len();
+    assert_eq!(left, YOUNG - OLD, "the young ones alone");
+}
+
 /// Takes an item with a future that is dropped after some polls.
 async fn take_within_polls(queue: &DistributedQueue, polls: usize) -> Option<Delivery> {
     let mut take = Box::pin(queue.take());
@@ -200,6 +225,26 @@ async fn a_take_that_is_dropped_at_any_poll_loses_nothing() {
             assert_eq!(server.totals().watches, 0);
         }
     }
+}
+
+/// A consumer that stops has a take in flight as a rule.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_closed_when_its_queue_is_settled_loses_no_item_of_a_dropped_take() {
+    let server = TestServer::start().await.unwrap();
+    let (client, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
+    let queue = plain(&client);
+    queue.put("1").await.unwrap();
+    let slow = |request: &RequestInfo<'_>| {
+        let mut is_multi = false;
+        request.each_path(|op, _| is_multi |= op == OpCode::DELETE);
+        if is_multi { Fate::Delay(5 * SECOND) } else { Fate::Pass }
+    };
+    let _slow = server.session(client.session_id()).decide(slow).unwrap();
+    assert!(queue.take_within(SECOND).await.unwrap().is_none(), "the answer comes later");
+    queue.settled().await;
+    drop(queue);
+    client.close().await.unwrap();
+    assert_eq!(text(&plain(&other).take().await.unwrap()), "1");
 }
 
 #[tokio::test(start_paused = true)]

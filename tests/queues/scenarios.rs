@@ -324,7 +324,8 @@ async fn sharder_distribution() {
     for item in 0..60 {
         sharder.queue().put(item.to_string()).await.unwrap();
     }
-    assert_eq!(sharder.shard_paths().len(), 3, "each child is a queue");
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(sharder.shard_paths().len(), 3, "each child is a queue, and no side directory");
     for queue in sharder.queues() {
         assert!(queue.count().await.unwrap() > 5, "{}", queue.path());
     }

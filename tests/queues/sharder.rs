@@ -54,6 +54,23 @@ async fn a_full_queue_gets_another_one_beside_it_and_all_clients_learn_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_beside_the_queues_does_not_become_a_queue() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let make = |client: &Client, path: &str| {
+        DistributedQueue::new(client, path)?.with_lock_path(&format!("{path}-locks"))
+    };
+    let sharder = QueueSharder::start(&client, "/jobs", "/leader", POLICIES, make).await.unwrap();
+    let queue = sharder.queue();
+    queue.put("1").await.unwrap();
+    queue.take().await.unwrap().done().await.unwrap();
+    assert_eq!(names(&client, "/jobs").await.len(), 2, "the queue and its leases");
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(sharder.shard_paths(), [queue.path()]);
+    sharder.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_next_leader_adds_queues_when_the_first_has_left() {
     let server = server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);

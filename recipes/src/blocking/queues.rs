@@ -143,6 +143,12 @@ macro_rules! consumers {
                 Ok(delivery.map(|delivery| Delivery { delivery, client: client() }))
             }
 
+            /// Waits until nothing goes on in the background. After a call that has timed out, an item
+            /// without a lease may be lost if the last [`Client`] is closed or dropped before.
+            pub fn settled(&self) {
+                self.client.wait(self.recipe.settled());
+            }
+
             /// Takes the first item, within a time limit; `None` when it has passed.
             ///
             /// # Errors
@@ -379,6 +385,12 @@ impl SimpleDistributedQueue {
     /// As the async recipe.
     pub fn take(&self) -> Result<Bytes, QueueError> {
         self.client.wait(self.recipe.take())
+    }
+
+    /// Waits until nothing goes on in the background. After a call that has timed out, an item may be
+    /// lost if the last [`Client`] is closed or dropped before.
+    pub fn settled(&self) {
+        self.client.wait(self.recipe.settled());
     }
 }
 

@@ -47,6 +47,7 @@ pub struct Delivery(TakenItem);
 impl Delivery {
     pub(crate) fn new(mut taken: TakenItem) -> Self {
         taken.is_delivered = true;
+        taken.in_background = None;
         Self(taken)
     }
 

@@ -108,7 +108,10 @@ impl DistributedIdQueue {
         };
         loop {
             match self.znodes.write(ops.clone()).await {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    self.znodes.forget_listed(name);
+                    return Ok(true);
+                }
                 Err(QueueError::Client(error)) if error.is(ErrorCode::NODE_EXISTS) => {
                     return Ok(false);
                 }

@@ -53,13 +53,18 @@ pub(crate) struct ItemName<'a> {
 impl Layout {
     /// The item of this name; `None` if it is no item of such a queue.
     pub(crate) fn item(self, name: &str) -> Option<ItemName<'_>> {
-        let (stem, digits) = name.split_at_checked(name.len().checked_sub(SEQUENCE_DIGITS)?)?;
+        let (stem, text) = name.split_at_checked(name.len().checked_sub(SEQUENCE_DIGITS)?)?;
+        // A negative number has a minus: before ten digits, or among ten characters with fewer digits.
+        let shorter = text.strip_prefix('-');
+        let digits = shorter.unwrap_or(text);
         if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         let number: i64 = digits.parse().ok()?;
-        // A negative number has a minus of its own.
-        let negative = stem.strip_suffix('-').filter(|stem| self.rank(stem).is_some());
+        let negative = match shorter {
+            Some(_) => Some(stem),
+            None => stem.strip_suffix('-').filter(|stem| self.rank(stem).is_some()),
+        };
         let (stem, number) = negative.map_or((stem, number), |stem| (stem, -number));
         let number = i32::try_from(number).ok()?.cast_unsigned();
         Some(ItemName { order: Order { rank: self.rank(stem)?, number }, stem })
@@ -183,8 +188,12 @@ mod tests {
             (Layout::Kazoo, kazoo_stem(100), 100),
         ];
         for (layout, stem, rank) in stems {
-            for (number, text) in [(0, "0000000000"), (12, "0000000012"), (1 << 31, "-2147483648")]
-            {
+            for (number, text) in [
+                (0, "0000000000"),
+                (12, "0000000012"),
+                (1 << 31, "-2147483648"),
+                (u32::MAX, "-000000001"),
+            ] {
                 let name = format!("{stem}{text}");
                 let order = Order { rank, number };
                 let read = Some(ItemName { order, stem: &stem });

@@ -13,10 +13,11 @@ use zoolet_protocol::{ErrorCode, Names};
 use super::error::QueueError;
 use super::layout::Layout;
 use super::limits::{LISTED_ITEMS_MAX, SPREAD_MAX};
+use super::random::random_below;
 use super::retries::answered;
 use super::znodes::{Candidate, Znodes};
 use crate::client::recipe::SessionClient;
-use crate::client::{self, Client, Watched, Watcher};
+use crate::client::{self, Watched, Watcher};
 
 /// What reports that a list is out of date.
 #[derive(Debug)]
@@ -111,20 +112,25 @@ impl Znodes {
         }
     }
 
+    /// Removes an item from the list that this client has removed from the queue. Else its attempt to
+    /// take the item would look like a race that another consumer has won.
+    pub(crate) fn forget_listed(&self, name: &str) {
+        self.listed.lock().items.retain(|item| item.name != name);
+    }
+
     /// Takes an item from the list.
     pub(crate) fn pop(&self, now_ms: i64) -> Option<Candidate> {
         let mut guard = self.listed.lock();
         let listed = &mut *guard;
-        if let Some(left) = &mut listed.until_refresh {
-            match left.checked_sub(1) {
-                Some(less) => *left = less,
-                None => {
-                    listed.items.clear();
-                    return None;
-                }
-            }
+        if listed.until_refresh == Some(0) {
+            listed.items.clear();
+            return None;
         }
-        let first = listed.items.front()?.order.rank;
+        let Some(first) = listed.items.front().map(|item| item.order.rank) else {
+            // It is used up: what is listed again later may be behind what the next list shows.
+            listed.until_refresh = listed.until_refresh.map(|_| 0);
+            return None;
+        };
         let is_due = |rank: i64| match self.settings.layout {
             Layout::Delay => rank <= now_ms,
             _ => rank == first,
@@ -137,6 +143,9 @@ impl Znodes {
             count => random_below(self.client(), count),
         };
         let candidate = listed.items.remove(index)?;
+        if let Some(left) = &mut listed.until_refresh {
+            *left -= 1;
+        }
         listed.in_hand.insert(candidate.name.clone());
         Some(candidate)
     }
@@ -171,11 +180,4 @@ pub(crate) async fn children_with_watch(
             return Ok((None, watcher));
         }
     }
-}
-
-/// A number below `count`, by the seed of the client if it has one.
-fn random_below(client: &Client, count: usize) -> usize {
-    let name = client.unique_name();
-    let digits = name.get(..8).and_then(|digits| usize::from_str_radix(digits, 16).ok());
-    digits.unwrap_or(0) % count.max(1)
 }

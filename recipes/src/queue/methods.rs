@@ -21,13 +21,17 @@ macro_rules! option_methods {
             /// The same queue with another side directory. It contains what is no item: receipts of
             /// writes, and the clients that wait. The default is the path of the queue with `-side`
             /// appended. Clients whose side directories differ share the items, and wait apart from
-            /// each other.
+            /// each other. No other queue may have it: its consumers would wait in the same line.
             ///
             /// # Errors
             ///
-            /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
+            /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid;
+            /// [`QueueError::Directory`] if it is that of the items.
             pub fn with_side_directory(self, path: &str) -> Result<Self, QueueError> {
                 ZPath::check(path).map_err(crate::client::Error::from)?;
+                if path == self.znodes.items() {
+                    return Err(QueueError::Directory(path.to_owned()));
+                }
                 Ok(Self { znodes: self.znodes.with(|settings| settings.side = path.into()) })
             }
 
@@ -39,6 +43,17 @@ macro_rules! option_methods {
             /// The errors of a read.
             pub async fn count(&self) -> Result<usize, QueueError> {
                 self.znodes.count().await
+            }
+
+            /// Waits until nothing goes on in the background: puts and takes whose futures were
+            /// dropped, and items that are put back because of that. A client that is closed before
+            /// may lose an item that has no lease. Without a connection this waits for one.
+            ///
+            /// # Cancellation
+            ///
+            /// Safe.
+            pub async fn settled(&self) {
+                self.znodes.settled().await;
             }
         }
     };
@@ -61,7 +76,8 @@ macro_rules! consumer_methods {
             /// # Cancellation
             ///
             /// Safe: an item that was taken is put back, behind the others of its priority or time,
-            /// and a lease ends. If the process crashes before, an item without a lease is lost.
+            /// and a lease ends. If the process ends or the client is closed before, an item without
+            /// a lease is lost: `settled` waits for that.
             pub async fn take(&self) -> Result<Delivery, QueueError> {
                 self.znodes.next().await
             }
@@ -106,11 +122,17 @@ macro_rules! curator_methods {
             /// The same queue with leases in this directory (`lockPath` of Curator): each item is
             /// delivered **at least once**. All consumers of the queue must have the same.
             ///
+            /// No other queue may have it: items of several queues have the same names.
+            ///
             /// # Errors
             ///
-            /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid.
+            /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid;
+            /// [`QueueError::Directory`] if it is that of the items.
             pub fn with_lock_path(self, path: &str) -> Result<Self, QueueError> {
                 ZPath::check(path).map_err(crate::client::Error::from)?;
+                if path == self.znodes.items() {
+                    return Err(QueueError::Directory(path.to_owned()));
+                }
                 let znodes = self.znodes.with(|settings| settings.leases = Some(path.into()));
                 Ok(Self { znodes })
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zoolet_protocol::{Acl, Create, CreateMode, ErrorCode, MultiOp};
 
+use super::background::InBackground;
 use super::error::{QueueError, joined};
 use super::in_line::{InLine, Waited};
 use super::limits::DIRECTORY_ATTEMPTS_MAX;
@@ -36,10 +37,10 @@ impl Znodes {
         items: Vec<(String, Bytes)>,
         in_line: Option<InLine>,
     ) -> Result<(), QueueError> {
-        let znodes = Arc::clone(self);
+        let (znodes, background) = (Arc::clone(self), InBackground::begin(self));
         let put = self.client().spawn(async move {
             let put = znodes.create_items(items).await;
-            drop(in_line);
+            drop((in_line, background));
             put
         });
         joined(put.await)
@@ -47,8 +48,11 @@ impl Znodes {
 
     /// Carries out writes once, all or none. It goes on when nobody waits for it any more.
     pub(crate) async fn write(self: &Arc<Self>, ops: Vec<MultiOp>) -> Result<(), QueueError> {
-        let znodes = Arc::clone(self);
-        let write = self.client().spawn(async move { znodes.receipts.write(ops).await });
+        let (znodes, background) = (Arc::clone(self), InBackground::begin(self));
+        let write = self.client().spawn(async move {
+            let _background = background;
+            znodes.receipts.write(ops).await
+        });
         joined(write.await).map(drop)
     }
 

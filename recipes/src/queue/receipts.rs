@@ -29,6 +29,7 @@ use super::limits::{
     LOST_ANSWERS_MAX, OLD_RECEIPTS_CHECKED_MAX, RECEIPT_AGE_MAX, RECEIPT_WRITES_MAX, RECEIPTS_MAX,
     RETRY_PAUSE, SERVER_TIME_AGE_MAX,
 };
+use super::random::random_below;
 use super::retries::may_come_again;
 use crate::client::recipe::now;
 use crate::client::{Client, Error, Parents};
@@ -196,10 +197,14 @@ impl Receipts {
     }
 }
 
-/// Deletes the receipts in a directory that have not changed for long.
+/// Deletes receipts in a directory that have not changed for long. Of many it checks some at random:
+/// servers list children in the same order each time, so that young ones could hide the others.
 async fn delete_old(client: &Client, directory: &str, now_ms: i64) -> Result<(), Error> {
     let age_max_ms = i64::try_from(RECEIPT_AGE_MAX.as_millis()).unwrap_or(i64::MAX);
-    for name in client.children(directory).await?.iter().take(OLD_RECEIPTS_CHECKED_MAX) {
+    let names = client.children(directory).await?;
+    let first = random_below(client, names.len());
+    let all = names.iter().skip(first).chain(names.iter().take(first));
+    for name in all.take(OLD_RECEIPTS_CHECKED_MAX) {
         let path = format!("{directory}/{name}");
         let Some(stat) = client.exists(&path).await? else { continue };
         if now_ms.saturating_sub(stat.mtime) > age_max_ms {
@@ -328,7 +333,8 @@ impl ReservedReceipt<'_> {
                 }
                 // An earlier attempt has deleted it.
                 refused if refused.is(ErrorCode::NO_NODE) && has_lost_answer => return Err(error),
-                refused if refused.is(ErrorCode::NO_NODE) => {
+                // The receipt is gone, or may not be deleted: an attempt may have been carried out.
+                refused if refused.code().is_some() => {
                     return Err(QueueError::Unknown(self.receipts.queue.to_string()));
                 }
                 refused => return Err(refused.clone().into()),

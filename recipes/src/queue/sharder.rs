@@ -10,7 +10,7 @@ use zoolet_protocol::ZPath;
 use super::error::QueueError;
 use super::put::create_directory;
 use super::retries::answered;
-use super::znodes::child;
+use super::znodes::{belongs_to_shard, child};
 use crate::client::recipe::Publisher;
 use crate::client::{Client, Error, Subscription};
 use crate::leader::election::{Closing, Task};
@@ -51,7 +51,9 @@ impl Default for QueueSharderPolicies {
 ///
 /// The znodes are those of Curator's `QueueSharder`: `queue-<uuid>` for each queue. Curator takes
 /// every child of the path for a queue. So the side directories of these queues are below the path
-/// with `-side` appended, and not beside the queues.
+/// with `-side` appended, and not beside the queues, and `make` should put the leases of a queue
+/// elsewhere too. Of a queue with another name, which somebody else has created, the side directory is
+/// beside it: give it another one if clients of Curator take part.
 ///
 /// ```no_run
 /// use zoolet_client::Client;
@@ -261,7 +263,8 @@ where
         let Some(names) = answered(|| self.client.children(&self.path)).await? else {
             return Ok(());
         };
-        for name in names.iter() {
+        // What belongs to a queue must not become one: it would have such a znode in its turn.
+        for name in names.iter().filter(|name| !belongs_to_shard(name, &names)) {
             self.add(child(&self.path, name))?;
         }
         Ok(())

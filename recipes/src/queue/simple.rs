@@ -119,8 +119,8 @@ impl SimpleDistributedQueue {
     ///
     /// # Cancellation
     ///
-    /// Safe: an item that was taken is put back at the end of the queue. If the process crashes before
-    /// that, the item is lost.
+    /// Safe: an item that was taken is put back at the end of the queue. If the process ends or the
+    /// client is closed before that, the item is lost: [`SimpleDistributedQueue::settled`] waits.
     pub async fn take(&self) -> Result<Bytes, QueueError> {
         Ok(self.znodes.next().await?.data().clone())
     }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zoolet_protocol::{Create, CreateMode, ErrorCode, Expect, MultiOp, Stat};
 
+use super::background::InBackground;
 use super::delivery::Delivery;
 use super::error::{QueueError, joined};
 use super::layout::Layout;
@@ -45,14 +46,18 @@ impl Znodes {
         self: &Arc<Self>,
         candidate: Candidate,
     ) -> Result<Option<Delivery>, QueueError> {
-        let znodes = Arc::clone(self);
+        let (znodes, background) = (Arc::clone(self), InBackground::begin(self));
         let attempt = self.client().spawn(async move {
             let name = candidate.name.clone();
-            let attempt = match znodes.settings.leases.clone() {
+            let mut attempt = match znodes.settings.leases.clone() {
                 Some(leases) => lease(&znodes, &leases, candidate.name).await,
                 None => delete(&znodes, candidate).await,
             };
             znodes.listed.lock().in_hand.remove(&name);
+            // If nobody receives the item, this goes on until it is put back.
+            if let Ok(Some(taken)) = &mut attempt {
+                taken.in_background = Some(background);
+            }
             attempt
         });
         let taken = joined(attempt.await)?;
@@ -119,6 +124,7 @@ async fn delete(znodes: &Arc<Znodes>, candidate: Candidate) -> Attempt {
                     token,
                     lease,
                     is_delivered: false,
+                    in_background: None,
                 }));
             }
             Err(QueueError::Client(error)) if error.is(ErrorCode::NO_NODE) => return Ok(None),
@@ -176,7 +182,8 @@ async fn lease(znodes: &Arc<Znodes>, leases: &str, name: String) -> Attempt {
         return Ok(match leased_data(&session, &item, get).await? {
             Some(data) => {
                 let (znodes, lease) = (Arc::clone(znodes), Some(lease));
-                Some(TakenItem { znodes, name, data, token, lease, is_delivered: false })
+                let (is_delivered, in_background) = (false, None);
+                Some(TakenItem { znodes, name, data, token, lease, is_delivered, in_background })
             }
             None => None,
         });

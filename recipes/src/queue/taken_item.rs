@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zoolet_protocol::Zxid;
 
+use super::background::InBackground;
 use super::lease::Lease;
 use super::znodes::Znodes;
 
@@ -20,6 +21,8 @@ pub(crate) struct TakenItem {
     /// `None` for an item that is deleted.
     pub(crate) lease: Option<Lease>,
     pub(crate) is_delivered: bool,
+    /// Until the item is delivered, or put back.
+    pub(crate) in_background: Option<InBackground>,
 }
 
 impl Drop for TakenItem {
@@ -35,7 +38,9 @@ impl Drop for TakenItem {
         let Some(item) = self.znodes.settings.layout.item(&self.name) else { return };
         let (znodes, data) = (Arc::clone(&self.znodes), self.data.clone());
         let (name, stem) = (self.name.clone(), item.stem.to_owned());
+        let background = self.in_background.take();
         self.znodes.client().spawn(async move {
+            let _background = background;
             if let Err(error) = znodes.create_items(vec![(stem, data)]).await {
                 tracing::error!("{}: cannot put {name} back: {error}", znodes.path());
             }

@@ -13,11 +13,12 @@ use std::sync::atomic::AtomicUsize;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use zoolet_protocol::{Acl, ZPath};
+use zoolet_protocol::{Acl, Names, ZPath};
 
 use super::error::QueueError;
 use super::layout::{Layout, Order};
 use super::receipts::Receipts;
+use crate::client::recipe::Publisher;
 use crate::client::{self, Client};
 use crate::line::Line;
 use crate::line::order::PlaceKind;
@@ -112,6 +113,8 @@ pub(crate) struct Znodes {
     pub(crate) listed: Mutex<Listed>,
     /// Among how many of the first items a consumer chooses.
     pub(crate) spread: AtomicUsize,
+    /// How much goes on in the background.
+    pub(crate) in_background: Publisher<usize>,
 }
 
 impl Znodes {
@@ -135,6 +138,7 @@ impl Znodes {
             producers,
             listed: Mutex::default(),
             spread: AtomicUsize::new(1),
+            in_background: Publisher::new(0),
         }))
     }
 
@@ -193,13 +197,28 @@ pub(crate) fn child(directory: &str, name: &str) -> String {
 /// Where a queue keeps what is no item: beside it, and for a queue of a sharder beside the sharder,
 /// all of whose children are queues.
 fn side_directory(path: &str) -> String {
-    let is_shard = |name: &str| name.strip_prefix("queue-").is_some_and(is_unique_name);
     match path.rsplit_once('/') {
         Some((sharder, name)) if !sharder.is_empty() && is_shard(name) => {
             format!("{sharder}-side/{name}")
         }
         _ => format!("{path}-side"),
     }
+}
+
+/// Whether this is the name of a queue that a sharder has created.
+fn is_shard(name: &str) -> bool {
+    name.strip_prefix("queue-").is_some_and(is_unique_name)
+}
+
+/// Whether a child of a sharder is no queue, but belongs to one: its side directory, or a znode whose
+/// name continues that of a queue which a sharder has created, as a directory of leases.
+pub(crate) fn belongs_to_shard(name: &str, children: &Names) -> bool {
+    let is_side =
+        name.strip_suffix("-side").is_some_and(|queue| children.iter().any(|child| child == queue));
+    is_side
+        || name
+            .split_at_checked(SHARD_CHARS)
+            .is_some_and(|(shard, rest)| is_shard(shard) && !rest.is_empty())
 }
 
 /// Whether a text looks like a UUID.
@@ -210,6 +229,9 @@ fn is_unique_name(text: &str) -> bool {
 
 /// How many characters a UUID has.
 const UUID_CHARS: usize = 36;
+
+/// How many characters the name of a queue has that a sharder has created.
+const SHARD_CHARS: usize = "queue-".len() + UUID_CHARS;
 
 #[cfg(test)]
 mod tests {
@@ -222,5 +244,15 @@ mod tests {
         let shard = "queue-0b1fdc1c-9cf8-4f0c-8d3a-5c1f5c1f5c1f";
         assert_eq!(side_directory(&format!("/a/jobs/{shard}")), format!("/a/jobs-side/{shard}"));
         assert_eq!(side_directory(&format!("/{shard}")), format!("/{shard}-side"));
+    }
+
+    #[test]
+    fn what_belongs_to_a_queue_of_a_sharder_is_no_queue() {
+        let shard = "queue-0b1fdc1c-9cf8-4f0c-8d3a-5c1f5c1f5c1f";
+        let leases = format!("{shard}-locks");
+        let children: Names =
+            ["one", "one-side", "one-more", "left-side", shard, &leases].into_iter().collect();
+        let queues = children.iter().filter(|name| !belongs_to_shard(name, &children));
+        assert_eq!(queues.collect::<Vec<_>>(), ["one", "one-more", "left-side", shard]);
     }
 }
