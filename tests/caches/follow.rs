@@ -117,9 +117,11 @@ async fn a_cache_outlives_its_session_and_says_so() {
     let (raw, (client, counting)) = (connect(&server).await, counted(&server).await);
     raw.create("/c").await.unwrap();
     let cache = started(CuratorCache::builder(&client, "/c")).await;
-    let mut events = cache.events();
+    let (mut events, mut early) = (cache.events(), cache.events());
     outage(&client, &counting, async {
         tokio::time::sleep(120 * SECOND).await;
+        assert_eq!(early.try_next(), Some(Ok(CacheEvent::Suspended)));
+        assert_eq!(early.try_next(), Some(Ok(CacheEvent::Lost)), "while there is no connection");
         raw.create("/c/new").await.unwrap();
         assert_eq!(cache.progress().borrow().state, CacheState::Suspended);
         assert!(cache.get("/c/new").is_none());
@@ -215,6 +217,21 @@ async fn a_cache_has_only_what_is_selected() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_selection_that_panics_ends_the_cache() {
+    let server = server().await;
+    let client = connect(&server).await;
+    for path in ["/c", "/c/bad"] {
+        client.create(path).await.unwrap();
+    }
+    let select = |path: &str| {
+        assert_ne!(path, "/c/bad", "the selection panics");
+        Select::All
+    };
+    let cache = CuratorCache::builder(&client, "/c").select(select).start().unwrap();
+    assert_eq!(cache.initialized().await, Err(CacheError::Closed("/c".into())));
+}
+
+#[tokio::test(start_paused = true)]
 async fn dropping_a_cache_removes_its_watch_and_ends_its_streams() {
     let server = server().await;
     let client = connect(&server).await;
@@ -248,6 +265,22 @@ async fn long_data_is_not_read_again_when_it_has_not_changed() {
     let exists = counting.take_requests().into_iter().filter(|(op, _)| *op == OpCode::EXISTS);
     assert_eq!(exists.map(|(_, count)| count).sum::<usize>(), 3);
     assert_eq!(cached(&cache), tree(&raw, "/c").await);
+}
+
+/// The lengths of the data are not known before, and all of it in one reply is more than the server
+/// makes.
+#[tokio::test(start_paused = true)]
+async fn children_whose_data_are_too_long_for_one_reply_are_read_with_several() {
+    const ZNODES: usize = 70;
+    let server = server().await;
+    let (raw, client) = (connect(&server).await, connect(&server).await);
+    raw.create("/c").await.unwrap();
+    for n in 0..ZNODES {
+        raw.create(&format!("/c/{n}")).data(vec![7; 1_000_000]).await.unwrap();
+    }
+    let cache = CuratorCache::builder(&client, "/c").without_data().start().unwrap();
+    tokio::time::timeout(60 * SECOND, cache.initialized()).await.unwrap().unwrap();
+    assert_eq!(cache.len(), ZNODES + 1);
 }
 
 /// Readable by nobody, for whoever has no other identity than the world's.

@@ -1,6 +1,6 @@
 //! Tests of the views that have the shapes of Curator's older caches, and of kazoo's watches.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use zoolet::recipes::{
     ChildrenWatch, DataWatch, NodeCache, Observed, PathChildrenCache, PersistentWatcher, TreeCache,
@@ -103,6 +103,35 @@ async fn a_node_cache_follows_one_znode_over_its_deletion() {
     assert_eq!(heard.take().await, ["2"]);
     client.delete("/n").await.unwrap();
     assert_eq!(heard.take().await, ["none"]);
+}
+
+/// On several threads, because the listener blocks one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_slow_listener_of_a_node_cache_is_called_for_the_last_change() {
+    const CHANGES: u8 = 40;
+    let server = server().await;
+    let client = connect(&server).await;
+    client.create("/n").data(vec![0]).await.unwrap();
+    let node = NodeCache::start(&client, "/n").unwrap();
+    node.initialized().await.unwrap();
+    let (go_on, blocked) = mpsc::channel::<()>();
+    let (sender, heard) = mpsc::channel();
+    let _listening = node.listen(move |znode| {
+        // An error as soon as the other end is gone.
+        let _ = blocked.recv();
+        let _ = sender.send(znode.map(|it| it.data[0]));
+    });
+    for change in 1..=CHANGES {
+        // Their events take more memory than is kept for streams.
+        client.set("/n", vec![change; 1_000_000]).await.unwrap();
+        node.cache().catch_up().await.unwrap();
+    }
+    drop(go_on);
+    let mut told = Vec::new();
+    while told.last() != Some(&Some(CHANGES)) {
+        told.push(heard.recv_timeout(10 * SECOND).unwrap());
+    }
+    assert!(told.len() < usize::from(CHANGES), "events were dropped: {told:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,6 +78,29 @@ pub(crate) async fn a_cache_is_the_tree_after_cuts_and_expiry(scene: Arc<Scene>)
     scene.assert_clean().await
 }
 
+/// Servers before 3.9 have one mode of watch for a path and a connection.
+pub(crate) async fn a_cache_of_one_znode_takes_no_events_from_one_of_its_tree(
+    scene: Arc<Scene>,
+) -> Outcome {
+    let root = scene.path("cache");
+    let client = scene.client().await?;
+    client.create(&root).parents(Parents::Persistent).await?;
+    let whole = CuratorCache::builder(&client, &root).start()?;
+    soon(whole.initialized()).await??;
+    let single = CuratorCache::builder(&client, &root).single_node().start()?;
+    soon(single.initialized()).await??;
+    client.create(&format!("{root}/child")).await?;
+    client.set(&root, "set").await?;
+    for cache in [&whole, &single] {
+        soon(cache.catch_up()).await??;
+    }
+    assert_eq!(cached(&whole), tree(&client, &root).await?);
+    assert_eq!(single.get(&root).map(|it| it.data), Some("set".into()));
+    assert_eq!(single.len(), 1);
+    drop((whole, single));
+    scene.assert_clean().await
+}
+
 pub(crate) async fn a_cache_is_suspended_without_a_connection(scene: Arc<Scene>) -> Outcome {
     let root = scene.path("cache");
     let (client, way) = scene.client_behind_proxy().await?;

@@ -109,6 +109,7 @@ fn main() -> ExitCode {
             a_wait_that_times_out_leaves_nothing;
         caches:
             a_cache_is_the_tree_after_cuts_and_expiry
+            a_cache_of_one_znode_takes_no_events_from_one_of_its_tree
             a_cache_is_suspended_without_a_connection;
         nodes:
             a_node_survives_a_cut_an_expiry_and_a_deletion

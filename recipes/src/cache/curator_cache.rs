@@ -94,7 +94,7 @@ impl CuratorCacheBuilder {
     }
 
     /// Caches this many levels below the znode: 1 for its children. The server sends the events of
-    /// all levels, except for 0.
+    /// all levels.
     pub fn depth_max(mut self, levels: u32) -> Self {
         self.selection.depth_max = levels;
         self
@@ -247,6 +247,12 @@ impl CuratorCache {
         (znodes, content.is_initialized, events)
     }
 
+    /// Reads znodes of the cache from elsewhere.
+    pub(crate) fn reader(&self) -> impl Fn(&str) -> Option<CachedZnode> + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        move |path| shared.content.read().store.get(path).map(|record| record.znode(path))
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
@@ -371,6 +377,9 @@ impl CuratorCache {
 impl Drop for CuratorCache {
     fn drop(&mut self) {
         self.close();
+        // Streams live longer, and read events alone.
+        let znodes = std::mem::take(&mut self.shared.content.write().store);
+        drop(znodes);
     }
 }
 

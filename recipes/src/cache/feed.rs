@@ -33,7 +33,8 @@ pub(crate) struct Feed {
 
 /// Why a connection is not followed any more.
 enum Ended {
-    /// It was lost, or too many changes are pending: the next resync finds what has changed.
+    /// It was lost, too many changes are pending, or a reply would be too long: the next resync
+    /// finds what has changed.
     Connection,
     /// A request failed that should not: the same after a pause.
     Request(Error),
@@ -57,19 +58,34 @@ impl From<Error> for Ended {
     }
 }
 
+/// Tells the readers of a cache that it has ended, also if its task panics, as in a function of its
+/// user, or ends with its runtime: else they would wait for ever.
+struct End {
+    root: Arc<str>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let closed = || CacheError::Closed(self.root.to_string());
+        self.shared.content.write().error.get_or_insert_with(closed);
+        self.shared.progress.send_modify(|progress| progress.state = CacheState::Closed);
+    }
+}
+
 impl Feed {
     /// Follows the tree until the client is closed, or the cache is too large.
     pub(crate) async fn run(self) {
+        let _end = End { root: Arc::clone(&self.selection.root), shared: Arc::clone(&self.shared) };
         let error = self.follow().await;
         self.shared.content.write().error = Some(error);
         self.publish(CacheState::Closed, None);
     }
 
     async fn follow(&self) -> CacheError {
-        let mode = match self.selection.depth_max {
-            0 => WatchMode::PERSISTENT,
-            _ => WatchMode::PERSISTENT_RECURSIVE,
-        };
+        // Also for one znode: a server before 3.9 has one mode for a path and a connection, so that
+        // another mode would take the events of descendants from another cache of the same path.
+        let mode = WatchMode::PERSISTENT_RECURSIVE;
         loop {
             match self.client.watch(&self.selection.root, mode).await {
                 Ok(watcher) => {
@@ -82,6 +98,10 @@ impl Feed {
                 }
                 Err(error) => match Ended::from(error) {
                     Ended::Cache(error) => return error,
+                    Ended::Request(error) => {
+                        tracing::warn!("{} cannot be watched: {error}", self.selection.root);
+                        tokio::time::sleep(RETRY_PAUSE * (1 << RETRY_DOUBLINGS_MAX)).await;
+                    }
                     _ => tokio::time::sleep(RETRY_PAUSE).await,
                 },
             }
@@ -94,7 +114,13 @@ impl Feed {
         let mut reads_max = BATCH_READS_MAX;
         let mut failures = 0;
         loop {
-            let ended = match Following::begin(self, reads_max).await {
+            let begun = tokio::select! {
+                biased;
+                begun = Following::begin(self, reads_max) => begun,
+                // The readers learn it when it happens, and not when there is a connection again.
+                () = self.session_lost() => Err(Ended::Session),
+            };
+            let ended = match begun {
                 Ok(mut following) => {
                     let ended = following.run(&mut watcher).await;
                     if following.resync.is_none() {
@@ -126,6 +152,14 @@ impl Feed {
         }
     }
 
+    /// Waits until the session has expired.
+    async fn session_lost(&self) {
+        let mut state = self.client.state();
+        if state.wait_for(|state| *state == Some(ConnectionState::Lost)).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     /// Tells the readers of the cache how far it is.
     fn publish(&self, state: CacheState, zxid: Option<Zxid>) {
         self.shared.progress.send_modify(|progress| {
@@ -152,7 +186,12 @@ impl Feed {
             content.log.push(CacheEvent::Deleted { zxid: Zxid::ZERO, znode });
         }
         drop(content);
-        self.publish(CacheState::Resyncing, Some(Zxid::ZERO));
+        let state = match self.state() {
+            // The cache had a part of the tree, and was not initialized.
+            CacheState::Filling => CacheState::Filling,
+            _ => CacheState::Resyncing,
+        };
+        self.publish(state, Some(Zxid::ZERO));
     }
 
     fn suspend(&self) {
@@ -178,6 +217,8 @@ struct Following<'a> {
     must_probe: bool,
     /// How many reads a multiRead has at most.
     reads_max: usize,
+    /// The server has refused a multiRead, because its reply would be too long.
+    was_too_long: bool,
     state: Subscription<Option<ConnectionState>>,
 }
 
@@ -206,6 +247,7 @@ impl<'a> Following<'a> {
             read_at: Zxid::ZERO,
             must_probe: false,
             reads_max,
+            was_too_long: false,
             state,
         })
     }
@@ -222,10 +264,11 @@ impl<'a> Following<'a> {
 
     /// How many reads a multiRead may have over the next connection.
     ///
-    /// A client gives up a connection over which a reply comes that is longer than it takes. So
-    /// after each connection that ended before a reply came, the requests are shorter.
+    /// A client gives up a connection over which a reply comes that is longer than it takes, and a
+    /// server may refuse to make one. So after each connection that ended before a reply came, and
+    /// after such a refusal, the requests are shorter.
     fn next_reads_max(&self) -> usize {
-        match self.requests.has_multi_reads() {
+        match self.was_too_long || self.requests.has_multi_reads() {
             true => (self.reads_max / 2).max(1),
             false => BATCH_READS_MAX,
         }
@@ -311,6 +354,14 @@ impl<'a> Following<'a> {
 
     fn reply(&mut self, reply: Reply) -> Result<(), Ended> {
         let asked = self.requests.take_asked();
+        if let Reply::Reads(Err(error)) = &reply
+            && error.is(ErrorCode::MARSHALLING_ERROR)
+        {
+            self.was_too_long = true;
+            if self.reads_max > 1 {
+                return Err(Ended::Connection);
+            }
+        }
         match (asked, reply) {
             (Asked::Changed(paths), Reply::Reads(reply)) => self.changed(paths, reply?)?,
             (Asked::Resync(reads), Reply::Reads(reply)) => {

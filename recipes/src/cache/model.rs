@@ -477,6 +477,28 @@ fn a_cut_between_two_creations_of_one_multi_hides_neither() {
     world.check();
 }
 
+/// Another part of the program has a one-shot watch, and a server that sends zxids says without one
+/// what that watch has missed.
+#[test]
+fn an_event_without_a_zxid_among_others_does_not_change_their_order() {
+    let mut world = World::new(EventZxids::Sent);
+    for path in 0..3 {
+        world.step(&Step::Write(vec![Write::Create(path)]));
+    }
+    world.calm_down();
+    world.client.pending.event(EventType::NODE_DATA_CHANGED, PATHS[1], Zxid::NONE);
+    // The read of this event is sent, and answered after two changes.
+    world.step(&Step::Connect);
+    for path in [2, 1] {
+        world.step(&Step::Write(vec![Write::Set(path)]));
+    }
+    world.step(&Step::Answer);
+    world.calm_down();
+    world.check();
+    let last: Vec<_> = world.client.events[3..].iter().map(|event| event.path().unwrap()).collect();
+    assert_eq!(last, [PATHS[2], PATHS[1]]);
+}
+
 /// The answer about a parent is replaced by a later one while a resync holds all back, and that
 /// about its child, which was deleted with it, is not.
 #[test]

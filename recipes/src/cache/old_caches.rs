@@ -301,16 +301,20 @@ impl NodeCache {
     }
 
     /// Calls a listener each time when the znode was created, changed or deleted, with the znode if
-    /// it exists (`nodeChanged`). It must not block.
+    /// it exists (`nodeChanged`). It must not block. One that is slow may not be called for each change,
+    /// and is called for the last.
     pub fn listen(
         &self,
         mut listener: impl FnMut(Option<&CachedZnode>) + Send + 'static,
     ) -> Listening {
+        let (read, root) = (self.cache().reader(), self.cache().root().to_owned());
         self.0.listen(move |event| match event {
             TreeCacheEvent::NodeAdded(znode) | TreeCacheEvent::NodeUpdated { znode, .. } => {
                 listener(Some(&znode));
             }
             TreeCacheEvent::NodeRemoved(_) => listener(None),
+            // Of the changes that were dropped the last one counts.
+            TreeCacheEvent::FellBehind(_) => listener(read(&root).as_ref()),
             _ => {}
         })
     }

@@ -118,6 +118,8 @@ pub(crate) struct Pending {
     arrived: Zxid,
     /// The order of entries is that of zxids.
     has_zxids: bool,
+    /// An event with a zxid has come over this connection.
+    server_sends_zxids: bool,
     /// The memory of the answers.
     answer_bytes: usize,
     /// A znode has come to light of whose children no event tells: it could not be read before.
@@ -135,6 +137,7 @@ impl Pending {
             children_known: VecDeque::new(),
             arrived: Zxid::ZERO,
             has_zxids: true,
+            server_sends_zxids: false,
             answer_bytes: 0,
             must_resync: false,
         }
@@ -157,7 +160,15 @@ impl Pending {
     /// Takes an event of the watch.
     pub(crate) fn event(&mut self, event_type: EventType, path: &str, zxid: Zxid) {
         let zxid = (zxid > Zxid::ZERO).then_some(zxid);
-        self.has_zxids &= zxid.is_some();
+        match zxid {
+            Some(_) if !self.server_sends_zxids => {
+                self.server_sends_zxids = true;
+                self.drop_repeated();
+            }
+            Some(_) => {}
+            None if self.server_sends_zxids => return,
+            None => self.has_zxids = false,
+        }
         self.serial += 1;
         if event_type == EventType::NODE_DELETED && zxid.is_some() {
             if let Some(reads) = self.paths.get_mut(path) {
@@ -176,6 +187,32 @@ impl Pending {
         if !is_shown && reads.in_flight.is_none() && !reads.is_queued {
             reads.is_queued = true;
             self.to_read.push_back(path.into());
+        }
+    }
+
+    /// Drops the entries of events without a zxid, from a server that sends zxids.
+    ///
+    /// Such a server reports without a zxid, in answer to `setWatches`, what one-shot watches of other
+    /// parts of the program have missed. The resync finds these changes, or an event with a zxid has
+    /// told of them. Applied in the order of arrival they would come before older changes.
+    fn drop_repeated(&mut self) {
+        if self.has_zxids {
+            return;
+        }
+        self.has_zxids = true;
+        let mut without_entries = Vec::new();
+        let paths = &mut self.paths;
+        self.entries.retain(|entry| {
+            let (None, What::Read { path, .. }) = (entry.zxid, &entry.what) else { return true };
+            let reads = paths.get_mut(path).expect("a path with entries has reads");
+            reads.entries -= 1;
+            if reads.entries == 0 && reads.in_flight.is_none() && !reads.is_queued {
+                without_entries.push(path.clone());
+            }
+            false
+        });
+        for path in without_entries {
+            self.forget_reads(&path);
         }
     }
 
