@@ -177,7 +177,8 @@ impl<T> Operation<T> {
         self.sent(answer)
     }
 
-    fn send_with(&self, watch: Option<WatchRegistration>) -> Sent<T> {
+    /// Sends the request now, which adds this watch when its reply comes.
+    pub(crate) fn send_with(&self, watch: Option<WatchRegistration>) -> Sent<T> {
         let answer = self.request.clone().map(|request| {
             let call = Call::new(request.op_code());
             let answer = Answer(Arc::clone(&call));

@@ -156,6 +156,26 @@ impl Client {
         self.multi_read_as(ops, reading)
     }
 
+    /// One read with a request of its own, and with a result as of
+    /// [`multi_read_with_zxid`](Client::multi_read_with_zxid): that there is no such znode, or that it
+    /// may not be read, is a result too. For servers of all versions.
+    pub fn read_with_zxid(&self, read: MultiReadOp) -> Operation<(MultiResult, Zxid)> {
+        let reading: ReplyReader<(MultiResult, Zxid)> = |header, response| {
+            let result = match (header.err, response) {
+                (ErrorCode::OK, Response::Data(data, stat)) => MultiResult::Data(data, stat),
+                (ErrorCode::OK, Response::Names(names)) => MultiResult::Children(names),
+                (code @ (ErrorCode::NO_NODE | ErrorCode::NO_AUTH), _) => MultiResult::Error(code),
+                _ => return Err(UnexpectedReply::of(header)),
+            };
+            Ok((result, header.zxid))
+        };
+        let (path, wrap): (_, fn(zoolet_protocol::RawPath) -> Lookup) = match read {
+            MultiReadOp::GetData(path) => (path, Lookup::GetData),
+            MultiReadOp::GetChildren(path) => (path, Lookup::GetChildren),
+        };
+        self.lookup(path.text().unwrap_or_default(), reading, wrap)
+    }
+
     fn multi_read_as<T>(&self, ops: Vec<MultiReadOp>, reading: ReplyReader<T>) -> Operation<T> {
         let server_path = |path: zoolet_protocol::RawPath| -> zoolet_protocol::RawPath {
             self.server_path(path.text().unwrap_or_default()).into()
@@ -237,6 +257,14 @@ impl Client {
     }
 }
 
+/// The kind of the one-shot watch that a read leaves.
+pub(crate) fn kind_of_watch(lookup: &Lookup) -> WatchKind {
+    match lookup {
+        Lookup::Exists(_) | Lookup::GetData(_) => WatchKind::Data,
+        Lookup::GetChildren(_) | Lookup::GetChildren2(_) => WatchKind::Child,
+    }
+}
+
 impl<T: Send + 'static> Operation<T> {
     /// Reads, and leaves a one-shot watch: with `get` and `children` only if the znode exists, with
     /// `exists` in any case. The watch fires with the next change after what was read.
@@ -257,10 +285,7 @@ impl<T: Send + 'static> Operation<T> {
         let Request::Read(Read::Lookup(lookup)) = request else {
             panic!("{} leaves no watch", request.op_code());
         };
-        let kind = match lookup {
-            Lookup::Exists(_) | Lookup::GetData(_) => WatchKind::Data,
-            Lookup::GetChildren(_) | Lookup::GetChildren2(_) => WatchKind::Child,
-        };
+        let kind = kind_of_watch(&lookup);
         let path = lookup.path().text().unwrap_or_default().to_owned();
         self.request = Ok(Request::Watch(Watch::Lookup(lookup)));
         let queue = Arc::new(EventQueue::default());

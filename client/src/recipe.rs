@@ -56,6 +56,7 @@
 //! ```
 
 mod deletion;
+mod one_shot_watches;
 mod protected;
 mod znode_watch;
 
@@ -68,6 +69,7 @@ use tokio::task::JoinHandle;
 use zoolet_protocol::{Acl, ErrorCode, Expect, MultiOp, MultiResult, Names, SessionId, Stat, Zxid};
 
 pub use self::deletion::ZnodeIdentity;
+pub use self::one_shot_watches::OneShotWatches;
 pub(crate) use self::protected::with_prefix;
 pub use self::znode_watch::{WatchFor, ZnodeWatch};
 pub use crate::clock::{now, wall_time};

@@ -45,17 +45,27 @@ struct Watching {
 
 impl Watching {
     fn poll(&self, context: &Context<'_>) -> Poll<Result<Event, Error>> {
-        Poll::Ready(match ready!(self.queue.poll_next(WaiterId::ONLY, context)) {
-            WatchUpdate::Event(zxid, WatchedEvent { event_type, path, .. }) => {
-                let path = self.client.local_path(path.text().unwrap_or_default());
-                Ok(Event { event_type, path, zxid })
-            }
-            WatchUpdate::NotRegistered => {
-                Err(Error::NotSent { op: OpCode::SET_WATCHES, path: self.path.clone() })
-            }
-            WatchUpdate::SessionExpired => Err(Error::SessionExpired),
-            WatchUpdate::Closed => Err(Error::Closed),
-        })
+        let update = ready!(self.queue.poll_next(WaiterId::ONLY, context));
+        Poll::Ready(read_update(&self.client, &self.path, update))
+    }
+}
+
+/// What arrived in the queue of a watch of this path, as the client names paths.
+pub(crate) fn read_update(
+    client: &Client,
+    watched: &str,
+    update: WatchUpdate,
+) -> Result<Event, Error> {
+    match update {
+        WatchUpdate::Event(zxid, WatchedEvent { event_type, path, .. }) => {
+            let path = client.local_path(path.text().unwrap_or_default());
+            Ok(Event { event_type, path, zxid })
+        }
+        WatchUpdate::NotRegistered => {
+            Err(Error::NotSent { op: OpCode::SET_WATCHES, path: watched.to_owned() })
+        }
+        WatchUpdate::SessionExpired => Err(Error::SessionExpired),
+        WatchUpdate::Closed => Err(Error::Closed),
     }
 }
 

@@ -32,6 +32,11 @@ impl WatchKind {
         matches!(self, Self::Data | Self::Exist | Self::Child)
     }
 
+    /// Whether both are the same for a server. `Data` and `Exist` are.
+    fn is_as(self, other: Self) -> bool {
+        WatchModes::of(self) == WatchModes::of(other)
+    }
+
     /// Whether an event of this type fires this kind of watch at the same path.
     fn is_fired_by(self, event_type: EventType) -> bool {
         match self {
@@ -229,20 +234,28 @@ impl Watches {
     /// Removes a watcher. Returns whether its kind of watch has no watcher at the path any more.
     pub(crate) fn remove(&mut self, path: &str, kind: WatchKind, queue: &Arc<EventQueue>) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
-        let same_table = |other: WatchKind| match kind {
-            WatchKind::Data | WatchKind::Exist => {
-                matches!(other, WatchKind::Data | WatchKind::Exist)
-            }
-            kind => other == kind,
-        };
         let count = watchers.len();
-        watchers.retain(|(other, queued)| !(same_table(*other) && Arc::ptr_eq(queued, queue)));
+        watchers.retain(|(other, queued)| !(kind.is_as(*other) && Arc::ptr_eq(queued, queue)));
         let was_there = watchers.len() < count;
-        let is_last = !watchers.iter().any(|(other, _)| same_table(*other));
+        let is_last = !watchers.iter().any(|(other, _)| kind.is_as(*other));
         if watchers.is_empty() {
             self.by_path.remove(path);
         }
         was_there && is_last
+    }
+
+    /// Removes all watchers that have this queue.
+    pub(crate) fn remove_all(&mut self, queue: &Arc<EventQueue>) {
+        self.by_path.retain(|_, watchers| {
+            watchers.retain(|(_, other)| !Arc::ptr_eq(other, queue));
+            !watchers.is_empty()
+        });
+    }
+
+    /// Whether the path has a watch of a kind with this queue.
+    pub(crate) fn has(&self, path: &str, kind: WatchKind, queue: &Arc<EventQueue>) -> bool {
+        let mut watchers = self.by_path.get(path).into_iter().flatten();
+        watchers.any(|(other, queued)| kind.is_as(*other) && Arc::ptr_eq(queued, queue))
     }
 
     /// Delivers an event to all watchers of the path that it fires; one-shot watches end.

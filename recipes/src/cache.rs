@@ -6,7 +6,8 @@
 //! applied, the cache has each path in a state that is not later, and the latest of these for each
 //! path without an entry in `pending`**. The watch is set before the first read of a connection, so
 //! each change is seen by a read or has an event. Why the cache is the tree when all is quiet
-//! follows from both: docs/caches.md.
+//! follows from both: docs/caches.md. `source` is the watch, or one-shot watches behind a server
+//! without it.
 
 pub(crate) mod apply;
 pub(crate) mod curator_cache;
@@ -24,6 +25,7 @@ pub(crate) mod persistent_watcher;
 pub(crate) mod requests;
 pub(crate) mod resync;
 pub(crate) mod selection;
+pub(crate) mod source;
 pub(crate) mod store;
 pub(crate) mod znode;
 

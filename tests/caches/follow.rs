@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use zoolet::client::Client;
 use zoolet::protocol::{
-    Acl, CreateMode, Dial, Dialing, ErrorCode, Expect, MultiOp, OpCode, Permissions, Zxid,
+    Acl, CreateMode, Dial, Dialing, Expect, MultiOp, OpCode, Permissions, Zxid,
 };
 use zoolet::recipes::{CacheError, CacheEvent, CacheState, CuratorCache, Select};
 use zoolet::server::Dialer;
-use zoolet::testing::{RequestFilter, TestServer};
 use zoolet_test_support::stage::{connect, counted, server};
 
 use super::{SECOND, cached, changes, outage, started, tree};
@@ -344,19 +343,6 @@ async fn a_server_with_another_history_is_not_compared_with_the_old_one() {
     cache.progress().wait_for(|it| it.state == CacheState::Suspended).await.unwrap();
     cache.progress().wait_for(|it| it.state == CacheState::Current).await.unwrap();
     assert_eq!(cached(&cache), tree(&new, "/c").await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_without_persistent_watches_ends_the_cache_with_what_to_do() {
-    let server = TestServer::start().await.unwrap();
-    // Servers before 3.6 answer this, and close the connection.
-    let add_watch = RequestFilter::all().of(&[OpCode::ADD_WATCH]);
-    let _old = server.everyone().fail(add_watch, ErrorCode::UNIMPLEMENTED).unwrap();
-    let cache = CuratorCache::builder(&server.connect().await.unwrap(), "/c").start().unwrap();
-    let error = cache.initialized().await.unwrap_err();
-    assert_eq!(error, CacheError::NoPersistentWatches("/c".into()));
-    assert!(error.to_string().contains("3.6 or later"), "{error}");
-    assert_eq!(cache.progress().borrow().state, CacheState::Closed);
 }
 
 /// Curator's listeners see the znodes of each level, and the last data of what is deleted, also when

@@ -8,6 +8,7 @@ mod ensemble;
 mod follow;
 mod history;
 mod old_shapes;
+mod one_shot;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

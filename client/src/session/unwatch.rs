@@ -39,6 +39,20 @@ impl Session {
         }
     }
 
+    /// Removes all watchers with this queue, whose watches are one-shot.
+    ///
+    /// The watches themselves stay on the server until they fire, unheard, or the connection ends. There
+    /// may be millions, and a request for each would hold up everything else.
+    pub(crate) fn forget_one_shots(&mut self, queue: &Arc<EventQueue>) {
+        queue.abandon();
+        self.watches.remove_all(queue);
+    }
+
+    /// Whether the path has a watch of a kind with this queue.
+    pub(crate) fn has_watch(&self, path: &str, kind: WatchKind, queue: &Arc<EventQueue>) -> bool {
+        self.watches.has(path, kind, queue)
+    }
+
     /// Marks a watch that the server has and no watcher needs, and removes it if possible.
     fn mark_stale(&mut self, path: &str, kind: WatchKind, now: Instant) {
         // The next connection registers only the watches that still have a watcher.

@@ -40,7 +40,9 @@ use crate::client::{self, Client, Subscription};
 /// - **Limits.** The copy and its events take bounded memory: [`CuratorCacheBuilder::bytes_max`],
 ///   [`CuratorCacheBuilder::events_max`].
 ///
-/// Dropping it removes the watch. It needs a server of version 3.6 or later.
+/// Dropping it removes the watch. A server before 3.6 has no such watch: then each znode has two one-shot
+/// watches, which cost two requests and stay on the server until they fire or the connection ends, and
+/// changes have events in the order of arrival.
 ///
 /// ```no_run
 /// use zoolet_client::Client;

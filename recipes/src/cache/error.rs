@@ -34,12 +34,6 @@ pub enum CacheError {
         /// The number of dropped events.
         missed: u64,
     },
-    /// The server knows no persistent watches: it is older than ZooKeeper 3.6. The cache has ended.
-    #[error(
-        "{0}: the server has no persistent watches, which a cache needs; upgrade it to ZooKeeper 3.6 \
-         or later, or follow single znodes with DataWatch and ChildrenWatch"
-    )]
-    NoPersistentWatches(String),
     /// The cache was closed, or dropped.
     #[error("{0}: the cache is closed")]
     Closed(String),

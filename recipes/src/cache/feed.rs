@@ -4,11 +4,12 @@
 //! and ends with the connection. Whatever was known and not applied is forgotten then, and the next
 //! resync finds it.
 
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use zoolet_protocol::{ErrorCode, EventType, MultiResult, OpCode, WatchMode, Zxid};
+use zoolet_protocol::{ErrorCode, EventType, MultiResult, Names, OpCode, Zxid};
 
 use super::error::CacheError;
 use super::event::CacheEvent;
@@ -20,7 +21,10 @@ use super::pending::{Mark, Pending, Seen};
 use super::requests::{Asked, Reply, Requests, read_result};
 use super::resync::{KeepsData, ReadResult, Resync, Room, expected_bytes};
 use super::selection::Selection;
-use crate::client::{self, Client, ConnectionState, Error, Event, Subscription};
+use super::source::{Source, Task};
+use super::store::child_path;
+use crate::client::recipe::OneShotWatches;
+use crate::client::{Client, ConnectionState, Error, Event, Subscription};
 
 /// What a cache follows, and where it puts it.
 pub(crate) struct Feed {
@@ -83,46 +87,43 @@ impl Feed {
     }
 
     async fn follow(&self) -> CacheError {
-        // Also for one znode: a server before 3.9 has one mode for a path and a connection, so that
-        // another mode would take the events of descendants from another cache of the same path.
-        let mode = WatchMode::PERSISTENT_RECURSIVE;
         loop {
-            match self.client.watch(&self.selection.root, mode).await {
-                Ok(watcher) => {
-                    if let Err(error) = self.follow_session(watcher).await {
-                        return error;
+            let source = match Source::persistent(&self.client, &self.selection.root).await {
+                Ok(source) => source,
+                // A server before 3.6, which ends the connection now.
+                Err(error) if error.is(ErrorCode::UNIMPLEMENTED) => Source::one_shot(&self.client),
+                Err(error) => {
+                    match Ended::from(error) {
+                        Ended::Cache(error) => return error,
+                        Ended::Request(error) => {
+                            tracing::warn!("{} cannot be watched: {error}", self.selection.root);
+                            tokio::time::sleep(RETRY_PAUSE * (1 << RETRY_DOUBLINGS_MAX)).await;
+                        }
+                        _ => tokio::time::sleep(RETRY_PAUSE).await,
                     }
+                    continue;
                 }
-                Err(error) if error.is(ErrorCode::UNIMPLEMENTED) => {
-                    return CacheError::NoPersistentWatches(self.selection.root.to_string());
-                }
-                Err(error) => match Ended::from(error) {
-                    Ended::Cache(error) => return error,
-                    Ended::Request(error) => {
-                        tracing::warn!("{} cannot be watched: {error}", self.selection.root);
-                        tokio::time::sleep(RETRY_PAUSE * (1 << RETRY_DOUBLINGS_MAX)).await;
-                    }
-                    _ => tokio::time::sleep(RETRY_PAUSE).await,
-                },
+            };
+            if let Err(error) = self.follow_session(source).await {
+                return error;
             }
         }
     }
 
     /// Follows the tree until the session has expired.
-    async fn follow_session(&self, watcher: client::PersistentWatcher) -> Result<(), CacheError> {
-        let mut watcher = watcher;
+    async fn follow_session(&self, mut source: Source) -> Result<(), CacheError> {
         let mut reads_max = BATCH_READS_MAX;
         let mut failures = 0;
         loop {
             let begun = tokio::select! {
                 biased;
-                begun = Following::begin(self, reads_max) => begun,
+                begun = Following::begin(self, reads_max, &source) => begun,
                 // The readers learn it when it happens, and not when there is a connection again.
                 () = self.session_lost() => Err(Ended::Session),
             };
             let ended = match begun {
                 Ok(mut following) => {
-                    let ended = following.run(&mut watcher).await;
+                    let ended = following.run(&mut source).await;
                     if following.resync.is_none() {
                         failures = 0;
                     }
@@ -212,9 +213,16 @@ struct Following<'a> {
     pending: Pending,
     resync: Option<Resync>,
     requests: Requests,
-    /// The zxid of the last reply to the resync.
+    /// The one-shot watches, where there is no persistent one.
+    one_shots: Option<Arc<OneShotWatches>>,
+    /// Up to which zxid the resync has read the tree: that of its last reply, or of its first reply
+    /// without a persistent watch, when not all changes during the resync have events.
     read_at: Zxid,
     must_probe: bool,
+    /// The znodes whose children are to be listed, for a one-shot watch.
+    to_list: VecDeque<Box<str>>,
+    /// The root does not exist and needs a one-shot watch.
+    awaits_root: bool,
     /// How many reads a multiRead has at most.
     reads_max: usize,
     /// The server has refused a multiRead, because its reply would be too long.
@@ -224,7 +232,7 @@ struct Following<'a> {
 
 impl<'a> Following<'a> {
     /// Waits for a connection. Its watch is registered before any request of this.
-    async fn begin(feed: &'a Feed, reads_max: usize) -> Result<Self, Ended> {
+    async fn begin(feed: &'a Feed, reads_max: usize, source: &Source) -> Result<Self, Ended> {
         let state = feed.client.state();
         if !state.borrow().is_some_and(ConnectionState::is_connected) {
             feed.suspend();
@@ -235,6 +243,8 @@ impl<'a> Following<'a> {
             feed.suspend();
             feed.publish(CacheState::Resyncing, None);
         }
+        let one_shots = source.one_shots().cloned();
+        let reads_max = if one_shots.is_some() { 1 } else { reads_max };
         let content = feed.shared.content.read();
         let selection = feed.selection.clone();
         let resync = Resync::new(selection, feed.keeps_data, &content.store, reads_max);
@@ -243,9 +253,12 @@ impl<'a> Following<'a> {
             connection,
             pending: Pending::new(Arc::clone(&feed.selection.root)),
             resync: Some(resync),
-            requests: Requests::new(session),
+            requests: Requests::new(session, one_shots.clone()),
+            one_shots,
             read_at: Zxid::ZERO,
             must_probe: false,
+            to_list: VecDeque::new(),
+            awaits_root: false,
             reads_max,
             was_too_long: false,
             state,
@@ -253,9 +266,9 @@ impl<'a> Following<'a> {
     }
 
     /// Follows the connection until it ends.
-    async fn run(&mut self, watcher: &mut client::PersistentWatcher) -> Ended {
+    async fn run(&mut self, source: &mut Source) -> Ended {
         loop {
-            match self.step(watcher).await {
+            match self.step(source).await {
                 Ok(()) => {}
                 Err(ended) => return ended,
             }
@@ -274,14 +287,14 @@ impl<'a> Following<'a> {
         }
     }
 
-    async fn step(&mut self, watcher: &mut client::PersistentWatcher) -> Result<(), Ended> {
+    async fn step(&mut self, source: &mut Source) -> Result<(), Ended> {
         self.send();
         tokio::select! {
             biased;
-            event = watcher.next() => self.event(event?)?,
+            event = source.next() => self.event(event?)?,
             reply = self.requests.reply() => {
                 // What came before the reply counts before it.
-                while let Some(event) = arrived(watcher).await {
+                while let Some(event) = arrived(source).await {
                     self.event(event?)?;
                 }
                 self.check_connection()?;
@@ -311,12 +324,10 @@ impl<'a> Following<'a> {
 
     fn event(&mut self, event: Event) -> Result<(), Ended> {
         self.check_connection()?;
-        let is_of_znode = matches!(
-            event.event_type,
-            EventType::NODE_CREATED | EventType::NODE_DELETED | EventType::NODE_DATA_CHANGED
-        );
-        if is_of_znode && self.feed.selection.includes(&event.path) {
-            self.pending.event(event.event_type, &event.path, event.zxid);
+        match Task::of(&event, &self.feed.selection, self.one_shots.is_some()) {
+            Task::Change(event_type, zxid) => self.pending.event(event_type, &event.path, zxid),
+            Task::List => self.to_list.push_back(event.path.into()),
+            Task::Nothing => {}
         }
         if self.pending.len() > PENDING_MAX {
             return Err(Ended::Connection);
@@ -344,10 +355,73 @@ impl<'a> Following<'a> {
             drop(content);
             if let Some(request) = next {
                 self.requests.resync(request);
-            } else if self.resync.is_none() && std::mem::take(&mut self.must_probe) {
+            } else if std::mem::take(&mut self.awaits_root) {
+                self.requests.await_root(&self.feed.selection.root);
+            } else if !self.requests.has_resync_lists()
+                && let Some(path) = self.to_list.pop_front()
+            {
+                // Another list, as one of the resync, may have left the watch meanwhile.
+                if self.lacks_child_watch(&path) {
+                    self.requests.list(path);
+                }
+            } else if self.may_probe() && std::mem::take(&mut self.must_probe) {
                 self.requests.probe(&self.feed.selection.root);
             } else {
                 break;
+            }
+        }
+    }
+
+    /// Whether the children of a znode are to be listed for a one-shot watch.
+    fn lacks_child_watch(&self, path: &str) -> bool {
+        let lacks = |watches: &Arc<OneShotWatches>| !watches.has_child_watch(path);
+        self.one_shots.as_ref().is_some_and(lacks)
+    }
+
+    /// Whether the server can be asked how far it is. Without a persistent watch an answer counts only
+    /// if nothing was to be read when it was asked, and nothing is when it comes: a znode that was
+    /// created may have descendants that no event tells of.
+    fn may_probe(&self) -> bool {
+        self.resync.is_none() && (self.one_shots.is_none() || self.has_read_all())
+    }
+
+    fn has_read_all(&self) -> bool {
+        self.requests.is_empty() && self.pending.len() == 0 && self.to_list.is_empty()
+    }
+
+    /// Takes note of what was read of a path, so that it has its one-shot watches.
+    fn was_read(&mut self, path: &str, result: &ReadResult) {
+        if self.one_shots.is_none() {
+            return;
+        }
+        match result {
+            ReadResult::Data(..) => self.list_for_watch(path),
+            ReadResult::Missing => self.awaits_root |= self.feed.selection.is_root(path),
+            ReadResult::Unreadable | ReadResult::Children(_) => {}
+        }
+    }
+
+    fn list_for_watch(&mut self, path: &str) {
+        if self.feed.selection.traverses(path) && self.lacks_child_watch(path) {
+            self.to_list.push_back(path.into());
+        }
+    }
+
+    /// Takes the names of a znode's children: those that are not cached are read. So are those of which
+    /// the cache has a znode that may be gone, since a change of it, or of an ancestor, is not applied yet.
+    fn listed(&mut self, path: &str, names: &Names) {
+        let selection = &self.feed.selection;
+        let mut ancestors = std::iter::successors(Some(path), |&path| selection.parent(path));
+        let is_changing = ancestors.any(|ancestor| self.pending.has_entries(ancestor));
+        let content = self.feed.shared.content.read();
+        for name in names.iter() {
+            let child = child_path(path, name);
+            let is_known = content.store.contains(&child)
+                && !is_changing
+                && !self.pending.has_entries(&child)
+                && !self.resync.as_ref().is_some_and(|resync| resync.is_absent(&child));
+            if !is_known && selection.includes_child(&child) {
+                self.pending.event(EventType::NODE_CREATED, &child, Zxid::NONE);
             }
         }
     }
@@ -370,6 +444,9 @@ impl<'a> Following<'a> {
                 let results: Vec<ReadResult> =
                     results.collect::<Result<_, _>>().map_err(|code| self.refused(code))?;
                 self.read_at(zxid)?;
+                for (read, result) in reads.iter().zip(&results) {
+                    self.was_read(read.path(), result);
+                }
                 if let Some(resync) = &mut self.resync {
                     let content = self.feed.shared.content.read();
                     resync.read(&content.store, zxid, reads.into_iter().zip(results));
@@ -380,6 +457,9 @@ impl<'a> Following<'a> {
             (Asked::ResyncExists(path), Reply::Stat(reply)) => {
                 let (stat, zxid) = reply?;
                 self.read_at(zxid)?;
+                if stat.is_some() && self.one_shots.is_some() {
+                    self.list_for_watch(&path);
+                }
                 if let Some(resync) = &mut self.resync {
                     let content = self.feed.shared.content.read();
                     resync.exists(&content.store, path, zxid, stat.as_ref());
@@ -387,7 +467,30 @@ impl<'a> Following<'a> {
                     self.check_history()?;
                 }
             }
-            (Asked::Probe, Reply::Stat(reply)) => self.pending.mark(reply?.1, Mark::Probed),
+            (Asked::Children(path), Reply::Reads(reply)) => {
+                for result in reply?.0 {
+                    // If there is no such znode, its data watch tells.
+                    if let ReadResult::Children(names) =
+                        read_result(result).map_err(|code| self.refused(code))?
+                    {
+                        self.listed(&path, &names);
+                    }
+                }
+            }
+            (Asked::Root, Reply::Stat(reply)) => {
+                if reply?.0.is_some() {
+                    let root = Arc::clone(&self.feed.selection.root);
+                    self.pending.event(EventType::NODE_CREATED, &root, Zxid::NONE);
+                }
+            }
+            (Asked::Probe, Reply::Stat(reply)) => {
+                let (_, zxid) = reply?;
+                if self.one_shots.is_none() || self.has_read_all() {
+                    self.pending.mark(zxid, Mark::Probed);
+                } else {
+                    self.must_probe = true;
+                }
+            }
             (asked, reply) => unreachable!("{reply:?} does not answer {asked:?}"),
         }
         self.check_size()
@@ -399,7 +502,9 @@ impl<'a> Following<'a> {
         (results, zxid): (Vec<MultiResult>, Zxid),
     ) -> Result<(), Ended> {
         for (path, result) in paths.iter().zip(results) {
-            let seen = match read_result(result).map_err(|code| self.refused(code))? {
+            let result = read_result(result).map_err(|code| self.refused(code))?;
+            self.was_read(path, &result);
+            let seen = match result {
                 ReadResult::Data(data, stat) => {
                     Seen::Znode(self.feed.keeps_data.record(&stat, &data))
                 }
@@ -419,7 +524,9 @@ impl<'a> Following<'a> {
         if zxid < self.feed.shared.progress.borrow().zxid {
             return Err(Ended::History);
         }
-        self.read_at = self.read_at.max(zxid);
+        if self.one_shots.is_none() || self.read_at == Zxid::ZERO {
+            self.read_at = self.read_at.max(zxid);
+        }
         Ok(())
     }
 
@@ -464,6 +571,10 @@ impl<'a> Following<'a> {
 
     /// Queues what a resync has found, if it is done.
     fn finish_resync(&mut self) {
+        // What was created meanwhile belongs to the first state of the cache.
+        if self.one_shots.is_some() && (!self.to_list.is_empty() || self.requests.has_lists()) {
+            return;
+        }
         let Some(resync) = self.resync.take_if(|resync| resync.is_done()) else { return };
         let content = self.feed.shared.content.read();
         let found = resync.finish(&content.store, self.pending.deleted_paths());
@@ -500,8 +611,8 @@ impl<'a> Following<'a> {
 }
 
 /// The next event, if it has arrived.
-async fn arrived(watcher: &mut client::PersistentWatcher) -> Option<Result<Event, Error>> {
-    let mut next = pin!(watcher.next());
+async fn arrived(source: &mut Source) -> Option<Result<Event, Error>> {
+    let mut next = pin!(source.next());
     std::future::poll_fn(|context| match next.as_mut().poll(context) {
         Poll::Ready(event) => Poll::Ready(Some(event)),
         Poll::Pending => Poll::Ready(None),

@@ -28,6 +28,10 @@ pub(crate) const EXISTS_FROM_BYTES: usize = 4 << 10;
 /// trip.
 pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 8;
 
+/// As [`REQUESTS_IN_FLIGHT_MAX`], behind a server without persistent watches, where each read is a
+/// request of its own.
+pub(crate) const ONE_SHOT_READS_IN_FLIGHT_MAX: usize = 256;
+
 /// The single `exists` requests among them. Each is small, and there is one for each long znode.
 pub(crate) const EXISTS_IN_FLIGHT_MAX: usize = 128;
 

@@ -142,7 +142,7 @@ impl Server {
                 reads.iter().map(result).collect()
             }
             Asked::ResyncExists(path) => vec![self.data(path)],
-            Asked::Probe => Vec::new(),
+            Asked::Probe | Asked::Children(_) | Asked::Root => Vec::new(),
         };
         Message::Reply(asked, self.zxid, results)
     }
@@ -242,6 +242,7 @@ impl Client {
                 resync.read(&self.store, zxid, reads.into_iter().zip(results));
             }
             Asked::ResyncExists(_) | Asked::Probe => unreachable!("all data is short"),
+            Asked::Children(_) | Asked::Root => unreachable!("the watch is persistent"),
         }
     }
 }

@@ -147,6 +147,11 @@ impl Pending {
         self.entries.len()
     }
 
+    /// Whether changes of a path that are read wait to be applied.
+    pub(crate) fn has_entries(&self, path: &str) -> bool {
+        self.paths.get(path).is_some_and(|reads| reads.entries > 0)
+    }
+
     /// The memory of the answers that wait to be applied, about.
     pub(crate) fn answer_bytes(&self) -> usize {
         self.answer_bytes

@@ -32,7 +32,7 @@ pub(crate) enum Read {
 }
 
 impl Read {
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         match self {
             Self::Data(path) | Self::Children(path) => path,
         }
@@ -167,6 +167,11 @@ impl Resync {
     /// Whether the server has not the history of the cache: a znode is older than it was.
     pub(crate) fn has_other_history(&self) -> bool {
         self.has_other_history
+    }
+
+    /// Whether a znode that is cached did not exist when it was read.
+    pub(crate) fn is_absent(&self, path: &str) -> bool {
+        self.absent.contains_key(path)
     }
 
     /// The memory of what was found, about.
