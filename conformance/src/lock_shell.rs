@@ -1,11 +1,12 @@
-//! A member of a fleet that acquires and releases locks as each line of its input says, so that the
-//! requests of each step can be counted.
+//! A member of a fleet that acquires and releases locks, and puts and takes items, as each line of its
+//! input says, so that the requests of each step can be counted.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use zoolet_client::Client;
+use zoolet_recipes::queue::DistributedQueue;
 use zoolet_recipes::{
     Guard, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreV2, LockError, MultiGuard, Owner, Permits, Revoker, SharedCount,
@@ -14,6 +15,9 @@ use zoolet_recipes::{
 use crate::fleet_member::Outcome;
 
 const PERMITS: usize = 3;
+
+/// How many items a step puts or takes.
+const ITEMS: usize = 100;
 
 /// The locks that are held now. The name of a lock with `un` before it releases it.
 #[derive(Default)]
@@ -39,6 +43,7 @@ struct Locks {
     lock: InterProcessReadWriteLock,
     semaphore: InterProcessSemaphoreV2,
     all: InterProcessMultiLock,
+    queue: DistributedQueue,
     /// One owner for all steps, as the thread is in the member that uses Curator.
     owner: Owner,
 }
@@ -88,10 +93,30 @@ impl Locks {
             lock: InterProcessReadWriteLock::new(client, &below("read-write"))?,
             semaphore: InterProcessSemaphoreV2::new(client, &below("semaphore"), PERMITS)?,
             all: InterProcessMultiLock::new(client, &[&all[0], &all[1], &all[2]])?,
+            queue: DistributedQueue::new(client, &below("queue"))?,
             client: client.clone(),
             folder: folder.to_owned(),
             owner: Owner::new(),
         })
+    }
+
+    async fn put(&self) -> Outcome<()> {
+        for item in 0..ITEMS {
+            self.queue.put(item.to_string()).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes items with a new queue, as Curator's consumer begins with the queue.
+    async fn take(&self, is_leased: bool) -> Outcome<()> {
+        let mut queue = DistributedQueue::new(&self.client, self.queue.path())?;
+        if is_leased {
+            queue = queue.with_lock_path(&format!("{}/queue-locks", self.folder))?;
+        }
+        for _ in 0..ITEMS {
+            queue.take().await?.done().await?;
+        }
+        Ok(())
     }
 
     async fn revoke(&self) -> Outcome<()> {
@@ -123,6 +148,9 @@ impl HeldLocks {
                 return Err("the mutex was free".into());
             }
             "try" => {}
+            "put" => locks.put().await?,
+            "take" => locks.take(false).await?,
+            "take-leased" => locks.take(true).await?,
             "wait" => self.waiting.push(tokio::spawn(wait(mutex.clone()))),
             "wait-read" | "wait-write" => {
                 self.waiting.push(tokio::spawn(read_or_write(lock.clone(), name == "wait-read")));

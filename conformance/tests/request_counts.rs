@@ -1,5 +1,5 @@
-//! What locks cost on the wire with Curator 5.4 and with our recipes: the same steps, counted by
-//! the same proxy, on our server and on Apache ZooKeeper.
+//! What locks and queues cost on the wire with Curator 5.4 and with our recipes: the same steps,
+//! counted by the same proxy, on our server and on Apache ZooKeeper.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -36,6 +36,9 @@ const CONTENDED: &str = "mutex: contended acquisition and release";
 /// Sometimes a client is not scheduled in time and lists once more.
 const CONTENDED_REQUESTS_MAX: f64 = 4.3;
 const CONTENDED_REQUESTS_MAX_BEFORE_3_9: f64 = 5.3;
+
+/// How many items a step puts or takes.
+const ITEMS: usize = 100;
 
 const WAITERS: usize = 20;
 const WRITERS: usize = 5;
@@ -155,6 +158,7 @@ impl Bench {
             costs.push(self.best(what, steps, after)?);
         }
         costs.push(self.tried()?);
+        costs.extend(self.queued()?);
         let (once, again) = (self.contended()?, self.contended()?);
         costs.push(if again.requests < once.requests { again } else { once });
         costs.push(self.drained(
@@ -219,6 +223,24 @@ impl Bench {
         let cost = self.best("mutex: try, in vain", &["try"], &[])?;
         self.does(1, "unmutex")?;
         Ok(cost)
+    }
+
+    /// The costs of an item of a queue.
+    fn queued(&mut self) -> Result<Vec<Cost>, Failed> {
+        self.all(0, &["put", "take", "put", "take-leased"])?;
+        let mut costs = Vec::new();
+        for (what, step, before) in [
+            ("queue: put", "put", None),
+            ("queue: take, at most once", "take", None),
+            ("queue: take, at least once", "take-leased", Some("put")),
+        ] {
+            self.all(0, before.as_slice())?;
+            let cost = self.once(what, &[step])?;
+            let each = |count: f64| count / ITEMS as f64;
+            let (requests, flights) = (each(cost.requests), each(cost.flights));
+            costs.push(Cost { requests, flights, events: each(cost.events), ..cost });
+        }
+        Ok(costs)
     }
 
     /// The cost of a contended acquisition: one process holds the lock and the others wait, in

@@ -1,4 +1,5 @@
 import java.io.BufferedReader;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -14,11 +15,18 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.queue.DistributedQueue;
+import org.apache.curator.framework.recipes.queue.QueueBuilder;
+import org.apache.curator.framework.recipes.queue.QueueConsumer;
+import org.apache.curator.framework.recipes.queue.QueueSerializer;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.state.ConnectionState;
 
 /** The same as src/lock_shell.rs, with Curator: one step for each line, so that its requests can be counted. */
 final class LockShell {
     private static final int PERMITS = 3;
+    /** How many items a step puts or takes. */
+    private static final int ITEMS = 100;
 
     private final CuratorFramework client;
     private final String path;
@@ -31,6 +39,7 @@ final class LockShell {
     private Lease lease;
     private Collection<Lease> leases;
     private SharedCount maximum;
+    private DistributedQueue<String> producer;
 
     private LockShell(CuratorFramework client, String path) {
         this.client = client;
@@ -87,8 +96,60 @@ final class LockShell {
             case "grow" -> maximum().setCount(maximum().getCount() + 1);
             case "counted" -> lease = new InterProcessSemaphoreV2(client, path + "/counted", maximum()).acquire();
             case "uncounted" -> lease.close();
+            case "put" -> put();
+            case "take" -> take(null);
+            case "take-leased" -> take(path + "/queue-locks");
             default -> throw new IllegalArgumentException(line);
         }
+    }
+
+    private void put() throws Exception {
+        if (producer == null) {
+            producer = builder(null).putInBackground(false).buildQueue();
+            producer.start();
+        }
+        for (int item = 0; item < ITEMS; item++) {
+            producer.put(Integer.toString(item));
+        }
+    }
+
+    /** Takes items with a new queue, whose consumer begins with it. */
+    private void take(String lockPath) throws Exception {
+        CountDownLatch taken = new CountDownLatch(ITEMS);
+        QueueBuilder<String> builder = builder(new QueueConsumer<String>() {
+            @Override
+            public void consumeMessage(String item) {
+                taken.countDown();
+            }
+
+            @Override
+            public void stateChanged(CuratorFramework client, ConnectionState state) {}
+        });
+        if (lockPath != null) {
+            builder.lockPath(lockPath);
+        }
+        try (DistributedQueue<String> queue = builder.buildQueue()) {
+            queue.start();
+            taken.await();
+            // The last item is deleted after its consumer has returned.
+            while (client.checkExists().forPath(path + "/queue").getNumChildren() > 0) {
+                TimeUnit.MILLISECONDS.sleep(1);
+            }
+        }
+    }
+
+    private QueueBuilder<String> builder(QueueConsumer<String> consumer) {
+        return QueueBuilder.builder(client, consumer, new QueueSerializer<String>() {
+            @Override
+            public byte[] serialize(String item) {
+                return item.getBytes(StandardCharsets.UTF_8);
+            }
+
+            @Override
+            public String deserialize(byte[] bytes) {
+                return new String(bytes, StandardCharsets.UTF_8);
+            }
+        }, path + "/queue");
     }
 
     private SharedCount maximum() throws Exception {
