@@ -6,7 +6,7 @@
 //! folder; see [`Entry`]. While it holds the lock, it also holds a file lock of the operating
 //! system on the file `inside`. It takes the file lock without waiting; if another process has it,
 //! exclusion is violated, and the member prints an error and fails. With some recipes, such as
-//! `barrier` and `shell`, a member does what each line says, and prints the line when it is done.
+//! `barrier`, `shell` and `costs`, a member does what each line says, and prints the line when it is done.
 
 mod entries;
 
@@ -47,7 +47,7 @@ pub struct FleetRecipe<'a> {
     pub capacity: u32,
 }
 
-/// A member does everything it is told to in less time.
+/// A member does everything it is told to in less time, unless the test says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Running members. Dropping it kills them.
@@ -56,6 +56,7 @@ pub struct Fleet {
     members: Vec<Member>,
     lines: Receiver<(usize, Option<String>)>,
     folder: TempDir,
+    patience: Duration,
 }
 
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Fleet {
         File::create(folder.path().join("entries"))?;
         File::create(folder.path().join("inside"))?;
         let (line_sender, lines) = mpsc::channel();
-        let mut fleet = Self { members: Vec::new(), lines, folder };
+        let mut fleet = Self { members: Vec::new(), lines, folder, patience: PATIENCE };
         for (number, &library) in libraries.iter().enumerate() {
             let name = format!("{}-{number}", library.name());
             let program = library.program(ours);
@@ -126,6 +127,13 @@ impl Fleet {
         self.folder.path().join(name).with_extension("errors")
     }
 
+    /// The same fleet, whose members may take this long for each thing that they are told to do.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// Sends a line to a member.
     ///
     /// # Errors
@@ -142,7 +150,7 @@ impl Fleet {
     ///
     /// If a member has ended, or no line comes in time.
     pub fn hear(&mut self) -> io::Result<(usize, String)> {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(self.patience) {
             Ok((member, Some(line))) => Ok((member, line)),
             Ok((member, None)) => Err(self.error_of(member, None)),
             Err(error) => {
@@ -195,7 +203,7 @@ impl Fleet {
             member.input = None;
         }
         for _ in 0..self.members.len() {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(self.patience) {
                 Ok((_, None)) => {}
                 Ok((member, line)) => return Err(self.error_of(member, line)),
                 Err(error) => {

@@ -19,7 +19,7 @@ use zoolet_recipes::{
     LeaderLatch, LockError, Permits, SharedCount, ValueError,
 };
 
-use crate::lock_shell;
+use crate::{cost_shell, lock_shell};
 
 /// The arguments of `fleet-member`.
 #[derive(Debug, clap::Args)]
@@ -62,6 +62,7 @@ enum Recipe {
     DoubleBarrier,
     Copy,
     Shell,
+    Costs,
 }
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -90,6 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
             Recipe::DoubleBarrier => enter_and_leave(&client, arguments, told).await?,
             Recipe::Copy => set_and_await(&client, &arguments.path, told).await?,
             Recipe::Shell => lock_shell::obey(&client, &arguments.path, told).await?,
+            Recipe::Costs => cost_shell::obey(&client, told).await?,
             _ if told.recv().await.is_some() => contend(arguments, &client, told).await?,
             _ => {}
         }

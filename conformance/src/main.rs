@@ -1,5 +1,6 @@
 //! The command of this crate: runs and records golden scripts, and runs random operations.
 
+mod cost_shell;
 mod differential_command;
 mod ensemble_command;
 mod fleet_member;

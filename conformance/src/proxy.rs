@@ -64,6 +64,8 @@ pub struct Counts {
     pub flights: usize,
     /// The number of events.
     pub events: usize,
+    /// The number of replies.
+    pub replies: usize,
     /// Whether a request was sent after the last reply.
     is_in_flight: bool,
 }
@@ -309,7 +311,9 @@ impl Shared {
             Direction::ToClient => match decode_incoming(frame) {
                 Ok(Incoming::Event { .. }) => self.counts().events += 1,
                 Ok(Incoming::Reply { header, .. }) if header.xid != Xid::PING => {
-                    self.counts().is_in_flight = false;
+                    let mut counts = self.counts();
+                    counts.replies += 1;
+                    counts.is_in_flight = false;
                 }
                 _ => {}
             },

@@ -107,6 +107,8 @@ public final class FleetMember {
             LockShell.obey(client, path, told);
         } else if (recipe.equals("discovery")) {
             DiscoveryMember.obey(client, path, told);
+        } else if (recipe.equals("costs")) {
+            CostShell.obey(client, told);
         } else if (recipe.equals("bytes")) {
             BytesMember.obey(client, told);
         } else if (told.readLine() != null) {
