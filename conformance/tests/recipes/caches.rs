@@ -10,9 +10,9 @@ use zoolet_recipes::{CacheState, CuratorCache};
 use crate::Outcome;
 use crate::scene::{Scene, soon};
 
-type Tree = BTreeMap<String, (Vec<u8>, Zxid, Zxid)>;
+pub(crate) type Tree = BTreeMap<String, (Vec<u8>, Zxid, Zxid)>;
 
-async fn tree(client: &Client, root: &str) -> Result<Tree, zoolet_client::Error> {
+pub(crate) async fn tree(client: &Client, root: &str) -> Result<Tree, zoolet_client::Error> {
     let mut tree = Tree::new();
     let mut paths = vec![root.to_owned()];
     while let Some(path) = paths.pop() {
@@ -24,7 +24,7 @@ async fn tree(client: &Client, root: &str) -> Result<Tree, zoolet_client::Error>
     Ok(tree)
 }
 
-fn cached(cache: &CuratorCache) -> Tree {
+pub(crate) fn cached(cache: &CuratorCache) -> Tree {
     let mut tree = Tree::new();
     cache.for_each(|it| {
         tree.insert(it.path, (it.data.to_vec(), it.stat.czxid, it.stat.mzxid));

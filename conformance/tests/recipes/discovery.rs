@@ -7,8 +7,8 @@ use zoolet_recipes::discovery::{
     JsonInstanceSerializer, ServiceDiscovery, ServiceInstance, ServiceProvider, ServiceType,
 };
 
-use crate::Outcome;
 use crate::scene::Scene;
+use crate::{Outcome, Server};
 
 const SERVICE: &str = "orders";
 
@@ -51,6 +51,101 @@ pub(crate) async fn instances_are_found_over_disconnects_and_expiry(scene: Arc<S
     discovery.close().await?;
     until_chosen(&scene, &provider, &[]).await?;
     Ok(())
+}
+
+/// `TestServiceDiscovery`: `testMultipleInstances` and `testUnregisterService` of Curator.
+pub(crate) async fn multiple_instances(scene: Arc<Scene>) -> Outcome {
+    let discovery = ServiceDiscovery::<()>::start(&scene.client().await?, scene.path("services"))?;
+    let mut registered = Vec::new();
+    for (service, id) in [("one", "a"), ("one", "b"), ("two", "c"), ("two", "d")] {
+        registered.push(discovery.register(ServiceInstance::new(service, id)).await?);
+    }
+    assert_eq!(discovery.query_for_names().await?, ["one", "two"]);
+    let ids = async |service: &str| {
+        let found = discovery.query_for_instances(service).await?.found;
+        Ok::<_, Failed>(found.into_iter().map(|it| it.id).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        (ids("one").await?, ids("two").await?),
+        (vec!["a".into(), "b".into()], vec!["c".into(), "d".into()])
+    );
+    registered.remove(0).unregister().await?;
+    assert_eq!(ids("one").await?, ["b"]);
+    discovery.close().await?;
+    Ok(())
+}
+
+/// `TestServiceDiscovery.testCrashedInstance` of Curator: an instance is gone with its session. Its
+/// program registers it again when it can.
+pub(crate) async fn crashed_instance(scene: Arc<Scene>) -> Outcome {
+    let (client, way) = scene.client_behind_proxy().await?;
+    let discovery = ServiceDiscovery::<()>::start(&client, scene.path("services"))?;
+    discovery.register(ServiceInstance::new(SERVICE, "one").port(1)).await?;
+    let observer = ServiceDiscovery::<()>::start(&scene.client().await?, scene.path("services"))?;
+    let provider = observer.service_provider(SERVICE).start()?;
+    provider.initialized().await?;
+    until_chosen(&scene, &provider, &[1]).await?;
+    way.refuse(true);
+    way.cut();
+    scene.expire(&client).await?;
+    until_chosen(&scene, &provider, &[]).await?;
+    way.refuse(false);
+    until_chosen(&scene, &provider, &[1]).await?;
+    discovery.close().await?;
+    Ok(())
+}
+
+const PROGRAMS: i32 = 3;
+const KILLS: usize = 2;
+
+/// `TestServiceDiscovery.testCrashedServerMultiInstances` of Curator, with the leader of an ensemble:
+/// the sessions survive it, and so do the znodes of the instances.
+pub(crate) fn crashed_leader(server: &mut Server) -> Outcome {
+    let scene = Arc::new(server.scene("crashed-leader"));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let (observer, services) = (scene.client().await?, scene.path("services"));
+        let provider = ServiceDiscovery::<()>::start(&observer, services.clone())?;
+        let provider = provider.service_provider(SERVICE).start()?;
+        let mut programs = Vec::new();
+        for port in 1..=PROGRAMS {
+            let discovery =
+                ServiceDiscovery::<()>::start(&scene.client().await?, services.clone())?;
+            let instance = ServiceInstance::new(SERVICE, port.to_string()).port(port);
+            let registration = discovery.register(instance).await?;
+            programs.push((discovery, registration));
+        }
+        let ports: Vec<_> = (1..=PROGRAMS).collect();
+        until_chosen(&scene, &provider, &ports).await?;
+        let czxids = async || {
+            let mut czxids = Vec::new();
+            observer.sync("/").await?;
+            for (_, registration) in &programs {
+                let path = registration.path().ok_or("it was registered")?;
+                czxids.push(observer.exists(&path).await?.map(|stat| stat.czxid));
+            }
+            Ok::<_, Failed>(czxids)
+        };
+        let before = czxids().await?;
+        for _ in 0..KILLS {
+            let leader = server.kill_leader()?;
+            scene.until("there is a leader", async || Ok(czxids().await.is_ok())).await?;
+            assert_eq!(czxids().await?, before);
+            until_chosen(&scene, &provider, &ports).await?;
+            server.restart(leader)?;
+            until_chosen(&scene, &provider, &ports).await?;
+        }
+        let own = ServiceInstance::new(SERVICE, "1").port(1 + PROGRAMS);
+        programs[0].1.update(own).await?;
+        until_chosen(&scene, &provider, &[1 + PROGRAMS, 2, 3]).await?;
+        for (discovery, _) in programs {
+            discovery.close().await?;
+        }
+        until_chosen(&scene, &provider, &[]).await?;
+        drop(provider);
+        scene.assert_clean().await
+    })
 }
 
 pub(crate) async fn disabled_instances_are_not_chosen(scene: Arc<Scene>) -> Outcome {

@@ -3,7 +3,9 @@
 //! waiters give up. After each scenario no ephemeral and no watch is left, although all its clients
 //! are still connected.
 
+mod atomic_scenarios;
 mod barriers;
+mod cache_scenarios;
 mod caches;
 mod counters;
 mod curators_cache;
@@ -41,6 +43,9 @@ use zoolet_server::Config;
 type Outcome = Result<(), Failed>;
 
 type Scenario = fn(Arc<Scene>) -> Pin<Box<dyn Future<Output = Outcome>>>;
+
+/// A scenario in which the leader is killed.
+type WithLeader = fn(&mut Server) -> Outcome;
 
 /// Longer than any scenario takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -111,6 +116,24 @@ fn main() -> ExitCode {
             a_cache_is_the_tree_after_cuts_and_expiry
             a_cache_of_one_znode_takes_no_events_from_one_of_its_tree
             a_cache_is_suspended_without_a_connection;
+        cache_scenarios:
+            tree_cache_startup
+            tree_cache_depth
+            tree_cache_selector
+            tree_cache_start_empty
+            tree_cache_in_namespace
+            update_when_not_caching_data
+            basics_on_two_caches
+            killed_session
+            node_cache_basics
+            path_children_cache_without_parent
+            event_ordering;
+        atomic_scenarios:
+            basic
+            compare_and_set
+            force_set
+            simulation
+            cached_counter;
         nodes:
             a_node_survives_a_cut_an_expiry_and_a_deletion
             a_sequential_node_keeps_its_name
@@ -140,6 +163,8 @@ fn main() -> ExitCode {
             a_tree_is_deleted_over_a_cut_connection;
         discovery:
             instances_are_found_over_disconnects_and_expiry
+            multiple_instances
+            crashed_instance
             disabled_instances_are_not_chosen;
         watches:
             dropping_a_one_shot_watch_keeps_a_persistent_one
@@ -162,9 +187,18 @@ fn main() -> ExitCode {
         let test = move |server: &mut Server| play(server, name, scenario);
         trials.push(server.trial(name, &[Peer::Curator], test));
     }
+    let with_a_leader: [(_, WithLeader); 3] = [
+        ("leader_killed::locks_survive_it", leader_killed::locks_survive_it),
+        (
+            "cache_scenarios::consistency_after_simulation",
+            cache_scenarios::consistency_after_simulation,
+        ),
+        ("discovery::crashed_leader", discovery::crashed_leader),
+    ];
     for ensemble in &servers[2..] {
-        let name = "leader_killed::locks_survive_it";
-        trials.push(ensemble.trial(name, &[], leader_killed::locks_survive_it));
+        for (name, test) in with_a_leader {
+            trials.push(ensemble.trial(name, &[], test));
+        }
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Stop the servers before the process ends.
