@@ -4,6 +4,7 @@
 mod caches;
 mod checks;
 mod correct;
+mod discovery;
 mod invariants;
 mod machines;
 mod one_client;
