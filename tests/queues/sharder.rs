@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use zoolet::client::Client;
+use zoolet::protocol::{Acl, ErrorCode};
 use zoolet::recipes::queue::{DistributedQueue, QueueSharder, QueueSharderPolicies};
 use zoolet_test_support::stage::{connect, server};
 
@@ -51,6 +52,30 @@ async fn a_full_queue_gets_another_one_beside_it_and_all_clients_learn_of_it() {
     assert_eq!(items.len(), put);
     first.close().await.unwrap();
     second.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn queues_and_their_leader_have_the_access_control_list_of_the_sharder() {
+    let server = server().await;
+    let (client, stranger) = (connect(&server).await, connect(&server).await);
+    client.authenticate("digest", "a:b").await.unwrap();
+    let acl = vec![Acl::creator_all()];
+    let own = acl.clone();
+    let make = move |client: &Client, path: &str| {
+        Ok(DistributedQueue::new(client, path)?.with_acl(own.clone()))
+    };
+    let sharder =
+        QueueSharder::start_with_acl(&client, "/jobs", "/leader", POLICIES, acl, make).await;
+    let sharder = sharder.unwrap();
+    sharder.queue().put("x").await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    let mut paths = sharder.shard_paths();
+    paths.extend(["/jobs".to_owned(), "/leader".to_owned()]);
+    for path in paths {
+        let refused = stranger.children(&path).await.unwrap_err();
+        assert!(refused.is(ErrorCode::NO_AUTH), "{path}: {refused}");
+    }
+    sharder.close().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -438,6 +438,33 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         Ok(Self { sharder: client.wait(start)?, client: client.clone() })
     }
 
+    /// As [`QueueSharder::start`], with an access control list.
+    ///
+    /// # Errors
+    ///
+    /// As the async [`start_with_acl`](crate::queue::QueueSharder::start_with_acl).
+    pub fn start_with_acl<F>(
+        client: &Client,
+        path: &str,
+        leader_path: &str,
+        policies: QueueSharderPolicies,
+        acl: Vec<Acl>,
+        make: F,
+    ) -> Result<Self, QueueError>
+    where
+        F: Fn(&crate::client::Client, &str) -> Result<Q, QueueError> + Send + Sync + 'static,
+    {
+        let start = queue::QueueSharder::start_with_acl(
+            client.ask(),
+            path,
+            leader_path,
+            policies,
+            acl,
+            make,
+        );
+        Ok(Self { sharder: client.wait(start)?, client: client.clone() })
+    }
+
     /// A queue into which items should be put now, chosen at random.
     #[must_use]
     pub fn queue(&self) -> Recipe<Q> {

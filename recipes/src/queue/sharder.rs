@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zoolet_protocol::ZPath;
+use zoolet_protocol::{Acl, ZPath};
 
 use super::error::QueueError;
 use super::put::create_directory;
@@ -104,6 +104,41 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     where
         F: Fn(&Client, &str) -> Result<Q, QueueError> + Send + Sync + 'static,
     {
+        Self::start_as(client, path, leader_path, policies, None, make).await
+    }
+
+    /// As [`QueueSharder::start`], with an access control list for the directories of the queues, for
+    /// the znodes of the leader, and for the directories that are created for them. What the queues
+    /// create themselves has the list that `make` gives them.
+    ///
+    /// # Errors
+    ///
+    /// As [`QueueSharder::start`].
+    pub async fn start_with_acl<F>(
+        client: &Client,
+        path: &str,
+        leader_path: &str,
+        policies: QueueSharderPolicies,
+        acl: Vec<Acl>,
+        make: F,
+    ) -> Result<Self, QueueError>
+    where
+        F: Fn(&Client, &str) -> Result<Q, QueueError> + Send + Sync + 'static,
+    {
+        Self::start_as(client, path, leader_path, policies, Some(acl), make).await
+    }
+
+    async fn start_as<F>(
+        client: &Client,
+        path: &str,
+        leader_path: &str,
+        policies: QueueSharderPolicies,
+        acl: Option<Vec<Acl>>,
+        make: F,
+    ) -> Result<Self, QueueError>
+    where
+        F: Fn(&Client, &str) -> Result<Q, QueueError> + Send + Sync + 'static,
+    {
         ZPath::check(path).map_err(Error::from)?;
         if leader_path
             .strip_prefix(path)
@@ -111,18 +146,22 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         {
             return Err(QueueError::LeaderPath(leader_path.to_owned()));
         }
-        let latch = LeaderLatch::start(client, leader_path, "")?;
+        let latch = match &acl {
+            Some(acl) => LeaderLatch::start_with_acl(client, leader_path, "", acl.clone())?,
+            None => LeaderLatch::start(client, leader_path, "")?,
+        };
         let sender = Publisher::new(Shards::new());
         let shards = sender.subscribe();
         let path: Arc<str> = path.into();
+        let (client, keeper_path) = (client.clone(), Arc::clone(&path));
         let keeper =
-            Keeper { client: client.clone(), path: Arc::clone(&path), policies, make, sender };
+            Keeper { client: client.clone(), path: keeper_path, policies, acl, make, sender };
         keeper.add_listed().await?;
         if keeper.sender.borrow().is_empty() {
             keeper.add_new().await?;
         }
-        let task = Task::spawn(client, |closing| keeper.run(latch, closing));
-        Ok(Self { path, client: client.clone(), shards, task })
+        let task = Task::spawn(&client, |closing| keeper.run(latch, closing));
+        Ok(Self { path, client, shards, task })
     }
 
     /// A queue into which items should be put now, chosen at random.
@@ -193,6 +232,7 @@ struct Keeper<Q, F> {
     client: Client,
     path: Arc<str>,
     policies: QueueSharderPolicies,
+    acl: Option<Vec<Acl>>,
     make: F,
     sender: Publisher<Shards<Q>>,
 }
@@ -273,7 +313,7 @@ where
     /// Creates a queue.
     async fn add_new(&self) -> Result<(), QueueError> {
         let path = child(&self.path, &format!("queue-{}", self.client.unique_name()));
-        create_directory(&self.client, &path, None).await?;
+        create_directory(&self.client, &path, self.acl.as_deref()).await?;
         self.add(path)
     }
 
