@@ -26,10 +26,10 @@ use clap::Args;
 use self::campaign::{Campaign, Outcome, Stop};
 use self::failure::{BROKEN, FAILS_BY_ITSELF, Failure, NOT_REACHED};
 use self::job::Show;
-use self::kind::{Kind, Times};
-use self::limits::{FIRST_RUN_MAX, TIME_LIMIT_ADDED, TIME_LIMIT_FACTOR};
+use self::kind::{Kind, PointFault, Times};
+use self::limits::{FIRST_RUN_MAX, LINES_IN_FILES, TIME_LIMIT_ADDED, TIME_LIMIT_FACTOR};
 use self::plan::{Choice, PathChoice};
-use self::report::{Report, text};
+use self::report::{NotMade, Report, text};
 use self::run::{Run, Runner};
 use self::tracker::Seen;
 use crate::logging::{self, LogLevel};
@@ -63,7 +63,8 @@ pub(crate) struct Sweep {
     seed: u64,
 
     /// Only the fault with this id of a report, and show the whole output of the command
-    #[arg(long, value_name = "ID", conflicts_with_all = ["only", "path", "sample", "list"])]
+    #[arg(long, value_name = "ID")]
+    #[arg(conflicts_with_all = ["only", "path", "sample", "list", "junit", "json", "html"])]
     #[arg(help_heading = CHOICE)]
     replay: Option<String>,
 
@@ -140,27 +141,53 @@ impl Sweep {
         for path in files.into_iter().flatten() {
             report::check(path)?;
         }
-        let times = self.times();
-        let runner = Arc::new(Runner { command: self.command.clone(), times });
-        let first_limit = self.timeout.unwrap_or(FIRST_RUN_MAX);
-        let first = until_signal(&mut signals, runner.run(None, first_limit, Show::Keep)).await?;
-        check_first(&first, first_limit)?;
+        // Also if nobody comes to replace them: those of an earlier sweep would tell of a success.
+        self.write_not_made("it was stopped before its end".to_owned(), "")?;
+        let runner = Arc::new(Runner { command: self.command.clone(), times: self.times() });
+        let first = match self.first_run(&runner, &mut signals).await {
+            Ok(first) => first,
+            Err(failure) => return Err(self.told_in_files(failure)),
+        };
         let limit = self.timeout.unwrap_or_else(|| limit_after(first.took));
         if let Some(id) = &self.replay {
             return self.replay(id, &first.requests.seen, limit, &runner, &mut signals).await;
         }
         let choice = self.choice();
-        let points = choice.points(&first.requests.seen)?;
         if self.list {
-            print(&text::points(&points, &choice.kinds));
+            print(&text::points(&choice.points(&first.requests.seen)?, &choice.kinds));
             return Ok(0);
         }
-        let faults = choice.faults(&points)?;
+        let (points, faults) = match chosen(&choice, &first) {
+            Ok(chosen) => chosen,
+            Err(failure) => return Err(self.told_in_files(failure)),
+        };
+        self.swept_with(first, points, faults, limit, runner, &mut signals).await
+    }
+
+    /// Runs the command without a fault.
+    async fn first_run(&self, runner: &Runner, signals: &mut Signals) -> Result<Run, Failure> {
+        let limit = self.timeout.unwrap_or(FIRST_RUN_MAX);
+        let first = until_signal(signals, runner.run(None, limit, Show::Keep)).await?;
+        check_first(&first, limit)?;
+        Ok(first)
+    }
+
+    /// Runs the command with each of the faults, and reports.
+    async fn swept_with(
+        &self,
+        first: Run,
+        points: Vec<Seen>,
+        faults: Vec<PointFault>,
+        limit: Duration,
+        runner: Arc<Runner>,
+        signals: &mut Signals,
+    ) -> Result<u8, Failure> {
+        let times = runner.times;
         let jobs = self.jobs.unwrap_or_else(processors);
         notice(&text::begin(&first, points.len(), faults.len(), jobs));
         let planned = faults.len();
         let campaign = Campaign { runner, faults, jobs, limit };
-        let trials = campaign.run(&mut signals).await;
+        let trials = campaign.run(signals).await;
         let (command, options) = (&self.command[..], self.fault_options());
         let mut report = Report { command, options, times, limit, planned, first, points, trials };
         print(&text::write(&report));
@@ -212,7 +239,7 @@ impl Sweep {
     ) -> Result<u8, Failure> {
         let fault = plan::fault(id, points)?;
         notice(&format!("{id}: {}", fault.sentence(runner.times)));
-        let limit = limit + fault.kind.takes(runner.times);
+        let limit = limit.saturating_add(fault.kind.takes(runner.times));
         let run = until_signal(signals, runner.run(Some(&fault), limit, Show::Pass)).await?;
         let trial = campaign::Trial { fault, run };
         notice(&text::replayed(&trial, limit));
@@ -222,6 +249,32 @@ impl Sweep {
             Outcome::NotReached => NOT_REACHED,
             Outcome::FailedByItself => FAILS_BY_ITSELF,
         })
+    }
+
+    /// Writes the reason why there are no faults into the files, and returns it.
+    fn told_in_files(&self, failure: Failure) -> Failure {
+        let output = match &failure {
+            Failure::FailsByItself { output, .. } => output,
+            _ => "",
+        };
+        match self.write_not_made(failure.to_string(), output) {
+            Ok(()) => failure,
+            Err(failure) => failure,
+        }
+    }
+
+    fn write_not_made(&self, why: String, output: &str) -> Result<(), Failure> {
+        let report = NotMade { command: &self.command, why, output: output.to_owned() };
+        if let Some(path) = &self.junit {
+            report::write(path, &report::junit::not_made(&report))?;
+        }
+        if let Some(path) = &self.json {
+            report::write(path, &report::json::not_made(&report))?;
+        }
+        if let Some(path) = &self.html {
+            report::write(path, &report::page::not_made(&report))?;
+        }
+        Ok(())
     }
 
     fn write_files(&self, report: &Report<'_>) -> Result<(), Failure> {
@@ -253,13 +306,14 @@ async fn until_signal(
 fn check_first(first: &Run, limit: Duration) -> Result<(), Failure> {
     if !first.ending.is_success() {
         let how = text::ending(first.ending, limit);
-        let output = first.output.trim_end();
-        if output.is_empty() {
-            return Err(Failure::FailsByItself { how: format!("{how}, and prints nothing") });
+        let printed = first.output.trim_end();
+        let output = report::last_lines(first, LINES_IN_FILES).join("\n");
+        if printed.is_empty() {
+            let how = format!("{how}, and prints nothing");
+            return Err(Failure::FailsByItself { how, output });
         }
-        notice(output);
-        let how = format!("{how}, with the output above");
-        return Err(Failure::FailsByItself { how });
+        notice(printed);
+        return Err(Failure::FailsByItself { how: format!("{how}, with this output"), output });
     }
     match first.requests.seen.is_empty() {
         true => Err(Failure::NoRequests),
@@ -267,9 +321,16 @@ fn check_first(first: &Run, limit: Duration) -> Result<(), Failure> {
     }
 }
 
+/// The points that are chosen, and the faults at them.
+fn chosen(choice: &Choice, first: &Run) -> Result<(Vec<Seen>, Vec<PointFault>), Failure> {
+    let points = choice.points(&first.requests.seen)?;
+    let faults = choice.faults(&points)?;
+    Ok((points, faults))
+}
+
 /// How long a run with a fault may take, if one without takes `first`.
 fn limit_after(first: Duration) -> Duration {
-    (first * TIME_LIMIT_FACTOR).max(first + TIME_LIMIT_ADDED)
+    first.saturating_mul(TIME_LIMIT_FACTOR).max(first.saturating_add(TIME_LIMIT_ADDED))
 }
 
 fn processors() -> usize {

@@ -150,7 +150,7 @@ impl Campaign {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(fault) = self.faults.get(index) else { return };
-            let limit = self.limit + fault.kind.takes(self.runner.times);
+            let limit = self.limit.saturating_add(fault.kind.takes(self.runner.times));
             let run = self.runner.run(Some(fault), limit, Show::Keep).await;
             if finished.send((index, run)).await.is_err() {
                 return;

@@ -22,7 +22,11 @@ pub(super) enum Failure {
         "the command fails without any fault: {how}. A sweep begins when it passes on a server where \
          nothing is yet"
     )]
-    FailsByItself { how: String },
+    FailsByItself {
+        how: String,
+        /// The last lines that it printed, for a report.
+        output: String,
+    },
     #[error(
         "the command ended well and has sent no request: it never used the server. It finds the \
          address in the variable {}; others with the same value are {}",

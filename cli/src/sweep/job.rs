@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_group_is_killed_before_its_first_process_is_waited_for() {
+    async fn the_first_process_of_a_group_can_be_found_to_have_ended_without_being_waited_for() {
         let words = ["sh", "-c", "exit 3"].map(OsString::from);
         let job = Job::start(&words, &[], Show::Keep).unwrap();
         job.group.ended().await.unwrap();

@@ -17,6 +17,17 @@ use super::run::Run;
 use super::tracker::Seen;
 use crate::report_file;
 
+/// A sweep that has not come to its faults: what a report says that would otherwise be that of another
+/// sweep, or missing.
+#[derive(Debug)]
+pub(super) struct NotMade<'a> {
+    pub(super) command: &'a [OsString],
+    /// What stopped it.
+    pub(super) why: String,
+    /// The last lines that the command printed.
+    pub(super) output: String,
+}
+
 /// What a sweep found.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
@@ -36,7 +47,7 @@ pub(super) struct Report<'a> {
 impl Report<'_> {
     /// The command as a shell takes it.
     pub(super) fn command_line(&self) -> String {
-        shell_words::join(self.command.iter().map(|word| word.to_string_lossy()))
+        command_line(self.command)
     }
 
     /// The shell command that repeats a fault.
@@ -57,8 +68,13 @@ impl Report<'_> {
 
     /// The time limit of a run.
     pub(super) fn limit_of(&self, trial: &Trial) -> Duration {
-        self.limit + trial.fault.kind.takes(self.times)
+        self.limit.saturating_add(trial.fault.kind.takes(self.times))
     }
+}
+
+/// A command as a shell takes it.
+fn command_line(command: &[OsString]) -> String {
+    shell_words::join(command.iter().map(|word| word.to_string_lossy()))
 }
 
 /// The last lines of what a command printed.

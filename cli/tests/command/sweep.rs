@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -268,6 +268,93 @@ async fn what_was_found_is_told_when_a_run_cannot_be_made() {
         junit.contains("<error type=\"stopped\" message=\"stopped after 2 of 3 faults: "),
         "{junit}"
     );
+}
+
+/// The files that a sweep replaces.
+struct Files {
+    junit: PathBuf,
+    json: PathBuf,
+    html: PathBuf,
+}
+
+impl Files {
+    fn of_an_earlier_sweep(name: &str) -> Self {
+        let place = directory(name);
+        let [junit, json, html] = ["r.xml", "r.json", "r.html"].map(|name| place.join(name));
+        for path in [&junit, &json, &html] {
+            fs::write(path, "an earlier sweep passed").unwrap();
+        }
+        Self { junit, json, html }
+    }
+
+    fn options(&self) -> Vec<&str> {
+        let options = [("--junit", &self.junit), ("--json", &self.json), ("--html", &self.html)];
+        options.iter().flat_map(|(option, path)| [*option, path.to_str().unwrap()]).collect()
+    }
+
+    /// Each says that the sweep was not made, and why.
+    fn assert_all_say(&self, why: &str) {
+        let junit = fs::read_to_string(&self.junit).unwrap();
+        assert_eq!(junit_counts(&junit), (1, 0), "{junit}");
+        assert!(junit.contains(r#"errors="1""#) && junit.contains(why), "{junit}");
+        let report: Value = serde_json::from_slice(&fs::read(&self.json).unwrap()).unwrap();
+        assert!(report["stopped_by"].as_str().unwrap().contains(why), "{report}");
+        assert_eq!((&report["first_run"], &report["faults"]["run"]), (&Value::Null, &0.into()));
+        let page = fs::read_to_string(&self.html).unwrap();
+        // There it is a sentence.
+        let says = page.to_lowercase().contains(&why.to_lowercase());
+        assert!(page.contains("No fault was injected.") && says, "{page}");
+    }
+}
+
+#[tokio::test]
+async fn the_files_of_an_earlier_sweep_are_replaced_also_if_there_are_no_faults() {
+    let files = Files::of_an_earlier_sweep("sweep-not-made");
+    for (text, options, code, why) in [
+        (
+            "echo it is broken; exit 3",
+            vec![],
+            3,
+            "the command fails without any fault: exit status 3",
+        ),
+        ("sleep 60", vec!["--timeout", "200ms"], 3, "hung: it did not end within"),
+        ("true", vec![], 3, "has sent no request"),
+        ("z create /a", vec!["--path", "/b"], 2, "no request names /b"),
+    ] {
+        let ended = sweep(&[files.options(), options].concat(), &script(text)).await;
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        files.assert_all_say(why);
+    }
+    let ended = sweep(&files.options(), &script("echo it is broken; exit 3")).await;
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    for path in [&files.junit, &files.html] {
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.contains("it is broken"), "the output of the command: {text}");
+    }
+    let options = [&["--replay", "expire-1"], &files.options()[..]].concat();
+    let ended = sweep(&options, &script("true")).await;
+    assert_eq!(ended.code, Some(2), "it would write no files: {ended:?}");
+}
+
+#[tokio::test]
+async fn an_interrupt_of_the_first_run_is_told_in_the_files() {
+    let files = Files::of_an_earlier_sweep("sweep-first-interrupt");
+    let begun = directory("sweep-first-begun").join("begun");
+    let text = format!("touch '{}'; sleep 600", begun.display());
+    let mut command = sweep_command(&files.options(), &script(&text));
+    let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+    within_limit(async {
+        while !begun.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    // As if it were killed now.
+    files.assert_all_say("it was stopped before its end");
+    send("INT", child.id().unwrap()).await;
+    let status = within_limit(child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(130));
+    files.assert_all_say("ended by SIGINT");
 }
 
 #[tokio::test]

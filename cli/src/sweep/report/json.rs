@@ -1,5 +1,7 @@
 //! The report as JSON. `docs/sweep.md` describes the names.
 
+use std::ffi::OsString;
+
 use serde::Serialize;
 
 use super::super::campaign::{Outcome, Trial};
@@ -7,7 +9,7 @@ use super::super::job::Ending;
 use super::super::limits::LINES_IN_FILES;
 use super::super::point::Point;
 use super::super::tracker::Seen;
-use super::{Report, last_lines};
+use super::{NotMade, Report, last_lines};
 
 /// The number of this format. Names are only added to it while it stays the same.
 const FORMAT: u32 = 1;
@@ -20,7 +22,8 @@ struct Document {
     seconds: f64,
     /// What stopped the sweep before its end.
     stopped_by: Option<String>,
-    first_run: FirstRun,
+    /// None if it did not end well.
+    first_run: Option<FirstRun>,
     faults: Counts,
     runs: Vec<OneRun>,
 }
@@ -33,7 +36,7 @@ struct FirstRun {
     points: Vec<OnePoint>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Counts {
     planned: usize,
     run: usize,
@@ -91,15 +94,15 @@ pub(in super::super) fn document(report: &Report<'_>) -> String {
     let document = Document {
         format: FORMAT,
         zoolet: env!("CARGO_PKG_VERSION"),
-        command: report.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: words(report.command),
         seconds: report.trials.took.as_secs_f64(),
         stopped_by: report.trials.stopped_by.as_ref().map(ToString::to_string),
-        first_run: FirstRun {
+        first_run: Some(FirstRun {
             seconds: first.took.as_secs_f64(),
             requests: first.requests.requests,
             sessions: first.requests.sessions,
             points: report.points.iter().map(|seen| one_point(&seen.point)).collect(),
-        },
+        }),
         faults: Counts {
             planned: report.planned,
             run: report.trials.trials.len(),
@@ -110,8 +113,30 @@ pub(in super::super) fn document(report: &Report<'_>) -> String {
         },
         runs: report.trials.trials.iter().map(|trial| one_run(report, trial)).collect(),
     };
-    let text = serde_json::to_string_pretty(&document).expect("it has only names for keys");
+    text(&document)
+}
+
+/// That there is no report, as JSON.
+pub(in super::super) fn not_made(report: &NotMade<'_>) -> String {
+    text(&Document {
+        format: FORMAT,
+        zoolet: env!("CARGO_PKG_VERSION"),
+        command: words(report.command),
+        seconds: 0.0,
+        stopped_by: Some(report.why.clone()),
+        first_run: None,
+        faults: Counts::default(),
+        runs: Vec::new(),
+    })
+}
+
+fn text(document: &Document) -> String {
+    let text = serde_json::to_string_pretty(document).expect("it has only names for keys");
     text + "\n"
+}
+
+fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 fn one_point(point: &Point) -> OnePoint {

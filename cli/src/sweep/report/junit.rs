@@ -8,18 +8,43 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use super::super::campaign::{Outcome, Stop, Trial};
 use super::super::limits::LINES_IN_FILES;
 use super::text::ending;
-use super::{Report, last_lines};
+use super::{NotMade, Report, command_line, last_lines};
 
 /// The report in JUnit's XML.
 pub(in super::super) fn document(report: &Report<'_>) -> String {
+    text(|writer| write(writer, report))
+}
+
+/// That there is no report, in JUnit's XML.
+pub(in super::super) fn not_made(report: &NotMade<'_>) -> String {
+    text(|writer| write_not_made(writer, report))
+}
+
+fn text(write: impl FnOnce(&mut Writer<Vec<u8>>) -> io::Result<()>) -> String {
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
-    write(&mut writer, report).expect("a vector can be written to");
+    let declaration = Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None));
+    let written = writer.write_event(declaration).and_then(|()| write(&mut writer));
+    written.expect("a vector can be written to");
     let text = String::from_utf8(writer.into_inner()).expect("it was written as UTF-8");
     text + "\n"
 }
 
+fn write_not_made(writer: &mut Writer<Vec<u8>>, report: &NotMade<'_>) -> io::Result<()> {
+    let name = allowed(&format!("zoolet sweep {}", command_line(report.command)));
+    let suite = writer.create_element("testsuite").with_attributes([
+        ("name", name.as_str()),
+        ("tests", "1"),
+        ("failures", "0"),
+        ("errors", "1"),
+        ("skipped", "0"),
+        ("time", "0.000"),
+    ]);
+    let suite =
+        suite.write_inner_content(|writer| write_error(writer, &report.why, &report.output));
+    suite.map(drop)
+}
+
 fn write(writer: &mut Writer<Vec<u8>>, report: &Report<'_>) -> io::Result<()> {
-    writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     let name = allowed(&format!("zoolet sweep {}", report.command_line()));
     let errors = usize::from(report.trials.stopped_by.is_some());
     let counts = [
@@ -51,7 +76,11 @@ fn write(writer: &mut Writer<Vec<u8>>, report: &Report<'_>) -> io::Result<()> {
 /// A sweep that was stopped is no success, whatever it had found by then.
 fn write_stop(writer: &mut Writer<Vec<u8>>, report: &Report<'_>, stop: &Stop) -> io::Result<()> {
     let (run, planned) = (report.trials.trials.len(), report.planned);
-    let message = allowed(&format!("stopped after {run} of {planned} faults: {stop}"));
+    write_error(writer, &format!("stopped after {run} of {planned} faults: {stop}"), "")
+}
+
+fn write_error(writer: &mut Writer<Vec<u8>>, why: &str, output: &str) -> io::Result<()> {
+    let (message, output) = (allowed(why), allowed(output));
     let case = writer.create_element("testcase").with_attributes([
         ("classname", "sweep"),
         ("name", "all faults are injected"),
@@ -60,7 +89,10 @@ fn write_stop(writer: &mut Writer<Vec<u8>>, report: &Report<'_>, stop: &Stop) ->
     let error = |writer: &mut Writer<Vec<u8>>| {
         let error = writer.create_element("error");
         let error = error.with_attributes([("type", "stopped"), ("message", message.as_str())]);
-        error.write_empty().map(drop)
+        match output.is_empty() {
+            true => error.write_empty().map(drop),
+            false => error.write_text_content(BytesText::new(&output)).map(drop),
+        }
     };
     case.write_inner_content(error).map(drop)
 }

@@ -7,16 +7,58 @@ use super::super::kind::{Kind, seconds};
 use super::super::limits::LINES_IN_FILES;
 use super::super::tracker::Seen;
 use super::text::{counted, ending, grouped, summary};
-use super::{Report, last_lines};
+use super::{NotMade, Report, command_line, last_lines};
 
 /// The report as a page.
 pub(in super::super) fn document(report: &Report<'_>) -> String {
     page(report).into_string()
 }
 
+/// That there is no report, as a page.
+pub(in super::super) fn not_made(report: &NotMade<'_>) -> String {
+    let body = html! {
+        header {
+            p.eyebrow { "zoolet sweep" }
+            h1 { "No fault was injected." }
+            p.command { code { (command_line(report.command)) } }
+            p.lead { (capitalised(&report.why)) "." }
+        }
+        main { @if !report.output.is_empty() { pre { (report.output) } } }
+    };
+    whole(&command_line(report.command), &body).into_string()
+}
+
 fn page(report: &Report<'_>) -> Markup {
     let broken = report.count(Outcome::Broke);
     let first = &report.first;
+    let body = html! {
+        header {
+            p.eyebrow { "zoolet sweep" }
+            h1 {
+                @match broken {
+                    0 => { (nothing_broke(report)) }
+                    1 => { "1 fault broke the command." }
+                    _ => { (broken) " faults broke the command." }
+                }
+            }
+            p.command { code { (report.command_line()) } }
+            @for line in summary(report).lines() { p.lead { (line) } }
+            p.lead {
+                "Without a fault it takes " (seconds(first.took)) " and sends "
+                (counted(first.requests.requests, "request")) " in "
+                (counted(first.requests.sessions, "session")) "."
+            }
+        }
+        main {
+            (grid(report))
+            @for group in &grouped(report) { (section(report, group)) }
+            (kinds())
+        }
+    };
+    whole(&report.command_line(), &body)
+}
+
+fn whole(command_line: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -24,33 +66,10 @@ fn page(report: &Report<'_>) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "zoolet sweep: " (report.command_line()) }
+                title { "zoolet sweep: " (command_line) }
                 style { (PreEscaped(include_str!("page.css"))) }
             }
-            body {
-                header {
-                    p.eyebrow { "zoolet sweep" }
-                    h1 {
-                        @match broken {
-                            0 => { (nothing_broke(report)) }
-                            1 => { "1 fault broke the command." }
-                            _ => { (broken) " faults broke the command." }
-                        }
-                    }
-                    p.command { code { (report.command_line()) } }
-                    @for line in summary(report).lines() { p.lead { (line) } }
-                    p.lead {
-                        "Without a fault it takes " (seconds(first.took)) " and sends "
-                        (counted(first.requests.requests, "request")) " in "
-                        (counted(first.requests.sessions, "session")) "."
-                    }
-                }
-                main {
-                    (grid(report))
-                    @for group in &grouped(report) { (section(report, group)) }
-                    (kinds())
-                }
-            }
+            body { (body) }
         }
     }
 }
