@@ -44,10 +44,13 @@
 //! - **Invariants** over a znode ([`Sim::invariant`]), checked after each write, once a crash cannot undo
 //!   it. The znode must exist in one of the runs at least.
 //! - **Everybody finishes.** The faults end. From then on each machine must have a whole round of its
-//!   work without faults, and then finish. So a lock that nobody can acquire any more is found.
+//!   work without faults, and then finish. So a lock that nobody can acquire any more is found, and a
+//!   machine that waits for one which nobody holds. One that nobody acquires in any of ten runs is found
+//!   by [`Sim::sweep`], if it is an ephemeral znode and the programs check nothing else.
 //! - **No panic, and no error that faults do not explain.** A lost connection, session or lock may end
 //!   a program, which is then started again, as by a supervisor. A `NodeExists` that the program did
 //!   not expect is a violation.
+//! - **What a program checks itself**, by [`World::check`] and [`World::fail`].
 //! - **The end** ([`Sim::at_end`]): what must be true when all is done.
 //!
 //! # What a failure tells

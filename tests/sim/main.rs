@@ -2,6 +2,7 @@
 //! explained.
 
 mod caches;
+mod calm;
 mod checks;
 mod correct;
 mod discovery;
@@ -11,6 +12,7 @@ mod one_client;
 mod queues;
 mod refused;
 mod registrations;
+mod told;
 mod wrong;
 
 /// How often a run is repeated, to show that nothing differs.

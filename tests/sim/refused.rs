@@ -24,6 +24,8 @@ fn a_simulation_that_would_check_nothing_is_refused() {
     let refused = [
         (Sim::new(), "there are no machines"),
         (none("worker"), "there are 0 machines \"worker\""),
+        (none(""), "\"\" is no name of machines"),
+        (none("two\nlines"), "is no name of machines"),
         (twice, "two kinds of machines have the name \"worker\""),
         (of("limit"), "the invariant of \"limit\" is of no znode"),
         (of("/limit/"), "the invariant of \"/limit/\" is of no znode"),

@@ -127,6 +127,11 @@ impl State {
 
 /// The faults of a simulation, which end by themselves.
 impl State {
+    /// Whether a member leads the others.
+    pub fn leads(&self, member: usize) -> bool {
+        self.leader == Some(member)
+    }
+
     /// Lets a follower apply each transaction this much later.
     pub fn delay(&mut self, member: usize, delay: Duration) {
         self.members[member].lag.delay = delay;

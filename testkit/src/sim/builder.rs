@@ -1,6 +1,7 @@
 //! A simulation, as its user describes it.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,8 +99,8 @@ impl Sim {
         Self {
             programs: Programs {
                 kinds: Vec::new(),
-                setup: None,
-                at_end: None,
+                setup: Vec::new(),
+                at_end: Vec::new(),
                 invariants: Vec::new(),
                 terms: Terms::default(),
                 config,
@@ -124,7 +125,10 @@ impl Sim {
     ///
     /// The program begins again when its machine was started after a crash. An error that faults
     /// explain (a lost connection, session or lock, or a time limit) ends it as it ends a process,
-    /// whose supervisor starts it again; any other error is a violation, and so is a panic.
+    /// whose supervisor starts it again; any other error is a violation, and so is a connection that is
+    /// lost before any fault has happened. A panic is one unless the program catches it itself, by
+    /// [`std::panic::catch_unwind`]. In a task of [`tokio::spawn`] it is one also if the program handles
+    /// the error of the task.
     ///
     /// The error, or one of its [sources](std::error::Error::source), must be one of zoolet's. A wrapper
     /// that is no source of what it contains hides it: a variant of thiserror with `transparent`, where
@@ -144,22 +148,25 @@ impl Sim {
         self
     }
 
-    /// Runs this before the machines start, without faults, for example to create znodes.
+    /// Runs this before the machines start, without faults, for example to create znodes. Several are run
+    /// in turn.
     pub fn setup<F>(mut self, program: impl Fn(World) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = MachineResult> + Send + 'static,
     {
-        self.programs.setup = Some(Program::new(program));
+        self.programs.setup.push(Program::new(program));
         self
     }
 
     /// Runs this when all machines have finished, without faults, to check what is left. An error or
-    /// a panic is a violation.
+    /// a panic is a violation. Several are run in turn. A machine that had its whole round and waits for
+    /// what does not come any more has crashed before, and its session has expired, unless its timeout is
+    /// above 20 seconds.
     pub fn at_end<F>(mut self, program: impl Fn(World) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = MachineResult> + Send + 'static,
     {
-        self.programs.at_end = Some(Program::new(program));
+        self.programs.at_end.push(Program::new(program));
         self
     }
 
@@ -320,8 +327,10 @@ impl Sim {
     /// # Errors
     ///
     /// [`Failure`] with that run. Also if nothing can be run: there are no seeds or no machines, a rate
-    /// is no number, or none of the chosen faults can happen; and if ten runs or more
-    /// have passed, and none had the znode of an [invariant](Sim::invariant).
+    /// is no number, or none of the chosen faults can happen. Also if ten runs or more have passed, and
+    /// have tested nothing: none had the znode of an [invariant](Sim::invariant), or machines have asked
+    /// for ephemeral znodes, as for a lock, always in vain, and none has entered a section, while
+    /// nothing else is checked ([`World::check`], [`World::shared`], [`Sim::at_end`]).
     pub fn search(&self, seeds: Range<u64>) -> Result<(), Failure> {
         self.test(seeds).map(drop)
     }
@@ -385,10 +394,11 @@ impl Sim {
     pub fn sweep(&self, seeds: Range<u64>) {
         if let Some(schedule) = variable(REPLAY_VARIABLE) {
             let schedule: Result<Schedule, String> = schedule.parse();
-            return match schedule {
-                Ok(schedule) => self.replay(schedule),
-                Err(error) => panic!("{REPLAY_VARIABLE}: {error}"),
-            };
+            let schedule = schedule.unwrap_or_else(|error| panic!("{REPLAY_VARIABLE}: {error}"));
+            let text = format!("{REPLAY_VARIABLE}={schedule} has no violation");
+            self.replay(schedule);
+            tell_at_once(&format!("{text}: it is of another test, or what it found is mended"));
+            return;
         }
         let seeds = match variable(SEEDS_VARIABLE) {
             Some(text) => {
@@ -397,7 +407,10 @@ impl Sim {
             None => seeds,
         };
         match self.test(seeds) {
-            Ok(tested) => println!("{tested}"),
+            Ok(tested) => {
+                println!("{tested}");
+                tested.warning().iter().for_each(|warning| tell_at_once(warning));
+            }
             Err(failure) => panic!("{}", self.report(&failure)),
         }
     }
@@ -465,6 +478,12 @@ macro_rules! sim_test {
             $sim.sweep($seeds);
         }
     };
+}
+
+/// Tells what a person must see though the test passes, which keeps what `println!` prints. If nobody can
+/// be told, nothing else is lost.
+fn tell_at_once(text: &str) {
+    drop(writeln!(io::stderr(), "{text}"));
 }
 
 /// The value of an environment variable. An empty one is none.

@@ -245,29 +245,13 @@ impl Connection {
         }
     }
 
-    /// Counts a sent request, and returns whether the connection is lost now.
-    fn is_cut_now(&self) -> bool {
-        let mut faults = self.link.faults();
-        match &mut faults.cut_after {
-            Some(0) => {
-                faults.cut_after = None;
-                true
-            }
-            Some(left) => {
-                *left -= 1;
-                false
-            }
-            None => false,
-        }
-    }
-
     fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
         let mut state = self.state();
         if state.is_client_gone || state.inner.is_none() {
             return Err(Disconnected);
         }
         // Only what is sent counts: a connection that is gone already cannot be cut.
-        let is_cut = self.is_cut_now();
+        let is_cut = self.link.faults().is_cut_after_this();
         let arrival = self.arrival(&mut state.to_server);
         // The server handles a delayed frame without the client's lock, and may wake the client.
         let is_busy = self.is_busy.load(Ordering::Relaxed);

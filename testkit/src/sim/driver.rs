@@ -11,20 +11,25 @@ use tokio::task::{AbortHandle, JoinHandle};
 use super::fault::Planned;
 use super::host::Host;
 use super::invariants::Invariants;
+use super::last_rounds::LastRounds;
 use super::machine::Machine;
 use super::network::Network;
 use super::outcome::Outcome;
 use super::plan;
 use super::program::Programs;
 use super::record::{Entry, Lane, Record, What};
-use super::run::Run;
+use super::run::{Run, text_of_panic};
 use super::schedule::Schedule;
 use super::violation::{Violation, ViolationKind};
-use super::{injector, supervisor};
+use super::{injector, supervisor, warnings};
+use crate::clock::now;
 
 /// How much longer a run may take by its own clock than all its parts may: a server that was started
 /// again and again.
 const RUN_LIMIT_ADDED: Duration = Duration::from_secs(3_600);
+/// After so long without a connection sessions have expired, unless the configuration of the server
+/// permits longer ones: 20 ticks, and the tick after that.
+const SESSIONS_OVER_AFTER: Duration = Duration::from_secs(25);
 
 /// Runs a schedule.
 pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: bool) -> Outcome {
@@ -42,6 +47,7 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
     let played = super::play::play(schedule.seed, async || {
         fastrand::seed(schedule.run_seed());
         let run = prepared(programs, schedule, keeps_entries);
+        let _listening = warnings::listen(&run.record);
         let ended = tokio::select! {
             biased;
             () = run.record.stop.notified() => true,
@@ -53,7 +59,7 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
         }
         let rounds = run.machines.iter().map(Machine::rounds).max().unwrap_or(0);
         let names = run.machines.iter().map(Machine::name).collect();
-        let tested = run.tested();
+        let tested = run.tested(!programs.at_end.is_empty());
         let (hash, messages, violation, entries) = run.record.finish();
         // After the hash: what follows from it is no part of the run.
         run.end();
@@ -71,7 +77,7 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
     if let (Some(panic), None) = (played.panic, &outcome.violation) {
         // In no machine: in a task that nobody waits for.
         let kind = ViolationKind::Panic("a task".to_owned());
-        let text = format!("a task that nobody waits for {panic}");
+        let text = text_of_panic(&panic);
         let ms = ended_ms.get();
         if keeps_entries {
             let what = What::Violation(text.clone());
@@ -105,14 +111,15 @@ fn prepared(programs: &Programs, schedule: &Schedule, keeps_entries: bool) -> Ar
     let machines: Vec<_> = machines.collect();
     let quiet_link = network.link(machines.len(), rng.u64(..), programs.latency_ms);
     let invariants = Invariants::new(&programs.invariants);
-    Arc::new(Run::new(schedule, record, host, machines, quiet_link, invariants))
+    let last_rounds = LastRounds::new(schedule.run_seed(), programs.finish_within);
+    Arc::new(Run::new(schedule, record, host, machines, quiet_link, invariants, last_rounds))
 }
 
 /// Plays the whole run.
 async fn play(run: Arc<Run>, programs: Arc<Programs>, planned: Vec<Planned>) {
     let limit = programs.finish_within;
     run.host.start().await;
-    supervisor::run_once(&run, programs.setup.as_ref(), limit, ViolationKind::Setup).await;
+    supervisor::run_each_once(&run, &programs.setup, limit, ViolationKind::Setup).await;
     run.check_states();
     let checks = tokio::spawn(Arc::clone(&run).check_regularly());
     let there =
@@ -125,12 +132,12 @@ async fn play(run: Arc<Run>, programs: Arc<Programs>, planned: Vec<Planned>) {
     injector::inject(&run, planned, programs.terms.faults_ms).await;
     finish(&run, machines, limit).await;
     checks.abort();
-    supervisor::run_once(&run, programs.at_end.as_ref(), limit, ViolationKind::End).await;
+    supervisor::run_each_once(&run, &programs.at_end, limit, ViolationKind::End).await;
     run.check_panics();
 }
 
 /// Waits until all machines have finished. Those that have had a whole round without faults need
-/// not: they crash.
+/// not: they crash, and their sessions expire.
 async fn finish(run: &Run, machines: Vec<JoinHandle<()>>, limit: Duration) {
     let supervisors: Vec<_> = machines.iter().map(JoinHandle::abort_handle).collect();
     let all = async {
@@ -145,13 +152,41 @@ async fn finish(run: &Run, machines: Vec<JoinHandle<()>>, limit: Duration) {
     if let Some(machine_number) = run.machines.iter().position(|it| !it.has_had_its_round()) {
         return does_not_finish(run, machine_number, limit);
     }
+    let behind = (0..run.machines.len()).filter(|number| !run.machines[*number].is_done());
+    let behind: Vec<_> = behind.collect();
+    if let Some(machine_number) = behind.iter().find(|number| run.waits_for_lock(**number)) {
+        try_alone(run, *machine_number, limit).await;
+    }
     // What they hold must not stand in the way of the check at the end.
     supervisors.iter().for_each(AbortHandle::abort);
-    let behind =
-        (0..run.machines.len()).filter(|machine_number| !run.machines[*machine_number].is_done());
     for machine_number in behind {
         run.machines[machine_number].crash(Some(Duration::ZERO));
         run.left_all(machine_number);
+    }
+    tokio::time::sleep(SESSIONS_OVER_AFTER).await;
+}
+
+/// Checks that a machine which still waits for a lock, when nothing happens any more, does so for a
+/// reason. If it enters a section as soon as it is started again, there was none: nothing woke it.
+async fn try_alone(run: &Run, machine_number: usize, limit: Duration) {
+    let machine = &run.machines[machine_number];
+    let state = || (machine.rounds(), run.record.requests_of(machine_number));
+    let (waiting_since, before) = (now(), state());
+    // The sessions of the others are over by then, and so is a pause between attempts.
+    tokio::time::sleep(limit.max(SESSIONS_OVER_AFTER)).await;
+    if machine.is_done() || state() != before {
+        return;
+    }
+    if machine.passes_trial(limit).await {
+        let text = format!(
+            "{} does not finish within {} s after the faults, and nobody holds the lock that it waits for: \
+             started again, it enters a section",
+            machine.name(),
+            limit.as_secs(),
+        );
+        let kind = ViolationKind::Unfinished(machine.kind_name.clone());
+        // The story is about what happened before.
+        run.record.violation_at(waiting_since, Lane::Machine(machine_number), kind, text);
     }
 }
 

@@ -62,12 +62,17 @@ impl EnsembleHost {
             {
                 return;
             }
-            EnsembleFault::HoldLink { for_ms, .. } => {
+            // One that leads is never behind.
+            EnsembleFault::Lag { member, .. } | EnsembleFault::HoldApplying { member, .. } => {
+                *member = self.follower_at(*member);
+            }
+            EnsembleFault::HoldLink { member, for_ms } => {
+                *member = self.follower_at(*member);
                 // The story tells what happens.
                 let longest = self.ensemble.inspect(|state| state.longest_hold());
                 *for_ms = (*for_ms).min(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX));
             }
-            _ => {}
+            EnsembleFault::CutFollower { .. } | EnsembleFault::CutLeader { .. } => {}
         }
         let (text, for_ms) = (fault.to_string(), Some(fault.for_ms()));
         self.record.add(Lane::Server, || What::Fault { text, for_ms });
@@ -94,6 +99,14 @@ impl EnsembleHost {
                 let leader = CutOff::Leader;
                 self.ensemble.change_faults(|state| state.cut_off(leader, notice, time));
             }
+        }
+    }
+
+    /// This member, or the next one if it leads.
+    fn follower_at(&self, member: usize) -> usize {
+        match self.ensemble.inspect(|state| state.leads(member)) {
+            true => (member + 1) % MEMBERS,
+            false => member,
         }
     }
 
@@ -158,5 +171,31 @@ impl EnsembleObserver for Recorder {
     fn committing(&self, _txn: &Txn, before: &Core) {
         // Several may be committed at once.
         self.0.state_committed(before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_leads_is_not_told_to_be_behind() {
+        let record = Arc::new(Record::new(true));
+        let network = Network::new(Arc::clone(&record) as _);
+        let host = EnsembleHost::new(&record, &network, 7);
+        host.start();
+        let leads = |member: &usize| host.ensemble.inspect(|state| state.leads(*member));
+        let leader = (0..MEMBERS).find(leads).expect("one leads");
+        for fault in [
+            EnsembleFault::Lag { member: leader, delay_ms: 5, for_ms: 5 },
+            EnsembleFault::HoldApplying { member: leader, for_ms: 5 },
+            EnsembleFault::HoldLink { member: leader, for_ms: 5 },
+        ] {
+            host.inject(fault).await;
+        }
+        let (_, _, _, entries) = record.finish();
+        let faults: Vec<_> = entries.iter().map(|entry| format!("{:?}", entry.what)).collect();
+        let other = format!("server {}", (leader + 1) % MEMBERS);
+        assert_eq!(faults.iter().filter(|fault| fault.contains(&other)).count(), 3, "{faults:?}");
     }
 }

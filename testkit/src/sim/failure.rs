@@ -5,7 +5,7 @@ use std::fmt;
 use super::outcome::Outcome;
 use super::schedule::Schedule;
 use super::smaller::smaller;
-use super::story;
+use super::story::{self, Story};
 use super::sweep::shrink;
 use super::violation::{Violation, ViolationKind};
 
@@ -125,6 +125,10 @@ impl Failure {
     /// What happened, one event a line: as much as fits into less than 30 lines.
     #[must_use]
     pub fn story(&self) -> Vec<String> {
+        self.told().lines
+    }
+
+    pub(super) fn told(&self) -> Story {
         story::tell(&self.0.outcome.entries, &self.0.outcome.names)
     }
 }
@@ -153,9 +157,9 @@ impl fmt::Display for Failure {
             return write!(f, "{kind}: {text}");
         }
         writeln!(f, "seed {} fails: {}", self.seed(), self.violation())?;
-        writeln!(f, "{}:", self.which_run())?;
-        let story = self.story();
-        story.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        let story = self.told();
+        writeln!(f, "{}{}:", self.which_run(), story.share())?;
+        story.lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         write!(f, "hash {:016x}; again: ZOOLET_SIM_REPLAY={}", self.0.outcome.hash, self.0.schedule)
     }
 }

@@ -8,6 +8,8 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use zoolet_client::recipe::TaskGate;
 
+use super::play::poll_program;
+
 /// Stops the tasks of one machine, as a long collection of garbage does or a process that is
 /// stopped. Their timers go on, so that they are late when they run again.
 #[derive(Debug, Default)]
@@ -58,11 +60,11 @@ impl Gate {
         self.0.lock().is_closed
     }
 
-    /// Runs a future, except while the gate is closed.
+    /// Runs a program, or a task of it, except while the gate is closed.
     pub(super) async fn pass<F: Future>(self: Arc<Self>, future: F) -> F::Output {
         let mut future = pin!(future);
         std::future::poll_fn(|context| match self.poll_open(context) {
-            Poll::Ready(()) => future.as_mut().poll(context),
+            Poll::Ready(()) => poll_program(|| future.as_mut().poll(context)),
             Poll::Pending => Poll::Pending,
         })
         .await

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use zoolet_protocol::Stat;
 
-use super::play::take_panic;
+use super::play::take_last_panic;
 
 /// What is wrong with a znode, given its data and Stat if it exists.
 pub(super) type InvariantCheck = dyn FnMut(Option<(&[u8], &Stat)>) -> Result<(), String> + Send;
@@ -63,7 +63,7 @@ impl Invariants {
             let wrong = match catch_unwind(AssertUnwindSafe(|| check(znode))) {
                 Ok(Ok(())) => continue,
                 Ok(Err(text)) => format!("{path}: {text}"),
-                Err(_) => format!("the invariant of {path} {}", take_panic().unwrap_or_default()),
+                Err(_) => format!("the invariant of {path} {}", take_last_panic()),
             };
             return Some((path.clone(), wrong));
         }

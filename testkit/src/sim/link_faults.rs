@@ -44,8 +44,8 @@ pub(super) struct LinkFaults {
     replies_held_until: Option<Instant>,
     /// No connection succeeds before this time.
     refused_until: Option<Instant>,
-    /// After how many more requests the connection is lost, with their replies.
-    pub(super) cut_after: Option<u64>,
+    /// After how many more requests the connection is lost, with their replies, for each such fault.
+    cuts_after: Vec<u64>,
     /// The client's machine stands still: it receives nothing.
     pub(super) is_paused: bool,
 }
@@ -91,7 +91,7 @@ impl LinkFaults {
             requests_held_until: None,
             replies_held_until: None,
             refused_until: None,
-            cut_after: None,
+            cuts_after: Vec::new(),
             is_paused: false,
         }
     }
@@ -122,6 +122,19 @@ impl LinkFaults {
         self.refused_until = self.refused_until.max(Some(now() + time));
     }
 
+    /// The connection is lost when so many more requests were sent.
+    pub(super) fn cut_after(&mut self, requests: u64) {
+        self.cuts_after.push(requests);
+    }
+
+    /// Counts a request that is sent, and returns whether its connection is lost now.
+    pub(super) fn is_cut_after_this(&mut self) -> bool {
+        let before = self.cuts_after.len();
+        self.cuts_after.retain(|left| *left > 0);
+        self.cuts_after.iter_mut().for_each(|left| *left -= 1);
+        self.cuts_after.len() < before
+    }
+
     pub(super) fn are_connections_refused(&self) -> bool {
         self.refused_until.is_some_and(|until| now() < until)
     }
@@ -131,7 +144,8 @@ impl LinkFaults {
         self.delay_ms_max = 0;
         self.delays.clear();
         (self.requests_held_until, self.replies_held_until) = (None, None);
-        (self.refused_until, self.cut_after) = (None, None);
+        self.refused_until = None;
+        self.cuts_after.clear();
     }
 
     /// How long a frame takes, in milliseconds. Each direction of a connection has chance of its own,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::fault::MachineFault;
 use super::gate::Gate;
 use super::network::Link;
-use super::record::Record;
+use super::record::{Record, Requests};
 use crate::clock::now;
 
 /// After so many rounds with a section, a machine is expected to enter one in each round: a single one
@@ -29,8 +29,17 @@ const ENTRY_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Activity {
     /// How often machines have entered sections without faults.
     pub(super) entries: u32,
-    /// How many requests of this machine have arrived that may change something.
-    pub(super) writes: u32,
+    pub(super) requests: Requests,
+}
+
+/// Whether a machine is tried: it was started again alone, to see whether it can enter a section.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Trial {
+    #[default]
+    No,
+    /// What it does before its first round may be done by each program that starts.
+    BeforeRound,
+    InRound,
 }
 
 /// The state of one machine.
@@ -70,6 +79,11 @@ pub(super) struct Machine {
     calm_tries: AtomicU32,
     /// How often it has entered a section without faults.
     calm_entries: AtomicU32,
+    /// How many rounds it is still to begin after all machines have had theirs.
+    last_rounds: AtomicU32,
+    trial: Mutex<Trial>,
+    /// Notified when it enters a section in a round of its trial.
+    passed_trial: Notify,
     is_done: AtomicBool,
     /// Its last note or error.
     last_words: Mutex<Option<String>>,
@@ -107,6 +121,9 @@ impl Machine {
             calm_rounds: AtomicU32::new(0),
             calm_tries: AtomicU32::new(0),
             calm_entries: AtomicU32::new(0),
+            last_rounds: AtomicU32::new(0),
+            trial: Mutex::default(),
+            passed_trial: Notify::new(),
             is_done: AtomicBool::new(!is_there),
             last_words: Mutex::default(),
         }
@@ -153,10 +170,24 @@ impl Machine {
         // Else a program that fails each time, and is started again, would have had its round.
         let has_failed = self.has_failed.swap(false, Ordering::Relaxed);
         let before = std::mem::replace(&mut *self.seen.lock(), seen);
-        let (is_alive, has_tried) = (before.entries != seen.entries, before.writes != seen.writes);
+        let is_alive = before.entries != seen.entries;
+        let has_tried = before.requests.writes != seen.requests.writes;
         let rounds = self.rounds.fetch_add(1, Ordering::Relaxed) + 1;
-        let enters = self.rounds_inside.load(Ordering::Relaxed) >= ROUNDS_INSIDE_IF_USUAL;
-        (rounds, !has_failed && (was_inside || is_alive || !enters || !has_tried))
+        let is_whole = was_inside || is_alive || !self.enters_usually() || !has_tried;
+        (rounds, !has_failed && is_whole)
+    }
+
+    /// Whether it has been in a section in several rounds.
+    pub(super) fn enters_usually(&self) -> bool {
+        self.rounds_inside.load(Ordering::Relaxed) >= ROUNDS_INSIDE_IF_USUAL
+    }
+
+    /// Whether it waits for a lock, as far as can be seen: since it began its present round it has been
+    /// in no section, as it usually is, and has tried to create an ephemeral znode.
+    pub(super) fn waits_for_lock(&self, requests: Requests) -> bool {
+        let has_tried = self.seen.lock().requests.ephemerals != requests.ephemerals;
+        let has_been_inside = self.has_been_inside.load(Ordering::Relaxed);
+        self.enters_usually() && has_tried && !has_been_inside
     }
 
     pub(super) fn rounds(&self) -> u32 {
@@ -183,7 +214,40 @@ impl Machine {
 
     /// Its messages are late from now on, so that others get ahead.
     pub(super) fn step_back(&self) {
-        self.link.lock().delay(STEP_BACK_MS);
+        self.delay(STEP_BACK_MS);
+    }
+
+    /// Its messages are late by up to so many milliseconds from now on.
+    pub(super) fn delay(&self, ms_max: u64) {
+        self.link.lock().delay(ms_max);
+    }
+
+    /// It is to begin so many more rounds, though all machines have had theirs.
+    pub(super) fn begin_last_rounds(&self, rounds: u32) {
+        self.last_rounds.store(rounds, Ordering::Relaxed);
+    }
+
+    /// Whether it is to begin one more round after all machines have had theirs.
+    pub(super) fn begins_last_round(&self) -> bool {
+        let next = |left: u32| left.checked_sub(1);
+        self.last_rounds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// Starts it again. Returns whether it enters a section in a round in this time.
+    pub(super) async fn passes_trial(&self, within: Duration) -> bool {
+        *self.trial.lock() = Trial::BeforeRound;
+        self.down_ms.store(0, Ordering::Relaxed);
+        self.crash(Some(Duration::ZERO));
+        tokio::time::timeout(within, self.passed_trial.notified()).await.is_ok()
+    }
+
+    /// Whether it begins a round of its trial.
+    pub(super) fn begins_round_of_trial(&self) -> bool {
+        let mut trial = self.trial.lock();
+        if *trial == Trial::BeforeRound {
+            *trial = Trial::InRound;
+        }
+        *trial == Trial::InRound
     }
 
     pub(super) fn calm_tries(&self) -> u32 {
@@ -198,6 +262,9 @@ impl Machine {
         self.has_been_inside.store(true, Ordering::Relaxed);
         self.calm_entries.fetch_add(u32::from(is_calm), Ordering::Relaxed);
         self.entered.notify_waiters();
+        if *self.trial.lock() == Trial::InRound {
+            self.passed_trial.notify_one();
+        }
     }
 
     /// Waits until it enters a section, but only for a while: it may be in one for ever, or never.

@@ -142,7 +142,7 @@ impl Link {
     /// Cuts the connection when this many more requests were sent. The last of them arrives, and its
     /// reply does not.
     pub fn cut_after(&self, requests: u64) {
-        self.faults().cut_after = Some(requests);
+        self.faults().cut_after(requests);
     }
 
     /// Cuts the connection. Until the server notices, frames in flight still arrive there.
@@ -328,6 +328,26 @@ mod tests {
             Poll::Ready(None),
             "it is cut after this one"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_of_two_lost_replies_cuts_a_connection() {
+        let network = Network::new(Arc::new(Arrivals::default()));
+        network.serve(Some(Arc::new(Mute)));
+        let link = network.link(0, 1, 1);
+        link.cut_after(0);
+        link.cut_after(2);
+        let mut lost = Vec::new();
+        let mut client = link.dial().await.expect("it serves");
+        for number in 1..=5 {
+            client.send(Bytes::from_static(b"request")).expect("it is connected");
+            let mut context = Context::from_waker(Waker::noop());
+            if client.poll_receive(&mut context) == Poll::Ready(None) {
+                lost.push(number);
+                client = link.dial().await.expect("it serves");
+            }
+        }
+        assert_eq!(lost, [1, 3]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -41,8 +41,9 @@ pub(super) fn of(failure: &Failure) -> String {
         let _ = writeln!(page, "<h2>The end, enlarged</h2>\n{end}");
     }
     page.push_str(timeline::LEGEND);
-    page.push_str("<h2>What happened</h2>\n<pre>");
-    for line in failure.story() {
+    let story = failure.told();
+    let _ = write!(page, "<h2>What happened{}</h2>\n<pre>", story.share());
+    for line in story.lines {
         let class = match () {
             () if line.contains("VIOLATION: ") => " class=\"violation\"",
             () if line.contains("FAULT: ") => " class=\"fault\"",

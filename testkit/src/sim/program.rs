@@ -62,8 +62,9 @@ pub(super) struct Kind {
 #[derive(Clone)]
 pub(super) struct Programs {
     pub(super) kinds: Vec<Kind>,
-    pub(super) setup: Option<Program>,
-    pub(super) at_end: Option<Program>,
+    /// Run one after the other.
+    pub(super) setup: Vec<Program>,
+    pub(super) at_end: Vec<Program>,
     pub(super) invariants: Vec<Invariant>,
     pub(super) terms: Terms,
     pub(super) config: Config,
@@ -92,6 +93,10 @@ impl Programs {
     fn refusal_of_machines(&self) -> Option<String> {
         let mut names = BTreeSet::new();
         for Kind { name, count, .. } in &self.kinds {
+            // A name is a part of lines, and of lanes.
+            if name.is_empty() || name.contains(char::is_control) {
+                return Some(format!("{name:?} is no name of machines; give one, in one line"));
+            }
             if *count == 0 {
                 return Some(format!("there are 0 machines {name:?}; give at least 1"));
             }
@@ -115,96 +120,115 @@ impl Programs {
     }
 }
 
-/// Whether faults explain an error: a connection, a session or a lock was lost, or a time limit has
-/// passed. A program may end with it, as a process does that its supervisor starts again.
-pub(super) fn is_explained(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let is_explained = error.downcast_ref().map(is_loss).or_else(|| {
-            error
-                .downcast_ref()
-                .map(is_lock_loss)
-                .or_else(|| error.downcast_ref().map(is_value_loss))
-                .or_else(|| error.downcast_ref().map(is_node_loss))
-                .or_else(|| error.downcast_ref().map(is_lease_loss))
-                .or_else(|| error.downcast_ref().map(is_cache_loss))
-                .or_else(|| error.downcast_ref().map(is_partition_loss))
-                .or_else(|| error.downcast_ref().map(is_queue_loss))
-        });
-        if let Some(is_explained) = is_explained {
-            return is_explained;
+/// Whether a run has had faults yet. They explain why a connection, a session or a lock was lost, or a
+/// time limit has passed: a program may end with such an error, as a process does that its supervisor
+/// starts again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Faults {
+    None,
+    Some,
+}
+
+impl Faults {
+    pub(super) fn of(count: u64) -> Self {
+        if count == 0 { Self::None } else { Self::Some }
+    }
+
+    /// Whether they explain an error.
+    pub(super) fn explain(self, error: &(dyn Error + 'static)) -> bool {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            let loss = error.downcast_ref().map(|it| self.is_loss(it));
+            let is_explained = loss.or_else(|| {
+                error
+                    .downcast_ref()
+                    .map(|it| self.is_lock_loss(it))
+                    .or_else(|| error.downcast_ref().map(|it| self.is_value_loss(it)))
+                    .or_else(|| error.downcast_ref().map(|it| self.is_node_loss(it)))
+                    .or_else(|| error.downcast_ref().map(|it| self.is_lease_loss(it)))
+                    .or_else(|| error.downcast_ref().map(|it| self.is_cache_loss(it)))
+                    .or_else(|| error.downcast_ref().map(|it| self.is_partition_loss(it)))
+                    .or_else(|| error.downcast_ref().map(|it| self.is_queue_loss(it)))
+            });
+            if let Some(is_explained) = is_explained {
+                return is_explained;
+            }
+            if error.is::<tokio::time::error::Elapsed>() {
+                return true;
+            }
+            next = error.source();
         }
-        if error.is::<tokio::time::error::Elapsed>() {
-            return true;
+        false
+    }
+
+    fn is_loss(self, error: &client::Error) -> bool {
+        match error {
+            // A session may end without faults: by the program, or since it blocks its thread.
+            client::Error::SessionExpired | client::Error::Closed => true,
+            error => error.is_retryable() && self == Self::Some,
         }
-        next = error.source();
     }
-    false
-}
 
-fn is_loss(error: &client::Error) -> bool {
-    error.is_retryable() || matches!(error, client::Error::SessionExpired | client::Error::Closed)
-}
-
-fn is_lock_loss(error: &LockError) -> bool {
-    match error {
-        LockError::Lost(_) | LockError::PlaceLost(_) | LockError::TimedOut(_) => true,
-        LockError::Client(error) => is_loss(error),
-        LockError::Count(error) => is_value_loss(error),
-        LockError::Several(errors) => errors.iter().all(is_lock_loss),
-        _ => false,
+    fn is_lock_loss(self, error: &LockError) -> bool {
+        match error {
+            LockError::Lost(_) | LockError::PlaceLost(_) | LockError::TimedOut(_) => true,
+            LockError::Client(error) => self.is_loss(error),
+            LockError::Count(error) => self.is_value_loss(error),
+            LockError::Several(errors) => errors.iter().all(|error| self.is_lock_loss(error)),
+            _ => false,
+        }
     }
-}
 
-fn is_value_loss(error: &ValueError) -> bool {
-    match error {
-        ValueError::Client(error) => is_loss(error),
-        ValueError::Mutex(error) => is_lock_loss(error),
-        _ => false,
+    fn is_value_loss(self, error: &ValueError) -> bool {
+        match error {
+            ValueError::Client(error) => self.is_loss(error),
+            ValueError::Mutex(error) => self.is_lock_loss(error),
+            _ => false,
+        }
     }
-}
 
-fn is_node_loss(error: &NodeError) -> bool {
-    match error {
-        NodeError::TimedOut { .. } | NodeError::Closed(_) | NodeError::Contended(_) => true,
-        // The session of the other may be one that has not expired yet.
-        NodeError::Occupied { .. } => true,
-        NodeError::Client(error) => is_loss(error),
-        _ => false,
+    fn is_node_loss(self, error: &NodeError) -> bool {
+        match error {
+            NodeError::TimedOut { .. } | NodeError::Closed(_) | NodeError::Contended(_) => true,
+            // The session of the other may be one that has not expired yet.
+            NodeError::Occupied { .. } => true,
+            NodeError::Client(error) => self.is_loss(error),
+            _ => false,
+        }
     }
-}
 
-fn is_lease_loss(error: &LeaseError) -> bool {
-    match error {
-        LeaseError::Client(error) => is_loss(error),
-        LeaseError::Lock(error) => is_lock_loss(error),
-        _ => false,
+    fn is_lease_loss(self, error: &LeaseError) -> bool {
+        match error {
+            LeaseError::Client(error) => self.is_loss(error),
+            LeaseError::Lock(error) => self.is_lock_loss(error),
+            _ => false,
+        }
     }
-}
 
-fn is_cache_loss(error: &CacheError) -> bool {
-    match error {
-        CacheError::Closed(_) => true,
-        CacheError::Client(error) => is_loss(error),
-        _ => false,
+    fn is_cache_loss(self, error: &CacheError) -> bool {
+        match error {
+            CacheError::Closed(_) => true,
+            CacheError::Client(error) => self.is_loss(error),
+            _ => false,
+        }
     }
-}
 
-fn is_partition_loss(error: &PartitionError) -> bool {
-    match error {
-        PartitionError::Client(error) => is_loss(error),
-        PartitionError::Lock(error) => is_lock_loss(error),
-        PartitionError::Member(error) => is_node_loss(error),
-        _ => false,
+    fn is_partition_loss(self, error: &PartitionError) -> bool {
+        match error {
+            PartitionError::Client(error) => self.is_loss(error),
+            PartitionError::Lock(error) => self.is_lock_loss(error),
+            PartitionError::Member(error) => self.is_node_loss(error),
+            _ => false,
+        }
     }
-}
 
-fn is_queue_loss(error: &QueueError) -> bool {
-    match error {
-        QueueError::Lost(_) | QueueError::Unknown(_) | QueueError::TimedOut(_) => true,
-        QueueError::NotCarriedOut { .. } => true,
-        QueueError::Client(error) => is_loss(error),
-        QueueError::Line(error) => is_lock_loss(error),
-        _ => false,
+    fn is_queue_loss(self, error: &QueueError) -> bool {
+        match error {
+            QueueError::Lost(_) | QueueError::Unknown(_) | QueueError::TimedOut(_) => true,
+            QueueError::NotCarriedOut { .. } => true,
+            QueueError::Client(error) => self.is_loss(error),
+            QueueError::Line(error) => self.is_lock_loss(error),
+            _ => false,
+        }
     }
 }

@@ -17,7 +17,7 @@ use zoolet_protocol::{
 use super::hash::RunHash;
 use super::request_text;
 use super::tap::{ConnectionNumber, Tap};
-use super::violation::{Violation, ViolationKind};
+use super::violation::{Violation, ViolationKind, one_line};
 use crate::clock::now;
 use crate::limits::SIM_ENTRIES_MAX;
 
@@ -115,8 +115,18 @@ struct Inner {
     connections: BTreeMap<ConnectionNumber, Seen>,
     /// The machine of each session.
     owners: BTreeMap<SessionId, usize>,
-    /// How many requests of each machine have arrived that may change something.
-    writes: BTreeMap<usize, u32>,
+    requests: BTreeMap<usize, Requests>,
+}
+
+/// How many requests of a machine have arrived.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Requests {
+    /// Those that may change something.
+    pub(super) writes: u32,
+    /// Of these, those that create an ephemeral znode, as an attempt to acquire a lock does.
+    pub(super) ephemerals: u32,
+    /// Of these, those that the server has carried out.
+    pub(super) ephemerals_created: u32,
 }
 
 /// What was seen of a connection.
@@ -129,6 +139,8 @@ struct Seen {
     is_shaking: bool,
     is_received: bool,
     requests: BTreeMap<Xid, (OpCode, String)>,
+    /// The requests for ephemeral znodes that are not answered.
+    ephemerals: BTreeMap<Xid, OpCode>,
 }
 
 impl Record {
@@ -149,7 +161,11 @@ impl Record {
 
     /// The time of the run in milliseconds.
     pub(super) fn now_ms(&self) -> u64 {
-        u64::try_from((now() - self.start).as_millis()).unwrap_or(u64::MAX)
+        self.ms_of(now())
+    }
+
+    fn ms_of(&self, at: Instant) -> u64 {
+        u64::try_from((at - self.start).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Calls this with each state of the znodes from now on, in their order. It may be called with one
@@ -232,16 +248,35 @@ impl Record {
         self.keep(inner, ms, lane, || What::Request { op: header.op, text });
     }
 
+    /// Adds a warning of a recipe. It is no part of the hash, since a subscriber of the test may get it in
+    /// place of this record.
+    pub(super) fn warning(&self, text: &str) {
+        let (ms, text) = (self.now_ms(), format!("warning: {}", one_line(text)));
+        self.keep(&mut self.lock(), ms, Lane::Server, || What::Note(text));
+    }
+
     /// Records the first violation, which ends the run.
-    pub(super) fn violation(&self, lane: Lane, kind: ViolationKind, text: impl Into<String>) {
-        let ms = self.now_ms();
+    pub(super) fn violation(&self, lane: Lane, kind: ViolationKind, text: impl AsRef<str>) {
+        self.violation_at(now(), lane, kind, text);
+    }
+
+    /// Records the first violation, which ends the run, and which happened at this time.
+    pub(super) fn violation_at(
+        &self,
+        at: Instant,
+        lane: Lane,
+        kind: ViolationKind,
+        text: impl AsRef<str>,
+    ) {
+        let ms = self.ms_of(at);
         let mut inner = self.lock();
         if inner.violation.is_some() {
             return;
         }
-        let text = text.into();
+        let text = one_line(text.as_ref());
         inner.hash.add([ms], text.as_bytes());
         if self.keeps_entries {
+            inner.entries.retain(|entry| entry.ms <= ms);
             // Also after the last of the others that are kept: it is what the story is about.
             inner.entries.push(Entry { ms, lane, what: What::Violation(text.clone()) });
         }
@@ -269,9 +304,9 @@ impl Record {
         self.add(lane, || What::State(format!("the server expires its session {session}")));
     }
 
-    /// How many requests of a machine have arrived that may change something.
-    pub(super) fn writes_of(&self, machine: usize) -> u32 {
-        self.lock().writes.get(&machine).copied().unwrap_or(0)
+    /// How many requests of a machine have arrived.
+    pub(super) fn requests_of(&self, machine: usize) -> Requests {
+        self.lock().requests.get(&machine).copied().unwrap_or_default()
     }
 
     /// How many faults have happened.
@@ -283,6 +318,18 @@ impl Record {
         let mut inner = self.lock();
         let entries = std::mem::take(&mut inner.entries);
         (inner.hash.value(), inner.messages, inner.violation.clone(), entries)
+    }
+}
+
+impl Seen {
+    /// Whether a frame to the client is the reply that an ephemeral znode was created.
+    fn is_ephemeral_created(&mut self, frame: &Bytes) -> bool {
+        if self.ephemerals.is_empty() {
+            return false;
+        }
+        let Ok(Incoming::Reply { header, body }) = decode_incoming(frame) else { return false };
+        let Some(op) = self.ephemerals.remove(&header.xid) else { return false };
+        header.err == ErrorCode::OK && request_text::refused(op, &body).is_none()
     }
 }
 
@@ -302,6 +349,7 @@ impl Tap for Record {
             is_shaking: true,
             is_received: false,
             requests: BTreeMap::new(),
+            ephemerals: BTreeMap::new(),
         };
         self.lock().connections.insert(number, connection);
     }
@@ -326,10 +374,14 @@ impl Tap for Record {
             } else if let Ok((header, Ok(request))) = decode_request(frame)
                 && !matches!(request, Request::Session(_))
             {
-                if request_text::may_change(&request) {
-                    let machine = connection.machine;
-                    *inner.writes.entry(machine).or_default() += 1;
+                let is_ephemeral = request_text::creates_ephemeral(&request);
+                if is_ephemeral {
+                    connection.ephemerals.insert(header.xid, header.op);
                 }
+                let machine = connection.machine;
+                let requests = inner.requests.entry(machine).or_default();
+                requests.writes += u32::from(request_text::may_change(&request));
+                requests.ephemerals += u32::from(is_ephemeral);
                 self.keep_request(&mut inner, ms, number, header, &request);
             }
         }
@@ -344,6 +396,10 @@ impl Tap for Record {
         inner.add_frame(1, ms, number, frame);
         let Some(connection) = inner.connections.get_mut(&number) else { return };
         if !connection.is_shaking {
+            let was_created = connection.is_ephemeral_created(frame);
+            let machine = connection.machine;
+            let requests = inner.requests.entry(machine).or_default();
+            requests.ephemerals_created += u32::from(was_created);
             return;
         }
         connection.is_shaking = false;

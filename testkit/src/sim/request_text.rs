@@ -49,6 +49,19 @@ pub(super) fn may_change(request: &Request) -> bool {
     }
 }
 
+/// Whether a request creates an ephemeral znode if it succeeds.
+pub(super) fn creates_ephemeral(request: &Request) -> bool {
+    let is_one = |op: &MultiOp| match op {
+        MultiOp::Create(create) => create.flags.is_ephemeral(),
+        _ => false,
+    };
+    match request {
+        Request::Write(Write::Op(op)) => is_one(op),
+        Request::Write(Write::Multi(ops)) => ops.iter().any(is_one),
+        _ => false,
+    }
+}
+
 /// Which operation of a multi was refused, counted from 1, and why. The header of the reply has no
 /// error then.
 pub(super) fn refused(op: OpCode, body: &Bytes) -> Option<(usize, ErrorCode)> {

@@ -2,8 +2,8 @@
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,10 +11,11 @@ use zoolet_core::Core;
 
 use super::host::Host;
 use super::invariants::Invariants;
+use super::last_rounds::LastRounds;
 use super::machine::{Activity, Machine};
 use super::network::Link;
-use super::play::{has_panic, take_panic};
-use super::record::{Lane, Record, What};
+use super::play::{take_panic, untold_panics};
+use super::record::{Lane, Record, Requests, What};
 use super::schedule::Schedule;
 use super::sections::{Access, Conflict, Held, Sections};
 use super::tested::Tested;
@@ -25,6 +26,7 @@ use super::znode;
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// A machine that stood still and has run again for less than this had no time to notice it.
 const NOTICE_MS: u64 = 50;
+
 /// What all parts of one run share.
 pub(super) struct Run {
     pub(super) seed: u64,
@@ -36,7 +38,11 @@ pub(super) struct Run {
     sections: Sections,
     invariants: Invariants,
     rounds_max: Option<u32>,
-    are_faults_over: AtomicBool,
+    last_rounds: LastRounds,
+    /// When all faults had ended, in milliseconds of the run.
+    calm_since_ms: OnceLock<u64>,
+    /// How often programs have checked something.
+    checks: AtomicU64,
     shared: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -48,6 +54,7 @@ impl Run {
         machines: Vec<Machine>,
         quiet_link: Link,
         invariants: Invariants,
+        last_rounds: LastRounds,
     ) -> Self {
         Self {
             seed: schedule.run_seed(),
@@ -58,21 +65,23 @@ impl Run {
             sections: Sections::default(),
             invariants,
             rounds_max: schedule.rounds,
-            are_faults_over: AtomicBool::new(false),
+            last_rounds,
+            calm_since_ms: OnceLock::new(),
+            checks: AtomicU64::new(0),
             shared: Mutex::default(),
         }
     }
 
     pub(super) fn are_faults_over(&self) -> bool {
-        self.are_faults_over.load(Ordering::Relaxed)
+        self.calm_since_ms.get().is_some()
     }
 
     /// All faults have ended.
     pub(super) fn end_faults(&self) {
-        self.are_faults_over.store(true, Ordering::Relaxed);
+        self.calm_since_ms.get_or_init(|| self.record.now_ms());
     }
 
-    pub(super) fn violation(&self, lane: Lane, kind: ViolationKind, text: impl Into<String>) {
+    pub(super) fn violation(&self, lane: Lane, kind: ViolationKind, text: impl AsRef<str>) {
         self.record.violation(lane, kind, text);
     }
 
@@ -89,22 +98,39 @@ impl Run {
         Arc::clone(value).downcast().expect("a value has the type of its key")
     }
 
-    /// Whether a machine is to begin another round: while faults last, and then until each machine
-    /// has had a whole round without faults.
+    /// Whether a machine is to begin another round: while faults last, then until each machine has had a
+    /// whole round without faults, and in the last rounds.
     pub(super) fn goes_on(&self, machine_number: usize) -> bool {
         let Some(machine) = self.machines.get(machine_number) else { return false };
-        let writes = self.record.writes_of(machine_number);
-        let seen = Activity { entries: self.entries(), writes };
+        let requests = self.record.requests_of(machine_number);
+        let seen = Activity { entries: self.entries(), requests };
         let (rounds, was_whole) = machine.begin_round(self.sections.has(machine_number), seen);
-        if !self.are_faults_over() {
+        let Some(calm_since_ms) = self.calm_since_ms.get() else {
             return self.rounds_max.is_none_or(|max| rounds <= max);
-        }
+        };
         machine.begin_calm_round(was_whole);
-        let goes_on = !self.machines.iter().all(Machine::has_had_its_round);
-        if goes_on && machine.has_had_its_round() {
+        if machine.begins_round_of_trial() {
+            return true;
+        }
+        if self.machines.iter().all(Machine::has_had_its_round) {
+            let calm = Duration::from_millis(self.record.now_ms() - calm_since_ms);
+            return self.last_rounds.goes_on(&self.machines, machine_number, calm);
+        }
+        if machine.has_had_its_round() {
             machine.step_back();
         }
-        goes_on
+        true
+    }
+
+    /// A program checks something.
+    pub(super) fn count_check(&self) {
+        self.checks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a machine waits for a lock, as far as can be seen.
+    pub(super) fn waits_for_lock(&self, machine_number: usize) -> bool {
+        let machine = &self.machines[machine_number];
+        !machine.is_done() && machine.waits_for_lock(self.record.requests_of(machine_number))
     }
 
     pub(super) fn enter<H: Held + 'static>(
@@ -202,15 +228,16 @@ impl Run {
             if was_panic {
                 self.check_panics();
             }
-            was_panic = has_panic();
+            was_panic = untold_panics() > 0;
         }
     }
 
-    /// Checks that no task has panicked that nobody waits for.
+    /// Checks that no task has panicked that is no part of a machine.
     pub(super) fn check_panics(&self) {
         if let Some(panic) = take_panic() {
             let kind = ViolationKind::Panic("a task".to_owned());
-            self.violation(Lane::Server, kind, format!("a task that nobody waits for {panic}"));
+            let text = text_of_panic(&panic.text);
+            self.record.violation_at(panic.at, Lane::Server, kind, text);
         }
     }
 
@@ -219,10 +246,22 @@ impl Run {
         self.machines.iter().map(Machine::calm_entries).sum()
     }
 
-    /// What has happened, for its checks to check.
-    pub(super) fn tested(&self) -> Tested {
-        let (faults, entries) = (self.record.faults(), self.sections.entries());
-        Tested::of(faults, entries, self.invariants.have_seen())
+    /// What has happened, for its checks to check. `is_checked_at_end` tells whether a program does so.
+    pub(super) fn tested(&self, is_checked_at_end: bool) -> Tested {
+        let requests = (0..self.machines.len()).map(|number| self.record.requests_of(number));
+        let requests: Vec<_> = requests.collect();
+        let sum = |of: fn(&Requests) -> u32| requests.iter().map(|it| u64::from(of(it))).sum();
+        Tested {
+            runs: 1,
+            faults: self.record.faults(),
+            entries: self.sections.entries(),
+            ephemerals: sum(|requests| requests.ephemerals),
+            ephemerals_created: sum(|requests| requests.ephemerals_created),
+            checks: self.checks.load(Ordering::Relaxed),
+            // What machines share, they compare.
+            has_other_checks: is_checked_at_end || !self.shared.lock().is_empty(),
+            seen: self.invariants.have_seen(),
+        }
     }
 
     /// The run is over: nothing keeps its servers and its clients.
@@ -232,4 +271,9 @@ impl Run {
         let shared = std::mem::take(&mut *self.shared.lock());
         drop(shared);
     }
+}
+
+/// What is said of a panic in a task that no machine waits for, so that it may also be handled.
+pub(super) fn text_of_panic(panic: &str) -> String {
+    format!("a task that was not started by World::spawn {panic}")
 }

@@ -13,8 +13,8 @@ use super::fault::{Fault, Planned};
 /// begins while faults last. `hurry` divides the times of the faults. With `chance` all but the faults
 /// is drawn otherwise: who is quicker, how long work takes, the timeouts.
 ///
-/// A seed gives the same run again with the same program and the same version of zoolet. Another
-/// version may draw other faults.
+/// A seed gives the same run again with the same program and the same version of zoolet, on the same
+/// platform. Another version may draw other faults.
 ///
 /// ```
 /// use zoolet_testkit::sim::Schedule;
@@ -140,7 +140,7 @@ impl FromStr for Schedule {
         let seed = parts.next().unwrap_or_default();
         let seed: u64 =
             number(seed).ok_or_else(|| wrong("it does not begin with the number of a seed"))?;
-        let mut schedule = Self::from(seed);
+        let (mut schedule, mut names) = (Self::from(seed), BTreeSet::new());
         for part in parts {
             let (name, value) =
                 part.split_once('=').ok_or_else(|| wrong(&format!("{part:?} has no =")))?;
@@ -149,6 +149,9 @@ impl FromStr for Schedule {
                 let numbers = value.split(',').filter(|number| !number.is_empty());
                 numbers.map(|text| number(text).ok_or_else(|| no_number(text))).collect()
             };
+            if !names.insert(name) {
+                return Err(wrong(&format!("it has {name} twice")));
+            }
             match name {
                 "faults" => schedule.faults = Some(numbers()?),
                 "machines" => schedule.machines = Some(numbers()?),
@@ -160,7 +163,8 @@ impl FromStr for Schedule {
                     schedule.chance = number(value).ok_or_else(|| no_number(value))?;
                 }
                 "rounds" => {
-                    schedule.rounds = Some(number(value).ok_or_else(|| no_number(value))?);
+                    let rounds = number::<u32>(value).filter(|rounds| *rounds > 0);
+                    schedule.rounds = Some(rounds.ok_or_else(|| no_number(value))?);
                 }
                 _ => return Err(wrong(&format!("there is no {name:?}"))),
             }
@@ -201,6 +205,8 @@ mod tests {
             "5:faults=a",
             "5:what=1",
             "5:rounds=",
+            "5:rounds=0",
+            "5:faults=1:faults=2",
             "5:hurry=0",
             "5:chance=-1",
         ] {

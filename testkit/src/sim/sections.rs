@@ -156,6 +156,8 @@ pub enum Wrong {
     Token(Zxid),
     /// The second one has entered since, and the first one has not noticed.
     EnteredSince,
+    /// It has entered with so many permits, of at most so many.
+    Permits(usize, usize),
 }
 
 impl Sections {
@@ -163,7 +165,8 @@ impl Sections {
     ///
     /// # Errors
     ///
-    /// [`Conflict`] if its token is not above those before.
+    /// [`Conflict`] if its token is not above those before, or if it has no permits, or more than there
+    /// are.
     pub fn enter<H: Held + 'static>(
         &self,
         section: &str,
@@ -175,6 +178,15 @@ impl Sections {
         inner.last += 1;
         let number = inner.last;
         let state = inner.sections.entry(section.to_owned()).or_default();
+        if let Access::Permits { count, max } = access
+            && !(1..=max).contains(&count)
+        {
+            return Err(Conflict {
+                section: section.to_owned(),
+                holders: vec![(machine, held.fencing_token())],
+                wrong: Wrong::Permits(count, max),
+            });
+        }
         // The session of a holder that is not certain may have expired.
         if held.is_held()
             && let Some(token) = held.fencing_token()
@@ -339,6 +351,9 @@ impl Conflict {
                 "{all} holds {section:?}, after a holder with the token {before}: the tokens of a \
                  lock must increase"
             ),
+            Wrong::Permits(count, max) => {
+                format!("{all} enters {section:?} with {count} permits of at most {max}")
+            }
             Wrong::EnteredSince => format!(
                 "{} believes that it still holds {section:?}, and {} has entered it since",
                 holders.first().map_or("", String::as_str),

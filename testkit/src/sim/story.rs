@@ -21,6 +21,27 @@ const ALWAYS_TOLD: usize = 2;
 const AFTER_FAULT: usize = 2;
 /// How many of the last events are told of whoever violates a check: what it saw.
 const LAST_OF_VIOLATOR: usize = 4;
+/// The most lines that a machine repeats together.
+const REPEATED_MAX: usize = 6;
+
+/// The story of a run.
+pub(super) struct Story {
+    pub(super) lines: Vec<String>,
+    /// How many events the lines tell, also those that were repeated.
+    told: usize,
+    /// How many there are, without replies that everything went well.
+    events: usize,
+}
+
+impl Story {
+    /// How much of the run the lines tell, to be added to a sentence.
+    pub(super) fn share(&self) -> String {
+        match self.told < self.events {
+            true => format!(" ({} of {} events)", self.told, self.events),
+            false => String::new(),
+        }
+    }
+}
 
 /// Which events matter, and how much.
 struct Ranks<'a> {
@@ -135,32 +156,62 @@ struct Told<'a> {
     times: usize,
 }
 
-/// The events of a rank, or that matter more. What a machine repeats, while nothing but requests,
-/// replies and events of watches happens to it, is told once: the last time, with their number.
+/// The events of a rank, or that matter more. What a machine repeats, one line or some in their order,
+/// while nothing else happens to it, is told once: the last time, with their number.
 fn at_least<'a>(events: &[Ranked<'a>], most: usize) -> Vec<Told<'a>> {
     let mut told: Vec<Option<Told<'a>>> = Vec::new();
-    let mut repeated: BTreeMap<(Lane, String), usize> = BTreeMap::new();
+    let mut recent: BTreeMap<Lane, Recent> = BTreeMap::new();
     for event in events {
-        let mut times = 1;
+        let lane = event.entry.lane;
         // Also by what is not told: what was before is not the same as what is after.
         if interrupts(&event.entry.what) {
-            let (by, all) = (event.entry.lane, event.entry.lane == Lane::Server);
-            repeated.retain(|(lane, _), _| !all && *lane != by);
+            recent.retain(|other, _| lane != Lane::Server && *other != lane);
         }
         if event.rank > most {
             continue;
         }
-        if event.rank > ALWAYS_TOLD {
-            let key = (event.entry.lane, text(&event.entry.what));
-            if let Some(before) = repeated.insert(key, told.len())
-                && let Some(before) = told[before].take()
-            {
-                times += before.times;
+        told.push(Some(Told { event: *event, times: 1 }));
+        if event.rank <= ALWAYS_TOLD {
+            recent.remove(&lane);
+            continue;
+        }
+        let recent = recent.entry(lane).or_default();
+        recent.push(told.len() - 1, text(&event.entry.what));
+        for (before, after) in recent.fold_repeated() {
+            let before = told[before].take().map_or(0, |told| told.times);
+            if let Some(after) = &mut told[after] {
+                after.times += before;
             }
         }
-        told.push(Some(Told { event: *event, times }));
     }
     told.into_iter().flatten().collect()
+}
+
+/// The last lines about a machine since something else happened to it: where they are, and their texts.
+#[derive(Default)]
+struct Recent(Vec<(usize, String)>);
+
+impl Recent {
+    fn push(&mut self, index: usize, text: String) {
+        self.0.push((index, text));
+    }
+
+    /// Leaves out the lines that were repeated by the last ones, and returns where these lines are, each
+    /// with the one that repeats it.
+    fn fold_repeated(&mut self) -> Vec<(usize, usize)> {
+        let is_repeated = |count: &usize| {
+            let Some(start) = self.0.len().checked_sub(2 * count) else { return false };
+            let (before, after) = self.0[start..].split_at(*count);
+            before.iter().map(|(_, text)| text).eq(after.iter().map(|(_, text)| text))
+        };
+        let Some(count) = (1..=REPEATED_MAX).find(is_repeated) else { return Vec::new() };
+        let after = self.0.split_off(self.0.len() - count);
+        let before = self.0.split_off(self.0.len() - count);
+        let pairs = before.iter().zip(&after).map(|((before, _), (after, _))| (*before, *after));
+        let pairs = pairs.collect();
+        self.0.extend(after);
+        pairs
+    }
 }
 
 /// Whether an event interrupts what a machine repeats: that of its own lane, or of all by the server.
@@ -169,7 +220,7 @@ fn interrupts(what: &What) -> bool {
 }
 
 /// The story, as much of it as fits.
-pub(super) fn tell(entries: &[Entry], names: &[String]) -> Vec<String> {
+pub(super) fn tell(entries: &[Entry], names: &[String]) -> Story {
     let events = Ranks::new(entries, names).of_all(entries);
     let mut chosen: Vec<Told<'_>> = Vec::new();
     for most in 0..=LAST_RANK {
@@ -187,7 +238,16 @@ pub(super) fn tell(entries: &[Entry], names: &[String]) -> Vec<String> {
         1 => line(told.event.entry, names),
         times => format!("{} ({times} times)", line(told.event.entry, names)),
     };
-    chosen.iter().map(line).collect()
+    Story {
+        lines: chosen.iter().map(line).collect(),
+        told: chosen.iter().filter(|it| is_event(it.event.entry)).map(|it| it.times).sum(),
+        events: entries.iter().filter(|entry| is_event(entry)).count(),
+    }
+}
+
+/// Whether an entry tells more than that a request was carried out.
+fn is_event(entry: &Entry) -> bool {
+    !is_good_reply(&entry.what)
 }
 
 /// As many events as fit: those that matter more, and of the others the last ones.
@@ -257,7 +317,7 @@ fn at(server: Option<usize>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zoolet_protocol::{EventType, OpCode, SessionId};
+    use zoolet_protocol::{OpCode, SessionId};
 
     use super::*;
 
@@ -271,7 +331,7 @@ mod tests {
     }
 
     fn told(events: Vec<Entry>) -> Vec<String> {
-        tell(&events, &["worker-0".to_owned(), "worker-1".to_owned()])
+        tell(&events, &["worker-0".to_owned(), "worker-1".to_owned()]).lines
     }
 
     #[test]
@@ -298,10 +358,40 @@ mod tests {
             assert_eq!(polls.len(), 2, "{text}: {story:?}");
             assert!(polls[0].ends_with("setData /a (2 times)"), "{story:?}");
         }
-        let event = What::Event { event: EventType::NODE_DELETED, path: "/b".to_owned() };
         let other = entry(3, Lane::Machine(1), What::Note("a note of another".to_owned()));
-        let story = told(vec![polls(1), entry(2, Lane::Machine(0), event), other, polls(4)]);
+        let story = told(vec![polls(1), other, polls(4)]);
         assert_eq!(story.iter().filter(|line| line.contains("setData")).count(), 1, "{story:?}");
+    }
+
+    #[test]
+    fn lines_are_repeated_together_and_only_in_their_order() {
+        let of = |text: &str| {
+            let what = What::Request { op: OpCode::SET_DATA, text: format!("setData /{text}") };
+            entry(1, Lane::Machine(0), what)
+        };
+        let folded = |text: &str| -> String {
+            let story = told(text.chars().map(|c| of(&c.to_string())).collect());
+            let lines = story.iter().filter_map(|line| line.split_once('/'));
+            lines.map(|(_, rest)| rest.replace(" times", "")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(folded("abcdea"), "a b c d e a");
+        assert_eq!(folded("abababa"), "a (3) b (3) a");
+        assert_eq!(folded("xaaab"), "x a (3) b");
+        assert_eq!(folded("abcabcx"), "a (2) b (2) c (2) x");
+    }
+
+    #[test]
+    fn how_much_is_left_out_is_told() {
+        let all = |count: u64| {
+            let create = |ms| {
+                let what = What::Request { op: OpCode::CREATE, text: format!("create /{ms}") };
+                entry(ms, Lane::Machine(0), what)
+            };
+            tell(&(0..count).map(create).collect::<Vec<_>>(), &["worker-0".to_owned()])
+        };
+        assert_eq!(all(20).share(), "");
+        let long = all(1_000);
+        assert_eq!(long.share(), format!(" ({} of 1000 events)", long.lines.len()));
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
 
-use super::play::take_panic;
-use super::program::{MachineResult, Program, Programs, is_explained};
+use super::play::take_panic_of;
+use super::program::{Faults, MachineResult, Program, Programs};
 use super::record::{Lane, What};
 use super::run::Run;
-use super::violation::ViolationKind;
+use super::violation::{ViolationKind, one_line};
 use super::world::World;
 
 /// How long a supervisor waits before it starts a program again that ended with an error.
@@ -53,8 +53,9 @@ pub(super) async fn supervise(run: Arc<Run>, programs: Arc<Programs>, machine_nu
                 break;
             }
             Ended::Returned(Ok(Err(error))) => {
-                machine.say(error.to_string());
-                if !is_explained(&*error) {
+                machine.say(one_line(&error.to_string()));
+                let faults = Faults::of(run.record.faults());
+                if !faults.explain(&*error) {
                     let text = format!("{} returned: {error}", machine.name());
                     let kind = ViolationKind::Error(machine.kind_name.clone());
                     run.violation(lane, kind, text);
@@ -66,9 +67,8 @@ pub(super) async fn supervise(run: Arc<Run>, programs: Arc<Programs>, machine_nu
                 tokio::time::sleep(Duration::from_millis(pause_ms)).await;
                 state("starts again".to_owned());
             }
-            Ended::Returned(Err(_)) => {
-                let panic = take_panic().unwrap_or_default();
-                let text = format!("{} {panic}", machine.name());
+            Ended::Returned(Err(error)) => {
+                let text = format!("{} {}", machine.name(), take_panic_of(error.id()));
                 run.violation(lane, ViolationKind::Panic(machine.kind_name.clone()), text);
                 break;
             }
@@ -85,14 +85,22 @@ fn spawn(program: &Program, world: World) -> JoinHandle<MachineResult> {
     })
 }
 
-/// Runs the setup or the check at the end, without faults, for so long at most.
-pub(super) async fn run_once(
+/// Runs the programs of the setup or the checks at the end one after the other, without faults, each
+/// for so long at most.
+pub(super) async fn run_each_once(
     run: &Arc<Run>,
-    program: Option<&Program>,
+    programs: &[Program],
     limit: Duration,
     kind: ViolationKind,
 ) {
-    let Some(program) = program.filter(|_| !run.record.has_violation()) else { return };
+    for program in programs {
+        if !run.record.has_violation() {
+            run_once(run, program, limit, kind.clone()).await;
+        }
+    }
+}
+
+async fn run_once(run: &Arc<Run>, program: &Program, limit: Duration, kind: ViolationKind) {
     let name = match kind {
         ViolationKind::Setup => "setup",
         _ => "the check at the end",
@@ -106,7 +114,7 @@ pub(super) async fn run_once(
     let wrong = match ended {
         Ok(Ok(Ok(()))) => return,
         Ok(Ok(Err(error))) => format!("{name}: {error}"),
-        Ok(Err(_)) => format!("{name} {}", take_panic().unwrap_or_default()),
+        Ok(Err(error)) => format!("{name} {}", take_panic_of(error.id())),
         Err(_) => format!("{name} does not end within {} s", limit.as_secs()),
     };
     run.violation(Lane::Server, kind, wrong);

@@ -111,6 +111,12 @@ mod tests {
     }
 
     #[test]
+    fn there_are_never_more_threads_than_seeds() {
+        let swept = sweep(0..3, 100_000, |seed| seed, |_| false);
+        assert_eq!(swept.seeds, 3);
+    }
+
+    #[test]
     fn a_list_is_shrunk_to_the_items_that_matter() {
         let fails = |list: &Vec<u32>| (list.contains(&3) && list.contains(&77)).then_some(());
         let smaller = |(list, ()): &(Vec<u32>, ())| without_a_piece(list);

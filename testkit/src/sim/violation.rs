@@ -83,6 +83,12 @@ pub struct Violation {
     pub ms: u64,
 }
 
+/// A text in one line: a story has one for each event.
+pub(super) fn one_line(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join("; ")
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}, at {} ms)", self.text, self.kind, self.ms)

@@ -13,11 +13,11 @@ use zoolet_protocol::Dial;
 use super::gate::Gate;
 use super::machine::Machine;
 use super::network::Link;
-use super::play::take_panic;
+use super::play::take_panic_of;
 use super::record::{Lane, What};
 use super::run::Run;
 use super::sections::{Access, Exit, Held, Section};
-use super::violation::ViolationKind;
+use super::violation::{ViolationKind, one_line};
 use crate::clock::WALL_START_MS;
 use crate::limits::SIM_ROUNDS_AT_ONCE_MAX;
 
@@ -160,9 +160,14 @@ impl World {
     /// have tried in vain.
     ///
     /// So a lock that nobody can acquire any more is found: the last rounds do not end. One that nobody
-    /// has ever acquired is not: a test that passes prints how often machines have entered sections. Fairness is
-    /// not checked: a machine that has had its round steps back, which means that its messages are up
-    /// to 20 ms late.
+    /// has ever acquired is found by [`Sim::sweep`](super::Sim::sweep), if nothing else is checked. Fairness
+    /// is not: a machine that has had its round steps back, which means that its messages are up to 20 ms
+    /// late.
+    ///
+    /// In half of the runs in which several machines enter sections, some more rounds follow. All
+    /// machines but one finish, and the messages of that one are up to 100 ms late. If it still waits for
+    /// a lock after as long as machines may take to finish, it is started again; if it enters a section
+    /// then, the lock was free, and nothing had woken it, which is a violation.
     ///
     /// # Panics
     ///
@@ -258,9 +263,10 @@ impl World {
         self.0.tasks.lock().push(task.abort_handle());
         let world = self.clone();
         tokio::spawn(async move {
-            if task.await.is_err_and(|error| error.is_panic()) {
-                let panic = take_panic().unwrap_or_default();
-                let text = format!("a task of {} {panic}", world.name());
+            if let Err(error) = task.await
+                && error.is_panic()
+            {
+                let text = format!("a task of {} {}", world.name(), take_panic_of(error.id()));
                 let kind = ViolationKind::Panic(world.kind_name());
                 world.0.run.violation(world.lane(), kind, text);
             }
@@ -292,11 +298,31 @@ impl World {
 
     /// Adds a line to the story of a run that fails.
     pub fn note(&self, text: impl Into<String>) {
-        let text = text.into();
+        let text = one_line(&text.into());
         if let Some(machine) = self.0.run.machines.get(self.0.machine_number) {
             machine.say(text.clone());
         }
         self.0.run.record.add(self.lane(), || What::Note(text));
+    }
+
+    /// Checks something, and reports a violation if it is not so. A sweep counts it: one of programs that
+    /// enter no sections has [tested](super::Sim::search) something then.
+    ///
+    /// ```
+    /// use zoolet_testkit::sim::Sim;
+    ///
+    /// let sim = Sim::new().machine("reader", 1, |world| async move {
+    ///     let version = world.connect().await?.exists("/").await?.map(|stat| stat.version);
+    ///     world.check(version == Some(0), || format!("the version of / is {version:?}"));
+    ///     Ok(())
+    /// });
+    /// sim.sweep(0..3);
+    /// ```
+    pub fn check(&self, is_so: bool, wrong: impl FnOnce() -> String) {
+        self.0.run.count_check();
+        if !is_so {
+            self.fail(wrong());
+        }
     }
 
     /// Reports a violation, which ends the run.
