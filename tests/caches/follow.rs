@@ -282,6 +282,26 @@ async fn children_whose_data_are_too_long_for_one_reply_are_read_with_several() 
     assert_eq!(cache.len(), ZNODES + 1);
 }
 
+/// One list is more than the server puts into the reply to a multiRead.
+#[tokio::test(start_paused = true)]
+async fn children_whose_names_are_too_long_for_one_multi_read_are_listed_alone() {
+    const ZNODES: usize = 80;
+    let server = server().await;
+    let (raw, client) = (connect(&server).await, connect(&server).await);
+    raw.create("/c").await.unwrap();
+    raw.create("/c/short").await.unwrap();
+    for n in 0..ZNODES {
+        raw.create(&format!("/c/{n}-{}", "x".repeat(900_000))).await.unwrap();
+    }
+    let select = |path: &str| if path.len() > 100 { Select::Nothing } else { Select::All };
+    let cache = CuratorCache::builder(&client, "/c").select(select).start().unwrap();
+    tokio::time::timeout(60 * SECOND, cache.initialized()).await.unwrap().unwrap();
+    assert_eq!(cache.children("/c"), ["short"]);
+    raw.create("/c/more").await.unwrap();
+    cache.catch_up().await.unwrap();
+    assert_eq!(cache.children("/c"), ["more", "short"]);
+}
+
 /// Readable by nobody, for whoever has no other identity than the world's.
 fn unreadable() -> Vec<Acl> {
     let permissions = Permissions::WRITE | Permissions::CREATE | Permissions::ADMIN;

@@ -253,7 +253,7 @@ impl<'a> Following<'a> {
             connection,
             pending: Pending::new(Arc::clone(&feed.selection.root)),
             resync: Some(resync),
-            requests: Requests::new(session, one_shots.clone()),
+            requests: Requests::new(session, one_shots.clone(), reads_max == 1),
             one_shots,
             read_at: Zxid::ZERO,
             must_probe: false,

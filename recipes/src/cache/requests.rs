@@ -47,6 +47,9 @@ pub(crate) struct Requests {
     /// The watches that reads leave, where there is no persistent watch. Then each read is a request
     /// of its own.
     one_shots: Option<Arc<OneShotWatches>>,
+    /// Whether each read is a request of its own also where it leaves no watch: the server refuses a
+    /// multiRead whose reply would be too long, and no other read.
+    reads_alone: bool,
     in_flight: VecDeque<(Asked, InFlight)>,
     exists: usize,
     /// How many of them list children for a watch, and how many for a resync.
@@ -55,10 +58,15 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(session: SessionClient, one_shots: Option<Arc<OneShotWatches>>) -> Self {
+    pub(crate) fn new(
+        session: SessionClient,
+        one_shots: Option<Arc<OneShotWatches>>,
+        reads_alone: bool,
+    ) -> Self {
         Self {
             session,
             one_shots,
+            reads_alone,
             in_flight: VecDeque::new(),
             exists: 0,
             lists: 0,
@@ -144,14 +152,15 @@ impl Requests {
         self.send(self.session.client().exists_with_zxid(path))
     }
 
-    /// Sends reads: one at a time where each leaves a watch.
+    /// Sends reads: one at a time where each leaves a watch, or where several would be too long.
     fn multi_read(&mut self, asked: Asked, mut ops: Vec<MultiReadOp>) {
         let client = self.session.client();
-        let sent = match (&self.one_shots, ops.pop()) {
-            (Some(_), Some(op)) if ops.is_empty() => {
+        let is_alone = self.reads_alone || self.one_shots.is_some();
+        let sent = match ops.pop() {
+            Some(op) if ops.is_empty() && is_alone => {
                 InFlight::Read(self.send(client.read_with_zxid(op)))
             }
-            (_, last) => {
+            last => {
                 ops.extend(last);
                 InFlight::Reads(self.send(client.multi_read_with_zxid(ops)))
             }
