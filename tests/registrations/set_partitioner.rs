@@ -194,3 +194,15 @@ async fn names_that_cannot_be_znodes_are_errors_at_the_start() {
         assert!(matches!(error, PartitionError::Member(NodeError::Name { .. })), "{error}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_chosen_twice_counts_once() {
+    let server = TestServer::start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let twice = |_: &str, _: &[String], items: &[String]| [items, items].concat();
+    let builder = SetPartitioner::builder(&client, PATH, "host-1", ITEMS).partition_by(twice);
+    let partitioner = builder.time_boundary(BOUNDARY).start().await.unwrap();
+    let share = acquire(&partitioner).await;
+    assert_eq!(items(&share), ["a", "b", "c", "d", "e"]);
+    share.release().await.unwrap();
+}

@@ -1,5 +1,6 @@
 //! A set of items that the members of a party share out: kazoo's `SetPartitioner`, with its znodes.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +113,8 @@ impl SetPartitionerBuilder {
     /// Sets how the set is shared out: a function of the identifier of a member, the identifiers of
     /// all members and the items, the latter two sorted, which returns the items of that member. All
     /// members must have the same. The default gives the item `i` to the member `i` modulo their
-    /// number, where items are sorted as text: kazoo sorts a set of numbers by their values.
+    /// number, where items are sorted as text: kazoo sorts a set of numbers by their values. An item
+    /// that the function returns twice counts once.
     pub fn partition_by(
         mut self,
         choose: impl Fn(&str, &[String], &[String]) -> Vec<String> + Send + Sync + 'static,
@@ -269,7 +271,11 @@ impl SetPartitioner {
                 let mut members: Vec<_> =
                     names.iter().map(|name| identifier_of(name).to_owned()).collect();
                 members.sort_unstable();
-                choose(self.member.identifier(), &members, &self.items)
+                let mut chosen = choose(self.member.identifier(), &members, &self.items);
+                // The lock of an item is acquired once: the second time would wait for the first.
+                let mut seen = HashSet::new();
+                chosen.retain(|item| seen.insert(item.clone()));
+                chosen
             }
             None => items_of(own, names, &self.items),
         }
