@@ -1,7 +1,7 @@
 //! `zoolet cli`: a shell for the znodes of a server.
 
 pub(crate) mod acl;
-mod answer;
+pub(crate) mod answer;
 mod arguments;
 mod command_line;
 mod commands;
@@ -19,7 +19,7 @@ mod input;
 mod line;
 mod locks;
 mod multi;
-mod output;
+pub(crate) mod output;
 mod quota;
 pub(crate) mod tree;
 mod watches;

@@ -66,6 +66,6 @@ pub(crate) enum SecurityError {
     Sasl(#[from] NoPassword),
 }
 
-fn hosts(text: &str) -> Result<String, zoolet_client::Error> {
+pub(crate) fn hosts(text: &str) -> Result<String, zoolet_client::Error> {
     text.parse::<Hosts>().map(|_| text.to_owned())
 }

@@ -12,10 +12,10 @@ mod container;
 mod data;
 mod demo;
 mod digest;
+mod doctor;
 mod health;
 #[cfg(unix)]
 mod lock;
-mod lock_names;
 mod logging;
 mod man;
 mod report_file;
@@ -78,6 +78,13 @@ enum Command {
     /// tells how to use them. For a real service, have your own authority issue the certificates.
     Certs(certs::Certs),
 
+    /// Find what is wrong with the locks of a server or an ensemble
+    ///
+    /// Who holds and who waits, deadlocks over all paths, holders that are silent, libraries that do
+    /// not exclude one another, and what will fail soon. It reads only, and works with every
+    /// ZooKeeper.
+    Doctor(doctor::Doctor),
+
     /// Tell whether a server serves
     ///
     /// For the probes of service managers and for scripts: one line, and the exit status.
@@ -136,6 +143,7 @@ fn main() -> ExitCode {
         (Command::Digest(digest), _) => digest.run(),
         (Command::Data(data), _) => data.run(),
         (Command::Certs(certs), _) => certs.run(),
+        (Command::Doctor(doctor), _) => doctor.run(),
         (Command::Health(health), _) => health.run(),
         (Command::Bench(bench), _) => bench.run(),
         (Command::Demo(demo), _) => demo.run(),

@@ -129,7 +129,7 @@ pub(super) fn stat_text(stat: &Stat) -> String {
 }
 
 /// A time in milliseconds since 1970, in UTC, as RFC 3339 writes it.
-pub(super) fn time(ms: i64) -> String {
+pub(crate) fn time(ms: i64) -> String {
     match Timestamp::from_millisecond(ms) {
         Ok(time) => time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
         Err(_) => ms.to_string(),

@@ -181,9 +181,11 @@ fn visible_lines(text: &str) -> String {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// The text with its control characters made visible.
-pub(super) fn visible(text: &str) -> String {
-    let is_plain = |c: char| !c.is_control() || c == '\t';
+/// The text with its control characters made visible, and with those that reverse the order in which
+/// others are shown.
+pub(crate) fn visible(text: &str) -> String {
+    let reverses = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_plain = |c: char| !(c.is_control() || reverses(c)) || c == '\t';
     let plain =
         |c: char| if is_plain(c) { String::from(c) } else { c.escape_default().to_string() };
     text.chars().map(plain).collect()
@@ -196,6 +198,7 @@ mod tests {
     #[test]
     fn what_moves_a_cursor_is_made_visible() {
         assert_eq!(visible("a\tb\u{1b}[2J\r\0ü"), "a\tb\\u{1b}[2J\\r\\u{0}ü");
+        assert_eq!(visible("a\u{202e}b"), "a\\u{202e}b");
         assert_eq!(visible_lines("a\n\u{1b}\n"), "a\n\\u{1b}\n");
     }
 }

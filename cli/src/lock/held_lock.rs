@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use zoolet_client::{Client, RetryPolicy};
+use zoolet_layouts::{Name, Recipe, Site};
 use zoolet_protocol::{ErrorCode, Zxid};
 use zoolet_recipes::{
     Guard, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError,
@@ -11,7 +12,6 @@ use zoolet_recipes::{
 };
 
 use super::failure::Failure;
-use crate::lock_names::{Marker, PERMITS};
 
 /// Which lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,27 +181,34 @@ impl LockKind {
         client: &Client,
         path: &str,
     ) -> Result<Option<&'static str>, Failure> {
-        let is_ours = |marker: Marker| match self {
-            Self::Exclusive | Self::Shared => {
-                matches!(marker, Marker::Read | Marker::Write)
-            }
-            Self::Mutex => marker == Marker::Mutex,
-            Self::Semaphore { .. } => marker == Marker::Permit,
+        let is_ours = |recipe: Recipe| match self {
+            Self::Exclusive | Self::Shared => recipe == Recipe::ReadWriteLock,
+            Self::Mutex => recipe == Recipe::Mutex,
+            Self::Semaphore { .. } => recipe == Recipe::Semaphore,
         };
         let mut names: Vec<String> = Vec::new();
-        for directory in [path.to_owned(), format!("{}/{PERMITS}", path.trim_end_matches('/'))] {
+        let permits = format!("{}/{}", path.trim_end_matches('/'), Site::PERMITS);
+        for directory in [path.to_owned(), permits] {
             match client.children(&directory).await {
                 Ok(children) => names.extend(children.iter().map(str::to_owned)),
                 Err(error) if error.is(ErrorCode::NO_NODE) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut markers = names.iter().filter_map(|name| Some(Marker::read(name)?.0));
-        Ok(markers.find(|&marker| !is_ours(marker)).map(|marker| match marker {
-            Marker::Mutex => "a mutex",
-            Marker::Read | Marker::Write => "a read-write lock",
-            Marker::Permit => "a semaphore",
-            Marker::Latch => "an election",
+        // Names of 32 digits may be anything without the others of their directory.
+        let recipe = |name: &String| {
+            let style = Name::read(name)?.style;
+            let recipe = style.recipe();
+            (style.is_place() || recipe == Recipe::Semaphore).then_some(recipe)
+        };
+        let mut recipes = names.iter().filter_map(recipe);
+        Ok(recipes.find(|&recipe| !is_ours(recipe)).map(|recipe| match recipe {
+            Recipe::Mutex => "a mutex",
+            Recipe::ReadWriteLock => "a read-write lock",
+            Recipe::Semaphore => "a semaphore",
+            Recipe::LeaderLatch | Recipe::ApacheElection => "an election",
+            Recipe::KazooLock | Recipe::KazooReadWriteLock => "a lock of kazoo",
+            _ => "a lock of another library",
         }))
     }
 }

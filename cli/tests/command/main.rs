@@ -12,6 +12,7 @@ mod cli_zkcli;
 mod container;
 mod data;
 mod described;
+mod doctor;
 mod health;
 mod lock;
 mod logs;

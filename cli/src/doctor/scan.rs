@@ -1,0 +1,331 @@
+//! Reads the tree: with few requests, none of which leaves a watch.
+//!
+//! Several reads are one request (`multiRead`) where the server has that. Of each znode its data is
+//! read, with which its Stat comes; its children only if the Stat says that there are some. How many reads
+//! a request has follows the length of the replies. Each request waits for its turn, so that a server
+//! does not get more of them in a second than the options say.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Interval, MissedTickBehavior};
+use zoolet_client::{Client, Error};
+use zoolet_layouts::{Name, Recipe, Style, Znode};
+use zoolet_protocol::{ErrorCode, MultiReadOp, MultiResult, Names, SessionId, Stat};
+
+use super::limits::{
+    ACLS_READ_MAX, BATCH_MAX, BATCH_START, EMPTY_FOR_MS, FRAME_PERCENT, NAME_BYTES,
+    PERMITS_BYTES_MAX, REPLY_BYTES_HIGH, REPLY_BYTES_LOW, REQUEST_BYTES_MAX,
+};
+use super::survey::{LockDirectory, LongList, Survey, child, split};
+
+/// How a tree is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ScanOptions {
+    /// The most requests in a second.
+    pub(super) rate: u32,
+    /// How many znodes are looked at before the look ends.
+    pub(super) znodes_max: u64,
+    /// How many children a directory may have to be listed.
+    pub(super) children_max: u32,
+    /// The longest frame that servers and clients accept, in bytes.
+    pub(super) frame_bytes: usize,
+}
+
+/// A read that is to be made.
+#[derive(Debug)]
+enum Look {
+    /// The data of a znode, and its Stat.
+    Data(String),
+    /// The children of a znode, which had so many, and this data.
+    Children { path: String, count: i32, data: Bytes },
+}
+
+impl Look {
+    fn path(&self) -> &str {
+        match self {
+            Self::Data(path) | Self::Children { path, .. } => path,
+        }
+    }
+
+    /// About how many bytes its answer takes, as far as that is known before.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Data(_) => 0,
+            Self::Children { count, .. } => {
+                usize::try_from(*count).unwrap_or_default().saturating_mul(NAME_BYTES)
+            }
+        }
+    }
+
+    fn op(&self) -> MultiReadOp {
+        match self {
+            Self::Data(path) => MultiReadOp::GetData(path.as_str().into()),
+            Self::Children { path, .. } => MultiReadOp::GetChildren(path.as_str().into()),
+        }
+    }
+}
+
+/// The subtree in which a server keeps its own znodes.
+const OWN_SUBTREE: &str = "/zookeeper";
+
+/// A tree that is being read.
+pub(super) struct Scan<'a> {
+    client: &'a Client,
+    options: ScanOptions,
+    turns: Interval,
+    ahead: Vec<Look>,
+    /// How many reads the next request has.
+    batch: usize,
+    has_multi_read: bool,
+    /// The only directories that are listed, if not all are.
+    only: Option<BTreeSet<String>>,
+    survey: Survey,
+    /// When it began, in milliseconds since 1970.
+    began_ms: i64,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(client: &'a Client, options: ScanOptions) -> Self {
+        let mut turns = tokio::time::interval(Duration::from_secs(1) / options.rate.max(1));
+        turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let survey = Survey::default();
+        let (batch, has_multi_read) = (BATCH_START, true);
+        Self {
+            client,
+            options,
+            turns,
+            ahead: Vec::new(),
+            batch,
+            has_multi_read,
+            only: None,
+            survey,
+            began_ms: now_ms(),
+        }
+    }
+
+    /// Reads the tree below a path.
+    ///
+    /// # Errors
+    ///
+    /// Those of any read; `NO_NODE` if there is no such znode. A znode below it that is gone or may not
+    /// be read is none.
+    pub(super) async fn tree(mut self, path: &str) -> Result<Survey, Error> {
+        // The first has to be there.
+        self.turns.tick().await;
+        self.survey.requests += 1;
+        let (data, stat) = self.client.get(path).await?;
+        self.found_data(path, data, &stat);
+        self.run().await?;
+        self.access_control_lists().await?;
+        self.survey.now_ms = now_ms();
+        Ok(self.survey)
+    }
+
+    /// Reads some directories and their children, and nothing below these.
+    pub(super) async fn directories(
+        mut self,
+        paths: impl IntoIterator<Item = String>,
+    ) -> Result<Survey, Error> {
+        self.ahead.extend(paths.into_iter().map(Look::Data));
+        self.only = Some(self.ahead.iter().map(|look| look.path().to_owned()).collect());
+        self.options.znodes_max = u64::MAX;
+        self.run().await?;
+        self.survey.now_ms = now_ms();
+        Ok(self.survey)
+    }
+
+    async fn run(&mut self) -> Result<(), Error> {
+        while !self.ahead.is_empty() {
+            if self.survey.znodes >= self.options.znodes_max {
+                self.survey.is_cut = true;
+                self.ahead.clear();
+                break;
+            }
+            let looks = self.next_batch();
+            let results = self.read(&looks).await?;
+            let bytes: usize = results.iter().map(reply_bytes).sum();
+            self.batch = match bytes {
+                bytes if bytes > REPLY_BYTES_HIGH => (self.batch / 2).max(1),
+                bytes if bytes < REPLY_BYTES_LOW => (self.batch * 2).min(BATCH_MAX),
+                _ => self.batch,
+            };
+            for (look, result) in looks.into_iter().zip(results) {
+                self.found(look, result);
+            }
+        }
+        Ok(())
+    }
+
+    fn next_batch(&mut self) -> Vec<Look> {
+        let mut looks: Vec<Look> = Vec::with_capacity(self.batch);
+        let (mut asked, mut answered) = (0, 0);
+        while looks.len() < self.batch
+            && let Some(look) = self.ahead.pop()
+        {
+            asked += look.path().len();
+            answered += look.bytes();
+            looks.push(look);
+            if asked > REQUEST_BYTES_MAX || answered > REPLY_BYTES_HIGH {
+                break;
+            }
+        }
+        looks
+    }
+
+    async fn read(&mut self, looks: &[Look]) -> Result<Vec<MultiResult>, Error> {
+        if self.has_multi_read {
+            self.turns.tick().await;
+            self.survey.requests += 1;
+            match self.client.multi_read(looks.iter().map(Look::op).collect()).await {
+                // A server before 3.6.
+                Err(error) if error.is(ErrorCode::UNIMPLEMENTED) => self.has_multi_read = false,
+                results => return results,
+            }
+        }
+        let mut results = Vec::with_capacity(looks.len());
+        for look in looks {
+            self.turns.tick().await;
+            self.survey.requests += 1;
+            let result = match look {
+                Look::Data(path) => {
+                    let got = self.client.get(path).await;
+                    got.map(|(data, stat)| MultiResult::Data(Some(data), stat))
+                }
+                Look::Children { path, .. } => {
+                    self.client.children(path).await.map(MultiResult::Children)
+                }
+            };
+            results.push(match result {
+                Err(error) if error.is(ErrorCode::NO_NODE) => {
+                    MultiResult::Error(ErrorCode::NO_NODE)
+                }
+                Err(error) if error.is(ErrorCode::NO_AUTH) => {
+                    MultiResult::Error(ErrorCode::NO_AUTH)
+                }
+                result => result?,
+            });
+        }
+        Ok(results)
+    }
+
+    fn found(&mut self, look: Look, result: MultiResult) {
+        match (look, result) {
+            (Look::Data(path), MultiResult::Data(data, stat)) => {
+                self.found_data(&path, data.unwrap_or_default(), &stat);
+            }
+            (Look::Children { path, data, .. }, MultiResult::Children(names)) => {
+                self.found_children(&path, &data, &names);
+            }
+            // It was deleted in between.
+            (_, MultiResult::Error(ErrorCode::NO_NODE)) => {}
+            (look, MultiResult::Error(ErrorCode::NO_AUTH)) => {
+                self.survey.unreadable.push(look.path().to_owned());
+            }
+            (look, result) => {
+                // A broken answer of one znode does not end the look at all others.
+                tracing::warn!("{}: the server answers {result:?}", look.path());
+                self.survey.unreadable.push(look.path().to_owned());
+            }
+        }
+    }
+
+    fn found_data(&mut self, path: &str, data: Bytes, stat: &Stat) {
+        self.survey.znodes += 1;
+        if self.is_long(data.len()) {
+            self.survey.large.push((path.to_owned(), data.len()));
+        }
+        let (parent, name) = split(path);
+        if Name::read(name).is_some()
+            && let Some(lock) = self.survey.locks.get_mut(parent)
+        {
+            lock.directory.insert(name, Znode::from(stat));
+        }
+        if self.only.as_ref().is_some_and(|only| !only.contains(path)) {
+            return;
+        }
+        match stat.num_children {
+            // Nobody had children here, or it is no directory.
+            0 if stat.cversion == 0 => {}
+            0 if stat.ctime > self.began_ms - EMPTY_FOR_MS => {}
+            0 if stat.ephemeral_owner == SessionId::NONE => self.survey.add_empty(path),
+            0 => {}
+            children if i64::from(children) > i64::from(self.options.children_max) => {
+                let long = LongList { path: path.to_owned(), children, bytes: None };
+                self.survey.long.push(long);
+            }
+            count => {
+                let data = if data.len() <= PERMITS_BYTES_MAX { data } else { Bytes::new() };
+                self.ahead.push(Look::Children { path: path.to_owned(), count, data });
+            }
+        }
+    }
+
+    fn found_children(&mut self, path: &str, data: &[u8], names: &Names) {
+        // As in a reply: each name after its length.
+        let bytes: usize = names.iter().map(|name| name.len() + 4).sum();
+        if self.is_long(bytes) {
+            let children = i32::try_from(names.len()).unwrap_or(i32::MAX);
+            let long = LongList { path: path.to_owned(), children, bytes: Some(bytes) };
+            self.survey.long.push(long);
+        }
+        if names.iter().any(tells_of_a_lock) {
+            let others = names.iter().filter(|name| Name::read(name).is_none());
+            let first_other = others.min().map(str::to_owned);
+            let mut lock = LockDirectory { first_other, ..LockDirectory::default() };
+            lock.directory.set_data(data);
+            self.survey.locks.insert(path.to_owned(), lock);
+        }
+        let children = names.iter().map(|name| child(path, name));
+        self.ahead.extend(children.filter(|path| path != OWN_SUBTREE).map(Look::Data));
+    }
+
+    /// Whether so many bytes are near the limit of a frame.
+    fn is_long(&self, bytes: usize) -> bool {
+        bytes >= self.options.frame_bytes / 100 * FRAME_PERCENT
+    }
+
+    /// Reads who may do what in the first of the directories of locks.
+    async fn access_control_lists(&mut self) -> Result<(), Error> {
+        let paths: Vec<String> = self.survey.locks.keys().take(ACLS_READ_MAX).cloned().collect();
+        for path in paths {
+            self.turns.tick().await;
+            self.survey.requests += 1;
+            match self.client.acl(&path).await {
+                Ok((acl, _)) => {
+                    if let Some(lock) = self.survey.locks.get_mut(&path) {
+                        lock.acl = Some(acl);
+                    }
+                }
+                // It is gone, or its list is none of this client's business.
+                Err(error) if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::NO_AUTH) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// By the clock of this machine.
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// Whether a child with this name may hold or wait.
+fn tells_of_a_lock(name: &str) -> bool {
+    Name::read(name).is_some_and(|name| {
+        let recipe = name.style.recipe();
+        recipe.excludes() || recipe == Recipe::Lease || name.style == Style::BarrierReady
+    })
+}
+
+/// About how many bytes a result has in a reply.
+fn reply_bytes(result: &MultiResult) -> usize {
+    const STAT_BYTES: usize = 80;
+    match result {
+        MultiResult::Data(data, _) => STAT_BYTES + data.as_ref().map_or(0, Bytes::len),
+        MultiResult::Children(names) => names.iter().map(|name| name.len() + 4).sum(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,451 @@
+//! What the servers tell of sessions, connections and watches: by four-letter words, or by their admin
+//! servers where a word is refused.
+
+mod admin;
+mod ensemble;
+mod words;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use zoolet_client::tls::ClientTls;
+use zoolet_client::{FourLetterWord, Hosts};
+use zoolet_protocol::SessionId;
+
+pub(super) use self::ensemble::members;
+use super::limits::{ANSWER_BYTES_MAX, WATCHES_ASKED_MAX};
+
+/// What the servers tell beside the tree.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    pub(super) by_id: BTreeMap<SessionId, Session>,
+    /// The sessions that watch a path, by path, as the client has it, of the servers that told.
+    pub(super) watchers: BTreeMap<String, Vec<SessionId>>,
+    /// Whether all servers told their watches.
+    pub(super) has_watches: bool,
+    /// Whether all servers that there are told their connections.
+    pub(super) has_connections: bool,
+    /// What was not told, and how to allow it.
+    pub(super) gaps: Vec<Gap>,
+}
+
+/// A session, as far as the servers tell of it.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Session {
+    /// The client's address, and the server that it is connected to.
+    pub(super) connection: Option<Connection>,
+    /// How many ephemerals it owns.
+    pub(super) ephemerals: u64,
+    /// How many data watches it has.
+    pub(super) watches: u64,
+}
+
+/// A connection of a session.
+#[derive(Debug, Clone)]
+pub(super) struct Connection {
+    pub(super) address: String,
+    pub(super) server: String,
+    pub(super) timeout_ms: i64,
+    /// How long the server has not answered the session, compared with the one that it answered last.
+    pub(super) silent_ms: i64,
+    /// What it asked last, in the server's letters.
+    pub(super) last: String,
+}
+
+/// Something that a server did not tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) server: String,
+    /// The words that it did not answer.
+    pub(super) words: Vec<&'static str>,
+    /// Why not.
+    pub(super) cause: String,
+    /// What the report lacks without them.
+    pub(super) lacks: Vec<&'static str>,
+    /// How to allow it.
+    pub(super) cure: Option<String>,
+}
+
+/// A connection with a session, as a server tells of it.
+#[derive(Debug)]
+struct ClientLine {
+    address: String,
+    session: SessionId,
+    timeout_ms: i64,
+    /// When it was answered last, by the server's clock; 0 if it was not.
+    replied_ms: i64,
+    last: String,
+}
+
+/// A session, and how many ephemerals it owns.
+type Ephemerals = (SessionId, u64);
+
+/// A path, and the sessions that watch it.
+type WatchedPath = (String, Vec<SessionId>);
+
+/// How to ask the servers.
+pub(super) struct Ways<'a> {
+    pub(super) tls: Option<&'a Arc<ClientTls>>,
+    /// The port of their admin servers, if these may be asked.
+    pub(super) admin_port: Option<u16>,
+    /// How long an answer may take.
+    pub(super) limit: Duration,
+}
+
+/// What servers are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Mode,
+    Connections,
+    Ephemerals,
+    WatchesTotal,
+    Watches,
+}
+
+impl Question {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Mode => "srvr",
+            Self::Connections => "cons",
+            Self::Ephemerals => "dump",
+            Self::WatchesTotal => "wchs",
+            Self::Watches => "wchp",
+        }
+    }
+
+    /// The command of an admin server. All servers answer `srvr`, unless their settings forbid it.
+    fn command(self) -> Option<&'static str> {
+        match self {
+            Self::Mode => None,
+            Self::Connections => Some("connections"),
+            Self::Ephemerals => Some("dump"),
+            Self::WatchesTotal => Some("watch_summary"),
+            Self::Watches => Some("watches_by_path"),
+        }
+    }
+
+    /// What the report lacks without an answer.
+    fn lacks(self) -> &'static str {
+        match self {
+            Self::Mode => "whether the server has others beside it",
+            Self::Connections => "addresses of clients and silent sessions",
+            Self::Ephemerals => "numbers of ephemerals",
+            Self::WatchesTotal | Self::Watches => {
+                "herds, and whether a lock waits for one of another library"
+            }
+        }
+    }
+}
+
+/// An answer, by the way it came.
+enum Answer {
+    Word(String),
+    Admin(Value),
+}
+
+/// What a server answers to a word that it does not accept.
+const NOT_WHITELISTED: &str = "is not executed because it is not in the whitelist.";
+
+/// What it answers while it is in no quorum.
+const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving";
+
+/// Asks all servers. `members` are the hosts of the ensemble's servers, if they are known.
+pub(super) async fn ask(hosts: &Hosts, members: Option<&[String]>, ways: Ways<'_>) -> Sessions {
+    let mut asking = Asking { ways, silent: None, told: Sessions::default() };
+    (asking.told.has_connections, asking.told.has_watches) = (true, true);
+    let mut is_alone = true;
+    for server in hosts.addresses() {
+        is_alone &= match asking.answer(server, Question::Mode).await {
+            Some(Answer::Word(text)) => words::is_standalone(&text),
+            _ => false,
+        };
+        asking.server(server, hosts.chroot()).await;
+    }
+    let mut told = asking.told;
+    if !is_alone {
+        told.miss_members(hosts, members);
+    }
+    for session in told.watchers.values().flatten() {
+        told.by_id.entry(*session).or_default().watches += 1;
+    }
+    told
+}
+
+struct Asking<'a> {
+    ways: Ways<'a>,
+    /// The server that did not answer the last word, and why: it is asked nothing more.
+    silent: Option<(String, String)>,
+    told: Sessions,
+}
+
+impl Asking<'_> {
+    /// Asks one server.
+    async fn server(&mut self, server: &str, chroot: &str) {
+        let connections = match self.answer(server, Question::Connections).await {
+            Some(Answer::Word(text)) => Some(words::connections(&text)),
+            Some(Answer::Admin(answer)) => Some(admin::connections(&answer)),
+            None => None,
+        };
+        self.told.has_connections &= connections.is_some();
+        self.told.add_connections(server, connections.unwrap_or_default());
+        let ephemerals = match self.answer(server, Question::Ephemerals).await {
+            Some(Answer::Word(text)) => words::ephemerals(&text),
+            Some(Answer::Admin(answer)) => admin::ephemerals(&answer),
+            None => Vec::new(),
+        };
+        self.told.add_ephemerals(ephemerals);
+        let watches = match self.watches(server).await {
+            Some(Answer::Word(text)) => Some(words::watches(&text)),
+            Some(Answer::Admin(answer)) => Some(admin::watches(&answer)),
+            None => None,
+        };
+        self.told.has_watches &= watches.is_some();
+        self.told.add_watches(watches.unwrap_or_default(), chroot);
+    }
+
+    /// The answer to a question. `None`, and a gap, if there is none.
+    async fn answer(&mut self, server: &str, question: Question) -> Option<Answer> {
+        if let Some((silent, cause)) = &self.silent
+            && silent == server
+        {
+            let cause = cause.clone();
+            self.told.miss(server, question, cause, None);
+            return None;
+        }
+        let (cause, cure) = match self.word(server, question.word()).await {
+            Ok(text) if text.trim_end().ends_with(NOT_WHITELISTED) => {
+                match self.admin(server, question).await {
+                    Some(Ok(answer)) => return Some(Answer::Admin(answer)),
+                    Some(Err(error)) => (format!("not in its whitelist, and {error}"), None),
+                    None => ("not in its whitelist".to_owned(), Some(CURE.to_owned())),
+                }
+            }
+            Ok(text) if text.starts_with(NOT_SERVING) => {
+                ("the server does not serve".to_owned(), None)
+            }
+            Ok(text) if text.is_empty() => ("the answer is empty".to_owned(), None),
+            Ok(text) => return Some(Answer::Word(text)),
+            Err(error) => {
+                self.silent = Some((server.to_owned(), error.clone()));
+                (error, None)
+            }
+        };
+        self.told.miss(server, question, cause, cure);
+        None
+    }
+
+    async fn word(&self, server: &str, word: &str) -> Result<String, String> {
+        let request = FourLetterWord::new(word).timeout(self.ways.limit);
+        let request = request.bytes_max(ANSWER_BYTES_MAX);
+        let request = match self.ways.tls {
+            Some(tls) => request.tls(Arc::clone(tls)),
+            None => request,
+        };
+        request.ask(server).await.map_err(|error| error.to_string())
+    }
+
+    /// The answer of the admin server, if it may be asked.
+    async fn admin(
+        &self,
+        server: &str,
+        question: Question,
+    ) -> Option<Result<Value, admin::AdminError>> {
+        let (port, command) = (self.ways.admin_port?, question.command()?);
+        Some(admin::ask(server, port, command, self.ways.limit).await)
+    }
+
+    /// The watches by path, if there are not too many of them.
+    async fn watches(&mut self, server: &str) -> Option<Answer> {
+        let total = match self.answer(server, Question::WatchesTotal).await? {
+            Answer::Word(text) => words::watches_total(&text),
+            Answer::Admin(answer) => admin::watches_total(&answer),
+        };
+        if total.is_none_or(|total| total > WATCHES_ASKED_MAX) {
+            let cause = match total {
+                Some(total) => format!("it has {total} watches, and a list of them costs it much"),
+                None => "its answer to wchs has no number of watches".to_owned(),
+            };
+            self.told.miss(server, Question::Watches, cause, None);
+            return None;
+        }
+        self.answer(server, Question::Watches).await
+    }
+}
+
+/// How to allow what a server refused.
+const CURE: &str = "4lw.commands.whitelist=srvr,cons,dump,wchs,wchp in its zoo.cfg, or --admin-port with the port \
+                    of its admin server (8080 by default)";
+
+impl Gap {
+    /// What was not told, and by whom.
+    pub(super) fn subject(&self) -> String {
+        match self.words.is_empty() {
+            true => self.server.clone(),
+            false => format!("{} of {}", self.words.join(", "), self.server),
+        }
+    }
+}
+
+impl Sessions {
+    /// The address of a session's client, for a person.
+    pub(super) fn address(&self, session: SessionId) -> Option<&str> {
+        Some(&self.by_id.get(&session)?.connection.as_ref()?.address)
+    }
+
+    /// A session with its address, if that is known.
+    pub(super) fn text(&self, session: SessionId) -> String {
+        match self.address(session) {
+            _ if session == SessionId::NONE => "no session".to_owned(),
+            Some(address) => format!("{session} ({address})"),
+            None => session.to_string(),
+        }
+    }
+
+    /// Records what a server did not tell, together with what it did not tell for the same cause.
+    fn miss(&mut self, server: &str, question: Question, cause: String, cure: Option<String>) {
+        let (word, lacks) = (question.word(), question.lacks());
+        let is_same = |gap: &&mut Gap| gap.server == server && gap.cause == cause;
+        if let Some(gap) = self.gaps.iter_mut().find(is_same) {
+            gap.words.push(word);
+            if !gap.lacks.contains(&lacks) {
+                gap.lacks.push(lacks);
+            }
+            return;
+        }
+        let (server, words, lacks) = (server.to_owned(), vec![word], vec![lacks]);
+        self.gaps.push(Gap { server, words, cause, lacks, cure });
+    }
+
+    /// Records servers of the ensemble that were not asked: each knows only its own clients.
+    fn miss_members(&mut self, hosts: &Hosts, members: Option<&[String]>) {
+        let asked = hosts.addresses().len();
+        let members = members.filter(|members| !members.is_empty());
+        let cause = match members {
+            Some(members) if members.len() <= asked => return,
+            Some(members) => {
+                format!("it has {} servers, of which {asked} were named", members.len())
+            }
+            None if self.gaps.iter().any(|gap| gap.words.contains(&"srvr")) => {
+                self.has_connections = false;
+                return;
+            }
+            None => "which servers it has may not be read".to_owned(),
+        };
+        (self.has_connections, self.has_watches) = (false, false);
+        self.gaps.push(Gap {
+            server: "the ensemble".to_owned(),
+            words: Vec::new(),
+            cause,
+            lacks: vec![
+                "addresses, silence and watches of clients that are connected to other servers",
+            ],
+            cure: Some(match members {
+                Some(members) => format!("name all servers: {}", members.join(",")),
+                None => {
+                    "name all servers, without a chroot, as a user who may read /zookeeper/config"
+                        .to_owned()
+                }
+            }),
+        });
+    }
+
+    fn add_connections(&mut self, server: &str, lines: Vec<ClientLine>) {
+        // Apache's server counts this from a start of its own, not from 1970.
+        let latest = lines.iter().map(|line| line.replied_ms).max().unwrap_or_default();
+        for line in lines {
+            let connection = Connection {
+                address: line.address,
+                server: server.to_owned(),
+                timeout_ms: line.timeout_ms,
+                silent_ms: match line.replied_ms {
+                    // It was answered nothing yet, or its numbers were reset.
+                    0 => 0,
+                    replied_ms => latest.saturating_sub(replied_ms),
+                },
+                last: line.last,
+            };
+            let session = self.by_id.entry(line.session).or_default();
+            // For a moment, a session that reconnects has two.
+            let is_newer = |old: &Connection| old.silent_ms > connection.silent_ms;
+            if session.connection.as_ref().is_none_or(is_newer) {
+                session.connection = Some(connection);
+            }
+        }
+    }
+
+    /// Of all servers, the one that is furthest knows most ephemerals.
+    fn add_ephemerals(&mut self, counts: Vec<Ephemerals>) {
+        for (session, count) in counts {
+            let session = self.by_id.entry(session).or_default();
+            session.ephemerals = session.ephemerals.max(count);
+        }
+    }
+
+    fn add_watches(&mut self, watches: Vec<WatchedPath>, chroot: &str) {
+        for (path, sessions) in watches {
+            if let Some(path) = below(&path, chroot) {
+                self.watchers.entry(path.to_owned()).or_default().extend(sessions);
+            }
+        }
+    }
+}
+
+/// The path as the client has it, if it is below its root.
+fn below<'a>(path: &'a str, chroot: &str) -> Option<&'a str> {
+    match path.strip_prefix(chroot.trim_end_matches('/'))? {
+        "" => Some("/"),
+        rest if rest.starts_with('/') => Some(rest),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(session: i64, replied_ms: i64) -> ClientLine {
+        let (address, last) = ("127.0.0.1:1".to_owned(), "PING".to_owned());
+        ClientLine { address, session: SessionId(session), timeout_ms: 4_000, replied_ms, last }
+    }
+
+    #[test]
+    fn silence_is_told_by_the_clock_of_the_server() {
+        let mut sessions = Sessions::default();
+        sessions.add_connections("a:2181", vec![line(1, 5_000), line(2, 25_000), line(3, 0)]);
+        // It has reconnected.
+        sessions.add_connections("b:2181", vec![line(1, 9_000)]);
+        let silent = |session: i64| {
+            let connection = sessions.by_id[&SessionId(session)].connection.as_ref().unwrap();
+            (connection.server.as_str(), connection.silent_ms)
+        };
+        assert_eq!(silent(1), ("b:2181", 0));
+        assert_eq!((silent(2), silent(3)), (("a:2181", 0), ("a:2181", 0)));
+    }
+
+    #[test]
+    fn watches_are_those_below_the_root_of_the_client() {
+        let watched = |path: &str| (path.to_owned(), vec![SessionId(1)]);
+        let mut sessions = Sessions::default();
+        sessions.add_watches(vec![watched("/app/a"), watched("/app"), watched("/apples")], "/app");
+        let paths: Vec<_> = sessions.watchers.keys().map(String::as_str).collect();
+        assert_eq!(paths, ["/", "/a"]);
+    }
+
+    #[test]
+    fn an_ensemble_of_which_not_all_servers_were_named_is_told() {
+        let hosts: Hosts = "a:2181,b:2181".parse().unwrap();
+        let missed = |members: Option<&[&str]>| {
+            let members: Option<Vec<String>> =
+                members.map(|members| members.iter().map(|host| (*host).to_owned()).collect());
+            let mut sessions = Sessions { has_connections: true, ..Sessions::default() };
+            sessions.miss_members(&hosts, members.as_deref());
+            (sessions.has_connections, sessions.gaps.pop().map(|gap| gap.cause))
+        };
+        assert_eq!(missed(Some(&["a", "b"])), (true, None));
+        let cause = "it has 3 servers, of which 2 were named".to_owned();
+        assert_eq!(missed(Some(&["a", "b", "c"])), (false, Some(cause)));
+        assert!(!missed(None).0);
+    }
+}

@@ -1,0 +1,171 @@
+//! What a look at the tree has found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use zoolet_layouts::{Directory, Part, Place, Queue, Recipe, Site, Step, Style, semaphore};
+use zoolet_protocol::{Acl, SessionId};
+
+use super::sessions::Sessions;
+
+/// What a look at the tree has found.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// The directories in which someone holds or waits, by their paths.
+    pub(super) locks: BTreeMap<String, LockDirectory>,
+    /// Znodes with long data, and its length.
+    pub(super) large: Vec<(String, usize)>,
+    /// Directories with a long list of children.
+    pub(super) long: Vec<LongList>,
+    /// The empty directories below each parent.
+    pub(super) empty: BTreeMap<String, Empty>,
+    /// How many znodes were looked at.
+    pub(super) znodes: u64,
+    /// How many requests that took.
+    pub(super) requests: u64,
+    /// Paths that the client may not read.
+    pub(super) unreadable: Vec<String>,
+    /// Whether the look ended before the tree, at the limit of the options.
+    pub(super) is_cut: bool,
+    /// When it ended, by the clock of this machine, in milliseconds since 1970.
+    pub(super) now_ms: i64,
+}
+
+/// A directory in which someone may hold or wait.
+#[derive(Debug, Default)]
+pub(super) struct LockDirectory {
+    pub(super) directory: Directory,
+    /// The first of the other names, in the order of text.
+    pub(super) first_other: Option<String>,
+    /// Who may do what there, if that was asked.
+    pub(super) acl: Option<Vec<Acl>>,
+}
+
+/// A directory with a list of children that is long in a reply.
+#[derive(Debug)]
+pub(super) struct LongList {
+    pub(super) path: String,
+    pub(super) children: i32,
+    /// The bytes of the list; `None` if it was not read for its length.
+    pub(super) bytes: Option<usize>,
+}
+
+/// Empty directories of one parent.
+#[derive(Debug, Default)]
+pub(super) struct Empty {
+    pub(super) count: u64,
+    /// One of them.
+    pub(super) example: String,
+}
+
+impl LockDirectory {
+    /// Whether a session has a place of this style here.
+    fn has(&self, style: Style, session: SessionId) -> bool {
+        let is_it = |place: &Place| place.style == style && place.znode.session == session;
+        self.directory.places().any(is_it)
+    }
+
+    /// Whether permits of Curator's semaphore stand here.
+    fn has_permits(&self) -> bool {
+        self.directory.styles().any(|style| style == Style::CuratorPermit)
+    }
+}
+
+impl Survey {
+    /// The queues of all paths. Both directories of a semaphore are one queue, at its path.
+    pub(super) fn queues(&self) -> Vec<(&str, Queue<'_>)> {
+        let mut queues = Vec::new();
+        for (path, lock) in &self.locks {
+            let site = Site::of(path);
+            match site.part {
+                // It is told with its permits.
+                Part::Gate if self.permits_of(site.root).is_some() => continue,
+                Part::Permits if lock.has_permits() => {
+                    let gate = self.directory(&child(site.root, Site::GATE));
+                    queues.push((site.root, semaphore(&lock.directory, gate)));
+                    continue;
+                }
+                Part::Gate | Part::Permits | Part::Line => {}
+            }
+            for queue in lock.directory.queues() {
+                if queue.recipe == Recipe::KazooSemaphore {
+                    let gate = self.directory(&format!("{path}-__lock__"));
+                    queues.push((path.as_str(), semaphore(&lock.directory, gate)));
+                } else if queue.recipe.excludes() || queue.recipe == Recipe::Lease {
+                    queues.push((path.as_str(), queue));
+                }
+            }
+        }
+        queues.retain(|(_, queue)| !queue.rows.is_empty());
+        queues
+    }
+
+    /// Those that stand in a directory; nobody if it was not found.
+    fn directory(&self, path: &str) -> &Directory {
+        static NOBODY: LazyLock<Directory> = LazyLock::new(Directory::new);
+        match self.locks.get(path) {
+            Some(lock) => &lock.directory,
+            None => &NOBODY,
+        }
+    }
+
+    /// The directory of the permits of a semaphore at this path.
+    fn permits_of(&self, root: &str) -> Option<&LockDirectory> {
+        let curators = self.locks.get(&child(root, Site::PERMITS)).filter(|it| it.has_permits());
+        let kazoos = || self.locks.get(root).filter(|it| it.directory.permits().is_some());
+        curators.or_else(kazoos)
+    }
+
+    /// Takes notice of locks that wait for names of other libraries, because they were told to: a session
+    /// with a place of the one watches a place of the other. Those behind it watch places of their own.
+    pub(super) fn learn(&mut self, sessions: &Sessions) {
+        for (path, lock) in &mut self.locks {
+            let mut strangers = lock.directory.strangers();
+            strangers.retain(|(later, ahead, _)| {
+                let is_watched = |place: &Place| {
+                    let watching = sessions.watchers.get(&child(path, &place.name));
+                    watching.is_some_and(|all| all.iter().any(|it| lock.has(*later, *it)))
+                };
+                lock.directory.places().any(|place| place.style == *ahead && is_watched(place))
+            });
+            for (later, ahead, _) in strangers {
+                lock.directory.learn(later, ahead);
+            }
+        }
+    }
+
+    /// The directories of the locks in which these wait.
+    pub(super) fn directories_of<'a>(
+        &self,
+        steps: impl IntoIterator<Item = &'a Step>,
+    ) -> BTreeSet<String> {
+        let of_path = |path: &str| {
+            let kazoos_gate = format!("{path}-__lock__");
+            [path.to_owned(), child(path, Site::PERMITS), child(path, Site::GATE), kazoos_gate]
+        };
+        let paths = steps.into_iter().flat_map(|step| of_path(&step.path));
+        paths.filter(|path| self.locks.contains_key(path)).collect()
+    }
+
+    /// Records an empty directory that had children once.
+    pub(super) fn add_empty(&mut self, path: &str) {
+        let (parent, _) = split(path);
+        let empty = self.empty.entry(parent.to_owned()).or_default();
+        empty.count += 1;
+        empty.example = path.to_owned();
+    }
+}
+
+/// The path of a child.
+pub(super) fn child(path: &str, name: &str) -> String {
+    format!("{}/{name}", path.trim_end_matches('/'))
+}
+
+/// The path of the parent, and the name.
+pub(super) fn split(path: &str) -> (&str, &str) {
+    match path.rsplit_once('/') {
+        Some(("", name)) => ("/", name),
+        Some((parent, name)) => (parent, name),
+        None => ("/", path),
+    }
+}
