@@ -60,6 +60,10 @@ pub(crate) async fn obey(client: &Client, mut told: UnboundedReceiver<String>) -
         }
         println!("{line}");
     }
+    if let Some((discovery, _provider)) = held.services {
+        // The client is closed next: what is still to be deleted would be sent after that.
+        discovery.close().await?;
+    }
     Ok(())
 }
 
