@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zoolet::client::Client;
-use zoolet::protocol::{Acl, ErrorCode, WatchMode};
+use zoolet::protocol::{Acl, ErrorCode, Permissions, WatchMode};
 use zoolet::recipes::blocking;
 use zoolet::recipes::discovery::{
     DiscoveryError, DiscoveryPathConstructor, JsonInstanceSerializer, Registration,
@@ -468,6 +468,15 @@ async fn an_instance_that_cannot_be_read_does_not_hide_the_others() {
     tokio::time::sleep(SECOND).await;
     assert_eq!(cache.instances().len(), 1);
     assert_eq!(cache.unreadable(), instances.unreadable);
+
+    let hidden = Acl { permissions: Permissions::ADMIN, ..Acl::open() };
+    raw.set_acl("/discovery/test/one", vec![hidden]).await.unwrap();
+    let instances = discovery.query_for_instances("test").await.unwrap();
+    assert_eq!(instances.found.len(), 1);
+    let [DiscoveryError::Client(refused)] = &instances.unreadable[..] else {
+        panic!("{:?}", instances.unreadable);
+    };
+    assert!(refused.is(ErrorCode::NO_AUTH), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]

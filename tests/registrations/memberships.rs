@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zoolet::client::{Client, Parents};
-use zoolet::protocol::{Acl, CreateMode, ErrorCode};
+use zoolet::protocol::{Acl, CreateMode, ErrorCode, Permissions};
 use zoolet::recipes::{
     GroupMember, NodeError, NodeState, NonBlockingLease, Origin, Party, PersistentNode,
     PersistentTtlNode, SetPartitioner, ShallowParty, TakeOver,
@@ -50,6 +50,26 @@ async fn the_znodes_of_parties_are_kazoos() {
     drop(member);
     tokio::time::sleep(LONG).await;
     assert!(client.exists("/shallow").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_may_not_be_read_does_not_hide_the_others() {
+    let (server, client) = stage().await;
+    let other = server.connect().await.unwrap();
+    let hidden = vec![Acl { permissions: Permissions::ADMIN, ..Acl::open() }];
+    let party = Party::new(&client, "/party").unwrap();
+    let _one = party.join("one").await.unwrap();
+    let two = party.join("two").await.unwrap();
+    other.set_acl(&two.path(), hidden.clone()).await.unwrap();
+    assert_eq!(party.participants().await.unwrap(), ["one"]);
+    let [one, two] = [("one", &client), ("two", &other)].map(|(id, client)| {
+        GroupMember::builder(client, "/group", id).payload(id).start().unwrap()
+    });
+    for member in [&one, &two] {
+        member.registered_within(SECOND).await.unwrap();
+    }
+    client.set_acl("/group/two", hidden).await.unwrap();
+    assert_eq!(one.members().await.unwrap().into_keys().collect::<Vec<_>>(), ["one"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -298,7 +298,7 @@ impl<T: Send + Sync + 'static> ServiceDiscovery<T> {
 pub struct Instances<T = ()> {
     /// Those that could be read, in the order of their znodes' names.
     pub found: Vec<ServiceInstance<T>>,
-    /// The errors of the others, [`DiscoveryError::Unreadable`].
+    /// The errors of the others: [`DiscoveryError::Unreadable`], or that the client may not read it.
     pub unreadable: Vec<DiscoveryError>,
 }
 
@@ -349,6 +349,9 @@ impl<T: Send + Sync + 'static> ServiceDiscovery<T> {
                     },
                     // It was unregistered in between.
                     Err(error) if error.is(ErrorCode::NO_NODE) => {}
+                    Err(error) if error.is(ErrorCode::NO_AUTH) => {
+                        instances.unreadable.push(error.into());
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }

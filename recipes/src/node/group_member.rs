@@ -135,7 +135,8 @@ impl GroupMember {
     }
 
     /// All members with their payloads. As in Curator, this member is always among them, with its
-    /// own payload if its znode is missing. Costs a list, and a read for each member;
+    /// own payload if its znode is missing. Those that the client may not read are left out. Costs a
+    /// list, and a read for each member;
     /// [`GroupMember::follow`] reads them once.
     ///
     /// # Errors

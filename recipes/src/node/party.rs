@@ -113,8 +113,8 @@ impl Party {
         self.0.join(&format!("{}{MARKER}", self.0.unique_digits()), identifier).await
     }
 
-    /// The identifiers of all members, in the order of their znodes' names. Costs a list, and a read
-    /// for each member.
+    /// The identifiers of all members, in the order of their znodes' names, without those that the client
+    /// may not read. Costs a list, and a read for each member.
     ///
     /// # Errors
     ///

@@ -7,8 +7,9 @@ use super::error::NodeError;
 use super::limits::READS_AT_ONCE;
 use crate::client::Client;
 
-/// The data of these children, each with its name. Children that are gone are left out. The requests
-/// are sent in batches, each of which takes one round trip.
+/// The data of these children, each with its name. Children that are gone, or that the client may not
+/// read, are left out: one of somebody else must not hide all others. The requests are sent in batches,
+/// each of which takes one round trip.
 pub(super) async fn read_children(
     client: &Client,
     directory: &str,
@@ -28,6 +29,9 @@ pub(super) async fn read_children(
             match result {
                 Ok((data, _)) => children.push((name.clone(), data)),
                 Err(error) if error.is(ErrorCode::NO_NODE) => {}
+                Err(error) if error.is(ErrorCode::NO_AUTH) => {
+                    tracing::warn!("{directory}/{name} is left out: {error}");
+                }
                 Err(error) => return Err(error.into()),
             }
         }
