@@ -19,8 +19,11 @@ impl Signals {
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
     }
 
+    /// The name of the signal that came first. Of two that came at once it is SIGINT: who sends SIGTERM
+    /// too does so since the first one has not ended the command yet.
     pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
+            biased;
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
         }
@@ -39,5 +42,26 @@ impl Signals {
             std::future::pending::<()>().await;
         }
         "Ctrl-C"
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use nix::sys::signal::{Signal, raise};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_interrupt_is_not_told_as_the_signal_that_came_after_it() {
+        for _ in 0..20 {
+            let mut signals = Signals::new().expect("signals can be caught");
+            let mut others = Signals::new().expect("signals can be caught");
+            raise(Signal::SIGINT).expect("it can be sent");
+            raise(Signal::SIGTERM).expect("it can be sent");
+            // All receivers have both then.
+            others.terminate.recv().await;
+            others.interrupt.recv().await;
+            assert_eq!(signals.next().await, "SIGINT");
+        }
     }
 }

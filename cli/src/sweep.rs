@@ -9,6 +9,7 @@ mod limits;
 mod plan;
 mod point;
 mod report;
+mod reports;
 mod run;
 mod stage;
 mod tracker;
@@ -29,7 +30,8 @@ use self::job::Show;
 use self::kind::{Kind, PointFault, Times};
 use self::limits::{FIRST_RUN_MAX, LINES_IN_FILES, TIME_LIMIT_ADDED, TIME_LIMIT_FACTOR};
 use self::plan::{Choice, PathChoice};
-use self::report::{NotMade, Report, text};
+use self::report::{Report, text};
+use self::reports::{Format, Reports};
 use self::run::{Run, Runner};
 use self::tracker::Seen;
 use crate::logging::{self, LogLevel};
@@ -92,15 +94,15 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "TIME", value_parser = values::some_time, help_heading = RUNS)]
     stale: Option<Duration>,
 
-    /// Write a report for CI servers, in JUnit's XML
+    /// Write a report for CI servers, in JUnit's XML; `-` is stdout
     #[arg(long, value_name = "FILE", help_heading = REPORTS)]
     junit: Option<PathBuf>,
 
-    /// Write a report as JSON
+    /// Write a report as JSON; `-` is stdout
     #[arg(long, value_name = "FILE", help_heading = REPORTS)]
     json: Option<PathBuf>,
 
-    /// Write a report as a page for a browser
+    /// Write a report as a page for a browser; `-` is stdout
     #[arg(long, value_name = "FILE", help_heading = REPORTS)]
     html: Option<PathBuf>,
 
@@ -135,18 +137,15 @@ impl Sweep {
     }
 
     async fn swept(self) -> Result<u8, Failure> {
+        // Before the signals are caught: it may wait for the reader of a pipe.
+        let reports = self.reports()?;
         // Before a command is started, so that no signal leaves one behind.
         let mut signals = Signals::new().map_err(Failure::System)?;
-        let files = [&self.junit, &self.json, &self.html];
-        for path in files.into_iter().flatten() {
-            report::check(path)?;
-        }
-        // Also if nobody comes to replace them: those of an earlier sweep would tell of a success.
-        self.write_not_made("it was stopped before its end".to_owned(), "")?;
+        reports.begin(&self.command)?;
         let runner = Arc::new(Runner { command: self.command.clone(), times: self.times() });
         let first = match self.first_run(&runner, &mut signals).await {
             Ok(first) => first,
-            Err(failure) => return Err(self.told_in_files(failure)),
+            Err(failure) => return Err(reports.not_made(&self.command, failure)),
         };
         let limit = self.timeout.unwrap_or_else(|| limit_after(first.took));
         if let Some(id) = &self.replay {
@@ -159,9 +158,10 @@ impl Sweep {
         }
         let (points, faults) = match chosen(&choice, &first) {
             Ok(chosen) => chosen,
-            Err(failure) => return Err(self.told_in_files(failure)),
+            Err(failure) => return Err(reports.not_made(&self.command, failure)),
         };
-        self.swept_with(first, points, faults, limit, runner, &mut signals).await
+        let campaign = Campaign { runner, faults, jobs: self.jobs(), limit };
+        self.swept_with(first, points, campaign, &reports, &mut signals).await
     }
 
     /// Runs the command without a fault.
@@ -177,26 +177,35 @@ impl Sweep {
         &self,
         first: Run,
         points: Vec<Seen>,
-        faults: Vec<PointFault>,
-        limit: Duration,
-        runner: Arc<Runner>,
+        campaign: Campaign,
+        reports: &Reports,
         signals: &mut Signals,
     ) -> Result<u8, Failure> {
-        let times = runner.times;
-        let jobs = self.jobs.unwrap_or_else(processors);
-        notice(&text::begin(&first, points.len(), faults.len(), jobs));
-        let planned = faults.len();
-        let campaign = Campaign { runner, faults, jobs, limit };
+        let (times, limit, planned) =
+            (campaign.runner.times, campaign.limit, campaign.faults.len());
+        notice(&text::begin(&first, points.len(), planned, campaign.jobs));
         let trials = campaign.run(signals).await;
         let (command, options) = (&self.command[..], self.fault_options());
         let mut report = Report { command, options, times, limit, planned, first, points, trials };
-        print(&text::write(&report));
-        self.write_files(&report)?;
+        reports.print(&text::write(&report));
+        reports.write(&report)?;
         match report.trials.stopped_by.take() {
             None => Ok(exit_code(&report)),
             Some(Stop::Signal(signal)) => Err(Failure::Signal(signal)),
             Some(Stop::Failure(failure)) => Err(failure),
         }
+    }
+
+    fn reports(&self) -> Result<Reports, Failure> {
+        Reports::open([
+            (Format::Junit, self.junit.as_deref()),
+            (Format::Json, self.json.as_deref()),
+            (Format::Html, self.html.as_deref()),
+        ])
+    }
+
+    fn jobs(&self) -> usize {
+        self.jobs.unwrap_or_else(processors)
     }
 
     fn times(&self) -> Times {
@@ -249,45 +258,6 @@ impl Sweep {
             Outcome::NotReached => NOT_REACHED,
             Outcome::FailedByItself => FAILS_BY_ITSELF,
         })
-    }
-
-    /// Writes the reason why there are no faults into the files, and returns it.
-    fn told_in_files(&self, failure: Failure) -> Failure {
-        let output = match &failure {
-            Failure::FailsByItself { output, .. } => output,
-            _ => "",
-        };
-        match self.write_not_made(failure.to_string(), output) {
-            Ok(()) => failure,
-            Err(failure) => failure,
-        }
-    }
-
-    fn write_not_made(&self, why: String, output: &str) -> Result<(), Failure> {
-        let report = NotMade { command: &self.command, why, output: output.to_owned() };
-        if let Some(path) = &self.junit {
-            report::write(path, &report::junit::not_made(&report))?;
-        }
-        if let Some(path) = &self.json {
-            report::write(path, &report::json::not_made(&report))?;
-        }
-        if let Some(path) = &self.html {
-            report::write(path, &report::page::not_made(&report))?;
-        }
-        Ok(())
-    }
-
-    fn write_files(&self, report: &Report<'_>) -> Result<(), Failure> {
-        if let Some(path) = &self.junit {
-            report::write(path, &report::junit::document(report))?;
-        }
-        if let Some(path) = &self.json {
-            report::write(path, &report::json::document(report))?;
-        }
-        if let Some(path) = &self.html {
-            report::write(path, &report::page::document(report))?;
-        }
-        Ok(())
     }
 }
 

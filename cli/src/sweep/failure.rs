@@ -44,6 +44,10 @@ pub(super) enum Failure {
     NoSuchFault { id: String },
     #[error("{path} cannot be written: {error}")]
     Report { path: PathBuf, error: io::Error },
+    #[error(
+        "{} and {} would both be written to stdout; give one of them a file", options[0], options[1]
+    )]
+    TwoOnStdout { options: [&'static str; 2] },
     #[error("the system refuses what this needs: {0}")]
     System(io::Error),
     #[error("no server can be started for a run: {0}; fewer --jobs need fewer ports and files")]
@@ -80,7 +84,10 @@ impl Failure {
     /// The statuses of `sysexits.h`, except where shells have their own.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::NoSuchPath { .. } | Self::NothingLeft | Self::NoSuchFault { .. } => WRONG,
+            Self::NoSuchPath { .. }
+            | Self::NothingLeft
+            | Self::NoSuchFault { .. }
+            | Self::TwoOnStdout { .. } => WRONG,
             Self::FailsByItself { .. } | Self::NoRequests => FAILS_BY_ITSELF,
             Self::Server(_) | Self::Ensemble(_) | Self::Fault(_) => 70,
             Self::System(_) => 71,

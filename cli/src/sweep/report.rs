@@ -1,29 +1,29 @@
 //! What a sweep found: as text, and as files for CI servers, programs and browsers.
 
+mod destination;
 pub(super) mod json;
 pub(super) mod junit;
 pub(super) mod page;
 pub(super) mod text;
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
+pub(super) use self::destination::Destination;
 use super::campaign::{Outcome, Trial, Trials};
-use super::failure::Failure;
 use super::kind::Times;
 use super::run::Run;
 use super::tracker::Seen;
-use crate::report_file;
 
 /// A sweep that has not come to its faults: what a report says that would otherwise be that of another
 /// sweep, or missing.
 #[derive(Debug)]
 pub(super) struct NotMade<'a> {
     pub(super) command: &'a [OsString],
-    /// What stopped it.
+    /// What stopped it, in a sentence.
     pub(super) why: String,
+    /// The same, or only the name of a signal: for programs.
+    pub(super) stopped_by: String,
     /// The last lines that the command printed.
     pub(super) output: String,
 }
@@ -81,22 +81,4 @@ fn command_line(command: &[OsString]) -> String {
 pub(super) fn last_lines(run: &Run, most: usize) -> Vec<&str> {
     let lines: Vec<_> = run.output.trim_end().lines().collect();
     lines[lines.len().saturating_sub(most)..].to_vec()
-}
-
-/// Checks that a file can be written, without changing it.
-///
-/// # Errors
-///
-/// [`Failure::Report`] if it cannot be written.
-pub(super) fn check(path: &Path) -> Result<(), Failure> {
-    report_file::check(path).map_err(|error| Failure::Report { path: path.to_owned(), error })
-}
-
-/// Writes a file.
-///
-/// # Errors
-///
-/// [`Failure::Report`] if it cannot be written.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| Failure::Report { path: path.to_owned(), error })
 }

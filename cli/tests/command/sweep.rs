@@ -298,7 +298,11 @@ impl Files {
         assert_eq!(junit_counts(&junit), (1, 0), "{junit}");
         assert!(junit.contains(r#"errors="1""#) && junit.contains(why), "{junit}");
         let report: Value = serde_json::from_slice(&fs::read(&self.json).unwrap()).unwrap();
-        assert!(report["stopped_by"].as_str().unwrap().contains(why), "{report}");
+        // Of a signal a program needs the name alone.
+        let why_for_programs = why.strip_prefix("ended by ").unwrap_or(why);
+        let stopped_by = report["stopped_by"].as_str().unwrap();
+        assert!(stopped_by.contains(why_for_programs), "{report}");
+        assert_eq!(stopped_by.contains("SIG"), stopped_by == "SIGINT", "{report}");
         assert_eq!((&report["first_run"], &report["faults"]["run"]), (&Value::Null, &0.into()));
         let page = fs::read_to_string(&self.html).unwrap();
         // There it is a sentence.
@@ -355,6 +359,44 @@ async fn an_interrupt_of_the_first_run_is_told_in_the_files() {
     let status = within_limit(child.wait()).await.unwrap();
     assert_eq!(status.code(), Some(130));
     files.assert_all_say("ended by SIGINT");
+}
+
+#[tokio::test]
+async fn a_pipe_gets_one_report_and_nothing_else() {
+    let naive = script(NAIVE_RETRY);
+    let breaks = ["--only", "reply-lost", "--path", "/naive"];
+    let pipes = directory("sweep-pipes").join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&pipes).status().unwrap();
+    assert!(made.success());
+    for name in ["-", "/dev/stdout"] {
+        let ended = sweep(&[&["--json", name], &breaks[..]].concat(), &naive).await;
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let report: Value =
+            serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+        assert_eq!(report["faults"]["broke"], 1, "{report}");
+        assert!(ended.stderr.contains("1 broke the command"), "the text is there: {ended:?}");
+
+        let ended = sweep(&["--json", name], &script("echo it is broken; exit 3")).await;
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        let report: Value =
+            serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+        assert!(report["stopped_by"].as_str().unwrap().contains("fails without any fault"));
+    }
+    assert!(!Path::new("-").exists(), "it is no file");
+
+    // A named pipe, which leaves stdout to the text.
+    let read = tokio::task::spawn_blocking({
+        let pipes = pipes.clone();
+        move || fs::read_to_string(pipes).unwrap()
+    });
+    let ended = sweep(&[&["--json", pipes.to_str().unwrap()], &breaks[..]].concat(), &naive).await;
+    assert!(ended.stdout.contains("1 broke the command"), "{ended:?}");
+    let report: Value = serde_json::from_str(&within_limit(read).await.unwrap()).unwrap();
+    assert_eq!(report["faults"]["broke"], 1, "{report}");
+
+    let ended = sweep(&[&["--json", "-", "--junit", "-"], &breaks[..]].concat(), &naive).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("--junit and --json would both be written to stdout"));
 }
 
 #[tokio::test]

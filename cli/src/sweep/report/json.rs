@@ -123,7 +123,7 @@ pub(in super::super) fn not_made(report: &NotMade<'_>) -> String {
         zoolet: env!("CARGO_PKG_VERSION"),
         command: words(report.command),
         seconds: 0.0,
-        stopped_by: Some(report.why.clone()),
+        stopped_by: Some(report.stopped_by.clone()),
         first_run: None,
         faults: Counts::default(),
         runs: Vec::new(),
