@@ -31,7 +31,7 @@ use crate::watches::{EventQueue, WaiterId, WatchKind};
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "watches that are dropped are removed"]
+#[must_use = "no events are delivered once it is dropped"]
 pub struct OneShotWatches {
     client: Client,
     queue: Arc<EventQueue>,
