@@ -98,6 +98,28 @@ async fn close_without_a_connection_returns_not_sent() {
     );
 }
 
+/// A server ends the connection at the `closeSession`. Were a request to follow, the reply to the close
+/// would be lost now and then: so there are several rounds.
+#[tokio::test]
+async fn requests_that_follow_a_close_are_not_sent_and_those_before_are_answered() {
+    let (_server, address) = zoolet_test_support::listening_server(Default::default()).await;
+    for round in 0..50 {
+        let client = Client::connect(address.to_string()).await.unwrap();
+        let (other, last) = (client.clone(), client.clone());
+        let before = other.get("/").send();
+        let follow = async {
+            let requests: Vec<_> = (0..20).map(|_| other.get("/").send()).collect();
+            for request in requests {
+                assert_eq!(request.await.map(drop), Err(Error::Closed));
+            }
+            last.close().await
+        };
+        let (closed, closed_again) = tokio::join!(client.close(), follow);
+        assert_eq!((closed, closed_again), (Ok(()), Ok(())), "in round {round}");
+        before.await.unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_of_an_expired_session_are_not_sent_in_the_next_one() {
     let server = TestServer::start().await.unwrap();

@@ -276,6 +276,10 @@ impl Client {
     /// Closes the session. When this returns, its ephemerals are deleted and its watches have
     /// ended.
     ///
+    /// What was sent before, also by clones of this client and by its recipes, is answered in order.
+    /// What follows fails with [`Error::Closed`] at once, and is not sent. If several clones are closed
+    /// at the same time, each waits for the one close of the session.
+    ///
     /// # Errors
     ///
     /// [`Error::NotSent`] or [`Error::ConnectionLoss`] if there was no connection, or none any

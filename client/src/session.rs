@@ -14,7 +14,10 @@
 //! - An event is delivered before the reply to any later request.
 //! - Before anything else the client authenticates by SASL, if it is told to.
 //! - After a reconnect the server has the credentials and the watches before it gets a request.
+//! - Nothing is sent after the `closeSession`: the server ends the connection there, and the reply to
+//!   it would be lost.
 
+mod closing;
 mod hand_over;
 mod holding;
 mod sasl;
@@ -30,7 +33,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zoolet_protocol::{
     Auth, ConnectRequest, ConnectResponse, DecodeError, ErrorCode, Incoming, OpCode, Password,
-    ReplyHeader, Request, SessionId, Write, Xid, Zxid, decode_all, decode_incoming, encode_request,
+    ReplyHeader, Request, SessionId, Xid, Zxid, decode_all, decode_incoming, encode_request,
 };
 
 use self::sasl::Authenticating;
@@ -102,6 +105,8 @@ enum Phase {
     /// There is a session, and SASL tokens are exchanged.
     Authenticating,
     Connected,
+    /// The `closeSession` was sent: what was asked for before is still answered.
+    Closing,
     Closed,
 }
 
@@ -162,6 +167,8 @@ pub(crate) struct Session {
     /// Requests that wait for a connection, each with its deadline.
     queued: VecDeque<(Submission, Instant)>,
     sent: VecDeque<Sent>,
+    /// The calls that asked for the close after the first one.
+    closers: Vec<Arc<Call>>,
     /// The calls that wait for replies to credentials, in order; `None` for credentials sent again.
     authenticating: VecDeque<Option<Arc<Call>>>,
     /// When the pings without a reply were sent.
@@ -210,6 +217,7 @@ impl Session {
             sasl: None,
             queued: VecDeque::new(),
             sent: VecDeque::new(),
+            closers: Vec::new(),
             authenticating: VecDeque::new(),
             pings: VecDeque::new(),
             watches: Watches::default(),
@@ -256,7 +264,7 @@ impl Session {
 
     /// Sends a request, or queues it until there is a connection.
     pub(crate) fn submit(&mut self, submission: Submission, now: Instant) {
-        if self.phase == Phase::Closed {
+        if self.is_closing() {
             return self.complete(&submission.call, Outcome::Closed);
         }
         if submission.bound.is_some_and(|bound| bound != self.id) {
@@ -288,6 +296,9 @@ impl Session {
 
     /// Adds credentials, now and after every reconnect.
     pub(crate) fn authenticate(&mut self, auth: Auth, call: Arc<Call>, now: Instant) {
+        if self.is_closing() {
+            return self.complete(&call, Outcome::Closed);
+        }
         self.credentials.push(auth.clone());
         if self.phase == Phase::Connected {
             self.send_auth(auth, Some(call), now);
@@ -303,37 +314,6 @@ impl Session {
         self.outgoing.push_back(encode_request(Xid::AUTH, &request));
         self.authenticating.push_back(call);
         self.last_sent = now;
-    }
-
-    /// Closes the session. Without a connection the server expires it after its timeout.
-    pub(crate) fn close(&mut self, call: Arc<Call>, now: Instant) {
-        if self.phase == Phase::Connected {
-            // The server may delete the ephemerals long before the reply comes, if it comes.
-            self.proof.end();
-            let request = Request::Write(Write::CloseSession);
-            self.transmit(Submission::new(request, call), now);
-        } else {
-            self.complete(&call, Outcome::NotSent);
-            self.end(Outcome::Closed);
-        }
-    }
-
-    /// Ends the client: all calls complete with `outcome`, and all watches end.
-    pub(crate) fn end(&mut self, outcome: Outcome) {
-        self.phase = Phase::Closed;
-        self.id = SessionId::NONE;
-        self.proof.end();
-        self.change(ConnectionState::Lost);
-        self.outgoing.clear();
-        let sent = std::mem::take(&mut self.sent).into_iter().map(|sent| sent.call);
-        let queued = std::mem::take(&mut self.queued).into_iter().map(|(queued, _)| queued.call);
-        for call in sent.chain(queued) {
-            self.complete(&call, outcome.clone());
-        }
-        for call in std::mem::take(&mut self.authenticating).into_iter().flatten() {
-            self.complete(&call, outcome.clone());
-        }
-        self.watches.end(&WatchUpdate::Closed, &mut self.wakers);
     }
 
     /// A connection was opened: the handshake is sent first.
@@ -360,7 +340,7 @@ impl Session {
         if self.phase == Phase::Closed {
             return;
         }
-        let was_connected = self.phase == Phase::Connected;
+        let before = self.phase;
         self.phase = Phase::Disconnected;
         self.outgoing.clear();
         self.sasl = None;
@@ -369,18 +349,17 @@ impl Session {
         // The next connection registers only the watches that still have a watcher.
         self.stale.clear();
         self.persistent_in_flight = 0;
-        let mut is_closed = false;
         for sent in std::mem::take(&mut self.sent) {
-            is_closed |= sent.call.op == OpCode::CLOSE_SESSION;
             self.complete(&sent.call, Outcome::ConnectionLoss);
         }
-        for call in std::mem::take(&mut self.authenticating).into_iter().flatten() {
+        let closers = std::mem::take(&mut self.closers).into_iter();
+        for call in std::mem::take(&mut self.authenticating).into_iter().flatten().chain(closers) {
             self.complete(&call, Outcome::ConnectionLoss);
         }
-        if is_closed {
-            self.end(Outcome::Closed);
-        } else if was_connected {
-            self.change(ConnectionState::Suspended);
+        match before {
+            Phase::Closing => self.end(Outcome::Closed),
+            Phase::Connected => self.change(ConnectionState::Suspended),
+            _ => {}
         }
     }
 
@@ -396,7 +375,7 @@ impl Session {
                 self.last_received = now;
                 self.handle_sasl(decode_incoming(frame)?, now)
             }
-            Phase::Connected => {
+            Phase::Connected | Phase::Closing => {
                 self.last_received = now;
                 self.handle_incoming(decode_incoming(frame)?, now)
             }
@@ -555,10 +534,11 @@ impl Session {
         }
         match self.phase {
             Phase::Closed => Ok(()),
+            Phase::Connected | Phase::Closing if now >= self.silent_at() => {
+                Err(ConnectionFault::Silent)
+            }
+            Phase::Closing => Ok(()),
             Phase::Connected => {
-                if now >= self.silent_at() {
-                    return Err(ConnectionFault::Silent);
-                }
                 if self.proof.check_at().is_some_and(|at| now >= at) {
                     self.send_check(now);
                 }
@@ -608,6 +588,7 @@ impl Session {
                 let check = self.proof.check_at().into_iter();
                 check.chain([self.ping_at(), self.silent_at()]).min()
             }
+            Phase::Closing => Some(self.silent_at()),
             Phase::Disconnected => self.lost_at(),
             Phase::Handshaking | Phase::Authenticating => {
                 let answer_due = self.last_sent + self.options.attempt;

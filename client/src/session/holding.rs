@@ -5,9 +5,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use zoolet_protocol::{OpCode, SessionId};
+use zoolet_protocol::SessionId;
 
-use super::{Session, Submission};
+use super::{Phase, Session, Submission};
 use crate::call::Call;
 use crate::clock::Instant;
 use crate::proof::{ClaimId, ClaimedZnode};
@@ -30,7 +30,7 @@ impl Session {
 
     /// Whether the client is closed or being closed.
     pub(crate) fn is_closing(&self) -> bool {
-        self.is_closed() || self.sent.iter().any(|sent| sent.call.op == OpCode::CLOSE_SESSION)
+        matches!(self.phase, Phase::Closing | Phase::Closed)
     }
 
     /// Whether the proof has changed, other than by the passing of time, since this was last

@@ -64,6 +64,9 @@ impl Session {
 
     /// Removes the stale watches of a path that no watcher and no request in flight needs.
     pub(super) fn remove_stale(&mut self, path: &str, now: Instant) {
+        if self.phase != Phase::Connected {
+            return;
+        }
         let Some(&stale) = self.stale.get(path) else { return };
         let live = self.watches.kinds(path);
         let in_flight = self.kinds_in_flight(path);
@@ -182,7 +185,10 @@ impl Session {
             _ => None,
         };
         if let Some(kind) = kind {
-            let is_missing = sent.is_covered && !self.persistent_at(&watch.path).covers(kind);
+            // While the client closes nothing can be sent again: the watcher is told of the close.
+            let is_missing = sent.is_covered
+                && self.phase == Phase::Connected
+                && !self.persistent_at(&watch.path).covers(kind);
             if is_missing && !watch.queue.is_abandoned() {
                 self.repeat_read(sent, watch, now);
                 return false;

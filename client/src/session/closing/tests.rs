@@ -1,0 +1,164 @@
+//! What a session sends and answers while it closes, against a fake server.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use zoolet_protocol::{
+    Auth, ConnectResponse, ErrorCode, Lookup, OpCode, Password, Read, ReplyHeader, Request,
+    Response, SessionId, Watch, Xid, Zxid, decode_request, encode_reply,
+};
+
+use super::super::{Options, Session, Submission, WatchRegistration, encoded};
+use crate::call::{Answer, Call, Outcome};
+use crate::clock::{Instant, SuspensionClock, now};
+use crate::proof::Servers;
+use crate::watches::{EventQueue, WatchKind};
+
+const TIMEOUT: Duration = Duration::from_secs(12);
+
+fn connected(at: Instant) -> Session {
+    let options = Options {
+        timeout: TIMEOUT,
+        read_only: false,
+        connection_timeout: TIMEOUT,
+        attempt: TIMEOUT / 3,
+        proven_ahead: Duration::ZERO,
+        sasl: None,
+        session: None,
+        suspension: SuspensionClock::new(|| Duration::ZERO),
+    };
+    let mut session = Session::new(options, at);
+    session.handle_connected(Servers::PerhapsEnsemble, at);
+    let response = ConnectResponse {
+        protocol_version: 0,
+        timeout_ms: 12_000,
+        session: SessionId(7),
+        password: Password::zero(),
+        read_only: Some(false),
+    };
+    session.handle_frame(&encoded(&response), at).expect("it is a handshake");
+    while session.poll_transmit().is_some() {}
+    session
+}
+
+/// Asks for something, and returns where its outcome comes.
+fn exists(session: &mut Session, at: Instant) -> Arc<Call> {
+    let call = Call::new(OpCode::EXISTS);
+    let request = Request::Read(Read::Lookup(Lookup::Exists("/a".into())));
+    session.submit(Submission::new(request, Arc::clone(&call)), at);
+    call
+}
+
+fn close(session: &mut Session, at: Instant) -> Arc<Call> {
+    let call = Call::new(OpCode::CLOSE_SESSION);
+    session.close(Arc::clone(&call), at);
+    call
+}
+
+/// The operations of the frames that the session sends.
+fn sent(session: &mut Session) -> Vec<(OpCode, Xid)> {
+    let next = || session.poll_transmit();
+    let header = |frame: Bytes| decode_request(&frame).expect("it is legal").0;
+    std::iter::from_fn(next).map(header).map(|header| (header.op, header.xid)).collect()
+}
+
+fn answer(session: &mut Session, xid: Xid, err: ErrorCode, at: Instant) {
+    let header = ReplyHeader { xid, zxid: Zxid(1), err };
+    let mut reply = BytesMut::new();
+    encode_reply(&header, &Response::Empty, &mut reply);
+    session.handle_frame(&reply.freeze(), at).expect("it is an answer");
+}
+
+fn outcome(call: &Arc<Call>) -> Option<Outcome> {
+    match pin!(Answer(Arc::clone(call))).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => Some(outcome),
+        Poll::Pending => None,
+    }
+}
+
+fn is_answered(call: &Arc<Call>) -> bool {
+    matches!(outcome(call), Some(Outcome::Answered(..)))
+}
+
+fn is_closed(call: &Arc<Call>) -> bool {
+    matches!(outcome(call), Some(Outcome::Closed))
+}
+
+#[test]
+fn nothing_is_sent_after_the_close_and_what_came_before_is_answered() {
+    let start = now();
+    let mut session = connected(start);
+    let before = exists(&mut session, start);
+    let closing = close(&mut session, start);
+    let after = exists(&mut session, start);
+    assert!(is_closed(&after), "it is not sent, and says so at once");
+    let auth = Call::new(OpCode::AUTH);
+    let credentials =
+        Auth { auth_type: 0, scheme: Some("digest".into()), auth: Some("a:b".into()) };
+    session.authenticate(credentials, Arc::clone(&auth), start);
+    assert!(is_closed(&auth));
+
+    let frames = sent(&mut session);
+    let operations: Vec<_> = frames.iter().map(|(op, _)| *op).collect();
+    assert_eq!(operations, [OpCode::EXISTS, OpCode::CLOSE_SESSION]);
+    // No ping and no check of a claim either, for as long as the server may be silent.
+    let (_, claimed) = session.claim(SessionId(7), "/a".to_owned(), start);
+    session.handle_timeout(start + TIMEOUT / 2).expect("the server may still answer");
+    assert_eq!(sent(&mut session), []);
+    drop(claimed);
+
+    assert!(outcome(&before).is_none() && outcome(&closing).is_none());
+    answer(&mut session, frames[0].1, ErrorCode::NO_NODE, start);
+    assert!(is_answered(&before));
+    answer(&mut session, frames[1].1, ErrorCode::OK, start);
+    assert!(is_answered(&closing) && session.is_closed());
+}
+
+#[test]
+fn a_second_close_waits_for_the_first_and_sends_nothing() {
+    let start = now();
+    let mut session = connected(start);
+    let (first, second) = (close(&mut session, start), close(&mut session, start));
+    let frames = sent(&mut session);
+    assert_eq!(frames.len(), 1, "{frames:?}");
+    assert!(outcome(&second).is_none());
+    answer(&mut session, frames[0].1, ErrorCode::OK, start);
+    assert!(is_answered(&first) && is_closed(&second));
+}
+
+#[test]
+fn a_connection_lost_while_the_session_closes_is_told_to_each_that_closes_it() {
+    let start = now();
+    let mut session = connected(start);
+    let (first, second) = (close(&mut session, start), close(&mut session, start));
+    session.handle_timeout(start + TIMEOUT * 2 / 3).expect_err("the server said nothing in time");
+    session.handle_disconnected();
+    for call in [first, second] {
+        assert!(matches!(outcome(&call), Some(Outcome::ConnectionLoss)));
+    }
+    assert!(session.is_closed(), "it does not connect again");
+}
+
+#[test]
+fn a_watch_that_ends_while_the_session_closes_is_not_removed() {
+    let start = now();
+    let mut session = connected(start);
+    let (queue, call) = (Arc::new(EventQueue::default()), Call::new(OpCode::EXISTS));
+    let request = Request::Watch(Watch::Lookup(Lookup::Exists("/a".into())));
+    let (path, kind) = ("/a".to_owned(), WatchKind::Data);
+    let watch = WatchRegistration { path, kind, queue: Arc::clone(&queue) };
+    let submission = Submission::new(request, Arc::clone(&call));
+    session.submit(Submission { watch: Some(watch), ..submission }, start);
+    let closing = close(&mut session, start);
+    let frames = sent(&mut session);
+    // Its request is in flight: the watch is examined when the reply comes.
+    session.unwatch("/a", WatchKind::Data, &queue, start);
+    answer(&mut session, frames[0].1, ErrorCode::NO_NODE, start);
+    assert!(is_answered(&call));
+    assert_eq!(sent(&mut session), [], "a removal would follow the close");
+    answer(&mut session, frames[1].1, ErrorCode::OK, start);
+    assert!(is_answered(&closing));
+}
