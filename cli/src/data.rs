@@ -1,8 +1,13 @@
-//! `zoolet data`: checks, dumps and converts the data directory of a server that does not run.
+//! `zoolet data`: checks, dumps and converts the data directory of a server that does not run, and tells
+//! its past, even while a server runs.
 
+mod at;
 mod check;
+mod clients;
 mod dump;
+mod history;
 mod json;
+mod moment;
 mod progress;
 mod transfer;
 
@@ -12,7 +17,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use zoolet_client as client;
+use zoolet_protocol::Zxid;
 use zoolet_server::StartError;
+use zoolet_server::storage::history::HistoryError;
 use zoolet_server::storage::{
     Compression, LogError, SnapshotError, StorageConfig, StorageError, compact,
 };
@@ -45,6 +52,18 @@ enum Command {
 
     /// Print a znode and all its descendants as lines of JSON, as a server would start with them
     Export(transfer::Export),
+
+    /// Print the tree as it was after a transaction, or at a time
+    ///
+    /// Reads the newest snapshot before it, and the logs from there. A server may run on the directory.
+    /// Nothing is changed.
+    At(at::At),
+
+    /// Print who has created, changed and deleted a znode, and when
+    ///
+    /// Reads all logs, a line for each change, the oldest first. A server may run on the directory.
+    /// Nothing is changed.
+    History(history::History),
 
     /// Create the znodes that `export` has printed
     ///
@@ -95,6 +114,8 @@ impl Data {
             Command::DumpLog(dump) => dump.run(),
             Command::DumpSnapshot(dump) => dump.run(),
             Command::Export(export) => export.run(),
+            Command::At(at) => at.run(),
+            Command::History(history) => history.run(),
             Command::Import(import) => import.run(),
             Command::Compact(compact) => compact.run(),
         };
@@ -157,6 +178,18 @@ enum DataError {
     Line { line: u64, what: String },
     #[error("there is no znode {0}")]
     NoZnode(String),
+    #[error("there was no znode {0} at {1}")]
+    NoZnodeAt(String, Zxid),
+    #[error("no transaction of {0} is in the logs, {1}")]
+    NoHistory(String, String),
+    #[error(
+        "no line of {} names the client of a session: it must be an audit log, with session=0x.. and ip=.., or \
+         the log of a server that says \"session 0x.. for client /ADDRESS\"",
+        .0.display()
+    )]
+    NoClients(PathBuf),
+    #[error(transparent)]
+    History(#[from] HistoryError),
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]

@@ -67,7 +67,7 @@ enum Command {
     /// Print the hash of a password, for access control lists and for the superuser
     Digest(digest::Digest),
 
-    /// Check, dump or convert the data directory of a server that does not run
+    /// Check, dump or convert the data directory of a server, and tell its past
     ///
     /// It may be that of an Apache ZooKeeper server: the files are the same.
     Data(data::Data),

@@ -12,6 +12,7 @@
 //!   from damage.
 //! - `committer` writes and syncs transactions; `durable` is the last zxid that survives a crash.
 //! - `stats` is what the storage counts.
+//! - [`history`] reads what logs and snapshots tell of the past.
 //! - [`Inspection`] and [`compact`] are for administrators.
 
 mod compression;
@@ -30,6 +31,8 @@ mod snapshot_fault;
 mod snapshot_reader;
 mod torn_tail;
 mod txn_record;
+
+pub mod history;
 
 pub(crate) mod committer;
 pub(crate) mod directory;

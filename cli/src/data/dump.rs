@@ -118,7 +118,7 @@ fn op_text(op: &TxnOp) -> String {
     }
 }
 
-fn length(data: Option<&Bytes>) -> String {
+pub(super) fn length(data: Option<&Bytes>) -> String {
     match data {
         Some(data) => format!("{} bytes", data.len()),
         None => "null".to_owned(),

@@ -173,7 +173,7 @@ fn created(create: &CreateTxn) -> Value {
     with_data(line, create.data.as_ref())
 }
 
-fn with_data(mut line: Value, bytes: Option<&Bytes>) -> Value {
+pub(super) fn with_data(mut line: Value, bytes: Option<&Bytes>) -> Value {
     match data(bytes) {
         (_, Some(base64)) => line["data_base64"] = base64.into(),
         (text, None) => line["data"] = text.into(),

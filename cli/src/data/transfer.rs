@@ -31,7 +31,7 @@ pub(super) struct Export {
     output: Option<PathBuf>,
 }
 
-fn znode(text: &str) -> Result<ZPath, zoolet_protocol::PathError> {
+pub(super) fn znode(text: &str) -> Result<ZPath, zoolet_protocol::PathError> {
     ZPath::parse(text)
 }
 
@@ -57,25 +57,7 @@ impl Export {
     fn write(&self, state: &zoolet_core::Frozen, mut out: impl Write) -> Result<(), DataError> {
         let counter = counter("znodes", self.output.is_none());
         let top = self.path.as_str();
-        let mut count = 0_u64;
-        for znode in state.znodes() {
-            let path = znode.path.as_str();
-            let is_built_in = is_at_or_below(path, "/zookeeper");
-            let is_wanted = is_at_or_below(path, top) && (!is_built_in || top != "/");
-            if !is_wanted || path == "/" {
-                continue;
-            }
-            let line = ZnodeLine::new(
-                path.to_owned(),
-                znode.data.as_ref(),
-                znode.acl.entries(),
-                &znode.stat,
-            );
-            writeln!(out, "{}", serde_json::to_string(&line).map_err(io::Error::other)?)?;
-            counter.inc(1);
-            count += 1;
-        }
-        out.flush()?;
+        let count = write_lines(state, top, &mut out, || counter.inc(1))?;
         counter.finish_and_clear();
         if count == 0 && top != "/" {
             return Err(DataError::NoZnode(top.to_owned()));
@@ -84,7 +66,36 @@ impl Export {
     }
 }
 
-fn is_at_or_below(path: &str, top: &str) -> bool {
+/// Prints a znode and its descendants as lines of JSON, and returns how many there were.
+pub(super) fn write_lines(
+    state: &zoolet_core::Frozen,
+    top: &str,
+    out: &mut impl Write,
+    mut each: impl FnMut(),
+) -> Result<u64, DataError> {
+    let mut count = 0;
+    for znode in state.znodes() {
+        if !is_exported(&znode.path, top) {
+            continue;
+        }
+        let path = znode.path.to_string();
+        let line = ZnodeLine::new(path, znode.data.as_ref(), znode.acl.entries(), &znode.stat);
+        writeln!(out, "{}", serde_json::to_string(&line).map_err(io::Error::other)?)?;
+        each();
+        count += 1;
+    }
+    out.flush()?;
+    Ok(count)
+}
+
+/// Whether a znode belongs to the export of `top`. The root does not, and what is built in only by its
+/// name.
+pub(super) fn is_exported(path: &str, top: &str) -> bool {
+    let is_built_in = is_at_or_below(path, "/zookeeper");
+    is_at_or_below(path, top) && (!is_built_in || top != "/") && path != "/"
+}
+
+pub(super) fn is_at_or_below(path: &str, top: &str) -> bool {
     top == "/"
         || path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -11,6 +11,7 @@ mod cli_words;
 mod cli_zkcli;
 mod container;
 mod data;
+mod data_past;
 mod described;
 mod doctor;
 mod health;

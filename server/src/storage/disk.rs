@@ -50,6 +50,14 @@ pub trait Disk: Debug + Send + Sync {
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 
+    /// Reads a file from an offset on.
+    #[expect(clippy::missing_errors_doc, reason = "said above")]
+    fn open_at(&self, path: &Path, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        let mut file = self.open(path)?;
+        io::copy(&mut file.by_ref().take(offset), &mut io::sink())?;
+        Ok(file)
+    }
+
     /// The bytes of a file.
     #[expect(clippy::missing_errors_doc, reason = "said above")]
     fn length(&self, path: &Path) -> io::Result<u64>;

@@ -206,7 +206,7 @@ impl Inspection {
         let mut checked = self.unchecked(&file.path, FileKind::Snapshot);
         checked.last = Some(file.zxid);
         match recovery::read_snapshot(disk, file, &Settings::default()) {
-            Ok((core, _)) => checked.records = core.totals().znodes as u64,
+            Ok(read) => checked.records = read.core.totals().znodes as u64,
             Err(reason) => {
                 let unusable = SnapshotUnusable { path: file.path.clone(), reason };
                 let error = StorageError::NoUsableSnapshot(vec![unusable]);

@@ -72,7 +72,7 @@ fn open(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Read + Send>, StorageErr
 }
 
 /// Whether a file is a log whose header is incomplete because of a crash.
-fn is_unwritten(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
+pub(super) fn is_unwritten(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
     is_blank(open(disk, path)?).map_err(StorageError::io("read", path))
 }
 

@@ -36,6 +36,11 @@ pub(super) enum Tail {
 /// says that the record there is complete and has a wrong checksum.
 pub(super) fn look(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<Tail> {
     io::copy(&mut log.by_ref().take(from), &mut io::sink())?;
+    look_at(log, from, is_whole)
+}
+
+/// As [`look`], for a log whose reader is at `from` already.
+pub(super) fn look_at(mut log: impl Read, from: u64, is_whole: bool) -> io::Result<Tail> {
     let mut sector = [0; SECTOR_BYTES];
     let mut at = from;
     let mut record = Record::default();

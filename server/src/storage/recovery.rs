@@ -117,7 +117,7 @@ fn newest_snapshot(
     let mut unusable = Vec::new();
     for file in snapshots.iter().rev() {
         match read_snapshot(disk, file, settings) {
-            Ok((core, is_changed)) => {
+            Ok(FromSnapshot { core, is_changed, .. }) => {
                 let mut recovered = Recovered::new(core);
                 recovered.snapshot = Some(file.zxid);
                 recovered.snapshot_path = Some(file.path.clone());
@@ -139,12 +139,21 @@ fn newest_snapshot(
     Ok(recovered)
 }
 
-/// The state that a snapshot holds, and whether more was made of it than it holds.
+/// The state that a snapshot holds.
+pub(super) struct FromSnapshot {
+    pub(super) core: Core,
+    /// Whether more was made of it than it holds.
+    pub(super) is_changed: bool,
+    /// The last transaction that it may hold, if it says so: ZooKeeper goes on while it writes one.
+    pub(super) last: Option<Zxid>,
+}
+
+/// Reads a snapshot, and the built-in znodes that it lacks.
 pub(super) fn read_snapshot(
     disk: &dyn Disk,
     file: &SnapshotFile,
     settings: &Settings,
-) -> Result<(Core, bool), SnapshotFault> {
+) -> Result<FromSnapshot, SnapshotFault> {
     let input = file.compression.reader(disk.open(&file.path)?);
     let mut snapshot = SnapshotReader::new(input)?;
     let mut restore = Restore::new(settings.clone());
@@ -166,7 +175,8 @@ pub(super) fn read_snapshot(
         let path = file.path.display();
         tracing::warn!("{path}: {} built-in znodes were missing", restored.built_ins_added);
     }
-    Ok((restored.core, restored.built_ins_added > 0))
+    let last = snapshot.zxid();
+    Ok(FromSnapshot { core: restored.core, is_changed: restored.built_ins_added > 0, last })
 }
 
 /// Applies the transactions of the logs.

@@ -1,7 +1,7 @@
 //! A transaction as a record of the log: `TxnHeader`, the transaction, and possibly a digest.
 
 use bytes::{Bytes, BytesMut};
-use zoolet_core::{CreateTxn, Txn, TxnOp};
+use zoolet_core::{CreateTxn, TTL_MS_MAX, Txn, TxnOp};
 use zoolet_protocol::{
     Acl, CreateKind, DecodeError, Encode, ErrorCode, OpCode, PathError, RawPath, SessionId, Xid,
     ZPath, Zxid, decode_front,
@@ -70,6 +70,9 @@ pub enum TxnRecordError {
     /// The type of the transaction is unknown.
     #[error("a transaction of type {0:?}")]
     Type(OpCode),
+    /// The time to live of a znode is none that a client can set.
+    #[error("a time to live of {0} ms; it must be from 1 to {TTL_MS_MAX}")]
+    Ttl(i64),
 }
 
 /// Appends the record of a transaction, without a digest.
@@ -233,7 +236,11 @@ fn decode_create(kind: CreateKind, record: &mut Bytes) -> Result<TxnOp, TxnRecor
     let parent_cversion =
         if record.is_empty() { CreateTxn::PARENT_CVERSION_UNKNOWN } else { decode_front(record)? };
     let kind = match kind {
-        CreateKind::Ttl { .. } => CreateKind::Ttl { ttl_ms: decode_front(record)? },
+        CreateKind::Ttl { .. } => match decode_front(record)? {
+            // Others do not fit beside the mark of a TTL znode in its owner.
+            ttl_ms @ 1..=TTL_MS_MAX => CreateKind::Ttl { ttl_ms },
+            ttl_ms => return Err(TxnRecordError::Ttl(ttl_ms)),
+        },
         kind => kind,
     };
     Ok(TxnOp::Create(CreateTxn { kind, path, data, acl, ephemeral, parent_cversion }))

@@ -50,6 +50,12 @@ impl Disk for FsDisk {
         Ok(Box::new(BufReader::with_capacity(READ_BYTES, File::open(path)?)))
     }
 
+    fn open_at(&self, path: &Path, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(offset))?;
+        Ok(Box::new(BufReader::with_capacity(READ_BYTES, file)))
+    }
+
     fn length(&self, path: &Path) -> io::Result<u64> {
         Ok(fs::metadata(path)?.len())
     }

@@ -1,0 +1,365 @@
+//! `zoolet data history`: who has created, changed and deleted a znode.
+
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use serde_json::{Value, json};
+use zoolet_core::{Core, EphemeralType, Txn, TxnOp, Znode};
+use zoolet_protocol::{CreateKind, SessionId, ZPath, Zxid};
+use zoolet_server::storage::history::{Base, Ended, Gap, Gaps, History as Reader, Records};
+
+use super::clients::{ClientOptions, Clients};
+use super::dump::length;
+use super::transfer::{is_at_or_below, znode};
+use super::{DataError, Directories, json, require_files};
+use crate::cli::output::visible;
+use crate::notice;
+
+#[derive(Debug, Args)]
+pub(super) struct History {
+    #[command(flatten)]
+    directories: Directories,
+
+    /// The znode
+    #[arg(value_name = "PATH", value_parser = znode)]
+    path: ZPath,
+
+    /// All its descendants too
+    #[arg(short, long)]
+    recursive: bool,
+
+    /// Go on with what a server writes, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Print JSON, a line for each change, with all there is
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    clients: ClientOptions,
+}
+
+/// The pause between two looks for what was written.
+const FOLLOW_EVERY: Duration = Duration::from_millis(200);
+
+/// Waits until a server may have written more.
+#[expect(clippy::disallowed_methods, reason = "the command has one thread, and waits for files")]
+pub(super) fn wait_for_more() {
+    std::thread::sleep(FOLLOW_EVERY);
+}
+
+/// One change of a znode.
+struct Change<'a> {
+    path: &'a ZPath,
+    what: What<'a>,
+}
+
+enum What<'a> {
+    Created { data: Option<&'a Bytes>, kind: Option<String> },
+    Set { data: Option<&'a Bytes>, version: i32 },
+    Acl { acl: Vec<String>, version: i32 },
+    Deleted(Why),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Asked,
+    SessionEnded,
+    /// A container without children, or a TTL znode whose time is over.
+    Swept,
+}
+
+impl History {
+    pub(super) fn run(self) -> Result<ExitCode, DataError> {
+        let config = self.directories.config();
+        require_files(&config)?;
+        let clients = self.clients.load()?;
+        let reader = Reader::open(&config)?;
+        let mut records = reader.records(Zxid::ZERO, Gaps::Tell);
+        let out = BufWriter::new(io::stdout());
+        let mut tale =
+            Tale { options: &self, clients: &clients, out, owners: HashMap::new(), told: 0 };
+        let mut read = (None, None);
+        let end = tale.read(&reader, &mut records, &mut read);
+        tale.out.flush()?;
+        end?;
+        if self.follow {
+            loop {
+                wait_for_more();
+                records.resume()?;
+                let end = tale.read(&reader, &mut records, &mut read);
+                tale.out.flush()?;
+                end?;
+            }
+        }
+        if tale.told == 0 {
+            let span = match read {
+                (Some(first), Some(last)) => format!("which have {first} to {last}"),
+                _ => "which are empty".to_owned(),
+            };
+            return Err(DataError::NoHistory(self.path.to_string(), span));
+        }
+        if let Ended::Torn { path, offset } = records.ended() {
+            notice(&format!(
+                "{}: torn at offset {offset}: a crash has left it, or a server is writing it",
+                path.display()
+            ));
+        }
+        if !self.json {
+            clients.tell_missing();
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn is_wanted(&self, path: &str) -> bool {
+        let top = self.path.as_str();
+        if self.recursive { is_at_or_below(path, top) } else { path == top }
+    }
+}
+
+/// What was told so far.
+struct Tale<'a, W> {
+    options: &'a History,
+    clients: &'a Clients,
+    out: W,
+    /// The ephemerals that are there, with their sessions: older logs do not say what a session's end
+    /// deletes.
+    owners: HashMap<ZPath, SessionId>,
+    told: u64,
+}
+
+impl<W: Write> Tale<'_, W> {
+    /// Tells what the records have, and notes the first and the last one.
+    fn read(
+        &mut self,
+        reader: &Reader,
+        records: &mut Records,
+        read: &mut (Option<Zxid>, Option<Zxid>),
+    ) -> Result<(), DataError> {
+        let mut gaps = records.gaps().len();
+        if read.0.is_none() && reader.first()?.is_none() {
+            self.before(reader, Zxid(i64::MAX))?;
+        }
+        while let Some(record) = records.next_record()? {
+            let txn = &record.txn;
+            if read.0.is_none() {
+                read.0 = Some(txn.zxid);
+                self.before(reader, txn.zxid)?;
+            }
+            read.1 = Some(txn.zxid);
+            for Gap { after, found } in records.gaps().iter().skip(gaps) {
+                notice(&format!("no file has what came after {after} and before {found}"));
+            }
+            gaps = records.gaps().len();
+            self.op(txn, &txn.op)?;
+        }
+        Ok(())
+    }
+
+    /// Tells what was so before the first record, as the oldest snapshot has it.
+    fn before(&mut self, reader: &Reader, first: Zxid) -> Result<(), DataError> {
+        if first == Zxid(1) {
+            return Ok(());
+        }
+        // The logs tell much without one.
+        let Ok(Base { core, snapshot: Some(path), .. }) = reader.oldest_base() else {
+            return Ok(());
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for znode in older(&core, first) {
+            if self.options.is_wanted(&znode.path) {
+                self.znode(&znode, first, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn znode(&mut self, znode: &Znode, first: Zxid, snapshot: &str) -> Result<(), DataError> {
+        let stat = &znode.stat;
+        let owner = stat.ephemeral_owner.ephemeral_type();
+        let mut session = None;
+        if let EphemeralType::Ephemeral(owner) = owner {
+            self.owners.insert(znode.path.clone(), owner);
+            session = Some(owner);
+        }
+        self.told += 1;
+        let mut rows = vec![("created", stat.czxid, stat.ctime, session)];
+        if stat.mzxid != stat.czxid && stat.mzxid < first {
+            rows.push(("set", stat.mzxid, stat.mtime, None));
+        }
+        for (action, zxid, time_ms, session) in rows {
+            let time = json::time(time_ms);
+            if self.options.json {
+                let mut line = json!({
+                    "time": time, "zxid": zxid.to_string(), "action": action,
+                    "path": znode.path.to_string(), "from": snapshot,
+                });
+                if let Some(session) = session {
+                    line["session"] = session.to_string().into();
+                }
+                writeln!(self.out, "{line}")?;
+            } else {
+                let path = visible(&znode.path);
+                let by = session.map_or_else(|| "?".to_owned(), |it| self.clients.text(it));
+                writeln!(self.out, "{time}  {zxid}  {by}  {action} {path} (as {snapshot} has it)")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, txn: &Txn, op: &TxnOp) -> Result<(), DataError> {
+        match op {
+            // A refused multi does nothing.
+            TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => {}
+            TxnOp::Multi(ops) => {
+                for op in ops {
+                    self.op(txn, op)?;
+                }
+            }
+            TxnOp::CloseSession { paths } => self.session_end(txn, paths)?,
+            TxnOp::Create(create) if self.options.is_wanted(&create.path) => {
+                let kind = match create.kind {
+                    _ if create.ephemeral => Some("ephemeral".to_owned()),
+                    CreateKind::Container => Some("container".to_owned()),
+                    CreateKind::Ttl { ttl_ms } => Some(format!("ttl {ttl_ms} ms")),
+                    _ => None,
+                };
+                if create.ephemeral {
+                    self.owners.insert(create.path.clone(), txn.session);
+                }
+                let what = What::Created { data: create.data.as_ref(), kind };
+                self.tell(txn, &Change { path: &create.path, what })?;
+            }
+            TxnOp::Delete { path } if self.options.is_wanted(path) => {
+                self.owners.remove(path);
+                self.tell(txn, &Change { path, what: What::Deleted(Why::Asked) })?;
+            }
+            TxnOp::DeleteContainer { path } if self.options.is_wanted(path) => {
+                self.tell(txn, &Change { path, what: What::Deleted(Why::Swept) })?;
+            }
+            TxnOp::SetData { path, data, version } if self.options.is_wanted(path) => {
+                let what = What::Set { data: data.as_ref(), version: *version };
+                self.tell(txn, &Change { path, what })?;
+            }
+            TxnOp::SetAcl { path, acl, version } if self.options.is_wanted(path) => {
+                let what = What::Acl { acl: json::acl(acl), version: *version };
+                self.tell(txn, &Change { path, what })?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The end of a session deletes its ephemerals, whether the record names them or not.
+    fn session_end(&mut self, txn: &Txn, named: &[ZPath]) -> Result<(), DataError> {
+        let named = named.iter().filter(|path| self.options.is_wanted(path)).cloned();
+        let owned = self.owners.iter().filter(|(_, owner)| **owner == txn.session);
+        let mut gone: Vec<ZPath> = named.chain(owned.map(|(path, _)| path.clone())).collect();
+        gone.sort_unstable();
+        gone.dedup();
+        for path in &gone {
+            self.owners.remove(path);
+            self.tell(txn, &Change { path, what: What::Deleted(Why::SessionEnded) })?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, txn: &Txn, change: &Change<'_>) -> Result<(), DataError> {
+        self.told += 1;
+        if self.options.json {
+            writeln!(self.out, "{}", self.value(txn, change))?;
+        } else {
+            let (time, by) = (json::time(txn.time_ms), self.clients.text(txn.session));
+            let what = text(change);
+            writeln!(self.out, "{time}  {}  {by}  cxid {}  {what}", txn.zxid, txn.cxid.0)?;
+        }
+        Ok(())
+    }
+
+    fn value(&self, txn: &Txn, change: &Change<'_>) -> Value {
+        let mut line = json!({
+            "time": json::time(txn.time_ms),
+            "zxid": txn.zxid.to_string(),
+            "session": txn.session.to_string(),
+            "cxid": txn.cxid.0,
+            "path": change.path.to_string(),
+        });
+        if let Some(client) = self.clients.name(txn.session) {
+            line["client"] = client.into();
+        }
+        let (action, data) = match &change.what {
+            What::Created { data, kind } => {
+                if let Some(kind) = kind {
+                    line["kind"] = kind.clone().into();
+                }
+                ("created", Some(*data))
+            }
+            What::Set { data, version } => {
+                line["version"] = (*version).into();
+                ("set", Some(*data))
+            }
+            What::Acl { acl, version } => {
+                line["acl"] = acl.clone().into();
+                line["version"] = (*version).into();
+                ("set-acl", None)
+            }
+            What::Deleted(why) => {
+                line["by"] = why.name().into();
+                ("deleted", None)
+            }
+        };
+        line["action"] = action.into();
+        match data {
+            Some(data) => json::with_data(line, data),
+            None => line,
+        }
+    }
+}
+
+impl Why {
+    /// For programs.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Asked => "client",
+            Self::SessionEnded => "session-end",
+            Self::Swept => "server",
+        }
+    }
+}
+
+fn text(change: &Change<'_>) -> String {
+    let path = visible(change.path);
+    match &change.what {
+        What::Created { data, kind: Some(kind) } => {
+            format!("created {path} ({}, {kind})", length(*data))
+        }
+        What::Created { data, kind: None } => format!("created {path} ({})", length(*data)),
+        What::Set { data, version } => {
+            format!("set {path} ({}, version {version})", length(*data))
+        }
+        What::Acl { acl, version } => {
+            let acl = visible(&acl.join(","));
+            format!("set the access control list of {path} to {acl} (version {version})")
+        }
+        What::Deleted(Why::Asked) => format!("deleted {path}"),
+        What::Deleted(Why::SessionEnded) => format!("deleted {path}, because its session ended"),
+        What::Deleted(Why::Swept) => {
+            format!("deleted {path}: the server, as it was empty or its time was over")
+        }
+    }
+}
+
+/// The znodes that were created before a transaction, in their order.
+fn older(core: &Core, first: Zxid) -> Vec<Znode> {
+    let frozen = core.freeze();
+    let znodes = frozen.znodes().into_iter();
+    znodes
+        .filter(|znode| znode.stat.czxid < first && znode.stat.czxid > Zxid::ZERO)
+        .cloned()
+        .collect()
+}
