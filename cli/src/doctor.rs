@@ -4,13 +4,13 @@
 //! wrong (`findings`), and reports that (`report`). It writes nothing, and leaves neither a watch nor a
 //! session.
 
-mod finding;
-mod findings;
-mod limits;
+pub(crate) mod finding;
+pub(crate) mod findings;
+pub(crate) mod limits;
 mod report;
-mod scan;
-mod sessions;
-mod survey;
+pub(crate) mod scan;
+pub(crate) mod sessions;
+pub(crate) mod survey;
 
 use std::fs;
 use std::io::{self, Write};

@@ -7,6 +7,7 @@ mod cli;
 mod completions;
 mod connect_options;
 mod connecting;
+mod console;
 #[cfg(unix)]
 mod container;
 mod data;
@@ -85,6 +86,13 @@ enum Command {
     /// ZooKeeper.
     Doctor(doctor::Doctor),
 
+    /// Show the locks and the sessions of a server or an ensemble in a browser, live
+    ///
+    /// One page, on this machine unless told otherwise: each queue with its holder and those who wait,
+    /// deadlocks, sessions, the tree, and what zoolet doctor finds. It reads only, and works with every
+    /// ZooKeeper.
+    Console(Box<console::Console>),
+
     /// Tell whether a server serves
     ///
     /// For the probes of service managers and for scripts: one line, and the exit status.
@@ -144,6 +152,7 @@ fn main() -> ExitCode {
         (Command::Data(data), _) => data.run(),
         (Command::Certs(certs), _) => certs.run(),
         (Command::Doctor(doctor), _) => doctor.run(),
+        (Command::Console(console), _) => console.run(),
         (Command::Health(health), _) => health.run(),
         (Command::Bench(bench), _) => bench.run(),
         (Command::Demo(demo), _) => demo.run(),

@@ -85,12 +85,12 @@ impl Answer {
 }
 
 /// The entries of an access control list, each as it is parsed.
-pub(super) fn acl_value(acl: &[Acl]) -> Value {
+pub(crate) fn acl_value(acl: &[Acl]) -> Value {
     acl.iter().map(Acl::to_string).collect()
 }
 
 /// A Stat with all its fields.
-pub(super) fn stat_value(stat: &Stat) -> Value {
+pub(crate) fn stat_value(stat: &Stat) -> Value {
     json!({
         "czxid": stat.czxid.to_string(),
         "mzxid": stat.mzxid.to_string(),

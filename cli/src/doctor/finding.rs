@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Severity {
+pub(crate) enum Severity {
     /// Worth knowing. It does not change the exit status.
     Notice,
     /// Something will fail, or costs much.
@@ -15,7 +15,7 @@ pub(super) enum Severity {
 
 impl Severity {
     /// As JSON and the text have it.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Notice => "notice",
             Self::Warning => "warning",
@@ -32,7 +32,7 @@ impl fmt::Display for Severity {
 
 /// The kinds of findings. The names are part of the JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Deadlock,
     MixedLibraries,
     BlockedByOtherName,
@@ -51,7 +51,7 @@ pub(super) enum Kind {
 
 impl Kind {
     #[cfg(test)]
-    pub(super) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Deadlock,
         Self::MixedLibraries,
         Self::BlockedByOtherName,
@@ -69,7 +69,7 @@ impl Kind {
     ];
 
     /// As JSON and the documentation have it.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Deadlock => "deadlock",
             Self::MixedLibraries => "mixed-libraries",
@@ -89,7 +89,7 @@ impl Kind {
     }
 
     /// Why it matters.
-    pub(super) fn why(self) -> &'static str {
+    pub(crate) fn why(self) -> &'static str {
         match self {
             Self::Deadlock => {
                 "Each of these sessions waits for the next one. None of them goes on before one gives up \
@@ -149,17 +149,17 @@ impl Kind {
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) severity: Severity,
-    pub(super) kind: Kind,
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    pub(crate) kind: Kind,
     /// Where. Empty for what concerns a session.
-    pub(super) paths: Vec<String>,
+    pub(crate) paths: Vec<String>,
     /// What is so, in one sentence.
-    pub(super) what: String,
+    pub(crate) what: String,
     /// The particulars, a line each.
-    pub(super) details: Vec<String>,
+    pub(crate) details: Vec<String>,
     /// What to do.
-    pub(super) cure: String,
+    pub(crate) cure: String,
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@ use super::limits::NAMED_MAX;
 use super::sessions::Sessions;
 use super::survey::Survey;
 
-pub(super) use self::cycles::{cycles, still_there};
+pub(crate) use self::cycles::{cycles, still_there};
 
 /// All findings, the worst first. `cycles` are the cycles that a second look has confirmed.
-pub(super) fn findings(
+pub(crate) fn findings(
     survey: &Survey,
     sessions: &Sessions,
     cycles: &[Cycle],
@@ -44,7 +44,7 @@ fn named(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// A time for a person.
-pub(super) fn duration(ms: i64) -> String {
+pub(crate) fn duration(ms: i64) -> String {
     let ms = ms.max(0);
     match ms / 1_000 {
         0 => format!("{ms} ms"),

@@ -22,15 +22,15 @@ use super::survey::{LockDirectory, LongList, Survey, child, split};
 
 /// How a tree is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ScanOptions {
+pub(crate) struct ScanOptions {
     /// The most requests in a second.
-    pub(super) rate: u32,
+    pub(crate) rate: u32,
     /// How many znodes are looked at before the look ends.
-    pub(super) znodes_max: u64,
+    pub(crate) znodes_max: u64,
     /// How many children a directory may have to be listed.
-    pub(super) children_max: u32,
+    pub(crate) children_max: u32,
     /// The longest frame that servers and clients accept, in bytes.
-    pub(super) frame_bytes: usize,
+    pub(crate) frame_bytes: usize,
 }
 
 /// A read that is to be made.
@@ -71,7 +71,7 @@ impl Look {
 const OWN_SUBTREE: &str = "/zookeeper";
 
 /// A tree that is being read.
-pub(super) struct Scan<'a> {
+pub(crate) struct Scan<'a> {
     client: &'a Client,
     options: ScanOptions,
     turns: Interval,
@@ -87,7 +87,7 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(client: &'a Client, options: ScanOptions) -> Self {
+    pub(crate) fn new(client: &'a Client, options: ScanOptions) -> Self {
         let mut turns = tokio::time::interval(Duration::from_secs(1) / options.rate.max(1));
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let survey = Survey::default();
@@ -111,7 +111,7 @@ impl<'a> Scan<'a> {
     ///
     /// Those of any read; `NO_NODE` if there is no such znode. A znode below it that is gone or may not
     /// be read is none.
-    pub(super) async fn tree(mut self, path: &str) -> Result<Survey, Error> {
+    pub(crate) async fn tree(mut self, path: &str) -> Result<Survey, Error> {
         // The first has to be there.
         self.turns.tick().await;
         self.survey.requests += 1;
@@ -124,7 +124,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads some directories and their children, and nothing below these.
-    pub(super) async fn directories(
+    pub(crate) async fn directories(
         mut self,
         paths: impl IntoIterator<Item = String>,
     ) -> Result<Survey, Error> {

@@ -14,58 +14,58 @@ use zoolet_client::tls::ClientTls;
 use zoolet_client::{FourLetterWord, Hosts};
 use zoolet_protocol::SessionId;
 
-pub(super) use self::ensemble::members;
+pub(crate) use self::ensemble::members;
 use super::limits::{ANSWER_BYTES_MAX, WATCHES_ASKED_MAX};
 
 /// What the servers tell beside the tree.
 #[derive(Debug, Default)]
-pub(super) struct Sessions {
-    pub(super) by_id: BTreeMap<SessionId, Session>,
+pub(crate) struct Sessions {
+    pub(crate) by_id: BTreeMap<SessionId, Session>,
     /// The sessions that watch a path, by path, as the client has it, of the servers that told.
-    pub(super) watchers: BTreeMap<String, Vec<SessionId>>,
+    pub(crate) watchers: BTreeMap<String, Vec<SessionId>>,
     /// Whether all servers told their watches.
-    pub(super) has_watches: bool,
+    pub(crate) has_watches: bool,
     /// Whether all servers that there are told their connections.
-    pub(super) has_connections: bool,
+    pub(crate) has_connections: bool,
     /// What was not told, and how to allow it.
-    pub(super) gaps: Vec<Gap>,
+    pub(crate) gaps: Vec<Gap>,
 }
 
 /// A session, as far as the servers tell of it.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Session {
+pub(crate) struct Session {
     /// The client's address, and the server that it is connected to.
-    pub(super) connection: Option<Connection>,
+    pub(crate) connection: Option<Connection>,
     /// How many ephemerals it owns.
-    pub(super) ephemerals: u64,
+    pub(crate) ephemerals: u64,
     /// How many data watches it has.
-    pub(super) watches: u64,
+    pub(crate) watches: u64,
 }
 
 /// A connection of a session.
 #[derive(Debug, Clone)]
-pub(super) struct Connection {
-    pub(super) address: String,
-    pub(super) server: String,
-    pub(super) timeout_ms: i64,
+pub(crate) struct Connection {
+    pub(crate) address: String,
+    pub(crate) server: String,
+    pub(crate) timeout_ms: i64,
     /// How long the server has not answered the session, compared with the one that it answered last.
-    pub(super) silent_ms: i64,
+    pub(crate) silent_ms: i64,
     /// What it asked last, in the server's letters.
-    pub(super) last: String,
+    pub(crate) last: String,
 }
 
 /// Something that a server did not tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Gap {
-    pub(super) server: String,
+pub(crate) struct Gap {
+    pub(crate) server: String,
     /// The words that it did not answer.
-    pub(super) words: Vec<&'static str>,
+    pub(crate) words: Vec<&'static str>,
     /// Why not.
-    pub(super) cause: String,
+    pub(crate) cause: String,
     /// What the report lacks without them.
-    pub(super) lacks: Vec<&'static str>,
+    pub(crate) lacks: Vec<&'static str>,
     /// How to allow it.
-    pub(super) cure: Option<String>,
+    pub(crate) cure: Option<String>,
 }
 
 /// A connection with a session, as a server tells of it.
@@ -86,12 +86,12 @@ type Ephemerals = (SessionId, u64);
 type WatchedPath = (String, Vec<SessionId>);
 
 /// How to ask the servers.
-pub(super) struct Ways<'a> {
-    pub(super) tls: Option<&'a Arc<ClientTls>>,
+pub(crate) struct Ways<'a> {
+    pub(crate) tls: Option<&'a Arc<ClientTls>>,
     /// The port of their admin servers, if these may be asked.
-    pub(super) admin_port: Option<u16>,
+    pub(crate) admin_port: Option<u16>,
     /// How long an answer may take.
-    pub(super) limit: Duration,
+    pub(crate) limit: Duration,
 }
 
 /// What servers are asked.
@@ -152,7 +152,7 @@ const NOT_WHITELISTED: &str = "is not executed because it is not in the whitelis
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving";
 
 /// Asks all servers. `members` are the hosts of the ensemble's servers, if they are known.
-pub(super) async fn ask(hosts: &Hosts, members: Option<&[String]>, ways: Ways<'_>) -> Sessions {
+pub(crate) async fn ask(hosts: &Hosts, members: Option<&[String]>, ways: Ways<'_>) -> Sessions {
     let mut asking = Asking { ways, silent: None, told: Sessions::default() };
     (asking.told.has_connections, asking.told.has_watches) = (true, true);
     let mut is_alone = true;
@@ -280,7 +280,7 @@ const CURE: &str = "4lw.commands.whitelist=srvr,cons,dump,wchs,wchp in its zoo.c
 
 impl Gap {
     /// What was not told, and by whom.
-    pub(super) fn subject(&self) -> String {
+    pub(crate) fn subject(&self) -> String {
         match self.words.is_empty() {
             true => self.server.clone(),
             false => format!("{} of {}", self.words.join(", "), self.server),
@@ -290,12 +290,12 @@ impl Gap {
 
 impl Sessions {
     /// The address of a session's client, for a person.
-    pub(super) fn address(&self, session: SessionId) -> Option<&str> {
+    pub(crate) fn address(&self, session: SessionId) -> Option<&str> {
         Some(&self.by_id.get(&session)?.connection.as_ref()?.address)
     }
 
     /// A session with its address, if that is known.
-    pub(super) fn text(&self, session: SessionId) -> String {
+    pub(crate) fn text(&self, session: SessionId) -> String {
         match self.address(session) {
             _ if session == SessionId::NONE => "no session".to_owned(),
             Some(address) => format!("{session} ({address})"),

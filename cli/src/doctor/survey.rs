@@ -10,52 +10,52 @@ use super::sessions::Sessions;
 
 /// What a look at the tree has found.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
+pub(crate) struct Survey {
     /// The directories in which someone holds or waits, by their paths.
-    pub(super) locks: BTreeMap<String, LockDirectory>,
+    pub(crate) locks: BTreeMap<String, LockDirectory>,
     /// Znodes with long data, and its length.
-    pub(super) large: Vec<(String, usize)>,
+    pub(crate) large: Vec<(String, usize)>,
     /// Directories with a long list of children.
-    pub(super) long: Vec<LongList>,
+    pub(crate) long: Vec<LongList>,
     /// The empty directories below each parent.
-    pub(super) empty: BTreeMap<String, Empty>,
+    pub(crate) empty: BTreeMap<String, Empty>,
     /// How many znodes were looked at.
-    pub(super) znodes: u64,
+    pub(crate) znodes: u64,
     /// How many requests that took.
-    pub(super) requests: u64,
+    pub(crate) requests: u64,
     /// Paths that the client may not read.
-    pub(super) unreadable: Vec<String>,
+    pub(crate) unreadable: Vec<String>,
     /// Whether the look ended before the tree, at the limit of the options.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
     /// When it ended, by the clock of this machine, in milliseconds since 1970.
-    pub(super) now_ms: i64,
+    pub(crate) now_ms: i64,
 }
 
 /// A directory in which someone may hold or wait.
 #[derive(Debug, Default)]
-pub(super) struct LockDirectory {
-    pub(super) directory: Directory,
+pub(crate) struct LockDirectory {
+    pub(crate) directory: Directory,
     /// The first of the other names, in the order of text.
-    pub(super) first_other: Option<String>,
+    pub(crate) first_other: Option<String>,
     /// Who may do what there, if that was asked.
-    pub(super) acl: Option<Vec<Acl>>,
+    pub(crate) acl: Option<Vec<Acl>>,
 }
 
 /// A directory with a list of children that is long in a reply.
 #[derive(Debug)]
-pub(super) struct LongList {
-    pub(super) path: String,
-    pub(super) children: i32,
+pub(crate) struct LongList {
+    pub(crate) path: String,
+    pub(crate) children: i32,
     /// The bytes of the list; `None` if it was not read for its length.
-    pub(super) bytes: Option<usize>,
+    pub(crate) bytes: Option<usize>,
 }
 
 /// Empty directories of one parent.
 #[derive(Debug, Default)]
-pub(super) struct Empty {
-    pub(super) count: u64,
+pub(crate) struct Empty {
+    pub(crate) count: u64,
     /// One of them.
-    pub(super) example: String,
+    pub(crate) example: String,
 }
 
 impl LockDirectory {
@@ -73,7 +73,7 @@ impl LockDirectory {
 
 impl Survey {
     /// The queues of all paths. Both directories of a semaphore are one queue, at its path.
-    pub(super) fn queues(&self) -> Vec<(&str, Queue<'_>)> {
+    pub(crate) fn queues(&self) -> Vec<(&str, Queue<'_>)> {
         let mut queues = Vec::new();
         for (path, lock) in &self.locks {
             let site = Site::of(path);
@@ -118,7 +118,7 @@ impl Survey {
 
     /// Takes notice of locks that wait for names of other libraries, because they were told to: a session
     /// with a place of the one watches a place of the other. Those behind it watch places of their own.
-    pub(super) fn learn(&mut self, sessions: &Sessions) {
+    pub(crate) fn learn(&mut self, sessions: &Sessions) {
         for (path, lock) in &mut self.locks {
             let mut strangers = lock.directory.strangers();
             strangers.retain(|(later, ahead, _)| {
@@ -135,7 +135,7 @@ impl Survey {
     }
 
     /// The directories of the locks in which these wait.
-    pub(super) fn directories_of<'a>(
+    pub(crate) fn directories_of<'a>(
         &self,
         steps: impl IntoIterator<Item = &'a Step>,
     ) -> BTreeSet<String> {
@@ -148,7 +148,7 @@ impl Survey {
     }
 
     /// Records an empty directory that had children once.
-    pub(super) fn add_empty(&mut self, path: &str) {
+    pub(crate) fn add_empty(&mut self, path: &str) {
         let (parent, _) = split(path);
         let empty = self.empty.entry(parent.to_owned()).or_default();
         empty.count += 1;
@@ -157,12 +157,12 @@ impl Survey {
 }
 
 /// The path of a child.
-pub(super) fn child(path: &str, name: &str) -> String {
+pub(crate) fn child(path: &str, name: &str) -> String {
     format!("{}/{name}", path.trim_end_matches('/'))
 }
 
 /// The path of the parent, and the name.
-pub(super) fn split(path: &str) -> (&str, &str) {
+pub(crate) fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", name)) => ("/", name),
         Some((parent, name)) => (parent, name),

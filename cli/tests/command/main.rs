@@ -9,6 +9,7 @@ mod cli_json;
 mod cli_terminal;
 mod cli_words;
 mod cli_zkcli;
+mod console;
 mod container;
 mod data;
 mod data_past;

@@ -7,7 +7,7 @@ use crate::doctor::limits::OLD_WAIT_MS;
 
 /// The cycles in what was found. The paths were read one after the other, so that some of the waits may
 /// not have been at the same time.
-pub(in super::super) fn cycles(survey: &Survey) -> Vec<Cycle> {
+pub(crate) fn cycles(survey: &Survey) -> Vec<Cycle> {
     let mut graph = WaitGraph::default();
     for (path, queue) in survey.queues() {
         graph.add(path, &queue);
@@ -17,7 +17,7 @@ pub(in super::super) fn cycles(survey: &Survey) -> Vec<Cycle> {
 
 /// The cycles whose znodes a second look has all found again: all of them existed when the first look
 /// had ended and the second had not begun, so that the waits were at one time.
-pub(in super::super) fn still_there(cycles: Vec<Cycle>, second: &Survey) -> Vec<Cycle> {
+pub(crate) fn still_there(cycles: Vec<Cycle>, second: &Survey) -> Vec<Cycle> {
     let mut graph = WaitGraph::default();
     for (path, queue) in second.queues() {
         graph.add(path, &queue);
@@ -36,7 +36,7 @@ pub(in super::super) fn still_there(cycles: Vec<Cycle>, second: &Survey) -> Vec<
     cycles
 }
 
-pub(super) fn findings(survey: &Survey, sessions: &Sessions, cycles: &[Cycle]) -> Vec<Finding> {
+pub(crate) fn findings(survey: &Survey, sessions: &Sessions, cycles: &[Cycle]) -> Vec<Finding> {
     cycles.iter().map(|cycle| finding(survey, sessions, cycle)).collect()
 }
 

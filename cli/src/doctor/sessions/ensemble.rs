@@ -7,7 +7,7 @@ const CONFIG_PATH: &str = "/zookeeper/config";
 
 /// The hosts of an ensemble's servers. `None` if the client may not read them, or is below another
 /// root.
-pub(in crate::doctor) async fn members(client: &Client) -> Option<Vec<String>> {
+pub(crate) async fn members(client: &Client) -> Option<Vec<String>> {
     let (data, _) = client.get(CONFIG_PATH).await.ok()?;
     Some(read(&String::from_utf8_lossy(&data)))
 }

@@ -1,0 +1,267 @@
+//! `zoolet console`: a page for a browser that shows the locks and the sessions of servers, live.
+//!
+//! While somebody looks, `collector` looks at the servers (`look`), as `zoolet doctor` does, and makes a
+//! state of it (`model`). `hub` sends what has changed to everybody who looks. `http` serves the page and
+//! reads single znodes (`tree`) for those whom `access` lets in. When nobody looks, there is no session and
+//! no request.
+
+mod access;
+mod collector;
+mod events;
+mod http;
+mod hub;
+mod limits;
+mod look;
+mod model;
+mod source;
+mod tree;
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use zoolet_protocol::ZPath;
+
+use self::access::{Access, AccessError, Token};
+use self::collector::INTERVAL_MIN;
+use self::hub::Hub;
+use self::source::{Auth, Link, Source};
+use self::tree::Lists;
+use crate::connect_options::{self, ConnectOptions, SecurityError};
+use crate::doctor::limits::CHILDREN_LISTED_MAX;
+use crate::doctor::scan::ScanOptions;
+use crate::logging::{self, LogLevel};
+use crate::server_options::values;
+use crate::signals::Signals;
+
+/// The options. The help text of the command is on its variant in the list of commands.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Console {
+    /// The servers, each HOST or HOST:PORT, and the znode under which all paths are; name all servers
+    /// of an ensemble to see all clients [default: that of --server]
+    #[arg(value_name = "HOSTS", value_parser = connect_options::hosts)]
+    hosts: Option<String>,
+
+    /// The znode below which to look for locks
+    #[arg(value_name = "PATH", default_value = "/", value_parser = path)]
+    path: String,
+
+    /// Where the page is; port 0 picks a free one. Other machines than this one need a token
+    #[arg(short, long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8181")]
+    listen: SocketAddr,
+
+    /// The file whose first line is the token that a viewer has to know
+    #[arg(long, value_name = "FILE", env = "ZOOLET_CONSOLE_TOKEN_FILE")]
+    #[arg(value_parser = Token::from_file)]
+    token_file: Option<Token>,
+
+    /// A name by which browsers may ask for the page, beside IP addresses and localhost; can be
+    /// repeated
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+
+    /// An identity to read znodes with, as digest:user:password; can be repeated
+    #[arg(long, value_name = "SCHEME:CREDENTIALS", env = "ZOOLET_CONSOLE_AUTH")]
+    #[arg(value_parser = auth, hide_env_values = true)]
+    auth: Vec<Auth>,
+
+    /// The pause between two looks at the servers, while somebody looks at the page
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+
+    /// The most requests in a second for locks and sessions
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: u32,
+
+    /// How many znodes to look at for locks
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    max_znodes: u64,
+
+    /// How many children a znode may have to be listed
+    #[arg(long, value_name = "NUMBER", default_value_t = CHILDREN_LISTED_MAX)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    max_children: u32,
+
+    /// The longest message that servers and clients accept, in bytes: their jute.maxbuffer
+    #[arg(long, value_name = "BYTES", default_value_t = FRAME_BYTES)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1_024..))]
+    max_message: u32,
+
+    /// The port of the servers' admin servers (8080 by default there), to ask them by HTTP what their
+    /// four-letter words refuse
+    #[arg(long, value_name = "PORT")]
+    admin_port: Option<u16>,
+
+    /// How long to wait for a connection, and for the answer to a four-letter word
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::some_time)]
+    connect_timeout: Duration,
+
+    #[command(flatten)]
+    server: ConnectOptions,
+
+    /// How much to log [default: warn, or what the variable RUST_LOG says]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
+}
+
+/// The limit of servers and clients that were told no other.
+const FRAME_BYTES: u32 = zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT as u32;
+
+/// For a wrong command line, and for files that cannot be used.
+const WRONG: u8 = 2;
+
+/// What all parts of a console share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    hub: Hub,
+    link: Link,
+    lists: Lists,
+    path: String,
+    scan: ScanOptions,
+    interval: Duration,
+}
+
+/// Why there is no console.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+    #[error("cannot listen on {0} for the console: {1}; choose another address with --listen")]
+    Listen(SocketAddr, #[source] io::Error),
+    #[error("the system refuses what this needs: {0}")]
+    System(#[from] io::Error),
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Access(_) | Self::Security(_) => WRONG,
+            Self::Listen(..) | Self::System(_) => 1,
+        }
+    }
+}
+
+impl Console {
+    /// Serves the page until a signal ends it.
+    pub(crate) fn run(mut self) -> ExitCode {
+        logging::start(self.log_level, LogLevel::Warn);
+        if let Some(hosts) = self.hosts.take() {
+            self.server.server = hosts;
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let served = match runtime {
+            Ok(runtime) => runtime.block_on(self.serve()),
+            Err(error) => Err(error.into()),
+        };
+        match served {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                crate::complain(&failure);
+                ExitCode::from(failure.code())
+            }
+        }
+    }
+
+    async fn serve(self) -> Result<(), Failure> {
+        let Self { listen, token_file, allow_host, .. } = &self;
+        let access = Access::new(*listen, token_file.clone(), allow_host, "--token-file")?;
+        let mut signals = Signals::new()?;
+        let listener =
+            TcpListener::bind(listen).await.map_err(|error| Failure::Listen(*listen, error))?;
+        let address = listener.local_addr()?;
+        let end = CancellationToken::new();
+        let shared = Arc::new(self.shared(end.clone()));
+        shared.link.source.check()?;
+        announce(address, shared.link.source.name());
+        let serving = http::serve(Arc::clone(&shared), access, listener);
+        tokio::pin!(serving);
+        tokio::select! {
+            () = &mut serving => return Ok(()),
+            () = collector::run(&shared) => {}
+            signal = signals.next() => tracing::info!("{signal}, ending"),
+        }
+        end.cancel();
+        serving.await;
+        shared.link.close().await;
+        Ok(())
+    }
+
+    fn shared(self, end: CancellationToken) -> Shared {
+        let scan = ScanOptions {
+            rate: self.rate,
+            znodes_max: self.max_znodes,
+            children_max: self.max_children,
+            frame_bytes: usize::try_from(self.max_message).unwrap_or(usize::MAX),
+        };
+        let source = Source {
+            options: self.server,
+            auth: self.auth,
+            limit: self.connect_timeout,
+            admin_port: self.admin_port,
+        };
+        Shared {
+            hub: Hub::new(end),
+            link: Link::new(source),
+            lists: Lists::default(),
+            path: self.path,
+            scan,
+            interval: self.interval,
+        }
+    }
+}
+
+/// Tells where the page is.
+fn announce(address: SocketAddr, server: &str) {
+    let mut stdout = io::stdout().lock();
+    // The page is there even if nobody reads this.
+    let _ = writeln!(
+        stdout,
+        "console of {server} on {}\nIt is read-only. Stop with Ctrl-C or `kill {}`.",
+        http::url(address),
+        std::process::id()
+    );
+    let _ = stdout.flush();
+}
+
+fn path(text: &str) -> Result<String, zoolet_protocol::PathError> {
+    ZPath::check(text).map(|()| text.to_owned())
+}
+
+fn auth(text: &str) -> Result<Auth, &'static str> {
+    let (scheme, credentials) =
+        text.split_once(':').ok_or("must be SCHEME:CREDENTIALS, as digest:user:password")?;
+    Ok(Auth { scheme: scheme.to_owned(), credentials: credentials.to_owned() })
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = values::some_time(text).map_err(|error| error.to_string())?;
+    if interval < INTERVAL_MIN {
+        return Err(format!("must be {INTERVAL_MIN:?} or more"));
+    }
+    Ok(interval)
+}
+
+const AFTER_HELP: &str = "\
+It changes nothing and leaves no watch. While no page is open it has no session and sends nothing.
+To see clients and who is silent it asks the words srvr, cons, dump, wchs and wchp of each server;
+the page tells which were refused, and how to allow them.
+
+Whoever can connect to a loopback address on this machine sees what the console may read. For
+other machines a token is required, and the page is not encrypted: put a proxy with TLS before it.
+
+Exit status: 0 after a signal, 1 if it cannot listen, 2 if the command line is wrong.
+
+Examples:
+  zoolet console zk1.example,zk2.example,zk3.example
+  zoolet console zk.example:2181 /locks
+  zoolet console zk.example --listen 0.0.0.0:8181 --token-file token --allow-host ops.example";

@@ -1,0 +1,230 @@
+//! The pages and the requests of the console.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Query, Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use zoolet_server::admin::http::{Site, gather_body};
+
+use super::Shared;
+use super::access::{self, Access};
+use super::events;
+use super::hub::Crowded;
+use super::limits::{IDLE_TIMEOUT, WRONG_TOKEN_TAKES};
+use super::tree::{self, Unread};
+
+/// A file of the page.
+struct File {
+    path: &'static str,
+    kind: &'static str,
+    text: &'static str,
+}
+
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// Everything that a browser loads. Nothing comes from elsewhere.
+const FILES: [File; 10] = [
+    File { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
+    File {
+        path: "/console.css",
+        kind: "text/css; charset=utf-8",
+        text: include_str!("page/console.css"),
+    },
+    File { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("page/icon.svg") },
+    File { path: "/console.js", kind: JAVASCRIPT, text: include_str!("page/console.js") },
+    File { path: "/dom.js", kind: JAVASCRIPT, text: include_str!("page/dom.js") },
+    File { path: "/live.js", kind: JAVASCRIPT, text: include_str!("page/live.js") },
+    File { path: "/locks.js", kind: JAVASCRIPT, text: include_str!("page/locks.js") },
+    File { path: "/sessions.js", kind: JAVASCRIPT, text: include_str!("page/sessions.js") },
+    File { path: "/tree.js", kind: JAVASCRIPT, text: include_str!("page/tree.js") },
+    File { path: "/findings.js", kind: JAVASCRIPT, text: include_str!("page/findings.js") },
+];
+
+/// What every answer has: nothing but files of this console is loaded or run, and no page frames it.
+const HEADERS: [(HeaderName, HeaderValue); 4] = [
+    (
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        ),
+    ),
+    (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+];
+
+/// What all requests share.
+#[derive(Debug, Clone)]
+struct Pages {
+    shared: Arc<Shared>,
+    access: Access,
+    /// One wrong token at a time.
+    wrong: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Serves the console until it ends.
+pub(super) async fn serve(shared: Arc<Shared>, access: Access, listener: TcpListener) {
+    let end = shared.hub.end().clone();
+    let router = router(shared, access);
+    let site = Site { name: "the console", router, idle_timeout: IDLE_TIMEOUT };
+    site.serve(listener, end).await;
+}
+
+fn router(shared: Arc<Shared>, access: Access) -> Router {
+    let pages = Pages { shared, access: access.clone(), wrong: Arc::default() };
+    let guarded = Router::new()
+        .route("/v1/console", get(about))
+        .route("/v1/events", get(look))
+        .route("/v1/children", get(children))
+        .route("/v1/znode", get(znode))
+        .layer(middleware::from_fn_with_state(access.clone(), access::by_token));
+    let mut open = Router::new().route("/v1/login", post(login));
+    for File { path, kind, text } in FILES {
+        let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")];
+        open = open.route(path, get(async move || (headers, text)));
+    }
+    open.merge(guarded)
+        .fallback(async |uri: Uri| Refusal::Nowhere(uri))
+        .method_not_allowed_fallback(async |method: Method, uri: Uri| Refusal::Method(method, uri))
+        .layer(middleware::from_fn(gather_body))
+        .layer(middleware::from_fn_with_state(access, access::by_name))
+        .layer(middleware::from_fn(with_headers))
+        .with_state(pages)
+}
+
+async fn with_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    response.headers_mut().extend(HEADERS);
+    response
+}
+
+/// The token that a person has typed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    token: String,
+}
+
+async fn login(
+    State(pages): State<Pages>,
+    login: Result<Json<Login>, JsonRejection>,
+) -> Result<Response, Refusal> {
+    let Json(Login { token }) = login?;
+    if let Some(cookie) = pages.access.cookie(&token) {
+        return Ok(([(SET_COOKIE, cookie)], Json(json!({ "let_in": true }))).into_response());
+    }
+    let _turn = pages.wrong.lock().await;
+    tokio::time::sleep(WRONG_TOKEN_TAKES).await;
+    tracing::warn!("somebody has shown a wrong token to the console");
+    Err(Refusal::NoToken)
+}
+
+/// What the console is. A page asks for it to learn why it has no live state.
+async fn about() -> Json<Value> {
+    Json(json!({ "zoolet": env!("CARGO_PKG_VERSION") }))
+}
+
+/// The live state, by server-sent events.
+async fn look(State(pages): State<Pages>) -> Result<Response, Refusal> {
+    let viewer = pages.shared.hub.view()?;
+    Ok(events::stream(&pages.shared.hub, viewer))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    path: String,
+    /// The name after which to go on.
+    after: Option<String>,
+}
+
+type Asked = Result<Query<Place>, QueryRejection>;
+
+async fn children(State(pages): State<Pages>, asked: Asked) -> Result<Json<Value>, Refusal> {
+    let Query(Place { path, after }) = asked?;
+    tree::checked(&path)?;
+    let shared = &pages.shared;
+    let _visit = shared.hub.visit();
+    let client = shared.link.client().await.map_err(Unread::from)?;
+    let max = shared.scan.children_max;
+    Ok(Json(shared.lists.page(&client, &path, after.as_deref(), max).await?))
+}
+
+async fn znode(State(pages): State<Pages>, asked: Asked) -> Result<Json<Value>, Refusal> {
+    let Query(Place { path, .. }) = asked?;
+    tree::checked(&path)?;
+    let _visit = pages.shared.hub.visit();
+    let client = pages.shared.link.client().await.map_err(Unread::from)?;
+    Ok(Json(tree::znode(&client, &path).await?))
+}
+
+/// Why a request is refused.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error(
+        "{0:?} is no name of this console; ask for its IP address, or allow the name with --allow-host"
+    )]
+    Host(String),
+    #[error("this console needs its token")]
+    NoToken,
+    #[error(transparent)]
+    Crowded(#[from] Crowded),
+    #[error("{0}")]
+    Json(#[from] JsonRejection),
+    #[error("{0}")]
+    Query(#[from] QueryRejection),
+    #[error("nothing is at {0}")]
+    Nowhere(Uri),
+    #[error("{0} is not for {1}")]
+    Method(Method, Uri),
+    #[error(transparent)]
+    Unread(#[from] Unread),
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Host(_) | Self::Unread(Unread::NoAuth(_)) => StatusCode::FORBIDDEN,
+            Self::NoToken => StatusCode::UNAUTHORIZED,
+            Self::Crowded(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Json(rejection) => rejection.status(),
+            Self::Query(rejection) => rejection.status(),
+            Self::Nowhere(_) | Self::Unread(Unread::NoNode(_)) => StatusCode::NOT_FOUND,
+            Self::Method(..) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Unread(Unread::Path(..) | Unread::TooMany { .. }) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+            Self::Unread(Unread::Failure(_)) => StatusCode::BAD_GATEWAY,
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.status(), Json(json!({ "error": self.to_string() }))).into_response()
+    }
+}
+
+/// Where a browser on this machine finds the console.
+pub(super) fn url(address: SocketAddr) -> String {
+    let host = match address.ip() {
+        ip if ip.is_unspecified() && ip.is_ipv4() => "127.0.0.1".to_owned(),
+        ip if ip.is_unspecified() => "[::1]".to_owned(),
+        std::net::IpAddr::V6(ip) => format!("[{ip}]"),
+        ip => ip.to_string(),
+    };
+    format!("http://{host}:{}/", address.port())
+}

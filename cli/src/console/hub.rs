@@ -1,0 +1,282 @@
+//! Those who look, and what waits for each of them.
+//!
+//! A message is made once for all. Each viewer has a queue with a limit. A viewer that does not read
+//! loses what is in its queue, and receives the whole state when it reads again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::limits::{QUEUED_BYTES_MAX, QUEUED_MESSAGES_MAX, VIEWERS_MAX};
+use super::model::Model;
+
+/// Who looks, and what they are told. Clones are handles of the same one.
+#[derive(Debug, Clone)]
+pub(super) struct Hub(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: Mutex<State>,
+    /// Somebody came.
+    came: Notify,
+    /// Somebody left.
+    left: Notify,
+    end: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    model: Model,
+    /// The number of the last message.
+    sequence: u64,
+    /// The message with all of `model`, if one was made.
+    snapshot: Option<Bytes>,
+    viewers: BTreeMap<u64, Queue>,
+    last_viewer: u64,
+    /// Requests that are no viewers.
+    visitors: usize,
+}
+
+/// What waits for a viewer.
+#[derive(Debug)]
+struct Queue {
+    messages: VecDeque<Bytes>,
+    bytes: usize,
+    /// Whether it needs the whole state, because it has none yet or did not read.
+    needs_snapshot: bool,
+    filled: Arc<Notify>,
+}
+
+impl Queue {
+    fn push(&mut self, message: &Bytes) {
+        if self.needs_snapshot {
+            return;
+        }
+        self.bytes += message.len();
+        self.messages.push_back(message.clone());
+        if self.messages.len() > QUEUED_MESSAGES_MAX || self.bytes > QUEUED_BYTES_MAX {
+            self.clear();
+            self.needs_snapshot = true;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.messages = VecDeque::new();
+        self.bytes = 0;
+    }
+}
+
+/// There are as many viewers as there may be.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{VIEWERS_MAX} pages of this console are open, and there may be no more; close one of them"
+)]
+pub(super) struct Crowded;
+
+impl Hub {
+    pub(super) fn new(end: CancellationToken) -> Self {
+        let state = Mutex::default();
+        Self(Arc::new(Inner { state, came: Notify::new(), left: Notify::new(), end }))
+    }
+
+    /// Cancelled when the console ends.
+    pub(super) fn end(&self) -> &CancellationToken {
+        &self.0.end
+    }
+
+    /// A new viewer. It receives the whole state first.
+    pub(super) fn view(&self) -> Result<Viewer, Crowded> {
+        let mut state = self.0.state.lock();
+        if state.viewers.len() >= VIEWERS_MAX {
+            return Err(Crowded);
+        }
+        state.last_viewer += 1;
+        let id = state.last_viewer;
+        let filled = Arc::new(Notify::new());
+        let messages = VecDeque::new();
+        let queue = Queue { messages, bytes: 0, needs_snapshot: true, filled: Arc::clone(&filled) };
+        state.viewers.insert(id, queue);
+        drop(state);
+        self.0.came.notify_one();
+        Ok(Viewer { hub: self.clone(), id, filled })
+    }
+
+    /// One request, for which the session is kept open.
+    pub(super) fn visit(&self) -> Visit {
+        self.0.state.lock().visitors += 1;
+        self.0.came.notify_one();
+        Visit(self.clone())
+    }
+
+    /// Waits until there is a viewer.
+    pub(super) async fn viewer_looks(&self) {
+        while self.0.state.lock().viewers.is_empty() {
+            self.0.came.notified().await;
+        }
+    }
+
+    /// Waits until there is a viewer or a visitor.
+    pub(super) async fn somebody_looks(&self) {
+        while self.is_left_alone() {
+            self.0.came.notified().await;
+        }
+    }
+
+    /// Waits until there is neither a viewer nor a visitor.
+    pub(super) async fn nobody_looks(&self) {
+        while !self.is_left_alone() {
+            self.0.left.notified().await;
+        }
+    }
+
+    pub(super) fn is_left_alone(&self) -> bool {
+        let state = self.0.state.lock();
+        state.viewers.is_empty() && state.visitors == 0
+    }
+
+    /// Makes a state the present one, and tells all viewers what has changed.
+    pub(super) fn publish(&self, model: Model) {
+        let mut state = self.0.state.lock();
+        let Some(changes) = model.since(&state.model) else { return };
+        state.sequence += 1;
+        state.snapshot = None;
+        state.model = model;
+        let message = message("diff", state.sequence, &changes);
+        for queue in state.viewers.values_mut() {
+            queue.push(&message);
+            queue.filled.notify_one();
+        }
+    }
+
+    /// The present state.
+    pub(super) fn model(&self) -> Model {
+        self.0.state.lock().model.clone()
+    }
+
+    /// How many bytes wait for all viewers together.
+    #[cfg(test)]
+    fn queued_bytes(&self) -> usize {
+        self.0.state.lock().viewers.values().map(|queue| queue.bytes).sum()
+    }
+}
+
+/// A message of server-sent events.
+fn message(event: &str, id: u64, value: &Value) -> Bytes {
+    // JSON has no line ends of its own.
+    format!("id: {id}\nevent: {event}\ndata: {value}\n\n").into()
+}
+
+/// Somebody who looks at the page. It is one until it is dropped.
+#[derive(Debug)]
+pub(super) struct Viewer {
+    hub: Hub,
+    id: u64,
+    filled: Arc<Notify>,
+}
+
+impl Viewer {
+    /// The next message: at first the whole state, and again when messages were dropped.
+    pub(super) async fn next(&self) -> Bytes {
+        loop {
+            if let Some(message) = self.waiting() {
+                return message;
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    /// The message that waits, if there is one.
+    fn waiting(&self) -> Option<Bytes> {
+        let mut state = self.hub.0.state.lock();
+        let State { model, sequence, snapshot, viewers, .. } = &mut *state;
+        let queue = viewers.get_mut(&self.id)?;
+        if !queue.needs_snapshot {
+            let message = queue.messages.pop_front()?;
+            queue.bytes -= message.len();
+            return Some(message);
+        }
+        queue.needs_snapshot = false;
+        let made = || message("snapshot", *sequence, &model.snapshot());
+        Some(snapshot.get_or_insert_with(made).clone())
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.hub.0.state.lock().viewers.remove(&self.id);
+        self.hub.0.left.notify_one();
+    }
+}
+
+/// A request that is being answered. It is one until it is dropped.
+#[derive(Debug)]
+pub(super) struct Visit(Hub);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.0.0.state.lock().visitors -= 1;
+        self.0.0.left.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hub() -> Hub {
+        Hub::new(CancellationToken::new())
+    }
+
+    fn text(message: Option<Bytes>) -> String {
+        String::from_utf8(message.unwrap_or_default().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_viewer_receives_the_whole_and_then_what_changes() {
+        let hub = hub();
+        hub.publish(Model::default().with("time_ms", 1));
+        let viewer = hub.view().unwrap();
+        let first = text(viewer.waiting());
+        assert!(first.starts_with("id: 1\nevent: snapshot\ndata: {"), "{first}");
+        assert_eq!(viewer.waiting(), None);
+        hub.publish(Model::default().with("time_ms", 2));
+        assert_eq!(text(viewer.waiting()), "id: 2\nevent: diff\ndata: {\"time_ms\":2}\n\n");
+        hub.publish(Model::default().with("time_ms", 2));
+        assert_eq!(viewer.waiting(), None, "nothing has changed");
+    }
+
+    #[test]
+    fn one_who_does_not_read_takes_no_more_memory_and_then_receives_the_whole() {
+        let hub = hub();
+        let viewer = hub.view().unwrap();
+        text(viewer.waiting());
+        let long = "x".repeat(QUEUED_BYTES_MAX / 4);
+        for number in 0..100 {
+            hub.publish(Model::default().with("trouble", format!("{number}{long}")));
+            assert!(hub.queued_bytes() <= QUEUED_BYTES_MAX);
+        }
+        let message = text(viewer.waiting());
+        assert!(message.starts_with("id: 100\nevent: snapshot\n"), "{}", &message[..40]);
+        for number in 0..=QUEUED_MESSAGES_MAX {
+            hub.publish(Model::default().with("time_ms", number));
+        }
+        assert_eq!(hub.queued_bytes(), 0, "short messages are counted");
+        assert!(text(viewer.waiting()).contains("event: snapshot"));
+    }
+
+    #[test]
+    fn there_are_no_more_viewers_than_the_limit() {
+        let hub = hub();
+        let mut viewers: Vec<_> = (0..VIEWERS_MAX).map(|_| hub.view().unwrap()).collect();
+        assert!(hub.view().is_err());
+        viewers.pop();
+        assert!(hub.view().is_ok());
+        drop(viewers);
+        assert!(hub.is_left_alone());
+    }
+}

@@ -1,0 +1,81 @@
+//! The limits of the console: what it shows, for how many, and how often it asks a server.
+
+use std::time::Duration;
+
+/// How many pages may be open at a time. Each has a connection of its own, of the 64 that there may be.
+pub(super) const VIEWERS_MAX: usize = 16;
+
+/// How many messages wait for a viewer that does not read. Above it they are dropped, and the viewer
+/// gets the whole state again when it reads.
+pub(super) const QUEUED_MESSAGES_MAX: usize = 16;
+
+/// How many bytes wait for a viewer, for the same reason.
+pub(super) const QUEUED_BYTES_MAX: usize = 1 << 20;
+
+/// The shortest time between two messages to a viewer: ten a second.
+pub(super) const MESSAGE_SPACING: Duration = Duration::from_millis(100);
+
+/// A viewer to whom nothing is to be told receives a comment so often, so that both sides notice when
+/// the other one is gone.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// A connection on which nothing moves for so long is closed. It is longer than [`HEARTBEAT`].
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long the session is kept when nobody looks any more: a page that is loaded again finds it.
+pub(super) const LINGER: Duration = Duration::from_secs(3);
+
+/// How many queues are shown, those with most waiters first.
+pub(super) const LOCKS_MAX: usize = 500;
+
+/// How many znodes of a queue are shown, from its front.
+pub(super) const PLACES_MAX: usize = 100;
+
+/// How many sessions are shown: those that hold or wait first, then those with most ephemerals.
+pub(super) const SESSIONS_MAX: usize = 1_000;
+
+/// How many paths a session names that it holds, and at which it waits.
+pub(super) const PATHS_OF_SESSION_MAX: usize = 20;
+
+/// How many findings are shown, the worst first.
+pub(super) const FINDINGS_MAX: usize = 200;
+
+/// A tree that takes no more requests than this is read whole each time.
+pub(super) const SMALL_TREE_REQUESTS: u64 = 32;
+
+/// A larger tree is read whole so often at most. Between that its directories of locks are read.
+pub(super) const WHOLE_TREE_PAUSE: Duration = Duration::from_secs(30);
+
+/// The pause after the whole of a larger tree, in times that it took to read it.
+pub(super) const WHOLE_TREE_PAUSE_FACTOR: u32 = 10;
+
+/// The pause after each look, in times that the look took: a slow server is not asked all the time.
+pub(super) const LOOK_PAUSE_FACTOR: u32 = 3;
+
+/// The pause before the next attempt after a failure: at first, and at most.
+pub(super) const RETRY_PAUSES: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_secs(15));
+
+/// How many children a page of the tree has.
+pub(super) const CHILDREN_PAGE: usize = 500;
+
+/// How many lists of children are kept, so that the next page of one is no request for all of it.
+pub(super) const LISTS_KEPT: usize = 4;
+
+/// For how long they are kept.
+pub(super) const LISTS_KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// How much of a znode's data is shown.
+pub(super) const DATA_BYTES_SHOWN: usize = 64 << 10;
+
+/// How long the session may take to end.
+pub(super) const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
+
+/// The shortest token. A shorter one can be guessed.
+pub(super) const TOKEN_CHARS_MIN: usize = 16;
+
+/// The longest first line of a file of a token.
+pub(super) const TOKEN_BYTES_MAX: u64 = 4096;
+
+/// The time that a wrong token takes, one after the other: no more than two guesses a second.
+pub(super) const WRONG_TOKEN_TAKES: Duration = Duration::from_millis(500);

@@ -1,0 +1,116 @@
+//! Where the console gets what it shows: a client of the servers, and what these tell of sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zoolet_client::tls::ClientTls;
+use zoolet_client::{Builder, Client, Error, Hosts, RetryPolicy};
+
+use super::limits::GOODBYE_WITHIN;
+use crate::connect_options::{ConnectOptions, SecurityError};
+use crate::doctor::sessions::{self, Sessions};
+
+/// How long to wait before a read is sent again whose answer was lost with the connection.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// An identity that the console adds to its session.
+#[derive(Clone)]
+pub(crate) struct Auth {
+    pub(super) scheme: String,
+    pub(super) credentials: String,
+}
+
+/// Without the credentials.
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:***", self.scheme)
+    }
+}
+
+/// The servers that are looked at.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) options: ConnectOptions,
+    pub(super) auth: Vec<Auth>,
+    pub(super) limit: Duration,
+    pub(super) admin_port: Option<u16>,
+}
+
+impl Source {
+    /// A name for a person.
+    pub(super) fn name(&self) -> &str {
+        &self.options.server
+    }
+
+    /// Checks the options, so that the command fails at once and not when somebody looks.
+    pub(super) fn check(&self) -> Result<(), SecurityError> {
+        self.builder().map(|_| ())
+    }
+
+    fn builder(&self) -> Result<Builder, SecurityError> {
+        let builder = self.options.builder(self.limit)?.allow_read_only();
+        Ok(self.auth.iter().fold(builder, |builder, Auth { scheme, credentials }| {
+            builder.auth(scheme.as_str(), credentials.clone())
+        }))
+    }
+
+    /// Opens a session.
+    pub(super) async fn connect(&self) -> Result<Client, Failure> {
+        let client = self.builder()?.connect(self.name()).await?;
+        Ok(client.with_retry_policy(RetryPolicy::one_time(AGAIN_AFTER)))
+    }
+
+    /// What the servers tell of sessions.
+    pub(super) async fn sessions(&self, client: &Client) -> Result<Sessions, Failure> {
+        let tls = self.options.tls.load().map_err(SecurityError::from)?;
+        let tls: Option<Arc<ClientTls>> = tls.map(Arc::new);
+        let Ok(hosts) = self.name().parse::<Hosts>() else { return Ok(Sessions::default()) };
+        let members = sessions::members(client).await;
+        let ways =
+            sessions::Ways { tls: tls.as_ref(), admin_port: self.admin_port, limit: self.limit };
+        Ok(sessions::ask(&hosts, members.as_deref(), ways).await)
+    }
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+    #[error("the servers cannot be read: {0}")]
+    Client(#[from] Error),
+}
+
+/// The session of the console, which is open while somebody looks.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) source: Source,
+    client: tokio::sync::Mutex<Option<Client>>,
+}
+
+impl Link {
+    pub(super) fn new(source: Source) -> Self {
+        Self { source, client: tokio::sync::Mutex::default() }
+    }
+
+    /// The client; opens a session if there is none. To be called while there is a visitor or a
+    /// viewer, so that the session is closed when they have left.
+    pub(super) async fn client(&self) -> Result<Client, Failure> {
+        let mut client = self.client.lock().await;
+        if let Some(client) = client.as_ref().filter(|client| !client.is_closing()) {
+            return Ok(client.clone());
+        }
+        let new = self.source.connect().await?;
+        *client = Some(new.clone());
+        Ok(new)
+    }
+
+    /// Closes the session if there is one.
+    pub(super) async fn close(&self) {
+        let client = self.client.lock().await.take();
+        if let Some(client) = client {
+            // Without an answer the server ends it after its timeout.
+            let _ = tokio::time::timeout(GOODBYE_WITHIN, client.close()).await;
+        }
+    }
+}
