@@ -13,7 +13,7 @@ use zoolet::recipes::discovery::{
     DiscoveryError, DiscoveryPathConstructor, JsonInstanceSerializer, Registration,
     ServiceDiscovery, ServiceInstance, ServiceType,
 };
-use zoolet::testing::TestServer;
+use zoolet::testing::{RequestFilter, TestServer};
 use zoolet_test_support::stage;
 
 const BASE: &str = "/discovery";
@@ -282,6 +282,54 @@ async fn sequential_instances_keep_their_number_and_are_unregistered() {
     assert_eq!(names.iter().collect::<Vec<_>>(), ["node-0000000000"]);
     registration.unregister().await.unwrap();
     assert_eq!(found_by(&raw).await, [] as [&str; 0]);
+}
+
+/// The create of the second gets lost on its way: it does not take the znode of the first for its own.
+#[tokio::test(start_paused = true)]
+async fn a_sequential_instance_that_is_registered_twice_has_two_znodes() {
+    let server = TestServer::start().await.unwrap();
+    let (client, raw) = (server.connect().await.unwrap(), server.connect().await.unwrap());
+    let sequential = instance("test", "node-").service_type(ServiceType::DynamicSequential);
+    let (one, two) = (discovery(&client), discovery(&client));
+    one.register(sequential.clone()).await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    let filter = RequestFilter::next(1).below("/discovery/test");
+    let fault = server.session(client.session_id()).drop_requests(filter).unwrap();
+    let registering =
+        tokio::spawn(async move { two.register(sequential).await.map(|it| (it, two)) });
+    tokio::time::sleep(SECOND).await;
+    fault.lift();
+    server.session(client.session_id()).cut().unwrap();
+    registering.await.unwrap().unwrap();
+    let names = raw.children("/discovery/test").await.unwrap();
+    assert_eq!(names.iter().collect::<Vec<_>>(), ["node-0000000000", "node-0000000001"]);
+}
+
+/// The old program does not know yet that the new one has taken its place.
+#[tokio::test(start_paused = true)]
+async fn an_update_does_not_change_the_instance_that_replaced_the_own_one() {
+    let server = TestServer::start().await.unwrap();
+    let raw = server.connect().await.unwrap();
+    for knows_nothing in [true, false] {
+        let (old, new) = (server.connect().await.unwrap(), server.connect().await.unwrap());
+        let first = discovery(&old).register(instance("test", "one")).await.unwrap();
+        tokio::time::sleep(SECOND).await;
+        let session = server.session(old.session_id());
+        let late = if knows_nothing { session.freeze() } else { session.hold() }.unwrap();
+        // With messages that are late, the server answers the look before the znode is replaced.
+        let updating = first.update(instance("test", "one").port(1));
+        tokio::time::timeout(SECOND, updating).await.unwrap_err();
+        let second = discovery(&new).register(instance("test", "one").port(2)).await.unwrap();
+        let theirs = raw.get("/discovery/test/one").await.unwrap();
+        late.lift();
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(raw.get("/discovery/test/one").await.unwrap(), theirs, "{knows_nothing}");
+        second.unregister().await.unwrap();
+        registered_by(&first, &old, &raw).await;
+        let own = discovery(&raw).query_for_instance("test", "one").await.unwrap().unwrap();
+        assert_eq!(own.port, Some(1), "the update was not forgotten");
+        first.unregister().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Znodes that a program keeps, and memberships made of them.
 //!
 //! - `persistent_node`: a znode that is created again whenever it is gone. `plan` has its options,
-//!   `report` what it tells, `keeper` its task, `creating` one attempt of it.
+//!   `report` what it tells, `keeper` its task, `creating` one attempt of it, `writing` what it writes later.
 //! - `ttl_node`: one that outlives its program by a time to live.
 //! - `group_member`: Curator's membership of a group. `group_members` is a copy of its members.
 //! - `party`: kazoo's memberships. `reading` reads the members of both.
@@ -17,7 +17,9 @@ pub(crate) mod persistent_node;
 pub(crate) mod plan;
 mod reading;
 pub(crate) mod report;
+mod siblings;
 pub(crate) mod ttl_node;
+mod writing;
 
 pub use self::error::NodeError;
 pub use self::group_member::{GroupMember, GroupMemberBuilder};

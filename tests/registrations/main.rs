@@ -7,5 +7,6 @@ mod curator_scenarios;
 mod leader_loss;
 mod leases;
 mod memberships;
+mod own_znode;
 mod persistent_node;
 mod set_partitioner;

@@ -116,15 +116,28 @@ impl Unaware {
 
 /// Registers under a name that others want too, and that is deleted while the one that has it has no
 /// connection, so that another may have it before that one hears of it. After calm it knows who has it.
+/// Whoever has it finds data of its own there, although the others change their data all the time.
 async fn contested_name(world: World) -> Result<()> {
     let unaware = world.shared::<Unaware>();
     unaware.set(world.name(), false);
     let client = world.connect().await?;
     let take_overs = [TakeOver::OfOwnSessions, TakeOver::AtOnce];
     let take_over = take_overs[world.index() % take_overs.len()];
-    let node = PersistentNode::builder(&client, "/names/one").take_over(take_over).start()?;
+    let builder = PersistentNode::builder(&client, "/names/one").data(world.name().to_owned());
+    let node = builder.take_over(take_over).start()?;
+    let mut round = 0;
     while world.goes_on() {
+        round += 1;
+        // It waits for as long as this machine does not have the name; the data is written then.
+        let data = format!("{} {round}", world.name());
+        let _ = tokio::time::timeout(SHORT / 3, node.set_data(data)).await;
         world.sleep_up_to(SHORT / 3).await;
+        if let Ok((data, stat)) = client.get("/names/one").await
+            && stat.ephemeral_owner == client.session_id()
+            && !data.starts_with(world.name().as_bytes())
+        {
+            world.fail(format!("another machine wrote {data:?} to the znode of this one"));
+        }
         let is_connected = client.state().borrow().is_some_and(ConnectionState::is_connected);
         unaware.set(world.name(), !is_connected && node.state() == NodeState::Present);
         if is_connected && unaware.any() {

@@ -62,8 +62,8 @@ impl From<Error> for Ended {
     }
 }
 
-/// Tells the readers of a cache that it has ended, also if its task panics, as in a function of its
-/// user, or ends with its runtime: else they would wait for ever.
+/// Tells the readers of a cache that it has ended when this is dropped: so also if its task panics, as
+/// in a function of its user, or ends with its runtime. Else they would wait for ever.
 struct End {
     root: Arc<str>,
     shared: Arc<Shared>,
@@ -73,17 +73,19 @@ impl Drop for End {
     fn drop(&mut self) {
         let closed = || CacheError::Closed(self.root.to_string());
         self.shared.content.write().error.get_or_insert_with(closed);
-        self.shared.progress.send_modify(|progress| progress.state = CacheState::Closed);
+        self.shared.progress.send_if_modified(|progress| {
+            let before = std::mem::replace(&mut progress.state, CacheState::Closed);
+            before != CacheState::Closed
+        });
     }
 }
 
 impl Feed {
     /// Follows the tree until the client is closed, or the cache is too large.
     pub(crate) async fn run(self) {
-        let _end = End { root: Arc::clone(&self.selection.root), shared: Arc::clone(&self.shared) };
+        let end = End { root: Arc::clone(&self.selection.root), shared: Arc::clone(&self.shared) };
         let error = self.follow().await;
-        self.shared.content.write().error = Some(error);
-        self.publish(CacheState::Closed, None);
+        end.shared.content.write().error = Some(error);
     }
 
     async fn follow(&self) -> CacheError {

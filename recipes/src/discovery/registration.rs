@@ -355,8 +355,10 @@ async fn look<T: Send + Sync + 'static>(
     };
     let Some(path) = path else { return Ok(None) };
     match client.get(&path).and_watch().await {
-        Ok(Watched { found: (data, _), watcher }) => {
-            if let Some(inner) = inner.upgrade() {
+        Ok(Watched { found: (data, stat), watcher }) => {
+            // Another instance may have the name: what is written there concerns its program.
+            let own = inner.upgrade().filter(|inner| inner.node.has(stat.czxid));
+            if let Some(inner) = own {
                 adopt(&inner, changes, &path, data).await;
             }
             Ok(Some(watcher))

@@ -10,9 +10,10 @@ use zoolet_protocol::{
 };
 
 use super::error::NodeError;
-use super::limits::{NUMBERS_SKIPPED_LOG2_MAX, ROUNDS_MAX};
+use super::limits::{NUMBERS_SKIPPED_LOG2_MAX, ROUNDS_MAX, VERSIONS_PASSED_MAX};
 use super::plan::{Naming, Plan, TakeOver};
 use super::report::{Origin, Registered};
+use super::siblings::Siblings;
 use crate::client::recipe::SessionClient;
 use crate::client::{self, Created};
 use crate::defaults;
@@ -30,6 +31,10 @@ pub(super) struct Attempt<'a> {
     pub(super) data: &'a Bytes,
     /// Whether the last attempt may have created a znode that no answer told of.
     pub(super) is_unsure: bool,
+    /// The version of the last znode of another session that was seen to have the name.
+    pub(super) others_version: &'a mut Option<i32>,
+    /// The nodes of the same client and path, where only the number tells the znodes apart.
+    pub(super) siblings: Option<&'a Siblings>,
 }
 
 /// What is created under which name.
@@ -58,7 +63,7 @@ impl Attempt<'_> {
     ///
     /// [`NodeError::Occupied`] and [`NodeError::WrongKind`] if another znode has the name;
     /// [`NodeError::Contended`]; the errors of requests.
-    pub(super) async fn run(self) -> Result<Registered, NodeError> {
+    pub(super) async fn run(mut self) -> Result<Registered, NodeError> {
         let target = Target::new(self.plan, self.known);
         if self.is_unsure && target.is_open_ended && !self.plan.is_ephemeral() {
             // An ephemeral of the last session is the server's to delete; any other is to be found.
@@ -69,7 +74,7 @@ impl Attempt<'_> {
         // What an ephemeral of this session comes from: a reply may have been lost.
         let mut own = Origin::Adopted;
         for round in 0..ROUNDS_MAX {
-            match self.create(&target).await {
+            match self.create_and_take(&target).await {
                 Ok(created) => return Ok(registered(created, Origin::Created)),
                 Err(error) if error.is(ErrorCode::NO_NODE) => {
                     let Some(parents) = self.plan.parents else { return Err(error.into()) };
@@ -122,23 +127,57 @@ impl Attempt<'_> {
         }
     }
 
-    /// Creates the znode, together with its child if it has one.
-    async fn create(&self, target: &Target) -> Result<Created, client::Error> {
-        let Some(child) = &self.plan.child else {
-            let create = self.session.create(&target.path).data(self.data.clone());
-            let create = defaults::with_acl(create, self.plan.acl.as_deref());
-            return create.mode(target.mode).send().await;
-        };
-        let acl = self.plan.acl_of(&child.path);
-        let child = Create::new(child.path.as_str(), child.mode).data(child.data.clone());
-        let child = MultiOp::from(child.acl(acl));
-        let (_, zxid) = self.session.multi_with_zxid(vec![self.op(target), child]).send().await?;
-        Ok(created_by_multi(&target.path, zxid))
+    /// Creates the znode. If it gets a number, no sibling takes it for its own.
+    async fn create_and_take(&self, target: &Target) -> Result<Created, client::Error> {
+        let Some(siblings) = self.siblings else { return self.create(target).await };
+        let _creating = siblings.creating().await;
+        let created = self.create(target).await?;
+        siblings.take(self.session.client(), &created.path);
+        Ok(created)
     }
 
-    fn op(&self, target: &Target) -> MultiOp {
-        let create = Create::new(target.path.as_str(), target.mode).data(self.data.clone());
+    /// Creates the znode, together with its child if it has one.
+    async fn create(&self, target: &Target) -> Result<Created, client::Error> {
+        if let Some(child) = &self.plan.child {
+            let acl = self.plan.acl_of(&child.path);
+            let child = Create::new(child.path.as_str(), child.mode).data(child.data.clone());
+            let child = MultiOp::from(child.acl(acl));
+            let ops = vec![self.op(target, self.data), child];
+            let (_, zxid) = self.session.multi_with_zxid(ops).send().await?;
+            return Ok(created_by_multi(&target.path, zxid));
+        }
+        if let Some(others) = self.others_version.filter(|_| !target.is_open_ended) {
+            match self.session.multi_with_zxid(self.ops_above(target, others)).send().await {
+                Err(error) if is_refused_set(&error, 1) => {}
+                created => return created.map(|(_, zxid)| created_by_multi(&target.path, zxid)),
+            }
+        }
+        let create = self.session.create(&target.path).data(self.data.clone());
+        let create = defaults::with_acl(create, self.plan.acl.as_deref());
+        create.mode(target.mode).send().await
+    }
+
+    fn op(&self, target: &Target, data: &Bytes) -> MultiOp {
+        let create = Create::new(target.path.as_str(), target.mode).data(data.clone());
         MultiOp::from(create.acl(self.plan.acl_of(&target.path)))
+    }
+
+    /// Creates the znode with a greater version than that of the one that had the name, which belonged
+    /// to another program: if that one does not know yet that it is gone, the server refuses what it
+    /// writes ([`Writing`](super::writing::Writing)).
+    fn ops_above(&self, target: &Target, others: i32) -> Vec<MultiOp> {
+        let path = target.path.as_str();
+        let empty = Bytes::new();
+        match u32::try_from(others) {
+            Ok(others) if others < VERSIONS_PASSED_MAX => {
+                let mut ops = vec![self.op(target, &empty)];
+                let pass = |_| MultiOp::set_data(path, empty.clone(), Expect::Any);
+                ops.extend((0..others).map(pass));
+                ops.push(MultiOp::set_data(path, self.data.clone(), Expect::Any));
+                ops
+            }
+            _ => vec![self.op(target, self.data)],
+        }
     }
 
     /// The znode of a create whose reply was lost, if it was carried out; `None` too where the Stat
@@ -169,11 +208,11 @@ impl Attempt<'_> {
     }
 
     /// The sequential znode without protection that this session created: the last one with such a
-    /// name, this data, and this owner. Without an owner nothing tells who created it.
+    /// name, this data, and this owner, that no sibling has. Without an owner nothing tells who created
+    /// it.
     async fn find_numbered(&self, path: &str) -> Result<Option<Created>, NodeError> {
-        if !self.plan.is_ephemeral() {
-            return Ok(None);
-        }
+        let Some(siblings) = self.siblings else { return Ok(None) };
+        let _looking = siblings.looking().await;
         self.session.catch_up(path).await?;
         let (parent, prefix) = path.rsplit_once('/').unwrap_or(("", path));
         let directory = if parent.is_empty() { "/" } else { parent };
@@ -188,7 +227,9 @@ impl Attempt<'_> {
             let path = format!("{parent}/{name}");
             match self.session.get(&path).until_answered().await {
                 Ok((data, stat))
-                    if stat.ephemeral_owner == self.session.id() && data == *self.data =>
+                    if stat.ephemeral_owner == self.session.id()
+                        && data == *self.data
+                        && siblings.take(self.session.client(), &path) =>
                 {
                     return Ok(Some(Created { path, stat }));
                 }
@@ -203,7 +244,7 @@ impl Attempt<'_> {
     /// Looks at the znode that has the name, and makes it this node's if that may be. `None` if it
     /// is gone or has changed: the attempt starts again.
     async fn examine(
-        &self,
+        &mut self,
         target: &Target,
         own: &mut Origin,
     ) -> Result<Option<Registered>, NodeError> {
@@ -222,7 +263,10 @@ impl Attempt<'_> {
                 *own = Origin::TakenOver(owner);
                 self.replace(target, &stat).await
             }
-            (_, false) => Err(NodeError::Occupied { path: path.clone(), owner }),
+            (_, false) => {
+                *self.others_version = Some(stat.version);
+                Err(NodeError::Occupied { path: path.clone(), owner })
+            }
         }
     }
 
@@ -241,13 +285,19 @@ impl Attempt<'_> {
         seen: &Stat,
         origin: Origin,
     ) -> Result<Option<Registered>, NodeError> {
-        match self.session.set(path, self.data.clone()).until_answered().await {
+        let set = self.session.client().set(path, self.data.clone()).version(seen.version);
+        let set = set.into_operation().in_session(self.session.id());
+        match set.until_answered().await {
             Ok(stat) if stat.czxid == seen.czxid => {
                 Ok(Some(Registered { path: path.to_owned(), czxid: stat.czxid, origin }))
             }
             // Another znode has the name by now, and is looked at next.
             Ok(_) => Ok(None),
-            Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
+            // So it may have, or others have set its data, or this, whose answer was lost.
+            Err(error) if error.is(ErrorCode::NO_NODE) || error.is(ErrorCode::BAD_VERSION) => {
+                self.session.catch_up(path).await?;
+                Ok(None)
+            }
             // This attempt has created it with this data, and who may create may not be allowed to write.
             Err(error) if error.is(ErrorCode::NO_AUTH) && origin != Origin::Adopted => {
                 Ok(Some(Registered { path: path.to_owned(), czxid: seen.czxid, origin }))
@@ -260,7 +310,19 @@ impl Attempt<'_> {
     /// missing. The version keeps a znode from being deleted whose data was set meanwhile.
     async fn replace(&self, target: &Target, seen: &Stat) -> Result<Option<Registered>, NodeError> {
         let delete = MultiOp::delete(target.path.as_str(), seen.version);
-        match self.session.multi_with_zxid(vec![delete, self.op(target)]).send().await {
+        let replace = |create: Vec<MultiOp>| {
+            let ops = std::iter::once(delete.clone()).chain(create).collect();
+            self.session.multi_with_zxid(ops).send()
+        };
+        let is_own = self.former.contains(&seen.ephemeral_owner);
+        let mut replaced = match is_own {
+            true => replace(vec![self.op(target, self.data)]).await,
+            false => replace(self.ops_above(target, seen.version)).await,
+        };
+        if replaced.as_ref().is_err_and(|error| is_refused_set(error, 2)) {
+            replaced = replace(vec![self.op(target, self.data)]).await;
+        }
+        match replaced {
             Ok((_, zxid)) => {
                 let created = created_by_multi(&target.path, zxid);
                 Ok(Some(registered(created, Origin::TakenOver(seen.ephemeral_owner))))
@@ -283,6 +345,12 @@ impl Attempt<'_> {
 
 fn registered(created: Created, origin: Origin) -> Registered {
     Registered { path: created.path, czxid: created.stat.czxid, origin }
+}
+
+/// Whether a multi was refused because the program may not write what it may create. Its sets begin at
+/// this index.
+fn is_refused_set(error: &client::Error, sets_at: usize) -> bool {
+    error.is(ErrorCode::NO_AUTH) && error.operation_index().is_some_and(|index| index >= sets_at)
 }
 
 /// A znode that a multi created, as far as the reply shows it.

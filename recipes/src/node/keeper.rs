@@ -15,6 +15,8 @@ use super::limits::{
 };
 use super::plan::AtClose;
 use super::report::{Present, Registered, Shared};
+use super::siblings::Siblings;
+use super::writing::{Writing, Written, has_ephemeral};
 use crate::client::recipe::{SessionClient, ZnodeIdentity, now};
 use crate::client::{self, Client, RetryPolicy, Watched};
 use crate::line::place::Place;
@@ -36,6 +38,10 @@ pub(super) struct Keeper {
     deletions: u32,
     /// Whether the last attempt ended without an answer to its create.
     is_unsure: bool,
+    /// The version of the last znode of another session that was seen to have the name.
+    others_version: Option<i32>,
+    /// The nodes of the same client and path, where only the number tells the znodes apart.
+    siblings: Option<Arc<Siblings>>,
 }
 
 /// A znode that the node has.
@@ -56,8 +62,20 @@ enum Ended {
 impl Keeper {
     pub(super) fn new(shared: Arc<Shared>, closing: CancellationToken) -> Self {
         let client = shared.plan.client.clone();
-        let (former, last, is_unsure) = (Vec::new(), None, false);
-        Self { shared, client, closing, former, last, failures: 0, deletions: 0, is_unsure }
+        let siblings = shared.plan.is_numbered_alone();
+        let siblings = siblings.then(|| Siblings::of(&client, &shared.plan.path));
+        Self {
+            shared,
+            client,
+            closing,
+            former: Vec::new(),
+            last: None,
+            failures: 0,
+            deletions: 0,
+            is_unsure: false,
+            others_version: None,
+            siblings,
+        }
     }
 
     /// Has the znode until the node or the client is closed.
@@ -90,6 +108,8 @@ impl Keeper {
                 last: self.last,
                 data: &wanted.data,
                 is_unsure: self.is_unsure,
+                others_version: &mut self.others_version,
+                siblings: self.siblings.as_deref(),
             };
             // It is not cut short: see the module `creating`.
             let result = attempt.run().await;
@@ -98,6 +118,7 @@ impl Keeper {
             match result {
                 Ok(registered) => {
                     self.failures = 0;
+                    self.others_version = None;
                     if let ControlFlow::Break(result) =
                         self.have(&session, registered, wanted.revision).await
                     {
@@ -221,52 +242,37 @@ impl Keeper {
         }
     }
 
-    /// Writes new data until the znode is found not to be the node's own any more.
+    /// Writes new data until the znode is found not to be the node's own any more; in this session, or
+    /// in whatever session there is. A refusal is published, and the data is written again after a
+    /// pause.
     async fn write_until_lost(&self, session: Option<&SessionClient>, path: &str, czxid: Zxid) {
-        while self.write_next(session, path, czxid).await.is_continue() {}
-    }
-
-    /// Waits until the znode is to have other data, and writes it; in this session, or in whatever
-    /// session there is. Breaks if the znode is not the node's own any more.
-    ///
-    /// A refusal is published, and the data is written again after a pause.
-    async fn write_next(
-        &self,
-        session: Option<&SessionClient>,
-        path: &str,
-        czxid: Zxid,
-    ) -> ControlFlow<()> {
-        let written = self.shared.status.borrow().written;
-        let mut changes = self.shared.wanted.subscribe();
-        let next = changes.wait_for(|wanted| wanted.revision > written).await;
-        let Some(wanted) = next.ok().map(|wanted| wanted.clone()) else {
-            unreachable!("the task has the sender");
-        };
-        let set = match session {
-            Some(session) => session.set(path, wanted.data),
-            None => self.client.set(path, wanted.data).into_operation(),
-        };
-        match set.until_answered().await {
-            Ok(stat) if stat.czxid == czxid => self.shared.written(wanted.revision),
-            Ok(_) => return ControlFlow::Break(()),
-            Err(error) if error.is(ErrorCode::NO_NODE) => return ControlFlow::Break(()),
-            Err(client::Error::SessionExpired) if session.is_some() => {
-                return ControlFlow::Break(());
-            }
-            Err(client::Error::Closed) => return std::future::pending().await,
-            Err(error) => {
-                let is_new = changes.has_changed();
-                self.shared.failed(wanted.revision, error.into());
-                if !is_new {
-                    let _ = tokio::time::timeout(BACK_OFF_MAX, changes.changed()).await;
+        let mut writing = Writing::new(&self.client, session, path, czxid);
+        loop {
+            let written = self.shared.status.borrow().written;
+            let mut changes = self.shared.wanted.subscribe();
+            let next = changes.wait_for(|wanted| wanted.revision > written).await;
+            let Some(wanted) = next.ok().map(|wanted| wanted.clone()) else {
+                unreachable!("the task has the sender");
+            };
+            match writing.write(&wanted.data).await {
+                Ok(Written::Yes) => self.shared.written(wanted.revision),
+                Ok(Written::NotOwn) => return,
+                Err(NodeError::Client(client::Error::Closed)) => {
+                    return std::future::pending().await;
+                }
+                Err(error) => {
+                    let is_new = changes.has_changed();
+                    self.shared.failed(wanted.revision, error);
+                    if !is_new {
+                        let _ = tokio::time::timeout(BACK_OFF_MAX, changes.changed()).await;
+                    }
                 }
             }
         }
-        ControlFlow::Continue(())
     }
 
     /// Waits until the znode that has the name is gone or belongs to another session.
-    async fn wait_until_gone(&self, session: &SessionClient, path: &str, owner: SessionId) {
+    async fn wait_until_gone(&mut self, session: &SessionClient, path: &str, owner: SessionId) {
         loop {
             let looked = tokio::select! {
                 biased;
@@ -275,6 +281,7 @@ impl Keeper {
             };
             match looked {
                 Ok(Watched { found: Some(stat), watcher }) if stat.ephemeral_owner == owner => {
+                    self.others_version = Some(stat.version);
                     tokio::select! {
                         biased;
                         () = self.closing.cancelled() => return,
@@ -292,7 +299,14 @@ impl Keeper {
     async fn end(&self, having: Having) -> Result<(), NodeError> {
         match (self.shared.plan.at_close, having) {
             (AtClose::Delete, Having::Ephemeral(handle)) => match handle.into_place() {
-                Ok((place, _)) => delete_ephemeral(place).await,
+                Ok((place, _)) => {
+                    let path = place.path().to_owned();
+                    delete_ephemeral(place).await?;
+                    if let Some(siblings) = &self.siblings {
+                        siblings.give_back(&self.client, &path);
+                    }
+                    Ok(())
+                }
                 Err(_) => unreachable!("the task has the only handle"),
             },
             (AtClose::Delete, Having::Lasting { path, czxid }) => {
@@ -362,18 +376,12 @@ async fn delete_ephemeral(place: Place) -> Result<(), NodeError> {
     place.note_deleted();
     let deleted = match session.delete_in_background(&path, Some(own)).await {
         // Nothing of the znode may be read, but the server tells what the session has.
-        Err(error) if error.is(ErrorCode::NO_AUTH) => {
-            let ephemerals = session.client().ephemerals(&path).in_session(session.id());
-            match ephemerals.until_answered().await {
-                Ok(paths) if paths.iter().any(|own| *own == path) => {
-                    session.delete_in_background(&path, None).await
-                }
-                Ok(_) => Ok(()),
-                // Servers before 3.6 do not have the request.
-                Err(unknown) if unknown.is(ErrorCode::UNIMPLEMENTED) => Err(error),
-                Err(error) => Err(error),
-            }
-        }
+        Err(error) if error.is(ErrorCode::NO_AUTH) => match has_ephemeral(&session, &path).await {
+            Ok(Some(true)) => session.delete_in_background(&path, None).await,
+            Ok(Some(false)) => Ok(()),
+            Ok(None) => Err(error),
+            Err(error) => Err(error),
+        },
         deleted => deleted,
     };
     match deleted {

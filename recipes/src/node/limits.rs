@@ -14,6 +14,11 @@ pub(super) const ROUNDS_MAX: u32 = 10;
 /// about twenty kilobytes, and all rounds of an attempt skip three hundred.
 pub(super) const NUMBERS_SKIPPED_LOG2_MAX: u32 = 6;
 
+/// Up to which version of another program's znode a new znode gets a greater one: each version costs
+/// an operation. From there on, a new znode would have to be set this often before its version is the
+/// same, while the other program does not know yet that its own is gone.
+pub(super) const VERSIONS_PASSED_MAX: u32 = 8;
+
 /// How many of its own former sessions a node remembers. Only the znodes of those count that no
 /// server has expired yet, and a session that is over lasts for one session timeout at most.
 pub(super) const FORMER_SESSIONS_MAX: usize = 16;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
+use zoolet_protocol::Zxid;
 
 use super::error::NodeError;
 use super::keeper::Keeper;
@@ -156,6 +157,12 @@ impl PersistentNode {
         self.shared.status.borrow().path.clone()
     }
 
+    /// Whether the node has its znode, and it was created by this transaction.
+    pub(crate) fn has(&self, czxid: Zxid) -> bool {
+        let status = self.shared.status.borrow();
+        status.present.as_ref().is_some_and(|present| present.registered.czxid == czxid)
+    }
+
     /// What the node and its task share.
     pub(super) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
@@ -169,6 +176,15 @@ impl PersistentNode {
 
     /// Replaces the data, and returns when the znode has it, or later data of this node. While the
     /// znode is missing this waits until it is there.
+    ///
+    /// If another program has replaced the znode without the knowledge of this one, as after somebody
+    /// deleted it, nothing is written: the node learns of it ([`NodeEvent::Lost`](crate::NodeEvent)), and
+    /// this waits until the name is its own again. Each write comes after a look at the znode, and is
+    /// refused unless the znode still has the version that was seen. ZooKeeper cannot check in a write
+    /// whose znode it is. So this does not see a znode that replaces this one between the look and
+    /// the write, if its data was set as often; the data of that one is overwritten then. A znode
+    /// whose access control list does not let this program read or administer it is written without
+    /// the version; one that is not ephemeral, without the look.
     ///
     /// # Errors
     ///

@@ -97,6 +97,11 @@ impl Plan {
         self.mode.flags().is_ephemeral()
     }
 
+    /// Whether an ephemeral is told from those of other nodes of this path by its number alone.
+    pub(crate) fn is_numbered_alone(&self) -> bool {
+        self.mode == CreateMode::EphemeralSequential && self.naming == Naming::Plain
+    }
+
     /// The mode in which a znode is created again whose name is known: a sequential one keeps the
     /// number that it had first, as in Curator.
     pub(crate) fn mode_of_known_name(&self) -> CreateMode {
@@ -167,10 +172,10 @@ impl PersistentNodeBuilder {
     }
 
     /// Has the name begin with an id that no other znode has, as Curator's `withProtection`. A
-    /// sequential znode needs it where the node shares its client with other nodes of the same path
-    /// and the same data: after a lost reply they could not tell their znodes apart. One that is not
-    /// ephemeral needs it always: nothing else tells whose it is, and a lost reply would leave a second
-    /// one that nobody deletes.
+    /// sequential znode needs it where the program creates others of the same path and the same data
+    /// by other means than nodes: after a lost reply the node could not tell them from its own. One
+    /// that is not ephemeral needs it always: nothing else tells whose it is, and a lost reply would
+    /// leave a second one that nobody deletes.
     pub fn protected(mut self) -> Self {
         self.is_protected = true;
         self
