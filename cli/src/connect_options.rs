@@ -1,5 +1,6 @@
 //! The options by which a command connects to a server.
 
+mod identities;
 mod sasl;
 mod tls;
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use zoolet_client::{Builder, Client, Hosts};
 
+use self::identities::IdentityOptions;
 pub(crate) use self::sasl::{NoPassword, SaslOptions, SaslUser};
 pub(crate) use self::tls::{TlsFailure, TlsOptions};
 use crate::server_options::values;
@@ -29,6 +31,9 @@ pub(crate) struct ConnectOptions {
 
     #[command(flatten)]
     sasl: SaslOptions,
+
+    #[command(flatten)]
+    identities: IdentityOptions,
 }
 
 impl ConnectOptions {
@@ -50,6 +55,7 @@ impl ConnectOptions {
             Some(tls) => builder.tls(tls),
             None => builder,
         };
+        let builder = self.identities.apply(builder);
         Ok(match self.sasl.user()? {
             Some(user) => user.apply(builder),
             None => builder,

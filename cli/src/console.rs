@@ -30,11 +30,12 @@ use zoolet_protocol::ZPath;
 use self::access::{Access, AccessError, Token};
 use self::collector::INTERVAL_MIN;
 use self::hub::Hub;
-use self::source::{Auth, Link, Source};
+use self::source::{Link, Source};
 use self::tree::Lists;
 use crate::connect_options::{self, ConnectOptions, SecurityError};
 use crate::doctor::limits::CHILDREN_LISTED_MAX;
 use crate::doctor::scan::ScanOptions;
+use crate::doctor::sessions::AdminOptions;
 use crate::logging::{self, LogLevel};
 use crate::server_options::values;
 use crate::signals::Signals;
@@ -66,11 +67,6 @@ pub(crate) struct Console {
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
 
-    /// An identity to read znodes with, as digest:user:password; can be repeated
-    #[arg(long, value_name = "SCHEME:CREDENTIALS", env = "ZOOLET_CONSOLE_AUTH")]
-    #[arg(value_parser = auth, hide_env_values = true)]
-    auth: Vec<Auth>,
-
     /// The pause between two looks at the servers, while somebody looks at the page
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -95,10 +91,8 @@ pub(crate) struct Console {
     #[arg(value_parser = clap::value_parser!(u32).range(1_024..))]
     max_message: u32,
 
-    /// The port of the servers' admin servers (8080 by default there), to ask them by HTTP what their
-    /// four-letter words refuse
-    #[arg(long, value_name = "PORT")]
-    admin_port: Option<u16>,
+    #[command(flatten)]
+    admin: AdminOptions,
 
     /// How long to wait for a connection, and for the answer to a four-letter word
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::some_time)]
@@ -203,12 +197,8 @@ impl Console {
             children_max: self.max_children,
             frame_bytes: usize::try_from(self.max_message).unwrap_or(usize::MAX),
         };
-        let source = Source {
-            options: self.server,
-            auth: self.auth,
-            limit: self.connect_timeout,
-            admin_port: self.admin_port,
-        };
+        let source =
+            Source { options: self.server, limit: self.connect_timeout, admin: self.admin };
         Shared {
             hub: Hub::new(end),
             link: Link::new(source),
@@ -235,12 +225,6 @@ fn announce(address: SocketAddr, server: &str) {
 
 fn path(text: &str) -> Result<String, zoolet_protocol::PathError> {
     ZPath::check(text).map(|()| text.to_owned())
-}
-
-fn auth(text: &str) -> Result<Auth, &'static str> {
-    let (scheme, credentials) =
-        text.split_once(':').ok_or("must be SCHEME:CREDENTIALS, as digest:user:password")?;
-    Ok(Auth { scheme: scheme.to_owned(), credentials: credentials.to_owned() })
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -28,6 +28,7 @@ use self::finding::Severity;
 use self::limits::{CHILDREN_LISTED_MAX, GOODBYE_WITHIN, SECOND_LOOK_AFTER};
 use self::report::Report;
 use self::scan::{Scan, ScanOptions};
+use self::sessions::AdminOptions;
 use crate::connect_options::{self, ConnectOptions, SecurityError};
 use crate::logging::{self, LogLevel};
 use crate::server_options::values;
@@ -81,10 +82,8 @@ pub(crate) struct Doctor {
     #[arg(value_parser = clap::value_parser!(u32).range(1_024..))]
     max_message: u32,
 
-    /// The port of the servers' admin servers (8080 by default there), to ask them by HTTP what their
-    /// four-letter words refuse
-    #[arg(long, value_name = "PORT")]
-    admin_port: Option<u16>,
+    #[command(flatten)]
+    admin: AdminOptions,
 
     /// How long to wait for a connection, and for the answer to a four-letter word
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::some_time)]
@@ -202,7 +201,7 @@ impl Doctor {
         let mut survey = scan().tree(&self.path).await.map_err(unread)?;
         let tls = self.server.tls.load().map_err(SecurityError::from)?.map(Arc::new);
         let members = sessions::members(client).await;
-        let sessions = self.sessions(members.as_deref(), tls.as_ref()).await;
+        let sessions = self.sessions(members.as_deref(), tls.as_ref()).await?;
         survey.learn(&sessions);
         let mut cycles = findings::cycles(&survey);
         if !cycles.is_empty() {
@@ -222,13 +221,14 @@ impl Doctor {
         &self,
         members: Option<&[String]>,
         tls: Option<&Arc<ClientTls>>,
-    ) -> sessions::Sessions {
-        let ways = sessions::Ways { tls, admin_port: self.admin_port, limit: self.connect_timeout };
-        match self.server.server.parse::<Hosts>() {
+    ) -> Result<sessions::Sessions, Failure> {
+        let admin = self.admin.servers(&self.server.tls).map_err(SecurityError::from)?;
+        let ways = sessions::Ways { tls, admin, limit: self.connect_timeout };
+        Ok(match self.server.server.parse::<Hosts>() {
             Ok(hosts) => sessions::ask(&hosts, members, ways).await,
             // The client has connected to them.
             Err(_) => sessions::Sessions::default(),
-        }
+        })
     }
 
     fn scan_options(&self) -> ScanOptions {

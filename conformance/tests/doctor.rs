@@ -1,8 +1,9 @@
-//! `zoolet doctor` on our server and on Apache ZooKeeper: locks of our recipes and of kazoo that wait for
-//! each other in a cycle, and a directory with stock locks of both. And an ensemble of which not all servers
-//! are named.
+//! `zoolet doctor` on our server and on Apache ZooKeeper: locks of our recipes, of Curator and of kazoo that
+//! wait for each other in a cycle, and a directory with stock locks of both. And an ensemble of which not
+//! all servers are named.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -12,17 +13,21 @@ use tokio::runtime::Builder;
 use zoolet_client::Client;
 use zoolet_conformance::apache::Apache;
 use zoolet_conformance::ensemble::Ensemble;
+use zoolet_conformance::fleet::{Fleet, FleetRecipe, Library};
 use zoolet_conformance::harness;
-use zoolet_conformance::peers::{Peer, kazoo_python};
+use zoolet_conformance::peers::{Peer, apache39_jars, kazoo_python};
 use zoolet_conformance::process::zoolet_binary;
 use zoolet_conformance::script::Setting;
 use zoolet_conformance::servers;
 use zoolet_conformance::wire::Wire;
-use zoolet_recipes::{InterProcessMutex, KazooLine};
+use zoolet_recipes::{InterProcessMutex, InterProcessReadWriteLock, KazooLine};
 use zoolet_server::{Config, FourLetterWhitelist};
 
 /// Longer than any test takes.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Our member of fleets.
+const OURS: &str = env!("CARGO_BIN_EXE_zoolet-conformance");
 
 /// The pause between two questions whether something is so.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -32,7 +37,7 @@ fn main() -> ExitCode {
         ("deadlock", (|address| run(deadlock(address))) as Test),
         ("mixed-libraries", (|address| run(mixed_libraries(address))) as Test),
     ];
-    let mut trials: Vec<_> = tests.into_iter().flat_map(on_both).collect();
+    let mut trials: Vec<_> = tests.into_iter().flat_map(on_all).collect();
     trials.push(harness::needs(&[Peer::Apache], "apache::ensemble", || {
         let servers = Ensemble::start()?;
         run(ensemble(&servers))
@@ -42,19 +47,34 @@ fn main() -> ExitCode {
 
 type Test = fn(SocketAddr) -> Result<(), Failed>;
 
-/// One test on our server and one on Apache ZooKeeper.
-fn on_both((name, test): (&str, Test)) -> [Trial; 2] {
+/// One test on our server, one on Debian's Apache ZooKeeper, and one on 3.9.5.
+fn on_all((name, test): (&str, Test)) -> [Trial; 3] {
     [
-        harness::needs(&[Peer::Kazoo], &format!("zoolet::{name}"), move || {
+        harness::needs(&[Peer::Kazoo, Peer::Curator], &format!("zoolet::{name}"), move || {
             let words = FourLetterWhitelist::all();
             let config = Config { four_letter_words: words, ..servers::config(Setting::Steady) };
             let server = Wire::start(config)?;
             test(server.address())
         }),
-        harness::needs(&[Peer::Kazoo, Peer::Apache], &format!("apache::{name}"), move || {
-            let server = Apache::start(&servers::properties(Setting::Steady))?;
-            test(server.address())
-        }),
+        harness::needs(
+            &[Peer::Kazoo, Peer::Curator, Peer::Apache],
+            &format!("apache::{name}"),
+            move || {
+                let server = Apache::start(&servers::properties(Setting::Steady))?;
+                test(server.address())
+            },
+        ),
+        harness::needs(
+            &[Peer::Kazoo, Peer::Curator, Peer::Apache39],
+            &format!("apache-3.9::{name}"),
+            move || {
+                let mut arguments =
+                    vec!["--jars".to_owned(), apache39_jars().display().to_string()];
+                arguments.extend(servers::properties(Setting::Steady));
+                let server = Apache::start(&arguments)?;
+                test(server.address())
+            },
+        ),
     ]
 }
 
@@ -98,20 +118,35 @@ impl Drop for Kazoo {
     }
 }
 
-/// Three sessions over three paths: two of our recipes, with Curator's names, and one of kazoo.
+/// A process of Curator that holds the mutex `PATH/mutex` and waits for the write lock `PATH/read-write`.
+fn curator(address: &str, path: &str) -> Result<Fleet, Failed> {
+    let recipe = FleetRecipe { name: "shell", address, path, capacity: 1 };
+    let mut member = Fleet::start(recipe, Path::new(OURS), &[Library::Curator])?;
+    member.tell(0, "mutex")?;
+    member.hear()?;
+    member.tell(0, "write")?;
+    Ok(member)
+}
+
+/// Four sessions over four paths: two of our recipes, one of kazoo and one of Curator, each a process or a
+/// client of its own.
 async fn deadlock(address: SocketAddr) -> Result<(), Failed> {
     let server = address.to_string();
     let (one, two) =
         (Client::connect(server.as_str()).await?, Client::connect(server.as_str()).await?);
-    let _first = InterProcessMutex::new(&one, "/first")?.acquire().await?;
+    let lock = InterProcessReadWriteLock::new(&one, "/java/read-write")?;
+    let _first = lock.write_lock().acquire().await?;
     let _second = InterProcessMutex::new(&two, "/second")?.acquire().await?;
-    let _kazoo = Kazoo::start(address, "/third", "/first")?;
+    // It prints what it does, so it is started where waiting for that holds up nobody.
+    let _curator =
+        tokio::task::spawn_blocking(move || curator(&server, "/java").map_err(text)).await??;
+    let _kazoo = Kazoo::start(address, "/third", "/java/mutex")?;
     children(&one, "/third", 1).await;
     let second = InterProcessMutex::new(&one, "/second")?;
     let third = InterProcessMutex::new(&two, "/third")?.beside_kazoo(KazooLine::Stock);
     let waits = async { tokio::join!(second.acquire(), third.acquire()) };
     let looks = async {
-        for path in ["/first", "/second", "/third"] {
+        for path in PATHS {
             children(&one, path, 2).await;
         }
         doctor(address).await
@@ -124,14 +159,20 @@ async fn deadlock(address: SocketAddr) -> Result<(), Failed> {
     let mut paths: Vec<_> =
         deadlock["paths"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     paths.sort_unstable();
-    // kazoo's place at /first has kazoo's name, and ours there has Curator's: only kazoo's waits.
-    assert_eq!(paths, ["/first", "/second", "/third"], "{report:#}");
+    assert_eq!(paths, PATHS, "{report:#}");
     let details = deadlock["details"].to_string();
     for session in [one.session_id(), two.session_id()] {
         assert!(details.contains(&session.to_string()), "{details}");
     }
     assert!(details.contains("127.0.0.1:"), "the clients have addresses: {details}");
     Ok(())
+}
+
+/// The directories of the deadlock, in their order.
+const PATHS: [&str; 4] = ["/java/mutex", "/java/read-write", "/second", "/third"];
+
+fn text(failed: Failed) -> String {
+    failed.message().unwrap_or_default().to_owned()
 }
 
 /// A stock lock of kazoo where one with Curator's names is held: both hold.

@@ -53,9 +53,15 @@ impl TlsOptions {
     ///
     /// [`TlsFailure`] if a file cannot be used.
     pub(crate) fn load(&self) -> Result<Option<ClientTls>, TlsFailure> {
-        if !self.is_on() {
-            return Ok(None);
-        }
+        if self.is_on() { self.stores().map(Some) } else { Ok(None) }
+    }
+
+    /// What the options say of TLS, for a connection that speaks it in any case.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsFailure`] if a file cannot be used.
+    pub(crate) fn stores(&self) -> Result<ClientTls, TlsFailure> {
         let mut options = ClientTlsOptions::new().setting_names(NAMES);
         if let Some(path) = &self.tls_ca {
             options = options.trust_store(store(path, self.tls_ca_password_file.as_ref()));
@@ -73,7 +79,7 @@ impl TlsOptions {
         if self.tls_no_hostname_verification {
             options = options.hostname_verification(HostnameVerification::Off);
         }
-        ClientTls::load(options).map(Some).map_err(|error| self.failure(&error))
+        ClientTls::load(options).map_err(|error| self.failure(&error))
     }
 
     /// Whether the command is to speak TLS.

@@ -8,32 +8,17 @@ use zoolet_client::{Builder, Client, Error, Hosts, RetryPolicy};
 
 use super::limits::GOODBYE_WITHIN;
 use crate::connect_options::{ConnectOptions, SecurityError};
-use crate::doctor::sessions::{self, Sessions};
+use crate::doctor::sessions::{self, AdminOptions, Sessions};
 
 /// How long to wait before a read is sent again whose answer was lost with the connection.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
-
-/// An identity that the console adds to its session.
-#[derive(Clone)]
-pub(crate) struct Auth {
-    pub(super) scheme: String,
-    pub(super) credentials: String,
-}
-
-/// Without the credentials.
-impl std::fmt::Debug for Auth {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:***", self.scheme)
-    }
-}
 
 /// The servers that are looked at.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) options: ConnectOptions,
-    pub(super) auth: Vec<Auth>,
     pub(super) limit: Duration,
-    pub(super) admin_port: Option<u16>,
+    pub(super) admin: AdminOptions,
 }
 
 impl Source {
@@ -48,10 +33,7 @@ impl Source {
     }
 
     fn builder(&self) -> Result<Builder, SecurityError> {
-        let builder = self.options.builder(self.limit)?.allow_read_only();
-        Ok(self.auth.iter().fold(builder, |builder, Auth { scheme, credentials }| {
-            builder.auth(scheme.as_str(), credentials.clone())
-        }))
+        Ok(self.options.builder(self.limit)?.allow_read_only())
     }
 
     /// Opens a session.
@@ -66,8 +48,8 @@ impl Source {
         let tls: Option<Arc<ClientTls>> = tls.map(Arc::new);
         let Ok(hosts) = self.name().parse::<Hosts>() else { return Ok(Sessions::default()) };
         let members = sessions::members(client).await;
-        let ways =
-            sessions::Ways { tls: tls.as_ref(), admin_port: self.admin_port, limit: self.limit };
+        let admin = self.admin.servers(&self.options.tls).map_err(SecurityError::from)?;
+        let ways = sessions::Ways { tls: tls.as_ref(), admin, limit: self.limit };
         Ok(sessions::ask(&hosts, members.as_deref(), ways).await)
     }
 }

@@ -39,7 +39,7 @@ pub(super) enum Unread {
     #[error("there is no znode {0}")]
     NoNode(String),
     #[error(
-        "this client may not read {0}; give the console an identity that may, with --auth, \
+        "this client may not read {0}; give the console an identity that may, with --auth-file, \
          --sasl-user or a certificate"
     )]
     NoAuth(String),

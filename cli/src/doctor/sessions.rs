@@ -14,6 +14,7 @@ use zoolet_client::tls::ClientTls;
 use zoolet_client::{FourLetterWord, Hosts};
 use zoolet_protocol::SessionId;
 
+pub(crate) use self::admin::{AdminOptions, AdminServers};
 pub(crate) use self::ensemble::members;
 use super::limits::{ANSWER_BYTES_MAX, WATCHES_ASKED_MAX};
 
@@ -88,8 +89,8 @@ type WatchedPath = (String, Vec<SessionId>);
 /// How to ask the servers.
 pub(crate) struct Ways<'a> {
     pub(crate) tls: Option<&'a Arc<ClientTls>>,
-    /// The port of their admin servers, if these may be asked.
-    pub(crate) admin_port: Option<u16>,
+    /// Their admin servers, if these may be asked.
+    pub(crate) admin: Option<AdminServers>,
     /// How long an answer may take.
     pub(crate) limit: Duration,
 }
@@ -252,8 +253,8 @@ impl Asking<'_> {
         server: &str,
         question: Question,
     ) -> Option<Result<Value, admin::AdminError>> {
-        let (port, command) = (self.ways.admin_port?, question.command()?);
-        Some(admin::ask(server, port, command, self.ways.limit).await)
+        let (admin, command) = (self.ways.admin.as_ref()?, question.command()?);
+        Some(admin.ask(server, command, self.ways.limit).await)
     }
 
     /// The watches by path, if there are not too many of them.

@@ -270,12 +270,13 @@ async fn what_its_identity_may_not_read_is_told_and_not_shown() {
     let znode = scene.znode("/secret").await;
     assert!(!znode.body.contains("the secret"), "{znode:?}");
     let value = znode.json();
-    assert!(value["unreadable"].as_str().unwrap().contains("--auth"), "{value}");
+    assert!(value["unreadable"].as_str().unwrap().contains("--auth-file"), "{value}");
     assert_eq!((&value["data"], &value["stat"]), (&Value::Null, &Value::Null));
     let children = scene.get("/v1/children?path=/secret").await;
     assert_eq!(children.status, 403, "{children:?}");
 
-    let with = Scene::new(&["--auth", "digest:kim:pw"]).await;
+    let identity = file("console.identity", "digest kim:pw\n");
+    let with = Scene::new(&["--auth-file", identity.to_str().unwrap()]).await;
     let secret = with.client.create("/secret").data("the secret");
     secret.acl(vec![Acl::digest("kim", "pw")]).await.unwrap();
     assert_eq!(with.znode("/secret").await.json()["data"]["text"], "the secret");

@@ -11,7 +11,7 @@ use zoolet::protocol::{Acl, CreateMode, Permissions, SessionId};
 use zoolet::recipes::InterProcessMutex;
 use zoolet_testkit::{TestEnsemble, TestServer};
 
-use crate::process::{Ended, Running, command, directory, file, run, within_limit};
+use crate::process::{Ended, Running, command, directory, ended, file, run, within_limit};
 
 /// How long ago the znodes of a test were created, by their server.
 const AGO_MS: i64 = 300_000;
@@ -362,6 +362,64 @@ async fn the_admin_server_is_asked_for_what_the_words_refuse() {
     let ended = run(&["doctor", &address, "--quiet", "--admin-port", "1"]).await;
     assert!(ended.stdout.contains("127.0.0.1:1 cannot be reached"), "{}", ended.stdout);
     server.end("TERM").await;
+}
+
+#[tokio::test]
+async fn an_admin_server_that_speaks_https_is_asked_by_https() {
+    let folder = directory("doctor-https").join("certs");
+    let made = run(&["certs", folder.to_str().unwrap()]).await;
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let lines = format!(
+        "clientPort=0\nadmin.enableServer=true\nadmin.serverPort=0\nadmin.forceHttps=true\n\
+         ssl.quorum.keyStore.location={0}/server.p12\nssl.quorum.keyStore.passwordPath={0}/password\n\
+         ssl.quorum.trustStore.location={0}/truststore.p12\nssl.quorum.trustStore.passwordPath={0}/password\n",
+        folder.display()
+    );
+    let config = file("doctor-https.cfg", lines);
+    let mut server = Running::start(&["serve", "--config", config.to_str().unwrap()]).await;
+    let line = server.logged("admin server on ").await;
+    let port = line.trim_end().rsplit(':').next().unwrap().to_owned();
+    let address = server.reachable().to_string();
+    let args = ["doctor", &address, "--quiet", "--admin-port", &port];
+    let by_https = |trusted: &str| {
+        let mut command = command(&[&args[..], &["--admin-https"]].concat());
+        command.env("SSL_CERT_FILE", folder.join(trusted));
+        ended(command)
+    };
+    let seen = by_https("ca.pem").await;
+    assert!(!seen.stdout.contains("not seen"), "{seen:?}");
+    // By what is wrong, the report says what to do.
+    let plain = run(&args).await;
+    assert!(plain.stdout.contains("(--admin-https asks by HTTPS)"), "{plain:?}");
+    let untrusted = by_https("client-ca.pem").await;
+    assert!(untrusted.stdout.contains("cannot be asked by HTTPS: "), "{untrusted:?}");
+    let alone = run(&["doctor", &address, "--admin-https"]).await;
+    assert_eq!(alone.code, Some(2));
+    assert!(alone.stderr.contains("--admin-port <PORT>"), "{}", alone.stderr);
+    server.end("TERM").await;
+}
+
+#[tokio::test]
+async fn locks_that_only_an_identity_may_read_are_seen_with_it() {
+    let scene = Scene::new(1).await;
+    let [owner] = &scene.clients[..] else { unreachable!("one client") };
+    owner.authenticate("digest", "ann:word").await.unwrap();
+    owner.create("/secret").acl(vec![Acl::creator_all()]).await.unwrap();
+    let place = format!("/secret/{}", curator(0));
+    owner.create(&place).mode(CreateMode::Ephemeral).acl(vec![Acl::creator_all()]).await.unwrap();
+    let locks = |ended: Ended| -> Value {
+        assert_eq!(ended.stderr, "");
+        serde_json::from_str::<Value>(&ended.stdout).unwrap()["locks"].clone()
+    };
+    assert_eq!(locks(scene.doctor(&["--json"]).await), serde_json::json!([]));
+    let identity = file("doctor.identity", "# who looks\ndigest ann:word\n");
+    let identity = identity.to_str().unwrap();
+    let seen = locks(scene.doctor(&["--json", "--auth-file", identity]).await);
+    assert_eq!(seen[0]["contenders"][0]["session"], scene.session(0).to_string());
+    let wrong = file("doctor-wrong.identity", "digest word\n");
+    let refused = scene.doctor(&["--auth-file", wrong.to_str().unwrap()]).await;
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("digest USER:PASSWORD"), "{}", refused.stderr);
 }
 
 #[tokio::test]

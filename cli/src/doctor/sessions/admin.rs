@@ -1,52 +1,116 @@
 //! Asks the admin server of a server, over HTTP, and reads its answers.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
+use clap::Args;
 use hyper::client::conn::http1;
 use hyper::header::HOST;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use zoolet_client::tls::ClientTls;
 use zoolet_protocol::SessionId;
 
 use super::{ClientLine, Ephemerals, WatchedPath};
+use crate::connect_options::{TlsFailure, TlsOptions};
 use crate::doctor::limits::ANSWER_BYTES_MAX;
 
 /// Why an admin server did not answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AdminError {
     #[error("the admin server at {0} cannot be reached: {1}")]
-    Unreachable(String, #[source] std::io::Error),
+    Unreachable(String, #[source] io::Error),
     #[error("the admin server at {0} does not answer in time")]
     Silent(String),
-    #[error("the admin server at {0} does not speak HTTP: {1}")]
+    #[error("the admin server at {0} does not speak HTTP (--admin-https asks by HTTPS): {1}")]
     Http(String, #[source] hyper::Error),
     #[error("the admin server at {0} answers {1}")]
     Status(String, StatusCode),
     #[error("the answer of the admin server at {0} cannot be read")]
     Unreadable(String),
+    #[error("the admin server at {0} cannot be asked by HTTPS: {1}")]
+    Https(String, #[source] io::Error),
 }
 
-/// The answer to a command of the admin server that the host of a server has at this port.
-pub(super) async fn ask(
-    server: &str,
+/// The options by which a command asks admin servers.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AdminOptions {
+    /// The port of the servers' admin servers (8080 by default there), to ask them by HTTP what their
+    /// four-letter words refuse
+    #[arg(long, value_name = "PORT")]
+    admin_port: Option<u16>,
+
+    /// Ask the admin servers by HTTPS, with the certificates that the options of TLS name; without these,
+    /// those that this system trusts
+    #[arg(long, requires = "admin_port")]
+    admin_https: bool,
+}
+
+impl AdminOptions {
+    /// The admin servers, if they may be asked. `tls` is what the options say of TLS.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsFailure`] if a file cannot be used.
+    pub(crate) fn servers(&self, tls: &TlsOptions) -> Result<Option<AdminServers>, TlsFailure> {
+        let Some(port) = self.admin_port else { return Ok(None) };
+        let tls = self.admin_https.then(|| tls.stores().map(Arc::new)).transpose()?;
+        Ok(Some(AdminServers { port, tls }))
+    }
+}
+
+/// Where the admin servers are, beside the servers.
+#[derive(Debug, Clone)]
+pub(crate) struct AdminServers {
     port: u16,
-    command: &str,
-    limit: Duration,
-) -> Result<Value, AdminError> {
-    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
-    let address = format!("{host}:{port}");
-    let asked = tokio::time::timeout(limit, exchange(&address, command)).await;
-    asked.unwrap_or_else(|_| Err(AdminError::Silent(address)))
+    /// For HTTPS.
+    tls: Option<Arc<ClientTls>>,
 }
 
-async fn exchange(address: &str, command: &str) -> Result<Value, AdminError> {
-    let unreachable = |error| AdminError::Unreachable(address.to_owned(), error);
+impl AdminServers {
+    /// The answer to a command of the admin server on the host of this server.
+    pub(super) async fn ask(
+        &self,
+        server: &str,
+        command: &str,
+        limit: Duration,
+    ) -> Result<Value, AdminError> {
+        let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+        let address = format!("{host}:{}", self.port);
+        let asked = tokio::time::timeout(limit, self.exchange(host, &address, command)).await;
+        asked.unwrap_or_else(|_| Err(AdminError::Silent(address)))
+    }
+
+    async fn exchange(
+        &self,
+        host: &str,
+        address: &str,
+        command: &str,
+    ) -> Result<Value, AdminError> {
+        let unreachable = |error| AdminError::Unreachable(address.to_owned(), error);
+        let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+        let Some(tls) = &self.tls else { return exchange(stream, address, command).await };
+        let insecure = |error| AdminError::Https(address.to_owned(), error);
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let name = tls.server_name(host).map_err(io::Error::other).map_err(insecure)?;
+        let connected = TlsConnector::from(tls.config()).connect(name, stream).await;
+        exchange(connected.map_err(insecure)?, address, command).await
+    }
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    address: &str,
+    command: &str,
+) -> Result<Value, AdminError> {
     let broken = |error| AdminError::Http(address.to_owned(), error);
     let unreadable = || AdminError::Unreadable(address.to_owned());
-    let stream = TcpStream::connect(address).await.map_err(unreachable)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let request = Request::get(format!("/commands/{command}")).header(HOST, address);
     let request = request.body(Body::empty()).map_err(|_| unreadable())?;
