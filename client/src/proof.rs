@@ -71,6 +71,8 @@ pub(crate) enum Handshake {
 pub(crate) struct ClaimedZnode {
     /// The path as the server names it.
     path: String,
+    /// The version of the znode. One that somebody else has created at the path has another.
+    version: Expect,
     since: Instant,
     is_gone: AtomicBool,
     /// The server refused to let this client check it.
@@ -357,13 +359,13 @@ impl SessionProof {
         &mut self,
         session: SessionId,
         current: SessionId,
-        path: String,
+        (path, version): (String, Expect),
         now: Instant,
     ) -> (ClaimId, Arc<ClaimedZnode>) {
         // A check in another session would say nothing of it, so it must not make one due.
         let is_over = self.has_ended || session != current;
         let (is_gone, is_refused) = (AtomicBool::new(is_over), AtomicBool::new(false));
-        let claimed = Arc::new(ClaimedZnode { path, since: now, is_gone, is_refused });
+        let claimed = Arc::new(ClaimedZnode { path, version, since: now, is_gone, is_refused });
         self.last_claim += 1;
         if !is_over {
             self.claims.insert(self.last_claim, Arc::clone(&claimed));
@@ -423,7 +425,7 @@ impl SessionProof {
             if bytes > PATH_BYTES_MAX && !ids.is_empty() {
                 break;
             }
-            ops.push(MultiOp::check(claimed.path.as_str(), Expect::Any));
+            ops.push(MultiOp::check(claimed.path.as_str(), claimed.version));
             ids.push(*id);
         }
         self.last_checked = *ids.last()?;
@@ -451,7 +453,7 @@ impl SessionProof {
         match refusal {
             // The leader does not know this session, or knows it on another connection.
             Some((_, ErrorCode::SESSION_EXPIRED | ErrorCode::SESSION_MOVED)) => return,
-            Some((id, ErrorCode::NO_NODE)) => {
+            Some((id, ErrorCode::NO_NODE | ErrorCode::BAD_VERSION)) => {
                 if let Some(claimed) = self.claims.remove(&id) {
                     claimed.is_gone.store(true, Ordering::Release);
                     self.has_changed = true;

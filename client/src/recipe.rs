@@ -175,8 +175,19 @@ impl SessionClient {
     /// znodes in each third of the session timeout. Its reply proves that the session lived, and a
     /// znode that is missing marks its claim as [gone](Claim::is_gone).
     pub fn claim(&self, path: &str) -> Claim {
+        self.claim_expecting(path, Expect::Any)
+    }
+
+    /// As [`SessionClient::claim`], of a znode with this data version, for a znode at whose path
+    /// somebody else may create another with another version. A znode of another version marks the
+    /// claim as gone too.
+    pub fn claim_version(&self, path: &str, version: i32) -> Claim {
+        self.claim_expecting(path, version.into())
+    }
+
+    fn claim_expecting(&self, path: &str, version: Expect) -> Claim {
         let path = self.client.server_path(path);
-        let claim = |session: &mut Session, now| session.claim(self.id, path, now);
+        let claim = |session: &mut Session, now| session.claim(self.id, path, version, now);
         let (id, claimed) = self.client.shared().update(claim);
         Claim { client: self.client.clone(), id, claimed }
     }

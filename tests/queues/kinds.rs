@@ -48,7 +48,8 @@ async fn the_znodes_are_those_of_curator_and_kazoo() {
     let expected = ["entry-003-0000000000", "entry-003-0000000001"];
     assert_eq!(names(&client, "/locking/entries").await, expected);
     let delivery = locking.take().await.unwrap();
-    assert_eq!(names(&client, "/locking/taken").await, expected[..1]);
+    let lease_and_witness = ["entry-003-0000000000", "entry-003-0000000000-witness-1"];
+    assert_eq!(names(&client, "/locking/taken").await, lease_and_witness);
     let mark = client.get("/locking/taken/entry-003-0000000000").await.unwrap().0;
     assert!(mark.len() == 32 && mark.iter().all(u8::is_ascii_hexdigit), "{mark:?}");
     delivery.done().await.unwrap();

@@ -3,11 +3,13 @@
 
 mod blocking;
 mod bounded;
+mod deleted_leases;
 mod delivery;
 mod ensemble;
 mod kinds;
 mod lost_replies;
 mod model;
+mod passed_over;
 mod scenarios;
 mod sharder;
 mod waiting;

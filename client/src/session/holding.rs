@@ -5,7 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use zoolet_protocol::SessionId;
+use zoolet_protocol::{Expect, SessionId};
 
 use super::{Phase, Session, Submission};
 use crate::call::Call;
@@ -39,14 +39,15 @@ impl Session {
         self.proof.take_change()
     }
 
-    /// Has the znode checked with each proof from now on.
+    /// Has the znode checked with each proof from now on, and its version where one is expected.
     pub(crate) fn claim(
         &mut self,
         session: SessionId,
         path: String,
+        version: Expect,
         now: Instant,
     ) -> (ClaimId, Arc<ClaimedZnode>) {
-        self.proof.claim(session, self.id, path, now)
+        self.proof.claim(session, self.id, (path, version), now)
     }
 
     /// Ends a claim.

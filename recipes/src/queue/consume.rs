@@ -40,7 +40,7 @@ where
     loop {
         let delivery = match znodes.next().await {
             Ok(delivery) => delivery,
-            Err(error @ QueueError::NotCarriedOut { .. }) => {
+            Err(error) if error.is_of_item() || is_not_carried_out(&error) => {
                 tracing::warn!("an item is not taken: {error}");
                 continue;
             }
@@ -61,6 +61,10 @@ where
             Err(error) => return Err(error),
         }
     }
+}
+
+fn is_not_carried_out(error: &QueueError) -> bool {
+    matches!(error, QueueError::NotCarriedOut { .. })
 }
 
 /// Calls a function with each item of a znode. Returns whether the znode is to be deleted.

@@ -131,7 +131,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Lost`] if the lease ended before: the item is or was delivered again.
+    /// [`QueueError::Lost`] if the lease ended before: the item is or was delivered again, and this ends
+    /// neither the item nor the lease of another consumer.
     /// [`QueueError::Unknown`] if the session ended before the answer came: the item is deleted, or
     /// delivered again. The errors of a write, after which the item is delivered again.
     ///

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::JoinError;
+use zoolet_protocol::ErrorCode;
 
 use super::items::ItemError;
 use crate::client;
@@ -41,6 +42,32 @@ pub enum QueueError {
         /// The number of attempts.
         tries: u32,
     },
+    /// The server does not let this client read an item, which stays in the queue. This client passes it
+    /// over for some time.
+    #[error(
+        "{0}: this client may not read the item, which stays in the queue; permit it to read, or delete \
+         the item"
+    )]
+    Unreadable(String),
+    /// An item is so long that the server would not take it again, should nobody receive it: it was put
+    /// by a shorter write, of another library. It stays in the queue, and this client passes it over for
+    /// some time.
+    #[error(
+        "{path}: the item stays in the queue: its {bytes} bytes could not be put back, since the server's \
+         jute.maxbuffer has no room for them and 500 more; use leases, or raise jute.maxbuffer"
+    )]
+    NoWayBack {
+        /// The item.
+        path: String,
+        /// The length of its data.
+        bytes: usize,
+    },
+    /// The leases of an item were deleted again and again while their consumers live, who do not know of it
+    /// yet. The item stays in the queue, and this client passes it over for some time.
+    #[error(
+        "{0}: the item waits until those who had it know that their leases were deleted, which nobody should do"
+    )]
+    Contested(String),
     /// The id of an item is empty.
     #[error("{0}: the id of an item is empty")]
     EmptyId(String),
@@ -73,6 +100,21 @@ pub enum QueueError {
     /// A request failed.
     #[error(transparent)]
     Client(#[from] client::Error),
+}
+
+impl QueueError {
+    /// Whether this is about one item, which stays in the queue: others may be taken.
+    pub(crate) fn is_of_item(&self) -> bool {
+        matches!(self, Self::Unreadable(_) | Self::NoWayBack { .. } | Self::Contested(_))
+    }
+
+    /// The error of a read of an item.
+    pub(crate) fn of_read(error: client::Error, item: &str) -> Self {
+        match error {
+            error if error.is(ErrorCode::NO_AUTH) => Self::Unreadable(item.to_owned()),
+            error => error.into(),
+        }
+    }
 }
 
 impl From<LockError> for QueueError {

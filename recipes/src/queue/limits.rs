@@ -44,6 +44,22 @@ pub(crate) const LISTED_ITEMS_MAX: usize = 1_000;
 /// directory of a queue and another one creates it again, a new item may have the name of an old one.
 pub(crate) const READ_AHEAD_AGE_MAX: Duration = Duration::from_secs(1);
 
+/// For how long an item is passed over that this client may not take. Then its access control list, or
+/// what the server allows, may have changed, which no watch reports.
+pub(crate) const PASSED_OVER_FOR: Duration = RECHECK_AFTER;
+
+/// The length of an item up to which the server is not asked whether it can be put back. No server is
+/// usable whose `jute.maxbuffer` is so low.
+pub(crate) const ROOM_BYTES_MIN: usize = 16 << 10;
+
+/// How often the connection must be lost at a write, while it serves a read each time in between, before
+/// the write is taken to be too long for the server.
+pub(crate) const ROOM_ATTEMPTS_MAX: u32 = 3;
+
+/// The greatest data version of a lease: as many consumers of an item live whose leases were deleted,
+/// and do not know of it yet. The multi that obtains a lease has an operation for each version.
+pub(crate) const LEASE_VERSION_MAX: i32 = 32;
+
 /// How often the directory of a queue is created before a put fails. Each time the server or another
 /// client must have deleted it meanwhile.
 pub(crate) const DIRECTORY_ATTEMPTS_MAX: u32 = 10;

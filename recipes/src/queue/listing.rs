@@ -5,18 +5,18 @@
 //! quicker chooses among more of the first items the next time, and among fewer after each item that
 //! it gets. A consumer that is alone gets the items in their order.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 
 use zoolet_protocol::{ErrorCode, Names};
 
 use super::error::QueueError;
 use super::layout::Layout;
-use super::limits::{LISTED_ITEMS_MAX, SPREAD_MAX};
+use super::limits::{LISTED_ITEMS_MAX, PASSED_OVER_FOR, SPREAD_MAX};
 use super::random::random_below;
 use super::retries::answered;
 use super::znodes::{Candidate, Znodes};
-use crate::client::recipe::SessionClient;
+use crate::client::recipe::{SessionClient, now};
 use crate::client::{self, Watched, Watcher};
 
 /// What reports that a list is out of date.
@@ -94,11 +94,31 @@ impl Znodes {
         let ranks = items.iter().map(|item| item.order.rank).collect();
         let until_refresh = (!layout.appends_only()).then(|| self.settings.refresh_after.max(1));
         let mut listed = self.listed.lock();
-        items.retain(|item| !listed.in_hand.contains(&item.name));
+        let before = std::mem::take(&mut listed.passed_over);
+        let passed_over: BTreeMap<_, _> = items
+            .iter()
+            .filter_map(|item| before.get_key_value(&item.name))
+            .filter(|(_, since)| now().saturating_duration_since(**since) < PASSED_OVER_FOR)
+            .map(|(name, since)| (name.clone(), *since))
+            .collect();
+        items.retain(|item| {
+            !listed.in_hand.contains(&item.name) && !passed_over.contains_key(&item.name)
+        });
+        listed.passed_over = passed_over;
         items.truncate(LISTED_ITEMS_MAX);
         listed.items = VecDeque::from(items);
         listed.until_refresh = until_refresh;
         ranks
+    }
+
+    /// Notes that an attempt to take an item has ended. One that this client may not take is passed over
+    /// for a while.
+    pub(crate) fn note_tried(&self, name: &str, error: Option<&QueueError>) {
+        let mut listed = self.listed.lock();
+        listed.in_hand.remove(name);
+        if error.is_some_and(QueueError::is_of_item) {
+            listed.passed_over.insert(name.to_owned(), now());
+        }
     }
 
     /// Puts an item whose lease this client has ended back into the list.

@@ -71,7 +71,9 @@ macro_rules! consumer_methods {
             /// # Errors
             ///
             /// The errors of requests. [`QueueError::Unknown`] if someone has deleted the receipt of
-            /// a deletion whose answer was lost: the item may be lost.
+            /// a deletion whose answer was lost: the item may be lost. [`QueueError::Unreadable`],
+            /// [`QueueError::NoWayBack`] and [`QueueError::Contested`] are about one item, which stays
+            /// in the queue: the next call goes on with the others.
             ///
             /// # Cancellation
             ///
@@ -150,7 +152,9 @@ macro_rules! curator_methods {
             /// With leases, an item is deleted after `handle` has succeeded. If it fails,
             /// `on_error` says what happens. When the lease is lost the future of `handle` is dropped.
             /// Without leases, an item is deleted before, and an error of `handle` is only logged, as in
-            /// Curator. Data that are not of Curator's format are logged and deleted.
+            /// Curator. Data that are not of Curator's format are logged and deleted. An item that this
+            /// client may not take stays in the queue: it is logged as a warning, passed over, and tried
+            /// again after thirty seconds.
             ///
             /// # Errors
             ///

@@ -27,10 +27,10 @@ use zoolet_protocol::{Acl, ErrorCode, MultiOp, MultiResult, Zxid};
 use super::error::QueueError;
 use super::limits::{
     LOST_ANSWERS_MAX, OLD_RECEIPTS_CHECKED_MAX, RECEIPT_AGE_MAX, RECEIPT_WRITES_MAX, RECEIPTS_MAX,
-    RETRY_PAUSE, SERVER_TIME_AGE_MAX,
+    RETRY_PAUSE, ROOM_ATTEMPTS_MAX, SERVER_TIME_AGE_MAX,
 };
 use super::random::random_below;
-use super::retries::may_come_again;
+use super::retries::{answered, may_come_again};
 use crate::client::recipe::now;
 use crate::client::{Client, Error, Parents};
 use crate::defaults::with_acl;
@@ -245,7 +245,7 @@ impl ReservedReceipt<'_> {
     pub(crate) async fn write(mut self, ops: Vec<MultiOp>) -> Result<Written, QueueError> {
         let mut lost_answers = 0;
         loop {
-            let error = match self.attempt(&ops).await {
+            let error = match self.attempt(self.receipt.version, &ops).await {
                 Ok((results, zxid)) => {
                     if let Some(MultiResult::SetData(stat)) = results.first() {
                         self.receipts.note_time(stat.mtime);
@@ -291,10 +291,35 @@ impl ReservedReceipt<'_> {
         }
     }
 
-    async fn attempt(&self, ops: &[MultiOp]) -> Result<(Vec<MultiResult>, Zxid), Error> {
-        let Receipt { path, version } = &self.receipt;
+    /// Whether the server takes a write of this length. It is sent with a version that no receipt has, so
+    /// that the server refuses it.
+    pub(crate) async fn has_room(&self, ops: &[MultiOp]) -> Result<bool, QueueError> {
+        let mut lost_answers = 0;
+        loop {
+            match self.attempt(i32::MAX, ops).await {
+                Ok(_) => return Err(QueueError::Unknown(self.receipts.queue.to_string())),
+                Err(Error::ConnectionLoss { .. }) => {
+                    lost_answers += 1;
+                    if lost_answers >= ROOM_ATTEMPTS_MAX {
+                        return Ok(false);
+                    }
+                    answered(|| self.receipts.client.exists(&self.receipt.path)).await?;
+                }
+                Err(error) if may_come_again(&error) => tokio::time::sleep(RETRY_PAUSE).await,
+                Err(error) if error.code().is_some() => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        version: i32,
+        ops: &[MultiOp],
+    ) -> Result<(Vec<MultiResult>, Zxid), Error> {
+        let path = self.receipt.path.as_str();
         let mut all = Vec::with_capacity(ops.len() + 1);
-        all.push(MultiOp::set_data(path.as_str(), Bytes::new(), *version));
+        all.push(MultiOp::set_data(path, Bytes::new(), version));
         all.extend_from_slice(ops);
         self.receipts.client.multi_with_zxid(all).send().await
     }
@@ -305,7 +330,8 @@ impl ReservedReceipt<'_> {
         self.keep();
     }
 
-    fn keep(mut self) {
+    /// Keeps the receipt of a write that has changed nothing, for other writes.
+    pub(crate) fn keep(mut self) {
         self.is_settled = true;
         self.receipts.keep(self.receipt.clone());
     }

@@ -115,7 +115,9 @@ impl SimpleDistributedQueue {
     /// # Errors
     ///
     /// The errors of requests. [`QueueError::Unknown`] if someone has deleted the receipt of a
-    /// deletion whose answer was lost: the item may be lost.
+    /// deletion whose answer was lost: the item may be lost. [`QueueError::Unreadable`] and
+    /// [`QueueError::NoWayBack`] are about one item, which stays in the queue: the next call goes on
+    /// with the others.
     ///
     /// # Cancellation
     ///

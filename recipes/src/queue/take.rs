@@ -5,7 +5,7 @@
 //! deletion of this one.
 //!
 //! With leases the item belongs to the client that creates an ephemeral znode of the same name in the
-//! directory of the leases, until that is deleted. One multi creates it if the item is there.
+//! directory of the leases, until that is deleted: see the module `leasing`.
 //!
 //! Each attempt runs in a task of its own, to its end. If nobody waits for what it took any more, the
 //! item is put back, or its lease ends.
@@ -13,22 +13,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zoolet_protocol::{Create, CreateMode, ErrorCode, Expect, MultiOp, Stat};
+use zoolet_protocol::{ErrorCode, MultiOp, Stat};
 
 use super::background::InBackground;
 use super::delivery::Delivery;
 use super::error::{QueueError, joined};
-use super::layout::Layout;
-use super::lease::Lease;
+use super::leasing::lease;
 use super::limits::READ_AHEAD_AGE_MAX;
-use super::retries::{answered, pause_before_next};
-use super::taken_item::TakenItem;
-use super::znodes::{Candidate, ReadAhead, Znodes, child};
-use crate::client::recipe::{SessionClient, ZnodeIdentity, now};
-use crate::client::{self, Sent};
-
-/// An attempt to take an item.
-type Attempt = Result<Option<TakenItem>, QueueError>;
+use super::retries::answered;
+use super::taken_item::{Attempt, TakenItem};
+use super::znodes::{Candidate, ReadAhead, Znodes};
+use crate::client::Sent;
+use crate::client::recipe::now;
 
 impl Znodes {
     /// Takes an item, if there is one that can be taken.
@@ -53,7 +49,7 @@ impl Znodes {
                 Some(leases) => lease(&znodes, &leases, candidate.name).await,
                 None => delete(&znodes, candidate).await,
             };
-            znodes.listed.lock().in_hand.remove(&name);
+            znodes.note_tried(&name, attempt.as_ref().err());
             // If nobody receives the item, this goes on until it is put back.
             if let Ok(Some(taken)) = &mut attempt {
                 taken.in_background = Some(background);
@@ -99,12 +95,17 @@ async fn delete(znodes: &Arc<Znodes>, candidate: Candidate) -> Attempt {
     loop {
         let (data, version) = match read.take() {
             Some(read) => (read.data, read.version),
-            None => match answered(|| znodes.client().get(&path)).await? {
-                Some((data, stat)) => (data, stat.version),
-                None => return Ok(None),
+            None => match answered(|| znodes.client().get(&path)).await {
+                Ok(Some((data, stat))) => (data, stat.version),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(QueueError::of_read(error, &path)),
             },
         };
         let receipt = znodes.receipts.reserve().await?;
+        if !znodes.can_put_back(&receipt, &name, &data).await? {
+            receipt.keep();
+            return Err(QueueError::NoWayBack { path, bytes: data.len() });
+        }
         let ahead = znodes.read_ahead();
         let written = receipt.write(vec![MultiOp::delete(path.as_str(), version)]).await;
         if let Some((next, sent)) = ahead
@@ -131,98 +132,6 @@ async fn delete(znodes: &Arc<Znodes>, candidate: Candidate) -> Attempt {
             // Someone has set its data.
             Err(QueueError::Client(error)) if error.is(ErrorCode::BAD_VERSION) => {}
             Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Takes an item by a lease.
-async fn lease(znodes: &Arc<Znodes>, leases: &str, name: String) -> Attempt {
-    let (item, path) = (znodes.item(&name), child(leases, &name));
-    let mark = znodes.lease_mark();
-    let mut has_lost_answer = false;
-    loop {
-        let session = znodes.client().connected_session().await?;
-        let create = Create::new(path.as_str(), CreateMode::Ephemeral);
-        let create = create.data(mark.clone()).acl(znodes.acl(&path));
-        let ops = vec![MultiOp::check(item.as_str(), Expect::Any), create.into()];
-        // Both are sent together: while the lease is held nobody deletes the item.
-        let sent = session.multi_with_zxid(ops).send();
-        let get = session.get(&item).send();
-        // A lease of an earlier session is about to end.
-        let own = |found: Option<Stat>| {
-            found.filter(|stat| stat.ephemeral_owner == session.id()).map(|stat| stat.czxid)
-        };
-        let token = match sent.await {
-            Ok((_, zxid)) => zxid,
-            Err(error) if is_unclear(&error, has_lost_answer) => {
-                has_lost_answer = true;
-                let mark = ZnodeIdentity::Data(mark.clone());
-                match session.find_own(&path, &mark).await.map(own) {
-                    Ok(Some(czxid)) => czxid,
-                    // Another consumer has the lease.
-                    Ok(None) if error.is(ErrorCode::NODE_EXISTS) => return Ok(None),
-                    Ok(None) | Err(client::Error::SessionExpired) => continue,
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            Err(error) if error.is(ErrorCode::NODE_EXISTS) => return Ok(None),
-            Err(error) if error.is(ErrorCode::NO_NODE) && error.operation_index() == Some(0) => {
-                return Ok(None);
-            }
-            Err(error) if error.is(ErrorCode::NO_NODE) => {
-                znodes.create_lease_directory().await?;
-                continue;
-            }
-            Err(error) => {
-                pause_before_next(error).await?;
-                continue;
-            }
-        };
-        let lease = Lease::new(&session, path.clone(), token);
-        return Ok(match leased_data(&session, &item, get).await? {
-            Some(data) => {
-                let (znodes, lease) = (Arc::clone(znodes), Some(lease));
-                let (is_delivered, in_background) = (false, None);
-                Some(TakenItem { znodes, name, data, token, lease, is_delivered, in_background })
-            }
-            None => None,
-        });
-    }
-}
-
-/// Whether the lease that was to be created may be this client's: the answer is lost, or an earlier one
-/// was and there is a lease now.
-fn is_unclear(error: &client::Error, has_lost_answer: bool) -> bool {
-    matches!(error, client::Error::ConnectionLoss { .. })
-        || (has_lost_answer && error.is(ErrorCode::NODE_EXISTS))
-}
-
-/// The data of an item that this session has leased; `None` if someone has deleted it all the same,
-/// or the session has ended.
-async fn leased_data(
-    session: &SessionClient,
-    item: &str,
-    sent: Sent<(Bytes, Stat)>,
-) -> Result<Option<Bytes>, client::Error> {
-    let mut got = sent.await;
-    if matches!(&got, Err(error) if error.code().is_none()) {
-        got = session.get(item).until_answered().await;
-    }
-    match got {
-        Ok((data, _)) => Ok(Some(data)),
-        Err(client::Error::SessionExpired) => Ok(None),
-        Err(error) if error.is(ErrorCode::NO_NODE) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-impl Znodes {
-    /// Data that no other lease has. Kazoo writes 32 hexadecimal digits; Curator does not read it.
-    fn lease_mark(&self) -> Bytes {
-        let name = self.client().unique_name();
-        match self.settings.layout {
-            Layout::Kazoo => name.replace('-', "").into(),
-            _ => name.into(),
         }
     }
 }

@@ -7,8 +7,12 @@ use bytes::Bytes;
 use zoolet_protocol::Zxid;
 
 use super::background::InBackground;
+use super::error::QueueError;
 use super::lease::Lease;
 use super::znodes::Znodes;
+
+/// What an attempt to take an item has come to; `None` if another consumer was quicker.
+pub(crate) type Attempt = Result<Option<TakenItem>, QueueError>;
 
 /// An item that was taken. Its lease ends when it is dropped. An item without a lease is put back if
 /// nobody received it, because the future that waited for it was dropped.

@@ -4,7 +4,7 @@
 //! find in it. What else a queue needs is in a *side directory*: the receipts of writes, and the lines
 //! of clients that wait.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use zoolet_protocol::{Acl, Names, ZPath};
 
 use super::error::QueueError;
 use super::layout::{Layout, Order};
+use super::put_back::Room;
 use super::receipts::Receipts;
 use crate::client::recipe::Publisher;
 use crate::client::{self, Client};
@@ -102,6 +103,9 @@ pub(crate) struct Listed {
     pub(crate) until_refresh: Option<usize>,
     /// The names of the items that this process is trying to take.
     pub(crate) in_hand: HashSet<String>,
+    /// The names of the items that this client may not take, and since when it passes them over. Only
+    /// items that the last list had are among them.
+    pub(crate) passed_over: BTreeMap<String, Instant>,
 }
 
 /// The znodes of a queue, shared by all clones of the queue.
@@ -111,6 +115,7 @@ pub(crate) struct Znodes {
     pub(crate) consumers: Line,
     pub(crate) producers: Line,
     pub(crate) listed: Mutex<Listed>,
+    pub(crate) room: Room,
     /// Among how many of the first items a consumer chooses.
     pub(crate) spread: AtomicUsize,
     /// How much goes on in the background.
@@ -137,6 +142,7 @@ impl Znodes {
             consumers,
             producers,
             listed: Mutex::default(),
+            room: Room::default(),
             spread: AtomicUsize::new(1),
             in_background: Publisher::new(0),
         }))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zoolet_protocol::{
-    Auth, ConnectResponse, ErrorCode, Lookup, OpCode, Password, Read, ReplyHeader, Request,
+    Auth, ConnectResponse, ErrorCode, Expect, Lookup, OpCode, Password, Read, ReplyHeader, Request,
     Response, SessionId, Watch, Xid, Zxid, decode_request, encode_reply,
 };
 
@@ -105,7 +105,7 @@ fn nothing_is_sent_after_the_close_and_what_came_before_is_answered() {
     let operations: Vec<_> = frames.iter().map(|(op, _)| *op).collect();
     assert_eq!(operations, [OpCode::EXISTS, OpCode::CLOSE_SESSION]);
     // No ping and no check of a claim either, for as long as the server may be silent.
-    let (_, claimed) = session.claim(SessionId(7), "/a".to_owned(), start);
+    let (_, claimed) = session.claim(SessionId(7), "/a".to_owned(), Expect::Any, start);
     session.handle_timeout(start + TIMEOUT / 2).expect("the server may still answer");
     assert_eq!(sent(&mut session), []);
     drop(claimed);
