@@ -4,11 +4,14 @@
 mod at;
 mod check;
 mod clients;
+mod diff;
 mod dump;
 mod history;
 mod json;
 mod moment;
 mod progress;
+mod replay;
+mod sessions;
 mod transfer;
 
 use std::io;
@@ -65,6 +68,18 @@ enum Command {
     /// Nothing is changed.
     History(history::History),
 
+    /// Print when sessions began and ended, by whom, and what they owned
+    ///
+    /// Reads all logs. A line for each session, in the order in which they ended; those that are open come
+    /// last. A server may run on the directory. Nothing is changed.
+    Sessions(sessions::Sessions),
+
+    /// Print what differs between the states after two transactions
+    ///
+    /// A line for each znode that one of them has only (+, -) or that is different (~), and for each
+    /// session. A server may run on the directory. Nothing is changed.
+    Diff(diff::Diff),
+
     /// Create the znodes that `export` has printed
     ///
     /// Data, access control lists and kinds are kept; zxids, versions and times are new. Ephemerals
@@ -116,6 +131,8 @@ impl Data {
             Command::Export(export) => export.run(),
             Command::At(at) => at.run(),
             Command::History(history) => history.run(),
+            Command::Sessions(sessions) => sessions.run(),
+            Command::Diff(diff) => diff.run(),
             Command::Import(import) => import.run(),
             Command::Compact(compact) => compact.run(),
         };

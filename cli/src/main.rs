@@ -10,6 +10,7 @@ mod connecting;
 mod console;
 #[cfg(unix)]
 mod container;
+mod counted;
 mod data;
 mod demo;
 mod digest;
@@ -19,6 +20,7 @@ mod health;
 mod lock;
 mod logging;
 mod man;
+mod page;
 mod report_file;
 mod serve;
 mod server_options;

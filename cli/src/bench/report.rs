@@ -7,7 +7,7 @@ mod scale;
 use std::fs;
 use std::path::Path;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use self::plot::Panel;
 use super::environment::{Machine, ZOOLET};
@@ -120,39 +120,28 @@ pub(super) fn write(path: &Path, outcome: &Outcome, story: &Story) -> Result<(),
 
 fn page(outcome: &Outcome, story: &Story) -> Markup {
     let title = format!("zoolet bench {}", outcome.bench);
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(include_str!("report/style.css"))) }
+    let body = html! {
+        header {
+            p.eyebrow { (title) }
+            h1 { (story.first) }
+            @for sentence in &story.more { p.lead { (sentence) } }
+            (legend(story))
+        }
+        main {
+            @for bars in &story.bars { (bars::draw(outcome, story, bars)) }
+            @for plot in &story.plots { (plots(outcome, story, plot)) }
+            section {
+                h2 { "All numbers" }
+                (table(outcome))
+                @for note in &outcome.notes { p.note { (note) } }
             }
-            body {
-                header {
-                    p.eyebrow { (title) }
-                    h1 { (story.first) }
-                    @for sentence in &story.more { p.lead { (sentence) } }
-                    (legend(story))
-                }
-                main {
-                    @for bars in &story.bars { (bars::draw(outcome, story, bars)) }
-                    @for plot in &story.plots { (plots(outcome, story, plot)) }
-                    section {
-                        h2 { "All numbers" }
-                        (table(outcome))
-                        @for note in &outcome.notes { p.note { (note) } }
-                    }
-                    section {
-                        h2 { "How it was measured" }
-                        (facts(outcome))
-                    }
-                }
+            section {
+                h2 { "How it was measured" }
+                (facts(outcome))
             }
         }
-    }
+    };
+    crate::page::page(&title, include_str!("report/style.css"), &body)
 }
 
 fn legend(story: &Story) -> Markup {

@@ -98,6 +98,49 @@ async fn who_changed_a_znode_is_told() {
 }
 
 #[tokio::test]
+async fn sessions_are_told_with_what_they_owned() {
+    let directory = written("sessions").await;
+    let told = data("sessions", &directory, &[]).await;
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let lines: Vec<_> = told.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("(0x5), closed by its client  1 ephemeral created"), "{lines:?}");
+    assert!(lines[0].ends_with("deleted with it: /app/mine"), "{lines:?}");
+    assert!(lines[1].contains("open at the end of the logs  0 ephemerals created, has: none"));
+    assert!(told.stderr.starts_with("sessions from 2"), "{}", told.stderr);
+
+    let told = data("sessions", &directory, &["--json"]).await;
+    let line = told.stdout.lines().next().expect("there is one");
+    let first: Value = serde_json::from_str(line).expect("it is JSON");
+    assert_eq!((first["how"].as_str(), first["created"].as_u64()), (Some("closed"), Some(1)));
+    assert_eq!((&first["begin"]["zxid"], &first["end"]["zxid"]), (&"0x1".into(), &"0x5".into()));
+    assert_eq!(first["owned"], serde_json::json!(["/app/mine"]));
+}
+
+#[tokio::test]
+async fn what_differs_between_two_states_is_told() {
+    let directory = written("diff").await;
+    let told = data("diff", &directory, &["0x2", "0x4"]).await;
+    assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""), "{told:?}");
+    let lines: Vec<_> = told.stdout.lines().collect();
+    let changed = "~ /app (6 bytes, version 1): data; it was 3 bytes, version 0";
+    assert_eq!((lines.len(), lines[0]), (2, changed), "{lines:?}");
+    assert!(lines[1].starts_with("+ /app/mine (1 bytes, version 0, ephemeral of 0x"), "{lines:?}");
+
+    let back = data("diff", &directory, &["0x7", "0x4", "--json"]).await;
+    let lines = back.stdout.lines().map(|line| serde_json::from_str(line).expect("it is JSON"));
+    let lines: Vec<Value> = lines.collect();
+    let changes: Vec<_> = lines.iter().map(|line| line["change"].as_str().expect("text")).collect();
+    assert_eq!(changes, ["created", "created", "deleted", "created"], "{lines:?}");
+    assert_eq!(lines[0]["after"]["data"], "second");
+    assert!(lines[2]["session"].as_str().is_some_and(|session| session.starts_with("0x")));
+    let same = data("diff", &directory, &["4", "4"]).await;
+    assert_eq!((same.code, same.stdout.as_str()), (Some(0), ""));
+    let below = data("diff", &directory, &["2", "4", "/app/mine"]).await;
+    assert_eq!(below.stdout.lines().count(), 1, "{below:?}");
+}
+
+#[tokio::test]
 async fn a_running_server_is_followed() {
     let directory = directory("history-follow");
     let server = Server::builder().data_dir(&directory).start().await.expect("it starts");

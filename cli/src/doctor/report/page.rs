@@ -1,6 +1,6 @@
 //! The report as a page for a browser: one file without scripts, which needs no network.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use zoolet_layouts::Queue;
 
 use super::Report;
@@ -13,38 +13,27 @@ use crate::doctor::limits::{LOCKS_SHOWN_MAX, NAMED_MAX, ROWS_SHOWN_MAX};
 pub(super) fn page(report: &Report) -> String {
     let queues = report.queues_by_waiters();
     let more = queues.len().saturating_sub(LOCKS_SHOWN_MAX);
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "zoolet doctor: " (report.server) }
-                style { (PreEscaped(include_str!("page.css"))) }
-            }
-            body {
-                header {
-                    p.eyebrow { "zoolet doctor, " (time(report.survey.now_ms)) }
-                    h1 { (headline(report)) }
-                    p.lead { (visible(&report.summary())) }
-                }
-                main {
-                    @for finding in &report.findings { (one(finding)) }
-                    section {
-                        h2 { "Locks" }
-                        @if queues.is_empty() { p { "Nobody holds or waits." } }
-                        @for (path, queue) in queues.iter().take(LOCKS_SHOWN_MAX) {
-                            (lock(report, path, queue))
-                        }
-                        @if more > 0 { p { "And " (more) " more locks, with fewer waiters." } }
-                    }
-                    (gaps(report))
-                }
-            }
+    let body = html! {
+        header {
+            p.eyebrow { "zoolet doctor, " (time(report.survey.now_ms)) }
+            h1 { (headline(report)) }
+            p.lead { (visible(&report.summary())) }
         }
-    }
-    .into_string()
+        main {
+            @for finding in &report.findings { (one(finding)) }
+            section {
+                h2 { "Locks" }
+                @if queues.is_empty() { p { "Nobody holds or waits." } }
+                @for (path, queue) in queues.iter().take(LOCKS_SHOWN_MAX) {
+                    (lock(report, path, queue))
+                }
+                @if more > 0 { p { "And " (more) " more locks, with fewer waiters." } }
+            }
+            (gaps(report))
+        }
+    };
+    let title = format!("zoolet doctor: {}", report.server);
+    crate::page::page(&title, include_str!("page.css"), &body).into_string()
 }
 
 fn headline(report: &Report) -> String {

@@ -1,13 +1,15 @@
 //! The report as a page for a browser: one file without scripts, which needs no network.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::super::campaign::{Outcome, Trial};
 use super::super::kind::{Kind, seconds};
 use super::super::limits::LINES_IN_FILES;
 use super::super::tracker::Seen;
-use super::text::{counted, ending, grouped, summary};
+use super::text::{ending, grouped, summary};
 use super::{NotMade, Report, command_line, last_lines};
+use crate::counted::counted;
+use crate::page::page as whole_page;
 
 /// The report as a page.
 pub(in super::super) fn document(report: &Report<'_>) -> String {
@@ -59,19 +61,7 @@ fn page(report: &Report<'_>) -> Markup {
 }
 
 fn whole(command_line: &str, body: &Markup) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "zoolet sweep: " (command_line) }
-                style { (PreEscaped(include_str!("page.css"))) }
-            }
-            body { (body) }
-        }
-    }
+    whole_page(&format!("zoolet sweep: {command_line}"), include_str!("page.css"), body)
 }
 
 /// What the absence of a failure tells.

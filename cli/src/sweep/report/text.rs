@@ -1,5 +1,6 @@
 //! The report as text, short enough to be read on a terminal.
 
+use crate::counted::counted;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -179,12 +180,6 @@ fn write_strays(text: &mut String, report: &Report<'_>) {
         );
         list(text, Outcome::FailedByItself);
     }
-}
-
-/// A number with a noun.
-pub(in super::super) fn counted(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
 }
 
 #[cfg(test)]
