@@ -14,6 +14,7 @@ mod leader_killed;
 mod leaders;
 mod multi_lock;
 mod mutex;
+mod node_scenarios;
 mod nodes;
 mod options;
 mod queues;
@@ -143,6 +144,25 @@ fn main() -> ExitCode {
             members_join_again_in_their_next_session
             a_set_is_shared_out_anew_when_a_session_ends
             a_lease_has_one_holder_and_outlives_the_session;
+        node_scenarios:
+            listeners_reconnected_is_fast
+            no_server_at_start
+            setting_data
+            deletes_node_when_closed
+            recreates_node_when_session_reconnects
+            recreates_node_when_ephemeral_owner_session_expires
+            recreates_node_when_it_gets_deleted
+            nodes_create_unique_paths
+            set_data_when_node_exists
+            set_data_when_disconnected
+            protected_reconnection
+            no_write_permission
+            quick_set_data
+            basic
+            creation_with_parent_creation_off
+            quick_close
+            ttl_node
+            group_member_basic;
         shared_values:
             a_shared_value_survives_disconnects_and_expiry
             an_unseen_value_is_not_overwritten;
@@ -187,13 +207,14 @@ fn main() -> ExitCode {
         let test = move |server: &mut Server| play(server, name, scenario);
         trials.push(server.trial(name, &[Peer::Curator], test));
     }
-    let with_a_leader: [(_, WithLeader); 3] = [
+    let with_a_leader: [(_, WithLeader); 4] = [
         ("leader_killed::locks_survive_it", leader_killed::locks_survive_it),
         (
             "cache_scenarios::consistency_after_simulation",
             cache_scenarios::consistency_after_simulation,
         ),
         ("discovery::crashed_leader", discovery::crashed_leader),
+        ("node_scenarios::crashed_leader", node_scenarios::crashed_leader),
     ];
     for ensemble in &servers[2..] {
         for (name, test) in with_a_leader {
