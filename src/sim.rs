@@ -44,9 +44,12 @@
 //! - **Invariants** over a znode ([`Sim::invariant`]), checked after each write, once a crash cannot undo
 //!   it. The znode must exist in one of the runs at least.
 //! - **Everybody finishes.** The faults end. From then on each machine must have a whole round of its
-//!   work without faults, and then finish. So a lock that nobody can acquire any more is found, and a
-//!   machine that waits for one which nobody holds. One that nobody acquires in any of ten runs is found
-//!   by [`Sim::sweep`], if it is an ephemeral znode and the programs check nothing else.
+//!   work without faults, and then finish. So a lock that nobody can acquire any more is found.
+//! - **Nobody waits in vain**, if the programs wait for nothing but locks: with
+//!   [`Sim::nobody_waits_in_vain`] a machine is found that waits for a lock which nobody holds, for
+//!   example since a wakeup was lost. Without it a machine may wait for what nobody sends any more, a
+//!   job say. [`Sim::sweep`] warns of a lock that nobody acquires in any of ten runs, if it is an
+//!   ephemeral znode and the programs check nothing else; with the option it fails.
 //! - **No panic, and no error that faults do not explain.** A lost connection, session or lock may end
 //!   a program, which is then started again, as by a supervisor. A `NodeExists` that the program did
 //!   not expect is a violation.

@@ -19,7 +19,8 @@ pub fn workers(bug: Option<Bug>) -> Sim {
         world.connect().await?.create(WRITTEN).await?;
         Ok(())
     });
-    sim.machine("worker", 3, move |world| {
+    // They wait for the mutex only.
+    sim.nobody_waits_in_vain().machine("worker", 3, move |world| {
         // A bug is planted for a thread, and a run is on one thread.
         plant(bug.map(|bug| bug.0));
         work(world)

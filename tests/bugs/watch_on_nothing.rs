@@ -84,7 +84,8 @@ where
     F: Future<Output = MachineResult> + Send + 'static,
 {
     let sim = Sim::new().machine("worker", 3, worker).setup(line::create);
-    sim.faults_for(Duration::from_secs(5)).finish_within(Duration::from_secs(12))
+    let sim = sim.faults_for(Duration::from_secs(5)).finish_within(Duration::from_secs(12));
+    sim.nobody_waits_in_vain()
 }
 
 #[test]

@@ -24,11 +24,13 @@ fn mutex() -> Sim {
 #[test]
 fn a_mutex_excludes() {
     mutex().sweep(0..60);
+    mutex().nobody_waits_in_vain().sweep(0..30);
 }
 
 #[test]
 fn a_mutex_excludes_on_an_ensemble() {
     mutex().ensemble().sweep(0..40);
+    mutex().ensemble().nobody_waits_in_vain().sweep(0..30);
 }
 
 #[test]

@@ -175,8 +175,8 @@ fn a_machine_that_hangs_after_its_round_does_not_disturb_the_check_at_the_end() 
 }
 
 #[test]
-fn a_round_without_a_section_is_no_whole_one() {
-    // A lock that dies with the first fault: later everybody tries in vain, and goes on to try.
+fn a_round_without_a_section_is_no_whole_one_where_programs_wait_for_locks() {
+    // A lock that dies with the last fault: later everybody tries in vain, and goes on to try.
     let sim = Sim::new().machine("worker", 2, |world| async move {
         let client = world.connect().await?;
         while world.goes_on() {
@@ -188,8 +188,11 @@ fn a_round_without_a_section_is_no_whole_one() {
         }
         Ok(())
     });
-    let failure = sim.only(&[]).search(0..1).expect_err("nobody enters any more");
-    assert_eq!(failure.violation().kind, ViolationKind::Unfinished("worker".to_owned()));
+    sim.clone().only(&[]).sweep(0..3);
+    let sim = sim.only(&[]).nobody_waits_in_vain();
+    let failure = sim.search(0..1).expect_err("nobody enters any more");
+    assert_eq!(failure.violation().kind, ViolationKind::WaitsInVain("worker".to_owned()));
+    assert!(failure.violation().text.contains("nobody was in a section"), "{failure}");
 }
 
 #[test]
@@ -237,4 +240,56 @@ fn a_report_of_a_whole_seed_does_not_call_it_the_smallest_run() {
     assert!(text.contains("This is the whole run.") && !text.contains("smallest"), "{text}");
     let smallest = sim.search(7..8).expect_err("it fails").to_string();
     assert!(smallest.contains("the smallest run that fails in the same way:"), "{smallest}");
+}
+
+/// A task that asks again and again does so for itself.
+#[test]
+fn the_rounds_of_a_task_do_not_hide_that_its_program_is_stuck() {
+    let sim = |is_stuck: bool| {
+        let sim = Sim::new().machine("worker", 2, move |world| async move {
+            let client = world.connect().await?;
+            let beating = world.clone();
+            world.spawn(async move {
+                while beating.goes_on() {
+                    let path = format!("/beat-{}", beating.name());
+                    drop(client.create(&path).or_set().await);
+                    beating.sleep(Duration::from_millis(100)).await;
+                }
+            });
+            while world.goes_on() {
+                world.sleep(Duration::from_millis(300)).await;
+                if is_stuck && !world.has_faults() {
+                    pending::<()>().await;
+                }
+            }
+            Ok(())
+        });
+        sim.faults_for(Duration::from_secs(2))
+    };
+    sim(false).sweep(0..10);
+    let failure = sim(true).search(0..1).expect_err("it is stuck");
+    assert_eq!(failure.violation().kind, ViolationKind::Unfinished("worker".to_owned()));
+}
+
+/// A program may do all of its rounds in tasks, and wait for these.
+#[test]
+fn a_program_whose_tasks_have_all_the_rounds_finishes() {
+    let sim = Sim::new().machine("worker", 2, |world| async move {
+        let client = world.connect().await?;
+        let tasks = ["a", "b"].map(|name| {
+            let (world, client) = (world.clone(), client.clone());
+            tokio::spawn(async move {
+                while world.goes_on() {
+                    let path = format!("/{name}-{}", world.name());
+                    drop(client.create(&path).or_set().await);
+                    world.sleep_up_to(Duration::from_millis(100)).await;
+                }
+            })
+        });
+        for task in tasks {
+            task.await?;
+        }
+        Ok(())
+    });
+    sim.without(FaultKind::Crashes).faults_for(Duration::from_secs(2)).sweep(0..10);
 }

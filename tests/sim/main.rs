@@ -13,6 +13,7 @@ mod queues;
 mod refused;
 mod registrations;
 mod told;
+mod waits;
 mod wrong;
 
 /// How often a run is repeated, to show that nothing differs.

@@ -25,6 +25,27 @@ fn a_panic_that_the_program_catches_is_none_of_the_run() {
 }
 
 #[test]
+fn a_panic_that_a_check_of_the_program_catches_is_none_of_the_run() {
+    let fails = || panic::catch_unwind(|| panic!("caught")).is_err();
+    let sim = Sim::new().machine("worker", 2, move |world| async move {
+        let client = world.connect().await?;
+        let mutex = InterProcessMutex::new(&client, "/lock")?;
+        while world.goes_on() {
+            let guard = mutex.acquire().await?;
+            let section = world.enter("stock", move || fails() && guard.fencing_token().0 > 0);
+            world.sleep(MS(200)).await;
+            drop(section);
+        }
+        Ok(())
+    });
+    let sim = sim.invariant("/lock", move |_znode| match fails() {
+        true => Ok(()),
+        false => Err("it does not panic".to_owned()),
+    });
+    sim.only(&[]).faults_for(MS(2_000)).sweep(0..3);
+}
+
+#[test]
 fn a_panic_in_a_task_of_tokio_is_told_with_its_time() {
     let sim = Sim::new().machine("worker", 1, |world| async move {
         world.sleep(MS(7)).await;

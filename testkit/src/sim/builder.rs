@@ -17,7 +17,7 @@ use super::fault::FaultKind;
 use super::invariants::{Invariant, InvariantCheck};
 use super::outcome::Outcome;
 use super::plan::Terms;
-use super::program::{Kind, MachineResult, Program, Programs};
+use super::program::{Kind, MachineResult, Program, Programs, Waits};
 use super::report::Report;
 use super::schedule::{Schedule, number};
 use super::servers::Servers;
@@ -103,6 +103,7 @@ impl Sim {
                 at_end: Vec::new(),
                 invariants: Vec::new(),
                 terms: Terms::default(),
+                waits: Waits::default(),
                 config,
                 is_configured: false,
                 latency_ms: LATENCY_MS,
@@ -282,6 +283,50 @@ impl Sim {
         self
     }
 
+    /// Looks also for machines that wait in vain. This is for programs in whose rounds nothing but locks
+    /// is waited for, and in which each program that waits for a lock is sure to go on within
+    /// [`Sim::finish_within`] when nobody holds it. One that waits for a barrier, for a job or for news
+    /// may wait for ever, since the others finish: it would be reported though it is right.
+    ///
+    /// Three things are [`ViolationKind::WaitsInVain`] then, or show it:
+    ///
+    /// - In half of the runs in which several machines enter sections, some more rounds follow. All
+    ///   machines but one finish, and the messages of that one are up to 100 ms late. If a machine still
+    ///   waits in a round after as long as machines may take to finish, and the sessions of all that have
+    ///   finished are over, it is ended, and started again when its own session is over. If it has a whole
+    ///   round with a section then, nobody held what it waited for, and nothing had woken it. There is no
+    ///   such trial unless the other machines together have had ten whole rounds without faults.
+    /// - A round without faults is no whole one in which a machine that has entered sections in several
+    ///   rounds creates an ephemeral znode, as for a lock, and nobody is in a section from its beginning to
+    ///   its end. So a lock that is dead is found also if each attempt gives up after a while.
+    /// - [`Sim::search`] fails if machines have asked for ephemeral znodes, as for a lock, always in vain,
+    ///   and none has entered a section in any of ten runs or more, while nothing else is checked. Without
+    ///   this option [`Sim::sweep`] warns of it.
+    ///
+    /// Sections count together: a lock that is dead beside one that is used is found only if its waiters
+    /// wait for ever. Give each lock a simulation of its own.
+    ///
+    /// ```
+    /// use zoolet_recipes::InterProcessMutex;
+    /// use zoolet_testkit::sim::Sim;
+    ///
+    /// Sim::new()
+    ///     .machine("worker", 2, |world| async move {
+    ///         let mutex = InterProcessMutex::new(&world.connect().await?, "/locks/stock")?;
+    ///         while world.goes_on() {
+    ///             let section = world.enter("stock", mutex.acquire().await?);
+    ///             section.leave().release().await?;
+    ///         }
+    ///         Ok(())
+    ///     })
+    ///     .nobody_waits_in_vain()
+    ///     .sweep(0..3);
+    /// ```
+    pub fn nobody_waits_in_vain(mut self) -> Self {
+        self.programs.waits = Waits::ForLocks;
+        self
+    }
+
     /// Changes the configuration of the server, which has a tick of 500 ms by default. Where it listens
     /// and where its data is cannot be changed. An [ensemble](Sim::ensemble) has no configuration: the
     /// two together are refused.
@@ -328,9 +373,9 @@ impl Sim {
     ///
     /// [`Failure`] with that run. Also if nothing can be run: there are no seeds or no machines, a rate
     /// is no number, or none of the chosen faults can happen. Also if ten runs or more have passed, and
-    /// have tested nothing: none had the znode of an [invariant](Sim::invariant), or machines have asked
-    /// for ephemeral znodes, as for a lock, always in vain, and none has entered a section, while
-    /// nothing else is checked ([`World::check`], [`World::shared`], [`Sim::at_end`]).
+    /// none had the znode of an [invariant](Sim::invariant). With [`Sim::nobody_waits_in_vain`] also if
+    /// nobody has ever acquired a lock in them, while nothing else is checked ([`World::check`],
+    /// [`World::shared`], [`Sim::at_end`]).
     pub fn search(&self, seeds: Range<u64>) -> Result<(), Failure> {
         self.test(seeds).map(drop)
     }
@@ -356,7 +401,7 @@ impl Sim {
         }
         let tested = tested.into_inner();
         let paths = self.programs.invariants.iter().map(|invariant| &*invariant.path);
-        match tested.refusal(paths) {
+        match tested.refusal(paths, self.programs.waits) {
             Some(text) => {
                 let violation = Some(Violation { kind: ViolationKind::Untested, text, ms: 0 });
                 Err(Failure::new(first.into(), Outcome { violation, ..Outcome::default() }))

@@ -16,20 +16,17 @@ use super::machine::Machine;
 use super::network::Network;
 use super::outcome::Outcome;
 use super::plan;
-use super::program::Programs;
+use super::program::{Programs, Waits};
 use super::record::{Entry, Lane, Record, What};
 use super::run::{Run, text_of_panic};
 use super::schedule::Schedule;
+use super::trial::{self, SESSIONS_OVER_AFTER};
 use super::violation::{Violation, ViolationKind};
 use super::{injector, supervisor, warnings};
-use crate::clock::now;
 
 /// How much longer a run may take by its own clock than all its parts may: a server that was started
 /// again and again.
 const RUN_LIMIT_ADDED: Duration = Duration::from_secs(3_600);
-/// After so long without a connection sessions have expired, unless the configuration of the server
-/// permits longer ones: 20 ticks, and the tick after that.
-const SESSIONS_OVER_AFTER: Duration = Duration::from_secs(25);
 
 /// Runs a schedule.
 pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: bool) -> Outcome {
@@ -57,7 +54,7 @@ pub(super) fn run(programs: &Arc<Programs>, schedule: &Schedule, keeps_entries: 
         if !ended {
             run.violation(Lane::Server, ViolationKind::Server, "the run does not end");
         }
-        let rounds = run.machines.iter().map(Machine::rounds).max().unwrap_or(0);
+        let rounds = run.machines.iter().map(|machine| machine.rounds.begun()).max().unwrap_or(0);
         let names = run.machines.iter().map(Machine::name).collect();
         let tested = run.tested(!programs.at_end.is_empty());
         let (hash, messages, violation, entries) = run.record.finish();
@@ -111,7 +108,10 @@ fn prepared(programs: &Programs, schedule: &Schedule, keeps_entries: bool) -> Ar
     let machines: Vec<_> = machines.collect();
     let quiet_link = network.link(machines.len(), rng.u64(..), programs.latency_ms);
     let invariants = Invariants::new(&programs.invariants);
-    let last_rounds = LastRounds::new(schedule.run_seed(), programs.finish_within);
+    let last_rounds = match programs.waits {
+        Waits::ForAnything => None,
+        Waits::ForLocks => Some(LastRounds::new(schedule.run_seed(), programs.finish_within)),
+    };
     Arc::new(Run::new(schedule, record, host, machines, quiet_link, invariants, last_rounds))
 }
 
@@ -152,11 +152,10 @@ async fn finish(run: &Run, machines: Vec<JoinHandle<()>>, limit: Duration) {
     if let Some(machine_number) = run.machines.iter().position(|it| !it.has_had_its_round()) {
         return does_not_finish(run, machine_number, limit);
     }
-    let behind = (0..run.machines.len()).filter(|number| !run.machines[*number].is_done());
-    let behind: Vec<_> = behind.collect();
-    if let Some(machine_number) = behind.iter().find(|number| run.waits_for_lock(**number)) {
-        try_alone(run, *machine_number, limit).await;
+    if run.looks_for_vain_waits() {
+        trial::try_one_that_waits(run, limit).await;
     }
+    let behind = (0..run.machines.len()).filter(|number| !run.machines[*number].is_done());
     // What they hold must not stand in the way of the check at the end.
     supervisors.iter().for_each(AbortHandle::abort);
     for machine_number in behind {
@@ -166,50 +165,31 @@ async fn finish(run: &Run, machines: Vec<JoinHandle<()>>, limit: Duration) {
     tokio::time::sleep(SESSIONS_OVER_AFTER).await;
 }
 
-/// Checks that a machine which still waits for a lock, when nothing happens any more, does so for a
-/// reason. If it enters a section as soon as it is started again, there was none: nothing woke it.
-async fn try_alone(run: &Run, machine_number: usize, limit: Duration) {
-    let machine = &run.machines[machine_number];
-    let state = || (machine.rounds(), run.record.requests_of(machine_number));
-    let (waiting_since, before) = (now(), state());
-    // The sessions of the others are over by then, and so is a pause between attempts.
-    tokio::time::sleep(limit.max(SESSIONS_OVER_AFTER)).await;
-    if machine.is_done() || state() != before {
-        return;
-    }
-    if machine.passes_trial(limit).await {
-        let text = format!(
-            "{} does not finish within {} s after the faults, and nobody holds the lock that it waits for: \
-             started again, it enters a section",
-            machine.name(),
-            limit.as_secs(),
-        );
-        let kind = ViolationKind::Unfinished(machine.kind_name.clone());
-        // The story is about what happened before.
-        run.record.violation_at(waiting_since, Lane::Machine(machine_number), kind, text);
-    }
-}
-
 fn does_not_finish(run: &Run, machine_number: usize, limit: Duration) {
     let machine = &run.machines[machine_number];
-    let entries = run.entries() - machine.calm_entries();
-    let tried = match (machine.calm_tries(), entries) {
-        _ if machine.rounds() == 0 => {
-            "; it has never called `goes_on`, which tells when to end".to_owned()
-        }
-        (_, 0) => String::new(),
-        // The lock is alive, but it does not come to this one.
-        (tries, entries) => format!(
-            "; it has begun {tries} rounds since, and the others have entered sections {entries} times"
-        ),
+    let (calm, name, limit) = (machine.rounds.calm(), machine.name(), limit.as_secs());
+    let (kind, text) = if run.looks_for_vain_waits() && calm.in_vain > 0 {
+        let text = format!(
+            "{name} waits in vain: it does not finish within {limit} s after the faults; in {} rounds since it \
+             has asked for an ephemeral znode, and nobody was in a section",
+            calm.in_vain
+        );
+        (ViolationKind::WaitsInVain(machine.kind_name.clone()), text)
+    } else {
+        let tried = match (calm.begun, run.entries() - calm.entries) {
+            _ if machine.rounds.begun() == 0 => {
+                "; it has never called `goes_on`, which tells when to end".to_owned()
+            }
+            (_, 0) => String::new(),
+            // The lock is alive, but it does not come to this one.
+            (tries, entries) => format!(
+                "; it has begun {tries} rounds since, and the others have entered sections {entries} times"
+            ),
+        };
+        let text = format!("{name} does not finish within {limit} s after the faults{tried}");
+        (ViolationKind::Unfinished(machine.kind_name.clone()), text)
     };
-    let text = format!(
-        "{} does not finish within {} s after the faults{tried}{}",
-        machine.name(),
-        limit.as_secs(),
-        machine.last_words(),
-    );
-    let kind = ViolationKind::Unfinished(machine.kind_name.clone());
+    let text = format!("{text}{}", machine.last_words());
     run.violation(Lane::Machine(machine_number), kind, text);
 }
 

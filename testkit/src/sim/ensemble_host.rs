@@ -135,6 +135,11 @@ impl EnsembleHost {
         self.ensemble.change_faults(|state| state.end_faults());
     }
 
+    /// Whether a session lives, after all committed transactions.
+    pub(super) fn has_session(&self, session: SessionId) -> bool {
+        self.ensemble.inspect(|state| state.head().has_session(session))
+    }
+
     /// The data of a znode with its Stat, after all committed transactions.
     pub(super) fn znode(&self, path: &str) -> Option<(Bytes, Stat)> {
         self.ensemble.inspect(|state| znode::read(state.head(), path))

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use zoolet_client::recipe::TaskGate;
 
-use super::play::poll_program;
+use super::play::run_user_code;
 
 /// Stops the tasks of one machine, as a long collection of garbage does or a process that is
 /// stopped. Their timers go on, so that they are late when they run again.
@@ -64,7 +64,7 @@ impl Gate {
     pub(super) async fn pass<F: Future>(self: Arc<Self>, future: F) -> F::Output {
         let mut future = pin!(future);
         std::future::poll_fn(|context| match self.poll_open(context) {
-            Poll::Ready(()) => poll_program(|| future.as_mut().poll(context)),
+            Poll::Ready(()) => run_user_code(|| future.as_mut().poll(context)),
             Poll::Pending => Poll::Pending,
         })
         .await

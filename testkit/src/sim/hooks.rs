@@ -43,6 +43,11 @@ impl SimHooks {
         }
     }
 
+    /// Whether the server has a session, or does not run: it may have it then.
+    pub(super) fn may_have_session(&self, session: SessionId) -> bool {
+        self.server().is_none_or(|server| server.sessions().contains(&session))
+    }
+
     /// Expires a session, if the server runs.
     pub(super) fn expire(&self, session: SessionId) {
         if let Some(server) = self.server() {

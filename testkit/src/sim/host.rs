@@ -86,6 +86,14 @@ impl Host {
         }
     }
 
+    /// Whether a session lives, or may do so when a server runs again.
+    pub(super) fn may_have_session(&self, session: SessionId) -> bool {
+        match self {
+            Self::Server(host) => host.may_have_session(session),
+            Self::Ensemble(host) => host.has_session(session),
+        }
+    }
+
     /// The data of a znode with its Stat, as committed; `Some(None)` if there is no such znode, and
     /// `None` while no server runs, or none whose state would survive a crash.
     pub(super) fn znode(&self, path: &str) -> Option<Option<(Bytes, Stat)>> {

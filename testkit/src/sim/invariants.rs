@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use zoolet_protocol::Stat;
 
-use super::play::take_last_panic;
+use super::play::{run_user_code, take_last_panic};
 
 /// What is wrong with a znode, given its data and Stat if it exists.
 pub(super) type InvariantCheck = dyn FnMut(Option<(&[u8], &Stat)>) -> Result<(), String> + Send;
@@ -60,7 +60,7 @@ impl Invariants {
             *has_seen |= znode.is_some();
             let znode = znode.as_ref().map(|(data, stat)| (&data[..], stat));
             // A panic would end a task of the server, which nobody would notice.
-            let wrong = match catch_unwind(AssertUnwindSafe(|| check(znode))) {
+            let wrong = match catch_unwind(AssertUnwindSafe(|| run_user_code(|| check(znode)))) {
                 Ok(Ok(())) => continue,
                 Ok(Err(text)) => format!("{path}: {text}"),
                 Err(_) => format!("the invariant of {path} {}", take_last_panic()),

@@ -1,8 +1,8 @@
-//! The state of a machine: it stands still, crashes, and counts its rounds.
+//! The state of a machine: it stands still, crashes, and is started again.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -13,34 +13,14 @@ use tokio::time::Instant;
 use super::fault::MachineFault;
 use super::gate::Gate;
 use super::network::Link;
-use super::record::{Record, Requests};
+use super::record::Record;
+use super::rounds::Rounds;
 use crate::clock::now;
 
-/// After so many rounds with a section, a machine is expected to enter one in each round: a single one
-/// may be how it begins.
-const ROUNDS_INSIDE_IF_USUAL: u32 = 2;
 /// By how many milliseconds the messages of a machine are late that waits for the others to finish.
 const STEP_BACK_MS: u64 = 20;
 /// How long a fault waits for a machine to enter a section.
 const ENTRY_WITHIN: Duration = Duration::from_secs(5);
-
-/// How much has happened up to a moment.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Activity {
-    /// How often machines have entered sections without faults.
-    pub(super) entries: u32,
-    pub(super) requests: Requests,
-}
-
-/// Whether a machine is tried: it was started again alone, to see whether it can enter a section.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Trial {
-    #[default]
-    No,
-    /// What it does before its first round may be done by each program that starts.
-    BeforeRound,
-    InRound,
-}
 
 /// The state of one machine.
 pub(super) struct Machine {
@@ -65,25 +45,7 @@ pub(super) struct Machine {
     /// Notified when it crashes.
     crashed: Notify,
     down_ms: AtomicU64,
-    rounds: AtomicU32,
-    /// Whether it has been in a section since it began its present round.
-    has_been_inside: AtomicBool,
-    /// Its program has ended with an error since it began its present round.
-    has_failed: AtomicBool,
-    /// In how many rounds it has been in a section.
-    rounds_inside: AtomicU32,
-    /// What had happened when it began its present round.
-    seen: Mutex<Activity>,
-    calm_rounds: AtomicU32,
-    /// How often it has begun a round without faults, also when the last one does not count.
-    calm_tries: AtomicU32,
-    /// How often it has entered a section without faults.
-    calm_entries: AtomicU32,
-    /// How many rounds it is still to begin after all machines have had theirs.
-    last_rounds: AtomicU32,
-    trial: Mutex<Trial>,
-    /// Notified when it enters a section in a round of its trial.
-    passed_trial: Notify,
+    pub(super) rounds: Rounds,
     is_done: AtomicBool,
     /// Its last note or error.
     last_words: Mutex<Option<String>>,
@@ -113,17 +75,7 @@ impl Machine {
             entered: Notify::new(),
             crashed: Notify::new(),
             down_ms: AtomicU64::new(0),
-            rounds: AtomicU32::new(0),
-            has_been_inside: AtomicBool::new(false),
-            has_failed: AtomicBool::new(false),
-            rounds_inside: AtomicU32::new(0),
-            seen: Mutex::default(),
-            calm_rounds: AtomicU32::new(0),
-            calm_tries: AtomicU32::new(0),
-            calm_entries: AtomicU32::new(0),
-            last_rounds: AtomicU32::new(0),
-            trial: Mutex::default(),
-            passed_trial: Notify::new(),
+            rounds: Rounds::default(),
             is_done: AtomicBool::new(!is_there),
             last_words: Mutex::default(),
         }
@@ -157,59 +109,9 @@ impl Machine {
         self.skew_ms.load(Ordering::Relaxed)
     }
 
-    /// Counts a round, and returns how many there were, and whether the last one was a whole one.
-    ///
-    /// A machine that enters sections again and again, and then tries in vain, has achieved nothing in
-    /// a round without one. If others have entered meanwhile, the lock is alive. If the machine has sent
-    /// no write, it has not tried: its work in sections is done.
-    pub(super) fn begin_round(&self, is_inside: bool, seen: Activity) -> (u32, bool) {
-        let was_inside = self.has_been_inside.swap(is_inside, Ordering::Relaxed) || is_inside;
-        if was_inside {
-            self.rounds_inside.fetch_add(1, Ordering::Relaxed);
-        }
-        // Else a program that fails each time, and is started again, would have had its round.
-        let has_failed = self.has_failed.swap(false, Ordering::Relaxed);
-        let before = std::mem::replace(&mut *self.seen.lock(), seen);
-        let is_alive = before.entries != seen.entries;
-        let has_tried = before.requests.writes != seen.requests.writes;
-        let rounds = self.rounds.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_whole = was_inside || is_alive || !self.enters_usually() || !has_tried;
-        (rounds, !has_failed && is_whole)
-    }
-
-    /// Whether it has been in a section in several rounds.
-    pub(super) fn enters_usually(&self) -> bool {
-        self.rounds_inside.load(Ordering::Relaxed) >= ROUNDS_INSIDE_IF_USUAL
-    }
-
-    /// Whether it waits for a lock, as far as can be seen: since it began its present round it has been
-    /// in no section, as it usually is, and has tried to create an ephemeral znode.
-    pub(super) fn waits_for_lock(&self, requests: Requests) -> bool {
-        let has_tried = self.seen.lock().requests.ephemerals != requests.ephemerals;
-        let has_been_inside = self.has_been_inside.load(Ordering::Relaxed);
-        self.enters_usually() && has_tried && !has_been_inside
-    }
-
-    pub(super) fn rounds(&self) -> u32 {
-        self.rounds.load(Ordering::Relaxed)
-    }
-
-    /// It begins a round without faults, after a whole one or not.
-    pub(super) fn begin_calm_round(&self, was_whole: bool) {
-        self.calm_tries.fetch_add(1, Ordering::Relaxed);
-        if was_whole || self.calm_rounds() == 0 {
-            self.calm_rounds.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The number of rounds that it has begun without faults: one more than it has finished.
-    pub(super) fn calm_rounds(&self) -> u32 {
-        self.calm_rounds.load(Ordering::Relaxed)
-    }
-
     /// Whether it has had a whole round without faults.
     pub(super) fn has_had_its_round(&self) -> bool {
-        self.is_done() || self.calm_rounds() >= 2
+        self.is_done() || self.rounds.calm().whole > 0
     }
 
     /// Its messages are late from now on, so that others get ahead.
@@ -222,49 +124,16 @@ impl Machine {
         self.link.lock().delay(ms_max);
     }
 
-    /// It is to begin so many more rounds, though all machines have had theirs.
-    pub(super) fn begin_last_rounds(&self, rounds: u32) {
-        self.last_rounds.store(rounds, Ordering::Relaxed);
-    }
-
-    /// Whether it is to begin one more round after all machines have had theirs.
-    pub(super) fn begins_last_round(&self) -> bool {
-        let next = |left: u32| left.checked_sub(1);
-        self.last_rounds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
-    }
-
-    /// Starts it again. Returns whether it enters a section in a round in this time.
-    pub(super) async fn passes_trial(&self, within: Duration) -> bool {
-        *self.trial.lock() = Trial::BeforeRound;
+    /// Ends its program, which starts again when it passes its trial.
+    pub(super) fn end_for_trial(&self) {
+        self.rounds.hold_for_trial();
         self.down_ms.store(0, Ordering::Relaxed);
         self.crash(Some(Duration::ZERO));
-        tokio::time::timeout(within, self.passed_trial.notified()).await.is_ok()
-    }
-
-    /// Whether it begins a round of its trial.
-    pub(super) fn begins_round_of_trial(&self) -> bool {
-        let mut trial = self.trial.lock();
-        if *trial == Trial::BeforeRound {
-            *trial = Trial::InRound;
-        }
-        *trial == Trial::InRound
-    }
-
-    pub(super) fn calm_tries(&self) -> u32 {
-        self.calm_tries.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn calm_entries(&self) -> u32 {
-        self.calm_entries.load(Ordering::Relaxed)
     }
 
     pub(super) fn has_entered(&self, is_calm: bool) {
-        self.has_been_inside.store(true, Ordering::Relaxed);
-        self.calm_entries.fetch_add(u32::from(is_calm), Ordering::Relaxed);
+        self.rounds.enter(is_calm);
         self.entered.notify_waiters();
-        if *self.trial.lock() == Trial::InRound {
-            self.passed_trial.notify_one();
-        }
     }
 
     /// Waits until it enters a section, but only for a while: it may be in one for ever, or never.
@@ -401,11 +270,6 @@ impl Machine {
         self.rng.lock().u64(..)
     }
 
-    /// Its program has ended with an error that faults explain.
-    pub(super) fn fail(&self) {
-        self.has_failed.store(true, Ordering::Relaxed);
-    }
-
     pub(super) fn finish(&self) {
         self.is_done.store(true, Ordering::Relaxed);
     }
@@ -415,6 +279,7 @@ impl Machine {
         self.end_slow_work();
         let down = Duration::from_millis(self.down_ms.load(Ordering::Relaxed));
         tokio::time::sleep(down).await;
+        self.rounds.until_let().await;
         let link = self.link.lock().successor();
         // It may have stood still when it crashed.
         link.resume();

@@ -83,10 +83,11 @@ pub(super) fn take_last_panic() -> String {
     PANICS.with_borrow_mut(Vec::pop).map_or_else(String::new, |panic| panic.text)
 }
 
-/// Polls a program. A panic that does not end the poll is one that the program itself has caught.
-pub(super) fn poll_program<T>(poll: impl FnOnce() -> T) -> T {
+/// Runs code of the user: polls a program, or checks something. A panic that does not end it is one that
+/// it has caught itself.
+pub(super) fn run_user_code<T>(code: impl FnOnce() -> T) -> T {
     let before = untold_panics();
-    let result = poll();
+    let result = code();
     PANICS.with_borrow_mut(|panics| panics.truncate(before));
     result
 }
@@ -153,7 +154,7 @@ mod tests {
                 let error = task.await.unwrap_err();
                 told.push(error.id());
             }
-            poll_program(|| panic::catch_unwind(|| panic!("caught")).is_err());
+            run_user_code(|| panic::catch_unwind(|| panic!("caught")).is_err());
             // In another order than that in which they happened.
             told.into_iter().rev().map(take_panic_of).collect::<Vec<_>>()
         });

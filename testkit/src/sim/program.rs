@@ -58,6 +58,16 @@ pub(super) struct Kind {
     pub(super) program: Program,
 }
 
+/// What programs wait for in their rounds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Nobody knows: one that waits for ever may do so.
+    #[default]
+    ForAnything,
+    /// Each goes on when nobody holds the lock that it waits for.
+    ForLocks,
+}
+
 /// Everything that a simulation runs.
 #[derive(Clone)]
 pub(super) struct Programs {
@@ -67,6 +77,7 @@ pub(super) struct Programs {
     pub(super) at_end: Vec<Program>,
     pub(super) invariants: Vec<Invariant>,
     pub(super) terms: Terms,
+    pub(super) waits: Waits,
     pub(super) config: Config,
     pub(super) is_configured: bool,
     pub(super) latency_ms: u64,

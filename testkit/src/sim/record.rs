@@ -297,6 +297,13 @@ impl Record {
         sessions
     }
 
+    /// All sessions that these machines have ever had.
+    pub(super) fn sessions_ever_of(&self, of: impl Fn(usize) -> bool) -> Vec<SessionId> {
+        let inner = self.lock();
+        let its = inner.owners.iter().filter(|(_, owner)| of(**owner));
+        its.map(|(session, _)| *session).collect()
+    }
+
     /// The server has expired a session, of which its client learns later.
     pub(super) fn expired(&self, session: SessionId) {
         let owner = self.lock().owners.get(&session).copied();

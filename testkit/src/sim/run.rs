@@ -12,10 +12,11 @@ use zoolet_core::Core;
 use super::host::Host;
 use super::invariants::Invariants;
 use super::last_rounds::LastRounds;
-use super::machine::{Activity, Machine};
+use super::machine::Machine;
 use super::network::Link;
-use super::play::{take_panic, untold_panics};
+use super::play::{run_user_code, take_panic, untold_panics};
 use super::record::{Lane, Record, Requests, What};
+use super::rounds::{Activity, RoundEnd, Stage};
 use super::schedule::Schedule;
 use super::sections::{Access, Conflict, Held, Sections};
 use super::tested::Tested;
@@ -26,6 +27,14 @@ use super::znode;
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// A machine that stood still and has run again for less than this had no time to notice it.
 const NOTICE_MS: u64 = 50;
+
+/// Who asks whether to begin another round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    Program,
+    /// A task that the program has started.
+    Task,
+}
 
 /// What all parts of one run share.
 pub(super) struct Run {
@@ -38,7 +47,8 @@ pub(super) struct Run {
     sections: Sections,
     invariants: Invariants,
     rounds_max: Option<u32>,
-    last_rounds: LastRounds,
+    /// Whether machines that wait in vain are looked for, and the last rounds in which they show.
+    last_rounds: Option<LastRounds>,
     /// When all faults had ended, in milliseconds of the run.
     calm_since_ms: OnceLock<u64>,
     /// How often programs have checked something.
@@ -54,7 +64,7 @@ impl Run {
         machines: Vec<Machine>,
         quiet_link: Link,
         invariants: Invariants,
-        last_rounds: LastRounds,
+        last_rounds: Option<LastRounds>,
     ) -> Self {
         Self {
             seed: schedule.run_seed(),
@@ -98,23 +108,44 @@ impl Run {
         Arc::clone(value).downcast().expect("a value has the type of its key")
     }
 
+    /// Whether machines that wait in vain are looked for.
+    pub(super) fn looks_for_vain_waits(&self) -> bool {
+        self.last_rounds.is_some()
+    }
+
+    /// Whether a machine is to begin another round. A task of a program that asks itself goes on as long
+    /// as that, and its rounds are none of the machine: they would hide that the program is stuck.
+    pub(super) fn goes_on(&self, machine_number: usize, asker: Asker) -> bool {
+        let Some(machine) = self.machines.get(machine_number) else { return false };
+        let rounds = &machine.rounds;
+        match asker {
+            Asker::Program => rounds.hear_program(),
+            Asker::Task if rounds.is_program_heard() => return rounds.stage() != Stage::Ending,
+            Asker::Task => {}
+        }
+        let goes_on = self.begins_round(machine_number, machine);
+        machine.rounds.tell(goes_on);
+        goes_on
+    }
+
     /// Whether a machine is to begin another round: while faults last, then until each machine has had a
     /// whole round without faults, and in the last rounds.
-    pub(super) fn goes_on(&self, machine_number: usize) -> bool {
-        let Some(machine) = self.machines.get(machine_number) else { return false };
+    fn begins_round(&self, machine_number: usize, machine: &Machine) -> bool {
         let requests = self.record.requests_of(machine_number);
-        let seen = Activity { entries: self.entries(), requests };
-        let (rounds, was_whole) = machine.begin_round(self.sections.has(machine_number), seen);
+        let is_any_inside = (0..self.machines.len()).any(|number| self.is_inside(number));
+        let seen = Activity { entries: self.entries(), is_any_inside, requests };
+        let (rounds, end) = machine.rounds.begin(self.is_inside(machine_number), seen);
         let Some(calm_since_ms) = self.calm_since_ms.get() else {
             return self.rounds_max.is_none_or(|max| rounds <= max);
         };
-        machine.begin_calm_round(was_whole);
-        if machine.begins_round_of_trial() {
+        machine.rounds.begin_calm(end, self.is_whole(end));
+        if machine.rounds.begins_round_of_trial(end) {
             return true;
         }
         if self.machines.iter().all(Machine::has_had_its_round) {
             let calm = Duration::from_millis(self.record.now_ms() - calm_since_ms);
-            return self.last_rounds.goes_on(&self.machines, machine_number, calm);
+            let last_rounds = self.last_rounds.as_ref();
+            return last_rounds.is_some_and(|it| it.goes_on(&self.machines, machine_number, calm));
         }
         if machine.has_had_its_round() {
             machine.step_back();
@@ -122,15 +153,24 @@ impl Run {
         true
     }
 
+    /// Whether a round was a whole one. With an error it was not: else a program that fails each time, and
+    /// is started again, would have had its round.
+    fn is_whole(&self, end: RoundEnd) -> bool {
+        match end {
+            RoundEnd::WithSection | RoundEnd::WithoutSection => true,
+            RoundEnd::InVain => !self.looks_for_vain_waits(),
+            RoundEnd::WithError => false,
+        }
+    }
+
+    /// Whether a machine is in a section.
+    pub(super) fn is_inside(&self, machine_number: usize) -> bool {
+        self.sections.has(machine_number)
+    }
+
     /// A program checks something.
     pub(super) fn count_check(&self) {
         self.checks.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Whether a machine waits for a lock, as far as can be seen.
-    pub(super) fn waits_for_lock(&self, machine_number: usize) -> bool {
-        let machine = &self.machines[machine_number];
-        !machine.is_done() && machine.waits_for_lock(self.record.requests_of(machine_number))
     }
 
     pub(super) fn enter<H: Held + 'static>(
@@ -141,7 +181,7 @@ impl Run {
         held: &Arc<H>,
     ) -> u64 {
         let lane = Lane::Machine(machine_number);
-        match self.sections.enter(section, machine_number, access, held) {
+        match run_user_code(|| self.sections.enter(section, machine_number, access, held)) {
             Ok(number) => {
                 let token = held.fencing_token().map(|token| token.0);
                 let section = section.to_owned();
@@ -161,7 +201,7 @@ impl Run {
 
     /// A machine leaves a section in the belief that it was alone in it.
     pub(super) fn leaves(&self, machine_number: usize, section: &str, number: u64) {
-        if let Err(conflict) = self.sections.check_alone(section, number) {
+        if let Err(conflict) = run_user_code(|| self.sections.check_alone(section, number)) {
             self.conflict(Lane::Machine(machine_number), &conflict);
         }
     }
@@ -191,7 +231,8 @@ impl Run {
             let machine = self.machines.get(machine_number);
             machine.is_some_and(|machine| machine.has_run_for(now_ms, NOTICE_MS))
         };
-        if let Err(conflict) = self.sections.check(runs) {
+        // What a program tells of its lock may catch a panic of its own.
+        if let Err(conflict) = run_user_code(|| self.sections.check(runs)) {
             self.conflict(lane, &conflict);
         }
     }
@@ -243,7 +284,7 @@ impl Run {
 
     /// How often machines have entered sections without faults.
     pub(super) fn entries(&self) -> u32 {
-        self.machines.iter().map(Machine::calm_entries).sum()
+        self.machines.iter().map(|machine| machine.rounds.calm().entries).sum()
     }
 
     /// What has happened, for its checks to check. `is_checked_at_end` tells whether a program does so.

@@ -136,6 +136,12 @@ impl ServerHost {
         hooks.expire(session);
     }
 
+    /// Whether the server has a session, or does not run: it may have it then.
+    pub(super) fn may_have_session(&self, session: SessionId) -> bool {
+        let hooks = Arc::clone(&self.hooks.lock());
+        hooks.may_have_session(session)
+    }
+
     /// The data of a znode with its Stat; `Some(None)` if there is no such znode, and `None` while
     /// no server runs, or none whose state would survive a crash.
     pub(super) fn znode(&self, path: &str) -> Option<Option<(bytes::Bytes, Stat)>> {

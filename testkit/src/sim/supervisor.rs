@@ -32,6 +32,7 @@ pub(super) async fn supervise(run: Arc<Run>, programs: Arc<Programs>, machine_nu
         let (seed, link) = (machine.next_seed(), machine.link());
         let world = World::new(&run, machine_number, machine.name(), machine.index, seed, link);
         let tasks = world.tasks();
+        machine.rounds.start();
         let mut task = spawn(&program, world);
         let ended = tokio::select! {
             biased;
@@ -61,7 +62,7 @@ pub(super) async fn supervise(run: Arc<Run>, programs: Arc<Programs>, machine_nu
                     run.violation(lane, kind, text);
                     break;
                 }
-                machine.fail();
+                machine.rounds.fail();
                 state(format!("ends with the error: {error}"));
                 let pause_ms = machine.drawn(RESTART_PAUSE_MS);
                 tokio::time::sleep(Duration::from_millis(pause_ms)).await;
@@ -80,6 +81,7 @@ pub(super) async fn supervise(run: Arc<Run>, programs: Arc<Programs>, machine_nu
 fn spawn(program: &Program, world: World) -> JoinHandle<MachineResult> {
     let (program, gate) = (program.clone(), world.gate());
     tokio::spawn(async move {
+        world.be_program();
         // The program itself may panic before it returns its future.
         gate.pass(async move { program.run(world).await }).await
     })

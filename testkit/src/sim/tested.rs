@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::program::Waits;
+
 /// In so many runs a znode that the programs create exists in one, as a rule, and a machine enters a
 /// section. A seed that somebody runs alone may be one in which they do not come to it.
 const RUNS_THAT_TELL: u64 = 10;
@@ -39,8 +41,13 @@ impl Tested {
     }
 
     /// What is wrong if these runs have tested nothing, or not what they seem to: none of them has a
-    /// znode at one of these paths, which the invariants are of, or nobody has ever acquired a lock.
-    pub(super) fn refusal<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Option<String> {
+    /// znode at one of these paths, which the invariants are of, or nobody has ever acquired a lock, where
+    /// programs wait for locks.
+    pub(super) fn refusal<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a str>,
+        waits: Waits,
+    ) -> Option<String> {
         if self.runs < RUNS_THAT_TELL {
             return None;
         }
@@ -52,6 +59,14 @@ impl Tested {
                 self.runs
             ));
         }
+        match waits {
+            Waits::ForLocks => self.never_acquired(),
+            Waits::ForAnything => None,
+        }
+    }
+
+    /// That nobody has ever acquired a lock, as it seems, if it does.
+    fn never_acquired(&self) -> Option<String> {
         let has_tried = self.ephemerals > 0 && self.ephemerals_created == 0;
         (self.has_checked_nothing() && has_tried).then(|| {
             format!(
@@ -64,17 +79,18 @@ impl Tested {
     }
 
     /// What a person must know of these runs though all have passed: machines have acquired something, as
-    /// it seems, and have entered no section with it.
+    /// it seems, and have entered no section with it, or have acquired nothing.
     pub(super) fn warning(&self) -> Option<String> {
         let tells =
             self.runs >= RUNS_THAT_TELL && self.ephemerals > 0 && self.has_checked_nothing();
-        tells.then(|| {
-            format!(
+        tells.then(|| match self.never_acquired() {
+            Some(text) => format!("warning: {text}"),
+            None => format!(
                 "warning: in {} runs machines have asked for {} ephemeral znodes, as for a lock, and none has \
                  entered a section. Only panics, errors and machines that do not finish were found; what a \
                  program checks itself counts by World::check",
                 self.runs, self.ephemerals
-            )
+            ),
         })
     }
 
@@ -113,9 +129,13 @@ mod tests {
         let mut all = Tested::default();
         all.add(&Tested { faults: 3, seen: vec![true, false], ..one.clone() });
         let paths = ["/a", "/b"];
-        assert_eq!(all.refusal(paths.into_iter()), None, "one run tells nothing");
+        assert_eq!(
+            all.refusal(paths.into_iter(), Waits::ForAnything),
+            None,
+            "one run tells nothing"
+        );
         all.add(&Tested { runs: RUNS_THAT_TELL - 1, seen: vec![false, false], ..one.clone() });
-        let refusal = all.refusal(paths.into_iter()).unwrap();
+        let refusal = all.refusal(paths.into_iter(), Waits::ForAnything).unwrap();
         assert!(
             refusal.starts_with("the invariant of \"/b\"") && refusal.contains("10 runs"),
             "{refusal}"
@@ -125,17 +145,23 @@ mod tests {
             "10 runs without a violation, with 3 faults; sections entered: 4"
         );
         all.add(&Tested { seen: vec![false, true], ..one });
-        assert_eq!(all.refusal(paths.into_iter()), None);
+        assert_eq!(all.refusal(paths.into_iter(), Waits::ForAnything), None);
     }
 
     #[test]
-    fn locks_that_nobody_acquires_are_refused_unless_something_else_is_checked() {
+    fn a_lock_that_nobody_acquires_is_refused_where_programs_wait_for_locks_only() {
         let nothing = Tested { runs: RUNS_THAT_TELL, ephemerals: 7, ..Tested::default() };
-        let refusal = nothing.refusal([].into_iter()).unwrap();
+        let refusal = nothing.refusal([].into_iter(), Waits::ForLocks).unwrap();
         assert!(refusal.contains("an ephemeral znode 7 times in 10 runs"), "{refusal}");
+        assert_eq!(nothing.refusal([].into_iter(), Waits::ForAnything), None, "it may be right");
+        assert_eq!(nothing.warning(), Some(format!("warning: {refusal}")));
         assert!(nothing.to_string().ends_with("was looked for"), "{nothing}");
         let created = Tested { ephemerals_created: 1, ..nothing.clone() };
-        assert_eq!(created.refusal([].into_iter()), None, "they may have no sections");
+        assert_eq!(
+            created.refusal([].into_iter(), Waits::ForLocks),
+            None,
+            "they may have no sections"
+        );
         assert!(created.warning().is_some());
         for tested in [
             Tested { runs: RUNS_THAT_TELL - 1, ..nothing.clone() },
@@ -145,7 +171,7 @@ mod tests {
             Tested { seen: vec![true], ..nothing.clone() },
             Tested { ephemerals: 0, ..nothing },
         ] {
-            assert_eq!(tested.refusal(["/a"].into_iter()), None, "{tested:?}");
+            assert_eq!(tested.refusal(["/a"].into_iter(), Waits::ForLocks), None, "{tested:?}");
             assert_eq!(tested.warning(), None, "{tested:?}");
         }
     }

@@ -24,6 +24,10 @@ pub enum ViolationKind {
     Error(String),
     /// A machine of this kind did not finish when the faults were over.
     Unfinished(String),
+    /// A machine of this kind waited though nobody was in a section, and went on when it was started
+    /// again, or tried in vain in all of its rounds:
+    /// [`Sim::nobody_waits_in_vain`](super::Sim::nobody_waits_in_vain).
+    WaitsInVain(String),
     /// A machine of this kind said so: [`World::fail`](super::World::fail).
     Failed(String),
     /// What prepares the run failed: [`Sim::setup`](super::Sim::setup).
@@ -49,6 +53,7 @@ impl fmt::Display for ViolationKind {
             Self::Panic(machine) => write!(f, "{machine} panics"),
             Self::Error(machine) => write!(f, "{machine} fails"),
             Self::Unfinished(machine) => write!(f, "{machine} does not finish"),
+            Self::WaitsInVain(machine) => write!(f, "{machine} waits in vain"),
             Self::Failed(machine) => write!(f, "{machine} reports a failure"),
             Self::Setup => f.write_str("setup"),
             Self::End => f.write_str("check at the end"),

@@ -1,12 +1,12 @@
 //! What the program of a machine sees of its world.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use tokio::task::AbortHandle;
+use tokio::task::{self, AbortHandle};
 use zoolet_client::{Builder, Client, Error, RetryPolicy};
 use zoolet_protocol::Dial;
 
@@ -15,7 +15,7 @@ use super::machine::Machine;
 use super::network::Link;
 use super::play::take_panic_of;
 use super::record::{Lane, What};
-use super::run::Run;
+use super::run::{Asker, Run};
 use super::sections::{Access, Exit, Held, Section};
 use super::violation::{ViolationKind, one_line};
 use crate::clock::WALL_START_MS;
@@ -58,6 +58,8 @@ struct Inner {
     rng: Mutex<Rng>,
     /// A time in milliseconds, and how many rounds were begun then.
     rounds_at: Mutex<(u64, u32)>,
+    /// The task of tokio that runs the program.
+    program: OnceLock<task::Id>,
     /// What its program has spawned.
     tasks: Arc<Mutex<Vec<AbortHandle>>>,
 }
@@ -81,6 +83,7 @@ impl World {
             gate: gate.unwrap_or_default(),
             rng: Mutex::new(Rng::with_seed(seed)),
             rounds_at: Mutex::default(),
+            program: OnceLock::new(),
             tasks: Arc::default(),
         }))
     }
@@ -91,6 +94,19 @@ impl World {
 
     pub(super) fn tasks(&self) -> Arc<Mutex<Vec<AbortHandle>>> {
         Arc::clone(&self.0.tasks)
+    }
+
+    /// The program runs in the present task.
+    pub(super) fn be_program(&self) {
+        self.0.program.get_or_init(task::id);
+    }
+
+    /// Who asks: the program, or a task that it has started.
+    fn asker(&self) -> Asker {
+        match task::try_id() == self.0.program.get().copied() {
+            true => Asker::Program,
+            false => Asker::Task,
+        }
     }
 
     fn lane(&self) -> Lane {
@@ -154,20 +170,15 @@ impl World {
     }
 
     /// Whether the program is to begin another round of what it does again and again: while faults
-    /// happen, and then until each machine has had a whole round without faults. A round
-    /// that ends with an error is no whole one. To a machine that has entered sections in several
-    /// rounds, one in which it writes something and neither it nor another enters is no whole one: it may
-    /// have tried in vain.
+    /// happen, and then until each machine has had a whole round without faults. A round that ends with
+    /// an error is no whole one. So a lock that nobody can acquire any more is found if its waiters wait:
+    /// the last rounds do not end. Fairness is not checked: a machine that has had its round steps back,
+    /// which means that its messages are up to 20 ms late. More is found of programs that wait for
+    /// nothing but locks: [`Sim::nobody_waits_in_vain`](super::Sim::nobody_waits_in_vain).
     ///
-    /// So a lock that nobody can acquire any more is found: the last rounds do not end. One that nobody
-    /// has ever acquired is found by [`Sim::sweep`](super::Sim::sweep), if nothing else is checked. Fairness
-    /// is not: a machine that has had its round steps back, which means that its messages are up to 20 ms
-    /// late.
-    ///
-    /// In half of the runs in which several machines enter sections, some more rounds follow. All
-    /// machines but one finish, and the messages of that one are up to 100 ms late. If it still waits for
-    /// a lock after as long as machines may take to finish, it is started again; if it enters a section
-    /// then, the lock was free, and nothing had woken it, which is a violation.
+    /// The rounds are those of the program itself. A task that it has started may ask too: it goes on
+    /// until the program was told to begin no other round. Only if the program itself never asks do
+    /// the rounds of its tasks count.
     ///
     /// # Panics
     ///
@@ -177,7 +188,7 @@ impl World {
     pub fn goes_on(&self) -> bool {
         self.count_at_this_moment();
         // A task that does not end with its machine must not go on for it.
-        !self.0.gate.is_shut() && self.0.run.goes_on(self.0.machine_number)
+        !self.0.gate.is_shut() && self.0.run.goes_on(self.0.machine_number, self.asker())
     }
 
     /// Panics if rounds are begun again and again while no time passes.
