@@ -226,3 +226,25 @@ fn sessions_of_machines_that_hang_are_over_at_the_end() {
         sim.ensemble().sweep(0..3);
     }
 }
+
+/// Without faults a new connection is never late, also that of a machine that gets slower messages.
+#[test]
+fn a_short_connection_timeout_is_enough_without_faults() {
+    let sim = Sim::new().machine("worker", 3, |world| async move {
+        while world.goes_on() {
+            let builder = world.client_builder().session_timeout(MS(4_000));
+            let client = builder.connection_timeout(MS(60)).connect(world.dialer()).await?;
+            let mutex = InterProcessMutex::new(&client, "/lock")?;
+            let section = world.enter("stock", mutex.acquire().await?);
+            world.sleep_up_to(MS(100)).await;
+            section.leave().release().await?;
+            client.close().await?;
+        }
+        Ok(())
+    });
+    let sim = sim.only(&[]).faults_for(Duration::from_secs(2));
+    for sim in [sim.clone(), sim.nobody_waits_in_vain()] {
+        sim.clone().sweep(0..20);
+        sim.ensemble().sweep(0..20);
+    }
+}

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use zoolet_protocol::{Disconnected, Transport};
 
-use super::link_faults::LinkState;
+use super::link_faults::{Frame, LinkState};
 use super::tap::{ConnectionNumber, Tap};
 use crate::clock::now;
 
@@ -35,6 +35,8 @@ struct InFlight {
     frames: VecDeque<(Instant, Bytes)>,
     /// How late each frame is.
     chance: Rng,
+    /// What the next frame belongs to: the first one opens the session.
+    next: Frame,
 }
 
 struct State {
@@ -49,7 +51,7 @@ struct State {
 
 impl InFlight {
     fn new(chance: Rng) -> Self {
-        Self { frames: VecDeque::new(), chance }
+        Self { frames: VecDeque::new(), chance, next: Frame::OfHandshake }
     }
 }
 
@@ -91,7 +93,8 @@ impl Connection {
 
     /// When a frame that is sent now arrives: behind those in flight.
     fn arrival(&self, in_flight: &mut InFlight) -> Instant {
-        let late_ms = self.link.faults().drawn_ms(&mut in_flight.chance);
+        let frame = std::mem::replace(&mut in_flight.next, Frame::OfSession);
+        let late_ms = self.link.faults().drawn_ms(&mut in_flight.chance, frame);
         let arrival = now() + Duration::from_millis(late_ms);
         in_flight.frames.back().map_or(arrival, |(last, _)| *last.max(&arrival))
     }

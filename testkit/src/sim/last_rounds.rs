@@ -73,7 +73,7 @@ impl LastRounds {
                 // They have stepped back before, for those that had not had their round.
                 false => (0, needed + rng.u32(ROUNDS)),
             };
-            machine.delay(ms_max);
+            machine.be_late(ms_max);
             machine.rounds.add_last(rounds);
         }
         Some(last)

@@ -15,6 +15,13 @@ use crate::clock::now;
 /// one, and others might never get ahead. The clock of a run has no smaller steps.
 pub(super) const JITTER_MS: u64 = 1;
 
+/// What a frame belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frame {
+    OfHandshake,
+    OfSession,
+}
+
 /// What a link and its connections share, from when its machine is started until it crashes. Clones
 /// are the same.
 #[derive(Clone)]
@@ -36,6 +43,9 @@ pub(super) struct LinkFaults {
     latency_ms: u64,
     /// Frames take up to this many milliseconds more.
     delay_ms_max: u64,
+    /// Frames of a session take up to this many milliseconds more: no fault, but a machine that gets out of
+    /// the way of others. A new connection is not late: it has a time limit.
+    late_ms_max: u64,
     /// Frames take up to this many milliseconds more before these times.
     delays: Vec<(Instant, u64)>,
     /// No frame arrives at the server before this time.
@@ -87,6 +97,7 @@ impl LinkFaults {
             connections: rng,
             latency_ms,
             delay_ms_max: 0,
+            late_ms_max: 0,
             delays: Vec::new(),
             requests_held_until: None,
             replies_held_until: None,
@@ -99,6 +110,11 @@ impl LinkFaults {
     /// Delays each frame by up to this many milliseconds from now on.
     pub(super) fn delay(&mut self, ms_max: u64) {
         self.delay_ms_max = ms_max;
+    }
+
+    /// Delays each frame of a session by up to this many milliseconds from now on.
+    pub(super) fn be_late(&mut self, ms_max: u64) {
+        self.late_ms_max = ms_max;
     }
 
     /// Delays each frame by up to this many milliseconds for a time. Of several such delays, the
@@ -141,7 +157,7 @@ impl LinkFaults {
 
     /// Ends all but a pause, which ends with its machine.
     pub(super) fn clear(&mut self) {
-        self.delay_ms_max = 0;
+        (self.delay_ms_max, self.late_ms_max) = (0, 0);
         self.delays.clear();
         (self.requests_held_until, self.replies_held_until) = (None, None);
         self.refused_until = None;
@@ -150,9 +166,14 @@ impl LinkFaults {
 
     /// How long a frame takes, in milliseconds. Each direction of a connection has chance of its own,
     /// and each frame draws once: what is left out of a run changes no more times than it must.
-    pub(super) fn drawn_ms(&self, chance: &mut Rng) -> u64 {
+    pub(super) fn drawn_ms(&self, chance: &mut Rng, frame: Frame) -> u64 {
+        let late_ms_max = match frame {
+            Frame::OfSession => self.late_ms_max,
+            Frame::OfHandshake => 0,
+        };
         let present = self.delays.iter().filter(|(until, _)| *until > now());
-        let delay_ms_max = present.map(|(_, ms_max)| *ms_max).fold(self.delay_ms_max, u64::max);
+        let least = self.delay_ms_max.max(late_ms_max);
+        let delay_ms_max = present.map(|(_, ms_max)| *ms_max).fold(least, u64::max);
         let jitter_ms_max = if self.latency_ms > 0 { JITTER_MS } else { 0 };
         // A number of any range takes one step of the generator.
         self.latency_ms + chance.fork().u64(..=delay_ms_max + jitter_ms_max)
@@ -161,7 +182,7 @@ impl LinkFaults {
     /// How long an attempt to connect takes, in milliseconds.
     pub(super) fn dial_ms(&mut self) -> u64 {
         let mut chance = self.dials.fork();
-        self.drawn_ms(&mut chance)
+        self.drawn_ms(&mut chance, Frame::OfHandshake)
     }
 
     /// The chance of the next connection.

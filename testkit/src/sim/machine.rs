@@ -116,12 +116,12 @@ impl Machine {
 
     /// Its messages are late from now on, so that others get ahead.
     pub(super) fn step_back(&self) {
-        self.delay(STEP_BACK_MS);
+        self.be_late(STEP_BACK_MS);
     }
 
-    /// Its messages are late by up to so many milliseconds from now on.
-    pub(super) fn delay(&self, ms_max: u64) {
-        self.link.lock().delay(ms_max);
+    /// Its messages are late by up to so many milliseconds from now on. New connections are not.
+    pub(super) fn be_late(&self, ms_max: u64) {
+        self.link.lock().be_late(ms_max);
     }
 
     /// Ends its program, which starts again when it passes its trial.

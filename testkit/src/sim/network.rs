@@ -111,6 +111,11 @@ impl Link {
         self.faults().delay(ms_max);
     }
 
+    /// Delays each frame of a session by up to this many milliseconds from now on, and no new connection.
+    pub(super) fn be_late(&self, ms_max: u64) {
+        self.faults().be_late(ms_max);
+    }
+
     /// Delays each frame by up to this many milliseconds for a time. Of several such delays, the
     /// greatest counts.
     pub(super) fn delay_for(&self, ms_max: u64, time: Duration) {
