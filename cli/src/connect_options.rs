@@ -10,6 +10,7 @@ use clap::Args;
 use zoolet_client::{Builder, Client, Hosts};
 
 use self::identities::IdentityOptions;
+pub(crate) use self::identities::{Identities, identities};
 pub(crate) use self::sasl::{NoPassword, SaslOptions, SaslUser};
 pub(crate) use self::tls::{TlsFailure, TlsOptions};
 use crate::server_options::values;

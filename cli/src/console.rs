@@ -1,4 +1,5 @@
-//! `zoolet console`: a page for a browser that shows the locks and the sessions of servers, live.
+//! `zoolet console` and `zoolet serve --console`: a page for a browser that shows the locks and the
+//! sessions of servers, live.
 //!
 //! While somebody looks, `collector` looks at the servers (`look`), as `zoolet doctor` does, and makes a
 //! state of it (`model`). `hub` sends what has changed to everybody who looks. `http` serves the page and
@@ -7,6 +8,7 @@
 
 mod access;
 mod collector;
+mod embedded;
 mod events;
 mod http;
 mod hub;
@@ -29,8 +31,9 @@ use zoolet_protocol::ZPath;
 
 use self::access::{Access, AccessError, Token};
 use self::collector::INTERVAL_MIN;
+pub(crate) use self::embedded::{Embedded, EmbeddedError, EmbeddedOptions};
 use self::hub::Hub;
-use self::source::{Link, Source};
+use self::source::{Link, Named, Source};
 use self::tree::Lists;
 use crate::connect_options::{self, ConnectOptions, SecurityError};
 use crate::doctor::limits::CHILDREN_LISTED_MAX;
@@ -197,8 +200,8 @@ impl Console {
             children_max: self.max_children,
             frame_bytes: usize::try_from(self.max_message).unwrap_or(usize::MAX),
         };
-        let source =
-            Source { options: self.server, limit: self.connect_timeout, admin: self.admin };
+        let named = Named { options: self.server, limit: self.connect_timeout, admin: self.admin };
+        let source = Source::Named(Box::new(named));
         Shared {
             hub: Hub::new(end),
             link: Link::new(source),

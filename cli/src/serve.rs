@@ -31,6 +31,7 @@ use self::listen::{ListenError, Listening, Plain};
 use self::metrics::ServeMetricsError;
 use self::service_manager::{PassedError, ServiceManager};
 use self::test_control::Subject;
+use crate::console::{Embedded, EmbeddedError, EmbeddedOptions};
 use crate::logging::{self, LogFormat, LogLevel, LogLevels};
 use crate::server_options::admin::AdminServer;
 use crate::server_options::monitoring::MetricsPage;
@@ -72,23 +73,31 @@ pub(crate) struct Serve {
     exit_with_stdin: bool,
 
     #[command(flatten)]
+    console: EmbeddedOptions,
+
+    #[command(flatten)]
     options: ServerOptions,
 }
 
 /// How a server is started by another program.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parent {
     /// Where the test control listens.
     test_control: Option<SocketAddr>,
     ready: Form,
     /// Whether the end of standard input ends the server.
     exits_with_stdin: bool,
+    console: EmbeddedOptions,
 }
 
 impl Parent {
     /// It reads what is printed if it likes, and sends a signal.
-    pub(crate) const ANY: Self =
-        Self { test_control: None, ready: Form::Text, exits_with_stdin: false };
+    pub(crate) const ANY: Self = Self {
+        test_control: None,
+        ready: Form::Text,
+        exits_with_stdin: false,
+        console: EmbeddedOptions::NONE,
+    };
 }
 
 impl Serve {
@@ -117,6 +126,7 @@ impl Serve {
             test_control: self.test_control,
             ready: if self.ready_json { Form::Json } else { Form::Text },
             exits_with_stdin: self.exit_with_stdin,
+            console: self.console,
         };
         let Some(servers) = self.servers else { return run(&options, parent) };
         raise_descriptor_limit();
@@ -183,6 +193,7 @@ async fn serve(
     let mut server = listen::start(&config, &listening, faults.as_ref()).await?;
     let page = metrics::start(&server, page.as_ref()).await?;
     let admin = admin::start(&server, admin).await?;
+    let console = parent.console.start(&server).await?;
     let (restart, mut restarts) = mpsc::channel(1);
     let control = match (parent.test_control, &faults) {
         (Some(address), Some(faults)) => {
@@ -196,7 +207,8 @@ async fn serve(
     let Some(address) = address else {
         return Err(ServeError::Runtime(io::Error::other("the socket has no address")));
     };
-    Addresses::of(&server, control).announce(parent.ready, config.storage.as_ref());
+    let console_url = console.as_ref().map(Embedded::url);
+    Addresses::of(&server, control, console_url).announce(parent.ready, config.storage.as_ref());
     let mut reassurance = manager.ready(address, server.probe());
     let listening = listening.again(&server);
     let ending = loop {
@@ -212,6 +224,9 @@ async fn serve(
                 server = listen::start(&config, &listening, faults.as_ref()).await?;
                 metrics::start(&server, page.as_ref()).await?;
                 admin::start(&server, admin.clone()).await?;
+                if let Some(console) = &console {
+                    console.follow(&server);
+                }
                 reassurance = manager.ready(address, server.probe());
                 // The requester may be gone.
                 let _ = restart.done.send(());
@@ -221,6 +236,9 @@ async fn serve(
     tracing::info!("{ending}, shutting down");
     manager.stopping();
     drop(reassurance);
+    if let Some(console) = console {
+        console.end().await;
+    }
     stop(server, ending, &mut endings).await
 }
 
@@ -287,6 +305,8 @@ pub(crate) enum ServeError {
     NotOfAnEnsemble { option: String },
     #[error("the ensemble for tests cannot start: {0}")]
     TestEnsemble(#[from] TestEnsembleError),
+    #[error(transparent)]
+    Console(#[from] EmbeddedError),
     #[error("cannot listen on {address} for the test control: {source}")]
     TestControl { address: SocketAddr, source: io::Error },
     #[error("the system refuses what a server needs: {0}")]
@@ -307,11 +327,13 @@ impl ServeError {
             Self::Listen(error) if error.is_about_the_data_directory() => 3,
             Self::NotOfAnEnsemble { .. }
             | Self::TestEnsemble(TestEnsembleError::Servers(_) | TestEnsembleError::Config(_)) => 2,
+            Self::Console(EmbeddedError::Access(_)) => 2,
             Self::Admin(_) => 4,
             Self::Listen(_)
             | Self::Metrics(_)
             | Self::TestEnsemble(_)
             | Self::TestControl { .. }
+            | Self::Console(_)
             | Self::Runtime(_)
             | Self::Storage(_)
             | Self::Hurried => 1,
@@ -334,6 +356,7 @@ Examples:
   zoolet serve --servers 3 --test-control 127.0.0.1:0
                                             for tests with followers that lag, partitions and
                                             elections
+  zoolet serve --console 127.0.0.1:8181     with its locks and sessions in a browser
   zoolet serve --config zoo.cfg             with the settings of a ZooKeeper server
 
 Exit status: 0 after a signal, 1 if the server failed, 2 if the command or its configuration is

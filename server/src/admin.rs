@@ -7,6 +7,7 @@
 //! - [`http`] serves pages on a port: limits, an orderly end, and no service to pages in a browser.
 //! - `commands` is the table of the commands and their aliases, and `json` the form of the answers.
 //! - `https` puts TLS under these.
+//! - [`Reports`] makes the same answers for code in this process.
 //! - `authorization` decides who may take a snapshot or restore one.
 
 mod authorization;
@@ -17,6 +18,7 @@ mod https;
 mod json;
 mod metrics;
 mod rate_limiter;
+mod reports;
 mod server;
 
 pub mod http;
@@ -25,4 +27,5 @@ pub use self::config::AdminConfig;
 #[cfg(feature = "tls")]
 pub use self::https::HttpsConfig;
 pub use self::metrics::{MetricsConfig, MetricsError};
+pub use self::reports::{ReportError, Reports};
 pub use self::server::AdminError;

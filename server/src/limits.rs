@@ -163,6 +163,9 @@ pub const HTTP_HEADERS_MAX: usize = 64;
 /// bytes.
 pub const HTTP_BODY_BYTES_MAX: usize = 64 << 10;
 
+/// The longest report for code in the same process. A watch takes about fifty bytes in one.
+pub const REPORT_BYTES_MAX: usize = 256 << 20;
+
 /// How long the body of an HTTP request may take to arrive, of a snapshot to restore apart.
 pub const HTTP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -19,15 +19,22 @@ pub(crate) struct IdentityOptions {
 impl IdentityOptions {
     /// A builder whose sessions have these identities.
     pub(super) fn apply(&self, builder: Builder) -> Builder {
-        let identities = self.auth_file.iter().flat_map(|identities| &identities.0);
-        identities.fold(builder, |builder, identity| {
+        self.auth_file.iter().fold(builder, |builder, identities| identities.apply(builder))
+    }
+}
+
+/// Identities from a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identities(Vec<Identity>);
+
+impl Identities {
+    /// A builder whose sessions have these identities.
+    pub(crate) fn apply(&self, builder: Builder) -> Builder {
+        self.0.iter().fold(builder, |builder, identity| {
             builder.auth(identity.scheme.clone(), identity.credentials.clone())
         })
     }
 }
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Identities(Vec<Identity>);
 
 #[derive(Clone, PartialEq, Eq)]
 struct Identity {
@@ -44,7 +51,12 @@ impl fmt::Debug for Identity {
 /// A longer file has something else in it.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
-fn identities(path: &str) -> Result<Identities, String> {
+/// Reads a file of identities.
+///
+/// # Errors
+///
+/// A text for a person if it cannot be read, or has something else in it.
+pub(crate) fn identities(path: &str) -> Result<Identities, String> {
     let read = || -> io::Result<String> {
         let mut text = String::new();
         File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;

@@ -79,3 +79,13 @@ pub(super) const TOKEN_BYTES_MAX: u64 = 4096;
 
 /// The time that a wrong token takes, one after the other: no more than two guesses a second.
 pub(super) const WRONG_TOKEN_TAKES: Duration = Duration::from_millis(500);
+
+/// The most requests in a second for the locks and sessions of a server in this process: they need no
+/// network.
+pub(super) const EMBEDDED_RATE: u32 = 1_000;
+
+/// How many of its znodes are looked at for locks.
+pub(super) const EMBEDDED_ZNODES_MAX: u64 = 100_000;
+
+/// The pause between two looks at it.
+pub(super) const EMBEDDED_INTERVAL: Duration = Duration::from_millis(500);

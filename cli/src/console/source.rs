@@ -6,16 +6,26 @@ use std::time::Duration;
 use zoolet_client::tls::ClientTls;
 use zoolet_client::{Builder, Client, Error, Hosts, RetryPolicy};
 
+use super::embedded::Latest;
 use super::limits::GOODBYE_WITHIN;
-use crate::connect_options::{ConnectOptions, SecurityError};
+use crate::connect_options::{ConnectOptions, Identities, SecurityError};
 use crate::doctor::sessions::{self, AdminOptions, Sessions};
 
 /// How long to wait before a read is sent again whose answer was lost with the connection.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// The servers that are looked at.
+/// The servers that are looked at, and as whom.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) enum Source {
+    /// Any ZooKeeper, from outside.
+    Named(Box<Named>),
+    /// The server in this process.
+    Embedded { latest: Latest, identities: Option<Identities> },
+}
+
+/// Servers, and how they are reached.
+#[derive(Debug)]
+pub(super) struct Named {
     pub(super) options: ConnectOptions,
     pub(super) limit: Duration,
     pub(super) admin: AdminOptions,
@@ -24,7 +34,10 @@ pub(super) struct Source {
 impl Source {
     /// A name for a person.
     pub(super) fn name(&self) -> &str {
-        &self.options.server
+        match self {
+            Self::Named(named) => &named.options.server,
+            Self::Embedded { .. } => "this server",
+        }
     }
 
     /// Checks the options, so that the command fails at once and not when somebody looks.
@@ -33,26 +46,51 @@ impl Source {
     }
 
     fn builder(&self) -> Result<Builder, SecurityError> {
-        Ok(self.options.builder(self.limit)?.allow_read_only())
+        Ok(match self {
+            Self::Named(named) => named.options.builder(named.limit)?.allow_read_only(),
+            Self::Embedded { identities, .. } => {
+                let builder = Client::builder().connection_timeout(EMBEDDED_TIMEOUT);
+                identities.iter().fold(builder, |builder, identities| identities.apply(builder))
+            }
+        })
     }
 
     /// Opens a session.
     pub(super) async fn connect(&self) -> Result<Client, Failure> {
-        let client = self.builder()?.connect(self.name()).await?;
+        let client = match self {
+            Self::Named(named) => self.builder()?.connect(&named.options.server).await?,
+            Self::Embedded { latest, .. } => self.builder()?.connect(latest.clone()).await?,
+        };
         Ok(client.with_retry_policy(RetryPolicy::one_time(AGAIN_AFTER)))
     }
 
     /// What the servers tell of sessions.
     pub(super) async fn sessions(&self, client: &Client) -> Result<Sessions, Failure> {
+        match self {
+            Self::Named(named) => named.sessions(client).await,
+            Self::Embedded { latest, .. } => {
+                Ok(sessions::embedded::ask(&latest.reports(), self.name()).await)
+            }
+        }
+    }
+}
+
+impl Named {
+    async fn sessions(&self, client: &Client) -> Result<Sessions, Failure> {
         let tls = self.options.tls.load().map_err(SecurityError::from)?;
         let tls: Option<Arc<ClientTls>> = tls.map(Arc::new);
-        let Ok(hosts) = self.name().parse::<Hosts>() else { return Ok(Sessions::default()) };
+        let Ok(hosts) = self.options.server.parse::<Hosts>() else {
+            return Ok(Sessions::default());
+        };
         let members = sessions::members(client).await;
         let admin = self.admin.servers(&self.options.tls).map_err(SecurityError::from)?;
         let ways = sessions::Ways { tls: tls.as_ref(), admin, limit: self.limit };
         Ok(sessions::ask(&hosts, members.as_deref(), ways).await)
     }
 }
+
+/// How long a server in this process may take to accept a session: it may be restarted meanwhile.
+const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]

@@ -40,7 +40,7 @@ pub(super) enum Unread {
     NoNode(String),
     #[error(
         "this client may not read {0}; give the console an identity that may, with --auth-file, \
-         --sasl-user or a certificate"
+         --sasl-user or a certificate (--console-auth-file of zoolet serve)"
     )]
     NoAuth(String),
     #[error(

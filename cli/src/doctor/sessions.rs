@@ -2,6 +2,7 @@
 //! servers where a word is refused.
 
 mod admin;
+pub(crate) mod embedded;
 mod ensemble;
 mod words;
 
@@ -168,9 +169,7 @@ pub(crate) async fn ask(hosts: &Hosts, members: Option<&[String]>, ways: Ways<'_
     if !is_alone {
         told.miss_members(hosts, members);
     }
-    for session in told.watchers.values().flatten() {
-        told.by_id.entry(*session).or_default().watches += 1;
-    }
+    told.count_watches();
     told
 }
 
@@ -350,6 +349,13 @@ impl Sessions {
                 }
             }),
         });
+    }
+
+    /// Counts the watches of each session.
+    fn count_watches(&mut self) {
+        for session in self.watchers.values().flatten() {
+            self.by_id.entry(*session).or_default().watches += 1;
+        }
     }
 
     fn add_connections(&mut self, server: &str, lines: Vec<ClientLine>) {

@@ -23,17 +23,22 @@ pub(super) struct Addresses {
     plain: Vec<SocketAddr>,
     secure: Option<SocketAddr>,
     control: Option<SocketAddr>,
+    console: Option<String>,
 }
 
 impl Addresses {
-    pub(super) fn of(server: &Server, control: Option<SocketAddr>) -> Self {
+    pub(super) fn of(
+        server: &Server,
+        control: Option<SocketAddr>,
+        console: Option<String>,
+    ) -> Self {
         let plain = server.local_addr().into_iter().collect();
-        Self { plain, secure: server.secure_addr(), control }
+        Self { plain, secure: server.secure_addr(), control, console }
     }
 
     pub(super) fn of_ensemble(ensemble: &TestEnsemble, control: Option<SocketAddr>) -> Self {
         let plain = ensemble.servers().iter().filter_map(EnsembleServer::address).collect();
-        Self { plain, secure: None, control }
+        Self { plain, secure: None, control, console: None }
     }
 
     /// Prints them.
@@ -61,6 +66,7 @@ impl Addresses {
             "address": self.connect_string(),
             "secure_address": self.secure.map(|address| reachable(address).to_string()),
             "test_control": self.control.map(|control| format!("http://{control}")),
+            "console": self.console,
         });
         format!("{ready}\n")
     }
@@ -127,8 +133,10 @@ impl Addresses {
                  \x20 zoolet cli --server HOST:{port} --tls-ca CA.pem --tls-cert CLIENT.pem\n"
             );
         }
+        let console =
+            self.console.as_ref().map_or_else(String::new, |url| format!("console on {url}\n"));
         format!(
-            "{listening}{control}\
+            "{listening}{control}{console}\
              zoolet {version}, a single ZooKeeper node. {data}\n\
              {connecting}\
              Stop with Ctrl-C or `kill {pid}`.\n",

@@ -13,7 +13,7 @@ use zoolet::protocol::{Acl, CreateMode};
 use zoolet::recipes::InterProcessMutex;
 use zoolet_testkit::TestServer;
 
-use crate::process::{command, file, run, within_limit};
+use crate::process::{Running, command, directory, file, run, within_limit};
 
 /// The limit of pages that are open at a time.
 const VIEWERS_MAX: usize = 16;
@@ -55,17 +55,7 @@ impl Scene {
     }
 
     async fn send(&self, head: &str, body: &str) -> Answer {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let length = body.len();
-        let request =
-            format!("{head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
-        within_limit(stream.write_all(request.as_bytes())).await.unwrap();
-        let mut answer = Vec::new();
-        within_limit(stream.read_to_end(&mut answer)).await.unwrap();
-        let answer = String::from_utf8(answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+        send(self.address, head, body).await
     }
 
     async fn get(&self, path: &str) -> Answer {
@@ -108,25 +98,43 @@ impl Scene {
     }
 }
 
+/// What is answered to a request.
+async fn send(address: SocketAddr, head: &str, body: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let length = body.len();
+    let request = format!("{head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    within_limit(stream.write_all(request.as_bytes())).await.unwrap();
+    let mut answer = Vec::new();
+    within_limit(stream.read_to_end(&mut answer)).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+}
+
 /// For a query.
 fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 /// Somebody who looks.
-struct View(BufReader<TcpStream>);
+struct View {
+    stream: BufReader<TcpStream>,
+    /// The whole state, as the messages so far make it.
+    state: Value,
+}
 
 impl View {
     async fn open(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
         stream.write_all(request).await.unwrap();
-        Self(BufReader::new(stream))
+        Self { stream: BufReader::new(stream), state: Value::Null }
     }
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        let bytes = within_limit(self.0.read_line(&mut line)).await.unwrap();
+        let bytes = within_limit(self.stream.read_line(&mut line)).await.unwrap();
         assert_ne!(bytes, 0, "the console has closed the connection");
         line.trim_end().to_owned()
     }
@@ -146,15 +154,14 @@ impl View {
 
     /// Reads until the whole state is one that is wanted.
     async fn until(&mut self, mut is_wanted: impl FnMut(&Value) -> bool) -> Value {
-        let mut state = Value::Null;
         loop {
             let (name, value) = self.next().await;
             match name.as_str() {
-                "snapshot" => state = value,
-                _ => apply(&mut state, value),
+                "snapshot" => self.state = value,
+                _ => apply(&mut self.state, value),
             }
-            if is_wanted(&state) {
-                return state;
+            if is_wanted(&self.state) {
+                return self.state.clone();
             }
         }
     }
@@ -352,10 +359,8 @@ async fn a_lock_that_passes_on_is_seen_as_a_change() {
     let (first, second) = (scene.client.session_id(), other.session_id());
     let guard = InterProcessMutex::new(&scene.client, "/lock").unwrap().acquire().await.unwrap();
     let mut view = scene.view().await;
-    assert_eq!(view.next().await.0, "snapshot");
     let mutex = InterProcessMutex::new(&other, "/lock").unwrap();
     let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
-    let mut view = scene.view().await;
     let state = view
         .until(|state| {
             let is_held = holder(state, "/lock") == Some(first.to_string().as_str());
@@ -366,7 +371,6 @@ async fn a_lock_that_passes_on_is_seen_as_a_change() {
     assert_eq!(session["holds"], json!(["/lock"]), "{state}");
     guard.release().await.unwrap();
     let guard = within_limit(waiting).await.unwrap();
-    let mut view = scene.view().await;
     let second = second.to_string();
     let state = view.until(|state| holder(state, "/lock") == Some(second.as_str())).await;
     let locks = state["locks"].as_object().unwrap();
@@ -450,4 +454,76 @@ async fn servers_that_cannot_be_reached_are_told_on_the_page() {
     let state = view.until(|state| state["trouble"].is_string()).await;
     assert!(state["trouble"].as_str().unwrap().contains("cannot be read"), "{state}");
     assert_eq!(scene.znode("/").await.status, 502);
+}
+
+/// A server with a console in its process.
+struct Served {
+    server: Running,
+    console: SocketAddr,
+    /// The test control.
+    control: Option<SocketAddr>,
+}
+
+impl Served {
+    async fn start(options: &[&str]) -> Self {
+        let fixed = ["serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"];
+        let mut server = Running::start(&[&fixed, options].concat()).await;
+        let mut control = None;
+        loop {
+            let line = server.next_stdout_line().await.unwrap();
+            if let Some(address) = line.strip_prefix("test control on http://") {
+                control = Some(address.parse().unwrap());
+            } else if let Some(url) = line.strip_prefix("console on http://") {
+                let console = url.trim_end_matches('/').parse().unwrap();
+                return Self { server, console, control };
+            }
+        }
+    }
+
+    async fn connect(&self) -> Client {
+        Client::connect(self.server.reachable().to_string()).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn the_console_of_a_server_knows_its_sessions_without_four_letter_words() {
+    let served = Served::start(&["--4lw-commands-whitelist", "srvr"]).await;
+    let client = served.connect().await;
+    let guard = InterProcessMutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    let id = client.session_id().to_string();
+    let mut view = View::open(served.console).await;
+    let state = view.until(|state| holder(state, "/lock") == Some(id.as_str())).await;
+    assert_eq!(state["not_seen"], json!([]));
+    let session = &state["sessions"][&id];
+    assert!(session["client"].as_str().unwrap().starts_with("127.0.0.1:"), "{session}");
+    assert_eq!(session["ephemerals"], 1, "{session}");
+    guard.release().await.unwrap();
+    client.close().await.unwrap();
+    let (status, stderr) = served.server.end("TERM").await;
+    assert_eq!(status.code(), Some(0), "an open page does not keep it: {stderr}");
+}
+
+#[tokio::test]
+async fn the_console_of_a_server_goes_on_after_a_restart() {
+    let data = directory("console-restart");
+    let options = ["--test-control", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
+    let served = Served::start(&options).await;
+    let client = served.connect().await;
+    let mut view = View::open(served.console).await;
+    view.until(|state| state["totals"]["znodes"].is_u64()).await;
+    let head = "POST /v1/restart HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
+    let restarted = send(served.control.unwrap(), head, "{}").await;
+    assert_eq!(restarted.status, 200, "{restarted:?}");
+    client.create("/after").await.unwrap();
+    let _guard = InterProcessMutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    let id = client.session_id().to_string();
+    let state = view.until(|state| holder(state, "/lock") == Some(id.as_str())).await;
+    assert!(!state["trouble"].is_string(), "{state}");
+}
+
+#[tokio::test]
+async fn the_console_of_a_server_needs_a_token_for_other_machines_too() {
+    let refused = run(&["serve", "--listen", "127.0.0.1:0", "--console", "0.0.0.0:0"]).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--console-token-file"), "{}", refused.stderr);
 }

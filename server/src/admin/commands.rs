@@ -158,6 +158,11 @@ pub(super) fn primary_names() -> Vec<&'static str> {
     names
 }
 
+/// Whether there is such a command, and it changes nothing.
+pub(super) fn is_report(name: &str) -> bool {
+    COMMANDS.iter().any(|command| command.names.contains(&name) && !command.changes)
+}
+
 /// A request for a command.
 #[derive(Debug)]
 pub(super) struct Asked {
