@@ -64,6 +64,7 @@ struct Member {
     name: String,
     process: Child,
     input: Option<ChildStdin>,
+    is_killed: bool,
 }
 
 impl Fleet {
@@ -120,7 +121,7 @@ impl Fleet {
             }
         });
         let input = process.stdin.take();
-        Ok(Member { name, process, input })
+        Ok(Member { name, process, input, is_killed: false })
     }
 
     fn errors(&self, name: &str) -> PathBuf {
@@ -155,6 +156,46 @@ impl Fleet {
             Ok((member, None)) => Err(self.error_of(member, None)),
             Err(error) => {
                 Err(io::Error::other(format!("no member printed a line in time: {error}")))
+            }
+        }
+    }
+
+    /// Has a member obey a line, and returns what it answers: what it prints behind the line.
+    ///
+    /// # Errors
+    ///
+    /// If a member has ended, another one prints a line, or none comes in time.
+    pub fn ask(&mut self, member: usize, line: &str) -> io::Result<String> {
+        self.tell(member, line)?;
+        let (answering, answer) = self.hear()?;
+        match answer.strip_prefix(line).filter(|_| answering == member) {
+            Some(answer) => Ok(answer.trim().to_owned()),
+            None => Err(self.error_of(answering, Some(answer))),
+        }
+    }
+
+    /// The name of a member.
+    #[must_use]
+    pub fn name(&self, member: usize) -> &str {
+        &self.members[member].name
+    }
+
+    /// Kills a member, which says nothing any more: it does not end its session.
+    ///
+    /// # Errors
+    ///
+    /// If another one prints a line or ends.
+    pub fn kill(&mut self, member: usize) -> io::Result<()> {
+        let killed = &mut self.members[member];
+        killed.process.kill()?;
+        killed.process.wait()?;
+        killed.is_killed = true;
+        loop {
+            match self.lines.recv_timeout(self.patience) {
+                Ok((ended, None)) if ended == member => return Ok(()),
+                Ok((late, Some(_))) if late == member => {}
+                Ok((other, line)) => return Err(self.error_of(other, line)),
+                Err(error) => return Err(io::Error::other(error)),
             }
         }
     }
@@ -202,7 +243,9 @@ impl Fleet {
         for member in &mut self.members {
             member.input = None;
         }
-        for _ in 0..self.members.len() {
+        let is_alive = |fleet: &Self, member: &usize| !fleet.members[*member].is_killed;
+        let alive: Vec<_> = (0..self.members.len()).filter(|it| is_alive(self, it)).collect();
+        for _ in &alive {
             match self.lines.recv_timeout(self.patience) {
                 Ok((_, None)) => {}
                 Ok((member, line)) => return Err(self.error_of(member, line)),
@@ -211,7 +254,7 @@ impl Fleet {
                 }
             }
         }
-        for member in 0..self.members.len() {
+        for member in alive {
             let status = self.members[member].process.wait()?;
             if !status.success() {
                 return Err(self.error_of(member, Some(status.to_string())));

@@ -19,7 +19,7 @@ use zoolet_recipes::{
     LeaderLatch, LockError, Permits, SharedCount, ValueError,
 };
 
-use crate::{cost_shell, lock_shell};
+use crate::{cost_shell, group_shell, lock_shell};
 
 /// The arguments of `fleet-member`.
 #[derive(Debug, clap::Args)]
@@ -63,6 +63,7 @@ enum Recipe {
     Copy,
     Shell,
     Costs,
+    Group,
 }
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -74,6 +75,8 @@ const HURRY_MS_MAX: u64 = 20;
 /// How long a take from a queue waits at most.
 const TAKE_WITHIN: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(45);
+/// How long the ephemerals of a member last that is killed.
+const SHORT_SESSION: Duration = Duration::from_secs(5);
 
 /// One of this many attempts is impatient; one of this many writes, keeps the lock to read, or
 /// wants all permits.
@@ -83,7 +86,11 @@ const SELDOM: u32 = 4;
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let client = Client::connect(arguments.address.as_str()).await?;
+        let mut builder = Client::builder();
+        if arguments.recipe == Recipe::Group {
+            builder = builder.session_timeout(SHORT_SESSION);
+        }
+        let client = builder.connect(arguments.address.as_str()).await?;
         let mut told = told();
         println!("ready");
         match arguments.recipe {
@@ -92,6 +99,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
             Recipe::Copy => set_and_await(&client, &arguments.path, told).await?,
             Recipe::Shell => lock_shell::obey(&client, &arguments.path, told).await?,
             Recipe::Costs => cost_shell::obey(&client, told).await?,
+            Recipe::Group => {
+                group_shell::obey(&client, &arguments.path, &arguments.name, told).await?;
+            }
             _ if told.recv().await.is_some() => contend(arguments, &client, told).await?,
             _ => {}
         }

@@ -4,6 +4,7 @@ mod cost_shell;
 mod differential_command;
 mod ensemble_command;
 mod fleet_member;
+mod group_shell;
 mod lock_shell;
 
 use std::process::ExitCode;

@@ -212,10 +212,7 @@ impl<'a> Bench<'a> {
 
     /// What the process answers to a line.
     fn ask(&mut self, line: &str) -> Result<String, Failed> {
-        self.fleet.tell(0, line)?;
-        let (_, said) = self.fleet.hear()?;
-        let answer = said.strip_prefix(line).ok_or_else(|| format!("{line}: {said}"))?;
-        Ok(answer.trim().to_owned())
+        Ok(self.fleet.ask(0, line)?)
     }
 
     fn memory(&mut self) -> Result<u64, Failed> {

@@ -59,10 +59,7 @@ impl Curator {
 
     /// What it makes of a line, in hexadecimal.
     fn ask(&mut self, line: &str) -> Result<String, Failed> {
-        self.0.tell(0, line)?;
-        let (_, answer) = self.0.hear()?;
-        let answer = answer.strip_prefix(line).ok_or_else(|| format!("{line}: {answer}"))?;
-        Ok(answer.trim_start().to_owned())
+        Ok(self.0.ask(0, line)?)
     }
 }
 

@@ -1,5 +1,4 @@
 import java.io.BufferedReader;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -19,17 +18,7 @@ import org.apache.curator.x.discovery.ServiceProvider;
 
 /** The same as src/cost_shell.rs, with Curator: one step for each line, so that its time and requests can be measured. */
 final class CostShell {
-    private static final QueueSerializer<String> TEXT = new QueueSerializer<>() {
-        @Override
-        public byte[] serialize(String item) {
-            return item.getBytes(StandardCharsets.UTF_8);
-        }
-
-        @Override
-        public String deserialize(byte[] bytes) {
-            return new String(bytes, StandardCharsets.UTF_8);
-        }
-    };
+    private static final QueueSerializer<String> TEXT = new TextSerializer<>(text -> text);
 
     private final CuratorFramework client;
     private final List<CuratorCache> caches = new ArrayList<>();

@@ -28,7 +28,6 @@ import org.apache.curator.framework.recipes.queue.DistributedPriorityQueue;
 import org.apache.curator.framework.recipes.queue.DistributedQueue;
 import org.apache.curator.framework.recipes.queue.QueueBuilder;
 import org.apache.curator.framework.recipes.queue.QueueConsumer;
-import org.apache.curator.framework.recipes.queue.QueueSerializer;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.framework.state.ConnectionState;
@@ -40,6 +39,9 @@ public final class FleetMember {
     private static final int HURRY_MS_MAX = 20;
     private static final int INSIDE_US_MAX = 2000;
     private static final int PATIENCE_MS = 45_000;
+
+    /** How long the ephemerals of a member last that is killed. */
+    private static final int SHORT_SESSION_MS = 5_000;
 
     private static CuratorFramework client;
     private static String name;
@@ -91,7 +93,8 @@ public final class FleetMember {
         entries = FileChannel.open(Path.of(args[3], "entries"), StandardOpenOption.APPEND);
         inside = FileChannel.open(Path.of(args[3], "inside"), StandardOpenOption.READ, StandardOpenOption.WRITE);
         BufferedReader told = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        client = CuratorFrameworkFactory.newClient(args[1], 30_000, 15_000, new RetryNTimes(5, 100));
+        int sessionMs = recipe.equals("group") ? SHORT_SESSION_MS : 30_000;
+        client = CuratorFrameworkFactory.newClient(args[1], sessionMs, 15_000, new RetryNTimes(5, 100));
         client.start();
         if (!client.blockUntilConnected(30, TimeUnit.SECONDS)) {
             throw new IllegalStateException("no connection");
@@ -109,6 +112,8 @@ public final class FleetMember {
             DiscoveryMember.obey(client, path, told);
         } else if (recipe.equals("costs")) {
             CostShell.obey(client, told);
+        } else if (recipe.equals("group")) {
+            GroupShell.obey(client, path, name, told);
         } else if (recipe.equals("bytes")) {
             BytesMember.obey(client, told);
         } else if (told.readLine() != null) {
@@ -238,19 +243,8 @@ public final class FleetMember {
             @Override
             public void stateChanged(CuratorFramework client, ConnectionState state) {}
         };
-        QueueSerializer<Long> serializer = new QueueSerializer<Long>() {
-            @Override
-            public byte[] serialize(Long item) {
-                return item.toString().getBytes(StandardCharsets.UTF_8);
-            }
-
-            @Override
-            public Long deserialize(byte[] bytes) {
-                return Long.valueOf(new String(bytes, StandardCharsets.UTF_8));
-            }
-        };
         QueueBuilder<Long> builder =
-                QueueBuilder.builder(client, consumer, serializer, path).putInBackground(false);
+                QueueBuilder.builder(client, consumer, new TextSerializer<>(Long::valueOf), path).putInBackground(false);
         if (!recipe.equals("queue")) {
             builder.lockPath(path + "-locks");
         }
