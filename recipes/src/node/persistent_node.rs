@@ -158,6 +158,7 @@ impl PersistentNode {
     }
 
     /// Whether the node has its znode, and it was created by this transaction.
+    #[cfg_attr(not(feature = "discovery"), expect(dead_code, reason = "registrations ask"))]
     pub(crate) fn has(&self, czxid: Zxid) -> bool {
         let status = self.shared.status.borrow();
         status.present.as_ref().is_some_and(|present| present.registered.czxid == czxid)
