@@ -8,6 +8,7 @@ mod diff;
 mod dump;
 mod history;
 mod json;
+mod locks;
 mod moment;
 mod progress;
 mod replay;
@@ -74,6 +75,12 @@ enum Command {
     /// last. A server may run on the directory. Nothing is changed.
     Sessions(sessions::Sessions),
 
+    /// Print who held each lock, how long, and how long they waited
+    ///
+    /// Reads all logs, and knows the locks, semaphores and elections of the common libraries by the names
+    /// of their znodes. A server may run on the directory. Nothing is changed.
+    Locks(locks::Locks),
+
     /// Print what differs between the states after two transactions
     ///
     /// A line for each znode that one of them has only (+, -) or that is different (~), and for each
@@ -132,6 +139,7 @@ impl Data {
             Command::At(at) => at.run(),
             Command::History(history) => history.run(),
             Command::Sessions(sessions) => sessions.run(),
+            Command::Locks(locks) => locks.run(),
             Command::Diff(diff) => diff.run(),
             Command::Import(import) => import.run(),
             Command::Compact(compact) => compact.run(),

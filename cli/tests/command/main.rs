@@ -12,6 +12,7 @@ mod cli_zkcli;
 mod console;
 mod container;
 mod data;
+mod data_locks;
 mod data_past;
 mod described;
 mod doctor;

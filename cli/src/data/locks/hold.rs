@@ -1,0 +1,233 @@
+//! What happened at one lock.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use zoolet_layouts::{Recipe, Role};
+use zoolet_protocol::SessionId;
+use zoolet_server::storage::history::Moment;
+
+use super::times::Times;
+use crate::data::sessions::Closer;
+
+/// The last ones of a lock that are kept for the timeline; all of them are counted.
+pub(super) const RECENT_KEPT: usize = 200;
+
+/// The longest ones and the last hand-overs by expiry of a lock that are kept.
+const LISTED_KEPT: usize = 5;
+
+/// Why a place went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Its session has deleted it.
+    Released,
+    /// Another session has deleted it.
+    Removed(SessionId),
+    /// The end of its session.
+    Ended(Closer),
+    /// It is there, and no longer in front.
+    Overtaken,
+}
+
+impl Cause {
+    pub(super) fn is_expiry(self) -> bool {
+        self == Self::Ended(Closer::Server)
+    }
+
+    /// For programs.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Removed(_) => "removed-by-another",
+            Self::Ended(Closer::Client) => "session-closed",
+            Self::Ended(Closer::Server) => "session-ended-by-server",
+            Self::Overtaken => "overtaken",
+        }
+    }
+
+    /// For a person.
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Released => "released".to_owned(),
+            Self::Removed(by) => format!("its znode was deleted by session {by}"),
+            Self::Ended(Closer::Client) => "its client closed the session".to_owned(),
+            Self::Ended(Closer::Server) => "its session expired".to_owned(),
+            Self::Overtaken => "another one came in front".to_owned(),
+        }
+    }
+}
+
+/// A place that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) session: SessionId,
+    pub(super) role: Role,
+    /// When its place was created.
+    pub(super) asked_ms: i64,
+    /// `None` if it held already where the report begins.
+    pub(super) since: Option<Moment>,
+}
+
+/// A place that held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) place: String,
+    pub(super) held: Held,
+    pub(super) until: Moment,
+    pub(super) cause: Cause,
+    /// Who holds since the same transaction.
+    pub(super) next: Option<SessionId>,
+}
+
+impl Hold {
+    /// How long it held, if the report has its begin.
+    pub(super) fn held_ms(&self) -> Option<i64> {
+        Some((self.until.time_ms - self.held.since?.time_ms).max(0))
+    }
+
+    /// How long it waited before.
+    pub(super) fn waited_ms(&self) -> Option<i64> {
+        self.held.waited_ms()
+    }
+}
+
+impl Held {
+    pub(super) fn waited_ms(&self) -> Option<i64> {
+        Some((self.since?.time_ms - self.asked_ms).max(0))
+    }
+}
+
+/// A place that went before it held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Aborted {
+    pub(super) place: String,
+    pub(super) session: SessionId,
+    pub(super) asked_ms: i64,
+    pub(super) until: Moment,
+    pub(super) cause: Cause,
+}
+
+/// What happened at one lock. It takes no more memory with time.
+#[derive(Debug, Clone)]
+pub(super) struct Lock {
+    pub(super) recipe: Recipe,
+    /// Who holds now, by the names of their places.
+    pub(super) holding: BTreeMap<String, Held>,
+    /// How many have held, with those that hold.
+    pub(super) holds: u64,
+    pub(super) waits: Times,
+    pub(super) held: Times,
+    /// How long nobody held, between two that did.
+    pub(super) free: Times,
+    /// How often the next one held since the transaction by which the one before ended.
+    pub(super) handed_over: u64,
+    pub(super) aborted: Times,
+    pub(super) aborted_by_end: u64,
+    /// How many holds ended by the end of a session that the server decided.
+    pub(super) expired: u64,
+    pub(super) removed: u64,
+    free_since: Option<i64>,
+    pub(super) longest_held: Vec<Hold>,
+    pub(super) longest_waited: Vec<Hold>,
+    pub(super) expiries: VecDeque<Hold>,
+    pub(super) recent: VecDeque<Hold>,
+    pub(super) recent_aborted: VecDeque<Aborted>,
+}
+
+impl Lock {
+    pub(super) fn new(recipe: Recipe) -> Self {
+        Self {
+            recipe,
+            holding: BTreeMap::new(),
+            holds: 0,
+            waits: Times::default(),
+            held: Times::default(),
+            free: Times::default(),
+            handed_over: 0,
+            aborted: Times::default(),
+            aborted_by_end: 0,
+            expired: 0,
+            removed: 0,
+            free_since: None,
+            longest_held: Vec::new(),
+            longest_waited: Vec::new(),
+            expiries: VecDeque::new(),
+            recent: VecDeque::new(),
+            recent_aborted: VecDeque::new(),
+        }
+    }
+
+    /// A place holds from now on.
+    pub(super) fn begin(&mut self, place: String, held: Held) {
+        self.holds += 1;
+        if let Some(waited) = held.waited_ms() {
+            self.waits.add(waited);
+        }
+        match (self.free_since.take(), held.since) {
+            (Some(free_since), Some(since)) if since.time_ms > free_since => {
+                self.free.add(since.time_ms - free_since);
+            }
+            (Some(_), Some(_)) => self.free.add(0),
+            _ => {}
+        }
+        self.holding.insert(place, held);
+    }
+
+    /// A place holds no longer.
+    pub(super) fn end(&mut self, hold: &Hold) {
+        if let Some(held) = hold.held_ms() {
+            self.held.add(held);
+            keep_longest(&mut self.longest_held, hold, Hold::held_ms);
+            keep_longest(&mut self.longest_waited, hold, Hold::waited_ms);
+        }
+        self.handed_over += u64::from(hold.next.is_some());
+        self.removed += u64::from(matches!(hold.cause, Cause::Removed(_)));
+        if hold.cause.is_expiry() {
+            self.expired += 1;
+            keep_last(&mut self.expiries, hold.clone(), LISTED_KEPT);
+        }
+        if self.holding.is_empty() && hold.next.is_none() {
+            self.free_since = Some(hold.until.time_ms);
+        }
+        keep_last(&mut self.recent, hold.clone(), RECENT_KEPT);
+    }
+
+    pub(super) fn abort(&mut self, aborted: Aborted) {
+        self.aborted.add(aborted.until.time_ms - aborted.asked_ms);
+        self.aborted_by_end += u64::from(matches!(aborted.cause, Cause::Ended(_)));
+        keep_last(&mut self.recent_aborted, aborted, RECENT_KEPT);
+    }
+
+    /// Transactions are missing: who held may hold no longer.
+    pub(super) fn forget(&mut self) {
+        self.holding.clear();
+        self.free_since = None;
+    }
+
+    /// Adds what another one has counted.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.holds += other.holds;
+        self.waits.merge(&other.waits);
+        self.held.merge(&other.held);
+        self.free.merge(&other.free);
+        self.handed_over += other.handed_over;
+        self.aborted.merge(&other.aborted);
+        self.aborted_by_end += other.aborted_by_end;
+        self.expired += other.expired;
+        self.removed += other.removed;
+    }
+}
+
+fn keep_last<T>(list: &mut VecDeque<T>, new: T, most: usize) {
+    if list.len() == most {
+        list.pop_front();
+    }
+    list.push_back(new);
+}
+
+fn keep_longest(list: &mut Vec<Hold>, new: &Hold, length: impl Fn(&Hold) -> Option<i64>) {
+    let at = list.partition_point(|hold| length(hold) >= length(new));
+    if at < LISTED_KEPT {
+        list.insert(at, new.clone());
+        list.truncate(LISTED_KEPT);
+    }
+}

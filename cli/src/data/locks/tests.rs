@@ -1,0 +1,284 @@
+//! What is told of the locks of common libraries, from their transactions.
+
+use bytes::Bytes;
+use zoolet_core::{Core, CreateTxn, Settings, Txn, TxnOp};
+use zoolet_layouts::Recipe;
+use zoolet_protocol::{Acl, CreateKind, SessionId, Xid, ZPath, Zxid};
+
+use super::hold::{Cause, Hold, Lock};
+use super::watch::Watch;
+use crate::data::replay::Witness;
+use crate::data::sessions::Closer;
+
+fn path(text: &str) -> ZPath {
+    ZPath::parse(text).expect("a legal path")
+}
+
+/// Holds with the paths of their locks, in the order of their ends.
+type Holds = Vec<(String, Hold)>;
+
+/// A log in the making: each transaction comes 100 ms after the one before.
+struct Log {
+    core: Core,
+    txns: Vec<Txn>,
+}
+
+impl Log {
+    fn new() -> Self {
+        Self { core: Core::new(Settings::default()), txns: Vec::new() }
+    }
+
+    fn then(mut self, session: i64, cxid: i32, op: TxnOp) -> Self {
+        let count = self.txns.len() as i64;
+        let (zxid, time_ms) = (Zxid(count + 1), 100 * count);
+        let txn = Txn { session: SessionId(session), cxid: Xid(cxid), zxid, time_ms, op };
+        self.core.apply(&txn);
+        self.txns.push(txn);
+        self
+    }
+
+    fn create(self, session: i64, at: &str) -> Self {
+        let op = creation(at, session != 0, "");
+        self.then(session, 5, op)
+    }
+
+    fn delete(self, session: i64, at: &str) -> Self {
+        self.then(session, 6, TxnOp::Delete { path: path(at) })
+    }
+
+    fn close(self, session: i64, paths: &[&str]) -> Self {
+        let paths = paths.iter().copied().map(path).collect();
+        self.then(session, 7, TxnOp::CloseSession { paths })
+    }
+
+    fn expire(self, session: i64, paths: &[&str]) -> Self {
+        let paths = paths.iter().copied().map(path).collect();
+        self.then(session, 0, TxnOp::CloseSession { paths })
+    }
+
+    /// What is told of it.
+    fn told(&self) -> (Holds, Vec<(String, Lock)>) {
+        self.told_after(0)
+    }
+
+    /// What is told with the first transactions in the snapshot only.
+    fn told_after(&self, first: usize) -> (Holds, Vec<(String, Lock)>) {
+        let mut holds = Vec::new();
+        let mut watch = Watch::new(
+            "/",
+            Some(Box::new(|path, hold| {
+                holds.push((path.to_owned(), hold.clone()));
+                Ok(())
+            })),
+        );
+        let mut base = Core::new(Settings::default());
+        self.txns[..first].iter().for_each(|txn| drop(base.apply(txn)));
+        watch.begin(&base, Zxid(first as i64)).expect("nothing is written");
+        for txn in &self.txns[first..] {
+            watch.txn(txn).expect("nothing is written");
+        }
+        let locks = watch.locks.iter().map(|(path, lock)| (path.clone(), lock.clone())).collect();
+        drop(watch);
+        (holds, locks)
+    }
+}
+
+fn creation(at: &str, ephemeral: bool, data: &str) -> TxnOp {
+    TxnOp::Create(CreateTxn {
+        kind: CreateKind::Create,
+        path: path(at),
+        data: Some(Bytes::from(data.to_owned())),
+        acl: [Acl::open()].into(),
+        ephemeral,
+        parent_cversion: CreateTxn::PARENT_CVERSION_UNKNOWN,
+    })
+}
+
+/// Session, time since which it held, time until, and the session that had it next.
+fn short(holds: &[(String, Hold)]) -> Vec<(i64, i64, i64, i64)> {
+    let of = |(_, hold): &(String, Hold)| {
+        let since = hold.held.since.map_or(-1, |since| since.time_ms);
+        (hold.held.session.0, since, hold.until.time_ms, hold.next.map_or(0, |next| next.0))
+    };
+    holds.iter().map(of).collect()
+}
+
+#[test]
+fn a_mutex_goes_from_one_to_the_next() {
+    let log = Log::new()
+        .create(0, "/a")
+        .create(1, "/a/lock-0000000000")
+        .create(2, "/a/lock-0000000001")
+        .create(3, "/a/lock-0000000002")
+        .create(4, "/a/lock-0000000003")
+        .delete(1, "/a/lock-0000000000")
+        // The third gives up, and the second loses its session: the fourth has it.
+        .delete(3, "/a/lock-0000000002")
+        .expire(2, &["/a/lock-0000000001"])
+        .delete(9, "/a/lock-0000000003")
+        .create(1, "/a/lock-0000000004")
+        .close(1, &["/a/lock-0000000004"])
+        .create(5, "/a/lock-0000000005");
+    let (holds, locks) = log.told();
+    let expected = [(1, 100, 500, 2), (2, 500, 700, 4), (4, 700, 800, 0), (1, 900, 1_000, 0)];
+    assert_eq!(short(&holds), expected);
+    let causes: Vec<_> = holds.iter().map(|(_, hold)| hold.cause).collect();
+    let expected = [
+        Cause::Released,
+        Cause::Ended(Closer::Server),
+        Cause::Removed(SessionId(9)),
+        Cause::Ended(Closer::Client),
+    ];
+    assert_eq!(causes, expected);
+    let [(at, lock)] = &locks[..] else { panic!("one lock: {locks:?}") };
+    assert_eq!((at.as_str(), lock.recipe, lock.holds), ("/a", Recipe::Mutex, 5));
+    assert_eq!((lock.waits.count, lock.waits.max_ms(), lock.held.count), (5, 300, 4));
+    assert_eq!((lock.handed_over, lock.free.count, lock.free.max_ms()), (2, 2, 100));
+    assert_eq!((lock.aborted.count, lock.aborted.max_ms(), lock.aborted_by_end), (1, 300, 0));
+    assert_eq!((lock.expired, lock.removed, lock.expiries.len()), (1, 1, 1));
+    assert_eq!(lock.holding.len(), 1);
+    assert_eq!(lock.longest_held[0].held_ms(), Some(400));
+    assert_eq!(lock.longest_waited[0].waited_ms(), Some(300));
+}
+
+#[test]
+fn one_that_waits_behind_a_closed_session_does_not_hold_before_its_turn() {
+    let log = Log::new()
+        .create(0, "/a")
+        .create(1, "/a/lock-0000000000")
+        .create(2, "/a/lock-0000000001")
+        .expire(2, &["/a/lock-0000000001"]);
+    let (holds, locks) = log.told();
+    assert!(holds.is_empty(), "{holds:?}");
+    let lock = &locks[0].1;
+    assert_eq!((lock.aborted.count, lock.aborted_by_end, lock.expired), (1, 1, 0));
+}
+
+/// ZooKeeper before 3.6 does not log what the end of a session deletes.
+#[test]
+fn the_end_of_a_session_deletes_its_places_though_the_record_names_none() {
+    let log = Log::new()
+        .create(0, "/a")
+        .create(1, "/a/lock-0000000000")
+        .create(2, "/a/lock-0000000001")
+        .expire(1, &[])
+        .close(2, &[]);
+    assert_eq!(short(&log.told().0), [(1, 100, 300, 2), (2, 300, 400, 0)]);
+    assert_eq!(short(&log.told_after(3).0), [(1, -1, 300, 2), (2, 300, 400, 0)]);
+}
+
+#[test]
+fn readers_hold_together_and_writers_alone() {
+    let log = Log::new()
+        .create(0, "/rw")
+        .create(1, "/rw/__READ__0000000000")
+        .create(2, "/rw/__READ__0000000001")
+        .create(3, "/rw/__WRIT__0000000002")
+        .create(4, "/rw/__READ__0000000003")
+        .delete(1, "/rw/__READ__0000000000")
+        .delete(2, "/rw/__READ__0000000001")
+        .delete(3, "/rw/__WRIT__0000000002")
+        .delete(4, "/rw/__READ__0000000003");
+    let (holds, locks) = log.told();
+    let expected = [(1, 100, 500, 0), (2, 200, 600, 3), (3, 600, 700, 4), (4, 700, 800, 0)];
+    assert_eq!(short(&holds), expected);
+    assert_eq!((locks.len(), locks[0].1.recipe), (1, Recipe::ReadWriteLock));
+}
+
+#[test]
+fn a_semaphore_of_curator_is_one_lock_with_several_holders() {
+    let log = Log::new()
+        .create(0, "/pool")
+        .create(0, "/pool/locks")
+        .create(0, "/pool/leases")
+        .create(1, "/pool/locks/lock-0000000000")
+        .create(1, "/pool/leases/lease-0000000000")
+        .delete(1, "/pool/locks/lock-0000000000")
+        .create(2, "/pool/locks/lock-0000000001")
+        .create(2, "/pool/leases/lease-0000000001")
+        .create(3, "/pool/locks/lock-0000000002")
+        // The second one has to wait until the first has given its permit back.
+        .delete(1, "/pool/leases/lease-0000000000")
+        .delete(2, "/pool/locks/lock-0000000001")
+        .delete(3, "/pool/locks/lock-0000000002")
+        .delete(2, "/pool/leases/lease-0000000001");
+    let (holds, locks) = log.told();
+    assert_eq!(short(&holds), [(1, 500, 900, 0), (2, 1_000, 1_200, 0)]);
+    let waited: Vec<_> = holds.iter().map(|(_, hold)| hold.waited_ms()).collect();
+    assert_eq!(waited, [Some(200), Some(400)]);
+    let [(at, lock)] = &locks[..] else { panic!("one lock: {locks:?}") };
+    assert_eq!((at.as_str(), lock.recipe), ("/pool", Recipe::Semaphore));
+    assert_eq!((lock.aborted.count, lock.aborted.max_ms()), (1, 300), "the third gave up");
+}
+
+#[test]
+fn a_semaphore_of_kazoo_is_one_lock() {
+    const ONE: &str = "/pool/00112233445566778899aabbccddeeff";
+    const GATE: &str = "/pool-__lock__/00112233445566778899aabbccddee00__lock__0000000000";
+    let log = Log::new().create(0, "/pool");
+    let log = log.then(
+        1,
+        3,
+        TxnOp::SetData { path: path("/pool"), data: Some(Bytes::from_static(b"2")), version: 1 },
+    );
+    let log = log
+        .create(0, "/pool-__lock__")
+        .create(1, GATE)
+        .create(1, ONE)
+        .delete(1, GATE)
+        .delete(1, ONE);
+    let (holds, locks) = log.told();
+    let of_root: Vec<_> = holds.iter().filter(|(at, _)| at == "/pool").cloned().collect();
+    assert_eq!(short(&of_root), [(1, 400, 600, 0)], "{holds:?}");
+    assert_eq!(of_root[0].1.waited_ms(), Some(100));
+    let [(at, lock)] = &locks[..] else { panic!("one lock: {locks:?}") };
+    assert_eq!(
+        (at.as_str(), lock.recipe, lock.aborted.count),
+        ("/pool", Recipe::KazooSemaphore, 0)
+    );
+}
+
+/// A snapshot of ZooKeeper's may hold what the records after it do once more.
+#[test]
+fn what_a_snapshot_holds_too_early_is_told_once() {
+    let log = Log::new()
+        .create(0, "/a")
+        .create(1, "/a/lock-0000000000")
+        .create(2, "/a/lock-0000000001")
+        .delete(1, "/a/lock-0000000000")
+        .delete(2, "/a/lock-0000000001");
+    for held in 1..=5 {
+        let mut holds = 0;
+        let mut watch = Watch::new(
+            "/",
+            Some(Box::new(|_, _| {
+                holds += 1;
+                Ok(())
+            })),
+        );
+        let mut base = Core::new(Settings::default());
+        log.txns[..held].iter().for_each(|txn| drop(base.apply(txn)));
+        watch.begin(&base, Zxid(1)).expect("nothing is written");
+        for txn in &log.txns[1..] {
+            watch.txn(txn).expect("nothing is written");
+        }
+        drop(watch);
+        assert_eq!(holds, 2, "a snapshot that holds {held}");
+    }
+}
+
+#[test]
+fn many_locks_of_few_holds_are_told_together() {
+    let mut log = Log::new().create(0, "/a");
+    for number in 0..4_100 {
+        log = log.create(1, &format!("/order-{number}/lock-0000000000"));
+        log = log.delete(1, &format!("/order-{number}/lock-0000000000"));
+    }
+    let mut watch = Watch::new("/", None);
+    for txn in &log.txns {
+        watch.txn(txn).expect("nothing is written");
+    }
+    let (count, others) = watch.others.as_ref().expect("there are too many");
+    assert!(watch.locks.len() < 4_000 && others.holds == *count);
+    assert_eq!(watch.locks.len() as u64 + count, 4_100);
+}
