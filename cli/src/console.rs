@@ -14,6 +14,7 @@ mod http;
 mod hub;
 mod limits;
 mod look;
+mod metrics;
 mod model;
 mod source;
 mod tree;
@@ -240,8 +241,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 const AFTER_HELP: &str = "\
 It changes nothing and leaves no watch. While no page is open it has no session and sends nothing.
-To see clients and who is silent it asks the words srvr, cons, dump, wchs and wchp of each server;
-the page tells which were refused, and how to allow them.
+To see clients and who is silent it asks the words srvr, cons, dump, wchs, wchp and mntr of each
+server; the page tells which were refused, and how to allow them.
 
 Whoever can connect to a loopback address on this machine sees what the console may read. For
 other machines a token is required, and the page is not encrypted: put a proxy with TLS before it.

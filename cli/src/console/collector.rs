@@ -65,7 +65,11 @@ async fn look(shared: &Shared, looks: &mut Looks) -> Result<Model, Failure> {
     let client = shared.link.client().await?;
     looks.read(&client).await?;
     let sessions = shared.link.source.sessions(&client).await?;
-    Ok(looks.model(&sessions, client.session_id()))
+    let model = looks.model(&sessions, client.session_id());
+    Ok(match shared.link.source.metrics().await {
+        Some(metrics) => model.with("metrics", metrics),
+        None => model,
+    })
 }
 
 fn with_names(shared: &Shared, model: Model) -> Model {

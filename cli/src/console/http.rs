@@ -36,7 +36,7 @@ struct File {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Everything that a browser loads. Nothing comes from elsewhere.
-const FILES: [File; 10] = [
+const FILES: [File; 12] = [
     File { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
     File {
         path: "/console.css",
@@ -50,6 +50,8 @@ const FILES: [File; 10] = [
     File { path: "/locks.js", kind: JAVASCRIPT, text: include_str!("page/locks.js") },
     File { path: "/sessions.js", kind: JAVASCRIPT, text: include_str!("page/sessions.js") },
     File { path: "/tree.js", kind: JAVASCRIPT, text: include_str!("page/tree.js") },
+    File { path: "/watches.js", kind: JAVASCRIPT, text: include_str!("page/watches.js") },
+    File { path: "/charts.js", kind: JAVASCRIPT, text: include_str!("page/charts.js") },
     File { path: "/findings.js", kind: JAVASCRIPT, text: include_str!("page/findings.js") },
 ];
 

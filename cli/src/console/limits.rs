@@ -37,6 +37,12 @@ pub(super) const SESSIONS_MAX: usize = 1_000;
 /// How many paths a session names that it holds, and at which it waits.
 pub(super) const PATHS_OF_SESSION_MAX: usize = 20;
 
+/// How many watched paths are shown, those with most watchers first.
+pub(super) const WATCHED_PATHS_MAX: usize = 200;
+
+/// How many sessions are named that watch a path.
+pub(super) const WATCHERS_NAMED_MAX: usize = 10;
+
 /// How many findings are shown, the worst first.
 pub(super) const FINDINGS_MAX: usize = 200;
 
@@ -67,6 +73,12 @@ pub(super) const LISTS_KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// How much of a znode's data is shown.
 pub(super) const DATA_BYTES_SHOWN: usize = 64 << 10;
+
+/// How long a server may take to tell its metrics. Charts have a gap without them.
+pub(super) const METRICS_WITHIN: Duration = Duration::from_secs(2);
+
+/// The longest answer to `mntr`: ZooKeeper's has about 30,000 bytes.
+pub(super) const METRICS_BYTES_MAX: usize = 1 << 20;
 
 /// How long the session may take to end.
 pub(super) const GOODBYE_WITHIN: Duration = Duration::from_secs(2);

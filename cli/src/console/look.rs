@@ -15,7 +15,7 @@ use zoolet_protocol::SessionId;
 
 use super::limits::{
     FINDINGS_MAX, LOCKS_MAX, PATHS_OF_SESSION_MAX, PLACES_MAX, SESSIONS_MAX, SMALL_TREE_REQUESTS,
-    WHOLE_TREE_PAUSE, WHOLE_TREE_PAUSE_FACTOR,
+    WATCHED_PATHS_MAX, WATCHERS_NAMED_MAX, WHOLE_TREE_PAUSE, WHOLE_TREE_PAUSE_FACTOR,
 };
 use super::model::{Entries, Model};
 use crate::doctor::finding::{Finding, Kind};
@@ -148,6 +148,7 @@ impl Looks {
             .with("totals", totals)
             .with("findings", findings.iter().take(FINDINGS_MAX).map(finding).collect::<Value>())
             .with("cycles", confirmed.iter().map(cycle).collect::<Value>())
+            .with("watches", watches(sessions))
             .with("not_seen", sessions.gaps.iter().map(gap).collect::<Value>())
             .with_entries("locks", self.locks(&queues, sessions, &confirmed, &findings))
             .with_entries("sessions", shown_sessions(&queues, sessions, own))
@@ -286,6 +287,30 @@ fn shown_sessions(queues: &[(&str, Queue<'_>)], sessions: &Sessions, own: Sessio
         (id.to_string(), value)
     };
     all.iter().take(SESSIONS_MAX).map(entry).collect()
+}
+
+/// The watched paths: how many have how many watchers, and those that have most.
+fn watches(sessions: &Sessions) -> Value {
+    let watchers = &sessions.watchers;
+    let bucket = |from: usize, to: Option<usize>| {
+        let is_in = |count: usize| count >= from && to.is_none_or(|to| count <= to);
+        let paths = watchers.values().filter(|all| is_in(all.len())).count();
+        json!({ "from": from, "to": to, "paths": paths })
+    };
+    let buckets = [(1, Some(1)), (2, Some(9)), (10, Some(99)), (100, Some(999)), (1_000, None)];
+    let mut most: Vec<_> = watchers.iter().collect();
+    most.sort_by_key(|(_, all)| std::cmp::Reverse(all.len()));
+    let path = |(path, all): &(&String, &Vec<SessionId>)| {
+        let named = all.iter().take(WATCHERS_NAMED_MAX).map(ToString::to_string);
+        json!({ "path": path, "watchers": all.len(), "sessions": named.collect::<Value>() })
+    };
+    json!({
+        "paths": watchers.len(),
+        "watches": watchers.values().map(Vec::len).sum::<usize>(),
+        "is_whole": sessions.has_watches,
+        "fan_out": buckets.map(|(from, to)| bucket(from, to)),
+        "most": most.iter().take(WATCHED_PATHS_MAX).map(path).collect::<Value>(),
+    })
 }
 
 fn finding(finding: &Finding) -> Value {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use zoolet_client::tls::ClientTls;
 use zoolet_client::{Builder, Client, Error, Hosts, RetryPolicy};
 
 use super::embedded::Latest;
 use super::limits::GOODBYE_WITHIN;
+use super::metrics;
 use crate::connect_options::{ConnectOptions, Identities, SecurityError};
 use crate::doctor::sessions::{self, AdminOptions, Sessions};
 
@@ -71,6 +73,18 @@ impl Source {
             Self::Embedded { latest, .. } => {
                 Ok(sessions::embedded::ask(&latest.reports(), self.name()).await)
             }
+        }
+    }
+
+    /// The metrics of the servers, if they tell them.
+    pub(super) async fn metrics(&self) -> Option<Value> {
+        match self {
+            Self::Named(named) => {
+                let tls = named.options.tls.load().ok()?.map(Arc::new);
+                let hosts: Hosts = named.options.server.parse().ok()?;
+                metrics::of_hosts(&hosts, tls.as_ref()).await
+            }
+            Self::Embedded { latest, .. } => metrics::of_reports(&latest.reports()).await,
         }
     }
 }

@@ -527,3 +527,28 @@ async fn the_console_of_a_server_needs_a_token_for_other_machines_too() {
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("--console-token-file"), "{}", refused.stderr);
 }
+
+#[tokio::test]
+async fn watches_are_told_by_their_paths_and_metrics_for_charts() {
+    let served = Served::start(&[]).await;
+    let client = served.connect().await;
+    let other = served.connect().await;
+    client.create("/watched").await.unwrap();
+    let _first = client.get("/watched").and_watch().await.unwrap().watcher;
+    let _second = other.get("/watched").and_watch().await.unwrap().watcher;
+    let _alone = other.get("/").and_watch().await.unwrap().watcher;
+    let mut view = View::open(served.console).await;
+    let state = view.until(|state| state["watches"]["watches"] == 3).await;
+    let watches = &state["watches"];
+    assert_eq!((&watches["paths"], &watches["is_whole"]), (&json!(2), &json!(true)));
+    assert_eq!(watches["most"][0]["path"], "/watched");
+    assert_eq!(watches["most"][0]["watchers"], 2);
+    assert_eq!(watches["fan_out"][0], json!({ "from": 1, "to": 1, "paths": 1 }));
+    let received = |state: &Value| state["metrics"]["packets_received"].as_f64();
+    let before = received(&state).unwrap();
+    client.get("/watched").await.unwrap();
+    view.until(|state| received(state).is_some_and(|now| now > before)).await;
+    // From outside, the server tells them by mntr.
+    let scene = Scene::new(&[]).await;
+    scene.view().await.until(|state| received(state).is_some()).await;
+}

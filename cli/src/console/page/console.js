@@ -1,15 +1,17 @@
 // The frame of the page: views, their tabs, keys, and the state of the connection.
 
+import { Charts } from "/charts.js";
 import { element, setClock, tick, visible } from "/dom.js";
 import { Findings } from "/findings.js";
 import { Live, send } from "/live.js";
 import { Locks } from "/locks.js";
 import { Sessions } from "/sessions.js";
 import { Tree } from "/tree.js";
+import { Watches } from "/watches.js";
 
 const byId = (id) => document.getElementById(id);
 const page = { go, live: null };
-const views = [Locks, Sessions, Tree, Findings].map((View) => new View(page));
+const views = [Locks, Sessions, Watches, Tree, Charts, Findings].map((View) => new View(page));
 let shown = null;
 
 // Tabs, by the pattern that screen readers know.
