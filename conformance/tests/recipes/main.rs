@@ -17,6 +17,7 @@ mod mutex;
 mod node_scenarios;
 mod nodes;
 mod options;
+mod queue_scenarios;
 mod queues;
 mod read_write;
 mod scene;
@@ -172,7 +173,26 @@ fn main() -> ExitCode {
             the_item_of_an_ended_session_is_delivered_again
             a_waiting_consumer_survives_a_cut_and_the_end_of_its_session
             a_take_that_times_out_leaves_nothing
-            kazoos_locking_queue_delivers_each_entry;
+            kazoos_locking_queue_delivers_each_entry
+            done_of_a_lost_lease_ends_nothing
+            an_item_that_may_not_be_read_is_passed_over
+            an_item_that_could_not_be_put_back_stays;
+        queue_scenarios:
+            safety_basic
+            safety_with_crash
+            error_mode
+            put_multi
+            multi_putter_single_getter
+            no_duplicate_processing
+            bounded
+            ids_with_locks
+            requeue_with_lock
+            sorting_with_negative_priorities
+            min_items_before_refresh
+            late_addition
+            sharder_distribution
+            simple_queue
+            hang_from_container_loss;
         options:
             one_client_replaces_a_value
             numbers_of_32_bits_and_reserved_ones_are_unique
@@ -207,7 +227,7 @@ fn main() -> ExitCode {
         let test = move |server: &mut Server| play(server, name, scenario);
         trials.push(server.trial(name, &[Peer::Curator], test));
     }
-    let with_a_leader: [(_, WithLeader); 4] = [
+    let with_a_leader: [(_, WithLeader); 5] = [
         ("leader_killed::locks_survive_it", leader_killed::locks_survive_it),
         (
             "cache_scenarios::consistency_after_simulation",
@@ -215,6 +235,7 @@ fn main() -> ExitCode {
         ),
         ("discovery::crashed_leader", discovery::crashed_leader),
         ("node_scenarios::crashed_leader", node_scenarios::crashed_leader),
+        ("queue_scenarios::queues_over_a_lost_leader", queue_scenarios::queues_over_a_lost_leader),
     ];
     for ensemble in &servers[2..] {
         for (name, test) in with_a_leader {

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zoolet_client::Client;
+use zoolet_client::{Client, CreateMode, Error, Parents};
+use zoolet_protocol::{Acl, Permissions};
+use zoolet_recipes::LockState;
 use zoolet_recipes::queue::{Delivery, DistributedQueue, KazooLockingQueue, QueueError};
 
 use crate::Outcome;
@@ -129,4 +131,74 @@ pub(crate) async fn kazoos_locking_queue_delivers_each_entry(scene: Arc<Scene>) 
     }
     assert_eq!(taken.len(), ITEMS);
     Ok(())
+}
+
+/// Somebody deletes the lease of a consumer that lives, and another has the item then.
+pub(crate) async fn done_of_a_lost_lease_ends_nothing(scene: Arc<Scene>) -> Outcome {
+    let (owner, next) = (scene.client().await?, scene.client().await?);
+    queue(&scene, &owner, true)?.put("7").await?;
+    let delivery = soon(queue(&scene, &owner, true)?.take()).await??;
+    let lease = delivery.lease_path().ok_or("it is leased")?;
+    next.sync(lease).await?;
+    next.delete(lease).await?;
+    let again = soon(queue(&scene, &next, true)?.take()).await??;
+    assert!(again.fencing_token() > delivery.fencing_token());
+    soon(delivery.lost()).await?;
+    assert!(matches!(soon(delivery.done()).await?, Err(QueueError::Lost(_))));
+    tokio::time::sleep(A_WHILE).await;
+    assert_eq!(again.state(), LockState::Held);
+    soon(again.done()).await??;
+    Ok(())
+}
+
+pub(crate) async fn an_item_that_may_not_be_read_is_passed_over(scene: Arc<Scene>) -> Outcome {
+    let client = scene.client().await?;
+    client.create(&scene.path("queue")).parents(Parents::Containers).await?;
+    let acl = vec![Acl::open().with_permissions(Permissions::DELETE)];
+    let hidden = put_as_others(&scene, &client, Vec::new(), acl).await?;
+    queue(&scene, &client, false)?.put("7").await?;
+    for is_leased in [false, true] {
+        let queue = queue(&scene, &client, is_leased)?;
+        client.sync(queue.path()).await?;
+        assert_eq!(queue.try_take().await.map(drop), Err(QueueError::Unreadable(hidden.clone())));
+        let delivery = soon(queue.take()).await??;
+        assert_eq!(number(&delivery), 7);
+        delivery.requeue().await?;
+    }
+    client.delete(&hidden).await?;
+    Ok(())
+}
+
+/// Another library puts it by a request that has just room in the server's `jute.maxbuffer`.
+pub(crate) async fn an_item_that_could_not_be_put_back_stays(scene: Arc<Scene>) -> Outcome {
+    let client = scene.client().await?;
+    client.create(&scene.path("queue")).parents(Parents::Containers).await?;
+    let acl = || vec![Acl::open()];
+    let mut bytes = 0xf_ffff;
+    while let Err(error) = put_as_others(&scene, &client, vec![7; bytes], acl()).await {
+        assert!(matches!(error, Error::ConnectionLoss { .. } | Error::NotSent { .. }), "{error}");
+        // The server needs room for the rest of the request, and for that of an ensemble's.
+        bytes -= 20;
+    }
+    let plain = queue(&scene, &client, false)?;
+    client.sync(plain.path()).await?;
+    let error = soon(plain.take()).await?.map(drop).expect_err("it would be lost");
+    assert!(matches!(error, QueueError::NoWayBack { .. }), "{error}");
+    assert_eq!(plain.count().await?, 1);
+    let delivery = soon(queue(&scene, &client, true)?.take()).await??;
+    assert_eq!(delivery.data().len(), bytes);
+    soon(delivery.done()).await??;
+    Ok(())
+}
+
+/// Puts an item as another library does, with one request. Returns its path.
+async fn put_as_others(
+    scene: &Scene,
+    client: &Client,
+    data: Vec<u8>,
+    acl: Vec<Acl>,
+) -> Result<String, Error> {
+    let path = scene.path("queue/queue-");
+    let create = client.create(&path).mode(CreateMode::PersistentSequential);
+    create.data(data).acl(acl).await.map(|created| created.path)
 }
