@@ -44,9 +44,9 @@
 //! - **Invariants** over a znode ([`Sim::invariant`]), checked after each write, once a crash cannot undo
 //!   it. The znode must exist in one of the runs at least.
 //! - **Everybody finishes.** The faults end. From then on each machine must have a whole round of its
-//!   work without faults, and then finish. So a lock that nobody can acquire any more is found.
-//! - **Nobody waits in vain**, if the programs wait for nothing but locks: with
-//!   [`Sim::nobody_waits_in_vain`] a machine is found that waits for a lock which nobody holds, for
+//!   work without faults. So a lock that nobody can acquire any more is found.
+//! - **Nobody waits in vain**, if the programs wait for nothing but locks, and enter a section whenever
+//!   they hold one: with [`Sim::nobody_waits_in_vain`] a machine is found that waits for a lock which nobody holds, for
 //!   example since a wakeup was lost. Without it a machine may wait for what nobody sends any more, a
 //!   job say. [`Sim::sweep`] warns of a lock that nobody acquires in any of ten runs, if it is an
 //!   ephemeral znode and the programs check nothing else; with the option it fails.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zoolet::recipes::InterProcessMutex;
+use zoolet::recipes::{InterProcessMutex, LeaderLatch};
 use zoolet::sim::Sim;
 
 use super::repeats;
@@ -31,6 +31,24 @@ fn a_mutex_excludes() {
 fn a_mutex_excludes_on_an_ensemble() {
     mutex().ensemble().sweep(0..40);
     mutex().ensemble().nobody_waits_in_vain().sweep(0..30);
+}
+
+/// A leader that stands still in its section, while its session expires and another one leads and ends, may
+/// lead again before it leaves: in another term. Seed 46 does so.
+#[test]
+fn a_leader_may_lead_again_in_one_section() {
+    let leaders = Sim::new().machine("candidate", 3, |world| async move {
+        let client = world.connect().await?;
+        while world.goes_on() {
+            let latch = LeaderLatch::start(&client, "/leader", world.name())?;
+            let _term = latch.await_leadership().await?;
+            let section = world.enter("leader", latch);
+            world.sleep_up_to(Duration::from_millis(200)).await;
+            section.leave().close().await?;
+        }
+        Ok(())
+    });
+    leaders.sweep(30..60);
 }
 
 #[test]

@@ -284,9 +284,11 @@ impl Sim {
     }
 
     /// Looks also for machines that wait in vain. This is for programs in whose rounds nothing but locks
-    /// is waited for, and in which each program that waits for a lock is sure to go on within
+    /// is waited for, that enter a section in each round in which they acquire a lock or create any other
+    /// ephemeral znode, and in which each program that waits for a lock is sure to go on within
     /// [`Sim::finish_within`] when nobody holds it. One that waits for a barrier, for a job or for news
-    /// may wait for ever, since the others finish: it would be reported though it is right.
+    /// may wait for ever, since the others finish, and one that looks for work under a lock and enters
+    /// a section if there is some may find none: they would be reported though they are right.
     ///
     /// Three things are [`ViolationKind::WaitsInVain`] then, or show it:
     ///

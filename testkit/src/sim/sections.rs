@@ -132,7 +132,7 @@ struct Holder {
     machine: usize,
     access: Access,
     held: Weak<dyn Held>,
-    /// Who has entered since, though this one has not left.
+    /// Who has entered since, though this one believed then that it held, and has not left.
     entered_since: Option<(usize, Option<Zxid>)>,
 }
 
@@ -217,10 +217,10 @@ impl Sections {
         }
         state.holders.retain(|holder| holder.held.strong_count() > 0);
         if held.is_held() {
-            let excluded = state
-                .holders
-                .iter_mut()
-                .filter(|holder| [holder.access, access].contains(&Access::Alone));
+            // Who knows that it holds nothing now may hold again later, as a leader in another term.
+            let believes = |holder: &Holder| holder.held.upgrade().is_some_and(|it| it.is_held());
+            let excludes = |holder: &Holder| [holder.access, access].contains(&Access::Alone);
+            let excluded = state.holders.iter_mut().filter(|it| excludes(it) && believes(it));
             excluded
                 .for_each(|holder| holder.entered_since = Some((machine, held.fencing_token())));
         }
@@ -363,8 +363,9 @@ impl Conflict {
     }
 }
 
-/// The time of a machine in a critical section, with what it holds. It ends when this is dropped,
-/// or by [`Section::leave`].
+/// The time of a machine in a critical section, with what it holds. It ends by [`Section::leave`], or
+/// when this is dropped, for example by an error. Only who leaves it is checked for somebody who has
+/// entered meanwhile: who drops it may do so since it knows that it holds nothing any more.
 ///
 /// ```no_run
 /// use zoolet_recipes::InterProcessMutex;

@@ -22,7 +22,7 @@ pub enum ViolationKind {
     Panic(String),
     /// A machine of this kind returned an error that no fault explains.
     Error(String),
-    /// A machine of this kind did not finish when the faults were over.
+    /// A machine of this kind had no whole round when the faults were over.
     Unfinished(String),
     /// A machine of this kind waited though nobody was in a section, and went on when it was started
     /// again, or tried in vain in all of its rounds:
