@@ -229,3 +229,36 @@ async fn nodes_of_a_namespace_are_told_from_those_of_its_client() {
     assert_eq!(second.path, "/line/a-0000000001");
     assert_eq!(first.registered_within(SECOND).await.unwrap().path, "/app/line/a-0000000000");
 }
+
+/// When the parent was created again, its numbers begin anew: a node may get the number that an older one
+/// had and creates again later. The older one gets another.
+#[tokio::test(start_paused = true)]
+async fn a_node_does_not_take_its_former_number_from_a_node_that_has_it_now() {
+    let (server, client) = stage().await;
+    let other = server.connect().await.unwrap();
+    client.create("/line").await.unwrap();
+    let start = |data: &'static str| {
+        let builder = PersistentNode::builder(&client, "/line/a-").data(data);
+        builder.mode(CreateMode::EphemeralSequential).start().unwrap()
+    };
+    let first = start("first");
+    let first_path = first.registered_within(LONG).await.unwrap().path;
+    let former = start("former");
+    let number = former.registered_within(LONG).await.unwrap().path;
+    // Whose znode is deleted again and again pauses before it creates it.
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let _ = other.delete(&number).await;
+    }
+    other.delete(&first_path).await.unwrap();
+    other.delete("/line").await.unwrap();
+    tokio::time::sleep(SOON).await;
+    let present = start("present");
+    assert_eq!(present.registered_within(LONG).await.unwrap().path, number);
+    present.set_data("news").await.unwrap();
+    tokio::time::sleep(LONG).await;
+    let nodes = [first, former, present];
+    let (own, there) = names(&nodes, &other).await;
+    assert_eq!((own.len(), &own), (3, &there));
+    assert_eq!(&*other.get(&number).await.unwrap().0, b"news");
+}

@@ -13,7 +13,7 @@ use super::error::NodeError;
 use super::limits::{NUMBERS_SKIPPED_LOG2_MAX, ROUNDS_MAX, VERSIONS_PASSED_MAX};
 use super::plan::{Naming, Plan, TakeOver};
 use super::report::{Origin, Registered};
-use super::siblings::Siblings;
+use super::siblings::{Sibling, Siblings};
 use crate::client::recipe::SessionClient;
 use crate::client::{self, Created};
 use crate::defaults;
@@ -34,7 +34,18 @@ pub(super) struct Attempt<'a> {
     /// The version of the last znode of another session that was seen to have the name.
     pub(super) others_version: &'a mut Option<i32>,
     /// The nodes of the same client and path, where only the number tells the znodes apart.
-    pub(super) siblings: Option<&'a Siblings>,
+    pub(super) siblings: Option<(&'a Siblings, Sibling)>,
+}
+
+/// What became of the znode that has the name.
+enum Examined {
+    /// It is this node's.
+    Own(Registered),
+    /// It belongs to another node of the same client, which got the number when the parent was
+    /// created again: this node needs another number.
+    Siblings,
+    /// It is gone or has changed: the attempt starts again.
+    Changed,
 }
 
 /// What is created under which name.
@@ -64,7 +75,7 @@ impl Attempt<'_> {
     /// [`NodeError::Occupied`] and [`NodeError::WrongKind`] if another znode has the name;
     /// [`NodeError::Contended`]; the errors of requests.
     pub(super) async fn run(mut self) -> Result<Registered, NodeError> {
-        let target = Target::new(self.plan, self.known);
+        let mut target = Target::new(self.plan, self.known);
         if self.is_unsure && target.is_open_ended && !self.plan.is_ephemeral() {
             // An ephemeral of the last session is the server's to delete; any other is to be found.
             if let Some(created) = self.find(&target).await? {
@@ -98,8 +109,10 @@ impl Attempt<'_> {
                 }
                 Err(error) => return Err(error.into()),
             }
-            if let Some(registered) = self.examine(&target, &mut own).await? {
-                return Ok(registered);
+            match self.examine(&target, &mut own).await? {
+                Examined::Own(registered) => return Ok(registered),
+                Examined::Siblings => target = Target::new(self.plan, None),
+                Examined::Changed => {}
             }
         }
         Err(NodeError::Contended(target.path))
@@ -129,10 +142,11 @@ impl Attempt<'_> {
 
     /// Creates the znode. If it gets a number, no sibling takes it for its own.
     async fn create_and_take(&self, target: &Target) -> Result<Created, client::Error> {
-        let Some(siblings) = self.siblings else { return self.create(target).await };
+        let Some((siblings, node)) = self.siblings else { return self.create(target).await };
         let _creating = siblings.creating().await;
         let created = self.create(target).await?;
-        siblings.take(self.session.client(), &created.path);
+        let is_new = siblings.take(node, self.session.client(), &created.path, created.stat.czxid);
+        debug_assert!(is_new, "who creates a znode is the first to have it");
         Ok(created)
     }
 
@@ -211,7 +225,7 @@ impl Attempt<'_> {
     /// name, this data, and this owner, that no sibling has. Without an owner nothing tells who created
     /// it.
     async fn find_numbered(&self, path: &str) -> Result<Option<Created>, NodeError> {
-        let Some(siblings) = self.siblings else { return Ok(None) };
+        let Some((siblings, node)) = self.siblings else { return Ok(None) };
         let _looking = siblings.looking().await;
         self.session.catch_up(path).await?;
         let (parent, prefix) = path.rsplit_once('/').unwrap_or(("", path));
@@ -229,7 +243,7 @@ impl Attempt<'_> {
                 Ok((data, stat))
                     if stat.ephemeral_owner == self.session.id()
                         && data == *self.data
-                        && siblings.take(self.session.client(), &path) =>
+                        && siblings.take(node, self.session.client(), &path, stat.czxid) =>
                 {
                     return Ok(Some(Created { path, stat }));
                 }
@@ -241,27 +255,45 @@ impl Attempt<'_> {
         Ok(None)
     }
 
-    /// Looks at the znode that has the name, and makes it this node's if that may be. `None` if it
-    /// is gone or has changed: the attempt starts again.
-    async fn examine(
+    /// Looks at the znode that has the name, and makes it this node's if that may be.
+    async fn examine(&mut self, target: &Target, own: &mut Origin) -> Result<Examined, NodeError> {
+        // The znode may be that of a sibling whose create is not answered yet.
+        let _looking = match self.siblings {
+            Some((siblings, _)) => Some(siblings.looking().await),
+            None => None,
+        };
+        let Some(stat) = self.session.exists(&target.path).until_answered().await? else {
+            return Ok(Examined::Changed);
+        };
+        if stat.ephemeral_owner == self.session.id()
+            && let Some((siblings, node)) = self.siblings
+            && !siblings.take(node, self.session.client(), &target.path, stat.czxid)
+        {
+            return Ok(Examined::Siblings);
+        }
+        let registered = self.take_found(target, &stat, own).await?;
+        Ok(registered.map_or(Examined::Changed, Examined::Own))
+    }
+
+    /// Makes the znode that has the name this node's if that may be. `None` if it is gone or has
+    /// changed.
+    async fn take_found(
         &mut self,
         target: &Target,
+        stat: &Stat,
         own: &mut Origin,
     ) -> Result<Option<Registered>, NodeError> {
-        let Some(stat) = self.session.exists(&target.path).until_answered().await? else {
-            return Ok(None);
-        };
         let owner = stat.ephemeral_owner;
         let path = &target.path;
         if owner == self.session.id() && self.plan.is_ephemeral() {
-            return self.adopt(path, &stat, *own).await;
+            return self.adopt(path, stat, *own).await;
         }
         match (self.plan.is_ephemeral(), owner.is_none()) {
             (true, true) => Err(NodeError::WrongKind(path.clone())),
-            (false, true) => self.adopt(path, &stat, Origin::Adopted).await,
-            (true, false) if self.may_replace(&stat) => {
+            (false, true) => self.adopt(path, stat, Origin::Adopted).await,
+            (true, false) if self.may_replace(stat) => {
                 *own = Origin::TakenOver(owner);
-                self.replace(target, &stat).await
+                self.replace(target, stat).await
             }
             (_, false) => {
                 *self.others_version = Some(stat.version);

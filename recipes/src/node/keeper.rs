@@ -15,7 +15,7 @@ use super::limits::{
 };
 use super::plan::AtClose;
 use super::report::{Present, Registered, Shared};
-use super::siblings::Siblings;
+use super::siblings::{Sibling, Siblings};
 use super::writing::{Writing, Written, has_ephemeral};
 use crate::client::recipe::{SessionClient, ZnodeIdentity, now};
 use crate::client::{self, Client, RetryPolicy, Watched};
@@ -41,7 +41,7 @@ pub(super) struct Keeper {
     /// The version of the last znode of another session that was seen to have the name.
     others_version: Option<i32>,
     /// The nodes of the same client and path, where only the number tells the znodes apart.
-    siblings: Option<Arc<Siblings>>,
+    siblings: Option<(Arc<Siblings>, Sibling)>,
 }
 
 /// A znode that the node has.
@@ -63,7 +63,7 @@ impl Keeper {
     pub(super) fn new(shared: Arc<Shared>, closing: CancellationToken) -> Self {
         let client = shared.plan.client.clone();
         let siblings = shared.plan.is_numbered_alone();
-        let siblings = siblings.then(|| Siblings::of(&client, &shared.plan.path));
+        let siblings = siblings.then(|| (Siblings::of(&client, &shared.plan.path), Sibling::new()));
         Self {
             shared,
             client,
@@ -109,7 +109,7 @@ impl Keeper {
                 data: &wanted.data,
                 is_unsure: self.is_unsure,
                 others_version: &mut self.others_version,
-                siblings: self.siblings.as_deref(),
+                siblings: self.siblings.as_ref().map(|(siblings, node)| (&**siblings, *node)),
             };
             // It is not cut short: see the module `creating`.
             let result = attempt.run().await;
@@ -302,8 +302,8 @@ impl Keeper {
                 Ok((place, _)) => {
                     let path = place.path().to_owned();
                     delete_ephemeral(place).await?;
-                    if let Some(siblings) = &self.siblings {
-                        siblings.give_back(&self.client, &path);
+                    if let Some((siblings, node)) = &self.siblings {
+                        siblings.give_back(*node, &self.client, &path);
                     }
                     Ok(())
                 }

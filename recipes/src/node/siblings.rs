@@ -5,11 +5,13 @@
 //! node of the same client may have created one with all of these. So the nodes of a client at one
 //! path share a [`Siblings`], which has the names that are taken.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use zoolet_protocol::Zxid;
 
 use crate::client::Client;
 use crate::client::recipe::ClientId;
@@ -26,8 +28,27 @@ pub(super) struct Siblings {
     /// each of them is answered and has its name, or is lost: then a name that is not taken is of a
     /// create that was lost.
     gate: RwLock<()>,
-    /// The names that belong to a node, as paths of the server.
-    taken: Mutex<HashSet<String>>,
+    /// The znodes that belong to a node, by their paths at the server. Another znode may have the
+    /// path by now.
+    taken: Mutex<HashMap<String, Taken>>,
+}
+
+/// A znode that belongs to a node.
+struct Taken {
+    czxid: Zxid,
+    node: Sibling,
+}
+
+/// One of the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sibling(u64);
+
+impl Sibling {
+    /// Another one than all before.
+    pub(super) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl Siblings {
@@ -54,14 +75,24 @@ impl Siblings {
         self.gate.write().await
     }
 
-    /// Takes the name of a znode. Returns whether nobody had it.
-    pub(super) fn take(&self, client: &Client, path: &str) -> bool {
-        self.taken.lock().insert(client.server_path(path))
+    /// Takes a znode, unless another node has it. Returns whether it is this node's.
+    pub(super) fn take(&self, node: Sibling, client: &Client, path: &str, czxid: Zxid) -> bool {
+        let mut taken = self.taken.lock();
+        let path = client.server_path(path);
+        if taken.get(&path).is_some_and(|taken| taken.czxid == czxid && taken.node != node) {
+            return false;
+        }
+        taken.insert(path, Taken { czxid, node });
+        true
     }
 
-    /// Gives a name back whose znode is deleted.
-    pub(super) fn give_back(&self, client: &Client, path: &str) {
-        self.taken.lock().remove(&client.server_path(path));
+    /// Gives back a znode that is gone.
+    pub(super) fn give_back(&self, node: Sibling, client: &Client, path: &str) {
+        let mut taken = self.taken.lock();
+        let path = client.server_path(path);
+        if taken.get(&path).is_some_and(|taken| taken.node == node) {
+            taken.remove(&path);
+        }
     }
 }
 
