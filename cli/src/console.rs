@@ -29,6 +29,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use zoolet_protocol::ZPath;
+use zoolet_testkit::Faults;
 
 use self::access::{Access, AccessError, Token};
 use self::collector::INTERVAL_MIN;
@@ -125,6 +126,8 @@ pub(crate) struct Shared {
     path: String,
     scan: ScanOptions,
     interval: Duration,
+    /// What viewers may do to sessions, if they may.
+    faults: Option<Faults>,
 }
 
 /// Why there is no console.
@@ -210,6 +213,7 @@ impl Console {
             path: self.path,
             scan,
             interval: self.interval,
+            faults: None,
         }
     }
 }

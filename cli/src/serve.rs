@@ -193,7 +193,7 @@ async fn serve(
     let mut server = listen::start(&config, &listening, faults.as_ref()).await?;
     let page = metrics::start(&server, page.as_ref()).await?;
     let admin = admin::start(&server, admin).await?;
-    let console = parent.console.start(&server).await?;
+    let console = parent.console.start(&server, faults.as_ref()).await?;
     let (restart, mut restarts) = mpsc::channel(1);
     let control = match (parent.test_control, &faults) {
         (Some(address), Some(faults)) => {

@@ -78,6 +78,7 @@ fn with_names(shared: &Shared, model: Model) -> Model {
         .with("server", shared.link.source.name())
         .with("zoolet", env!("CARGO_PKG_VERSION"))
         .with("interval_ms", interval_ms)
+        .with("can_act", shared.faults.is_some())
 }
 
 /// The shortest interval that makes sense: viewers are told no more than ten times a second.

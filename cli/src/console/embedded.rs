@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use zoolet_protocol::{Dial, Dialing};
 use zoolet_server::admin::Reports;
 use zoolet_server::{Dialer, Server};
+use zoolet_testkit::Faults;
 
 use super::access::{Access, AccessError, Token};
 use super::hub::Hub;
@@ -46,6 +47,10 @@ pub(crate) struct EmbeddedOptions {
     #[arg(long, value_name = "FILE", requires = "console", help_heading = CONSOLE)]
     #[arg(value_parser = connect_options::identities)]
     console_auth_file: Option<Identities>,
+
+    /// For tests: let viewers of the console expire, cut and freeze sessions
+    #[arg(long, requires_all = ["console", "test_control"], help_heading = CONSOLE)]
+    console_write: bool,
 }
 
 const CONSOLE: &str = "Console";
@@ -91,14 +96,20 @@ impl EmbeddedOptions {
         console_token_file: None,
         console_allow_host: Vec::new(),
         console_auth_file: None,
+        console_write: false,
     };
 
-    /// Starts the console of a server, if one is asked for.
+    /// Starts the console of a server, if one is asked for. `faults` are those of the test control, which
+    /// viewers can set if the options say so.
     ///
     /// # Errors
     ///
     /// [`EmbeddedError`].
-    pub(crate) async fn start(&self, server: &Server) -> Result<Option<Embedded>, EmbeddedError> {
+    pub(crate) async fn start(
+        &self,
+        server: &Server,
+        faults: Option<&Faults>,
+    ) -> Result<Option<Embedded>, EmbeddedError> {
         let Some(address) = self.console else { return Ok(None) };
         let (token, names) = (self.console_token_file.clone(), &self.console_allow_host);
         let access = Access::new(address, token, names, "--console-token-file")?;
@@ -106,7 +117,7 @@ impl EmbeddedOptions {
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let latest = Latest(Arc::new(Mutex::new((server.dialer(), server.reports()))));
-        let shared = Arc::new(self.shared(latest.clone()));
+        let shared = Arc::new(self.shared(latest.clone(), faults));
         let looking = Arc::clone(&shared);
         let tasks = [
             tokio::spawn(http::serve(Arc::clone(&shared), access, listener)),
@@ -119,7 +130,7 @@ impl EmbeddedOptions {
         Ok(Some(Embedded { shared, latest, address, tasks }))
     }
 
-    fn shared(&self, latest: Latest) -> Shared {
+    fn shared(&self, latest: Latest, faults: Option<&Faults>) -> Shared {
         let scan = ScanOptions {
             rate: EMBEDDED_RATE,
             znodes_max: EMBEDDED_ZNODES_MAX,
@@ -134,6 +145,7 @@ impl EmbeddedOptions {
             path: "/".to_owned(),
             scan,
             interval: EMBEDDED_INTERVAL,
+            faults: faults.filter(|_| self.console_write).cloned(),
         }
     }
 }

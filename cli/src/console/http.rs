@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Query, Request, State};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -17,7 +17,9 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use zoolet_protocol::SessionId;
 use zoolet_server::admin::http::{Site, gather_body};
+use zoolet_testkit::FaultError;
 
 use super::Shared;
 use super::access::{self, Access};
@@ -92,6 +94,7 @@ fn router(shared: Arc<Shared>, access: Access) -> Router {
         .route("/v1/events", get(look))
         .route("/v1/children", get(children))
         .route("/v1/znode", get(znode))
+        .route("/v1/sessions/{action}", post(act))
         .layer(middleware::from_fn_with_state(access.clone(), access::by_token));
     let mut open = Router::new().route("/v1/login", post(login));
     for File { path, kind, text } in FILES {
@@ -173,6 +176,43 @@ async fn znode(State(pages): State<Pages>, asked: Asked) -> Result<Json<Value>, 
     Ok(Json(tree::znode(&client, &path).await?))
 }
 
+/// What is done to a session, by the test control.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Expire,
+    Cut,
+    Freeze,
+    Thaw,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Subject {
+    session: String,
+}
+
+async fn act(
+    State(pages): State<Pages>,
+    action: Result<Path<Action>, PathRejection>,
+    subject: Result<Json<Subject>, JsonRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let faults = pages.shared.faults.as_ref().ok_or(Refusal::ReadOnly)?;
+    let (Path(action), Json(Subject { session })) = (action?, subject?);
+    let id = session.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    let id = SessionId(id.ok_or_else(|| Refusal::NoSession(session.clone()))?.cast_signed());
+    let aim = faults.at(id);
+    tracing::info!("the console does to the session {id}: {action:?}");
+    match action {
+        Action::Expire => drop(aim.expire()?),
+        Action::Cut => drop(aim.cut()?),
+        // It stays until it is thawed.
+        Action::Freeze => drop(aim.freeze()?),
+        Action::Thaw => aim.thaw(),
+    }
+    Ok(Json(json!({ "done": true })))
+}
+
 /// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
@@ -194,19 +234,36 @@ pub(super) enum Refusal {
     Method(Method, Uri),
     #[error(transparent)]
     Unread(#[from] Unread),
+    #[error(
+        "this console is read-only; a server for tests lets it act on sessions: zoolet serve --console \
+         127.0.0.1:8181 --console-write --test-control 127.0.0.1:0"
+    )]
+    ReadOnly,
+    #[error("{0}; the actions are expire, cut, freeze and thaw")]
+    Action(#[from] PathRejection),
+    #[error("{0:?} is no session; it is named as 0x and hexadecimal digits")]
+    NoSession(String),
+    #[error(transparent)]
+    Fault(#[from] FaultError),
 }
 
 impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Host(_) | Self::Unread(Unread::NoAuth(_)) => StatusCode::FORBIDDEN,
+            Self::Host(_) | Self::ReadOnly | Self::Unread(Unread::NoAuth(_)) => {
+                StatusCode::FORBIDDEN
+            }
             Self::NoToken => StatusCode::UNAUTHORIZED,
             Self::Crowded(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Json(rejection) => rejection.status(),
             Self::Query(rejection) => rejection.status(),
-            Self::Nowhere(_) | Self::Unread(Unread::NoNode(_)) => StatusCode::NOT_FOUND,
+            Self::Nowhere(_)
+            | Self::Unread(Unread::NoNode(_))
+            | Self::Action(_)
+            | Self::Fault(FaultError::UnknownSession { .. }) => StatusCode::NOT_FOUND,
+            Self::Fault(_) => StatusCode::CONFLICT,
             Self::Method(..) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Unread(Unread::Path(..) | Unread::TooMany { .. }) => {
+            Self::NoSession(_) | Self::Unread(Unread::Path(..) | Unread::TooMany { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Self::Unread(Unread::Failure(_)) => StatusCode::BAD_GATEWAY,

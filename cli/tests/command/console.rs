@@ -552,3 +552,41 @@ async fn watches_are_told_by_their_paths_and_metrics_for_charts() {
     let scene = Scene::new(&[]).await;
     scene.view().await.until(|state| received(state).is_some()).await;
 }
+
+#[tokio::test]
+async fn viewers_act_on_sessions_only_where_the_test_control_and_the_options_allow_it() {
+    let options = ["--test-control", "127.0.0.1:0", "--console-write"];
+    let served = Served::start(&options).await;
+    let client = served.connect().await;
+    let body = json!({ "session": client.session_id().to_string() }).to_string();
+    let head = |action: &str| {
+        let head = "HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
+        format!("POST /v1/sessions/{action} {head}")
+    };
+    let act = async |action: &str, body: &str| send(served.console, &head(action), body).await;
+    let mut view = View::open(served.console).await;
+    let id = client.session_id().to_string();
+    view.until(|state| state["can_act"] == true && state["sessions"].get(&id).is_some()).await;
+    for action in ["cut", "freeze", "thaw", "expire"] {
+        let done = act(action, &body).await;
+        assert_eq!(done.status, 200, "{action}: {done:?}");
+    }
+    view.until(|state| state["sessions"].get(&id).is_none()).await;
+    assert_eq!(act("expire", &body).await.status, 404, "it is gone");
+    assert_eq!(act("crash", &body).await.status, 404);
+    assert_eq!(act("cut", r#"{"session": "7"}"#).await.status, 422);
+    let foreign = format!("{}\r\nOrigin: http://example.org", head("cut"));
+    assert_eq!(send(served.console, &foreign, &body).await.status, 403);
+    let form = "POST /v1/sessions/cut HTTP/1.1\r\nHost: localhost";
+    assert_eq!(send(served.console, form, &body).await.status, 415);
+
+    let read_only = Served::start(&["--test-control", "127.0.0.1:0"]).await;
+    let refused = send(read_only.console, &head("cut"), &body).await;
+    assert_eq!(refused.status, 403);
+    assert!(refused.body.contains("--console-write"), "{refused:?}");
+    let alone =
+        run(&["serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "--console-write"]);
+    let alone = alone.await;
+    assert_eq!(alone.code, Some(2));
+    assert!(alone.stderr.contains("--test-control"), "{}", alone.stderr);
+}

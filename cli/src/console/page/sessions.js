@@ -1,6 +1,7 @@
 // Sessions: how much time each has left, and what it has.
 
 import { clock, code, counted, duration, element, filterField, grouped, keyed, svg, visible } from "/dom.js";
+import { send } from "/live.js";
 
 const NUMBERS = new Set(["Ephemerals", "Watches"]);
 const RING = 2 * Math.PI * 8;
@@ -24,7 +25,8 @@ export class Sessions {
       this.body,
     );
     const scroll = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sessions" }, table);
-    this.root = element("div", {}, this.field, this.summary, this.gaps, scroll);
+    this.told = element("p", { role: "status", hidden: true });
+    this.root = element("div", {}, this.field, this.summary, this.told, this.gaps, scroll);
   }
 
   count(state) {
@@ -79,10 +81,28 @@ export class Sessions {
       element("td", {}, this.paths(session.waits, session.waits_total)),
       number(session.ephemerals),
       number(session.watches),
-      element("td", {}, visible(session.last ?? "not told"), session.silent_ms === null ? null : ` ${duration(session.silent_ms)} ago`),
+      element("td", {}, this.actions(id, session), visible(session.last ?? "not told"), session.silent_ms === null ? null : ` ${duration(session.silent_ms)} ago`),
     );
     row.session = session;
     return row;
+  }
+
+  /** For tests: what can be done to a session. */
+  actions(id, session) {
+    if (!this.page.live.state.can_act || session.is_console) return null;
+    const button = (action) =>
+      element("button", { type: "button", "aria-label": `${action} the session ${id}`, onclick: () => this.act(action, id) }, action);
+    return element("div", { class: "actions" }, ["expire", "cut", "freeze", "thaw"].map(button));
+  }
+
+  async act(action, session) {
+    this.told.hidden = false;
+    try {
+      await send(`/v1/sessions/${action}`, { session });
+      this.told.textContent = `${action} ${session}: done`;
+    } catch (failure) {
+      this.told.textContent = visible(failure.message);
+    }
   }
 
   paths(paths, total) {
