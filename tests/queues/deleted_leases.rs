@@ -165,3 +165,26 @@ async fn a_done_whose_request_is_lost_does_not_take_a_deletion_for_its_own() {
         assert!(names(&other, "/job-locks").await.is_empty());
     }
 }
+
+/// Also if the request was lost, and the lease was deleted with its witness before it is sent again.
+#[tokio::test(start_paused = true)]
+async fn done_that_was_lost_with_all_of_its_lease_is_not_done() {
+    let server = TestServer::start().await.unwrap();
+    let (owner, other) = (server.connect().await.unwrap(), server.connect().await.unwrap());
+    leased(&owner).put("1").await.unwrap();
+    let delivery = leased(&owner).take().await.unwrap();
+    let session = server.session(owner.session_id());
+    let lost = session.drop_requests(RequestFilter::next(1).writes()).unwrap();
+    let effects = vec![MultiOp::create("/effect", "", CreateMode::Persistent)];
+    let done = tokio::spawn(delivery.done_with(effects));
+    tokio::time::sleep(SECOND).await;
+    lost.lift();
+    for name in names(&other, "/job-locks").await {
+        other.delete(&format!("/job-locks/{name}")).await.unwrap();
+    }
+    session.cut().unwrap();
+    let error = done.await.unwrap().unwrap_err();
+    assert!(matches!(error, QueueError::Lost(_)), "{error}");
+    assert!(other.exists("/effect").await.unwrap().is_none());
+    assert_eq!(names(&other, "/jobs").await.len(), 1);
+}

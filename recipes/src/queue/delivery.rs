@@ -175,7 +175,7 @@ impl Delivery {
         };
         let mut all = vec![MultiOp::delete(path.as_str(), Expect::Any)];
         all.extend(ops);
-        let ended = lease.end_with(all).await;
+        let ended = lease.end_with(&path, all).await;
         if ended.is_err() {
             self.0.znodes.list_again(&self.0.name);
         }

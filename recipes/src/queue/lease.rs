@@ -136,13 +136,17 @@ impl Lease {
     }
 
     /// Carries out writes and ends the lease, all or none, if the lease is held then. One of the writes
-    /// deletes the item, so that nobody obtains another lease of it after that.
+    /// deletes `item`, so that nobody obtains another lease of it after that.
     ///
     /// # Errors
     ///
     /// [`QueueError::Lost`], [`QueueError::Unknown`]; the refusal of an operation, whose index counts
     /// from the first of `ops`. The lease ends in any case.
-    pub(crate) async fn end_with(mut self, ops: Vec<MultiOp>) -> Result<(), QueueError> {
+    pub(crate) async fn end_with(
+        mut self,
+        item: &str,
+        ops: Vec<MultiOp>,
+    ) -> Result<(), QueueError> {
         let mut all = self.pair.deletions();
         all.extend(ops);
         self.may_be_deleted = true;
@@ -162,7 +166,7 @@ impl Lease {
                 }
                 Error::SessionExpired => return Err(self.expired(lost_answers > 0)),
                 error if is_of_other(&error) && lost_answers > 0 => {
-                    return self.ended_or_lost().await;
+                    return self.ended_or_lost(item).await;
                 }
                 error if is_of_other(&error) => {
                     return Err(QueueError::Lost(self.path().to_owned()));
@@ -179,18 +183,19 @@ impl Lease {
     }
 
     /// The lease is gone or another's, after an answer was lost: an earlier attempt has ended it, and
-    /// has deleted the witness with it, or somebody has deleted it.
-    async fn ended_or_lost(&mut self) -> Result<(), QueueError> {
+    /// has deleted the witness and the item with it, or somebody has deleted it.
+    async fn ended_or_lost(&mut self, item: &str) -> Result<(), QueueError> {
         let witness = self.pair.witness();
-        match self.pair.session.exists(&witness).until_answered().await {
-            Ok(None) => {
-                self.is_over = true;
-                Ok(())
+        for deleted in [witness.as_str(), item] {
+            match self.pair.session.exists(deleted).until_answered().await {
+                Ok(None) => {}
+                Ok(Some(_)) => return Err(QueueError::Lost(self.path().to_owned())),
+                Err(Error::SessionExpired) => return Err(self.expired(true)),
+                Err(error) => return Err(error.into()),
             }
-            Ok(Some(_)) => Err(QueueError::Lost(self.path().to_owned())),
-            Err(Error::SessionExpired) => Err(self.expired(true)),
-            Err(error) => Err(error.into()),
         }
+        self.is_over = true;
+        Ok(())
     }
 
     fn expired(&self, has_lost_answer: bool) -> QueueError {
