@@ -216,6 +216,8 @@ async fn a_reset_leaves_a_new_ensemble_at_the_same_ports() {
         within_limit(async { client.create("/new-").mode(CreateMode::EphemeralSequential).await })
             .await
             .unwrap();
+        // The next one is to find nothing of it.
+        within_limit(async { client.close().await }).await.unwrap();
     }
 }
 
