@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zoolet::client::{Client, ConnectionState, Watched};
+use zoolet::client::{Client, ConnectionState, Error, Watched};
 use zoolet::protocol::{Acl, OpCode, Permissions, SessionId};
 use zoolet::recipes::{
     HerdLock, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
@@ -467,9 +467,11 @@ async fn closing_a_client_ends_its_locks_at_once() {
     let lost = tokio::time::timeout(MS, guard.lost());
     lost.await.expect("lost returns at once");
     assert!(!latch.is_leader());
-    // The connection is still open, and the follower answers pings.
+    // Not even a ping follows the close, so that the client gives the connection up.
     tokio::time::sleep(TIMEOUT).await;
-    assert_eq!(guard.state(), LockState::Suspect);
+    assert_eq!(guard.state(), LockState::Lost);
+    let error = closing.await.expect_err("no server has answered");
+    assert!(matches!(error, Error::ConnectionLoss { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
