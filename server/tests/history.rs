@@ -394,3 +394,26 @@ fn records_longer_than_a_block_are_read() {
         .fold(tale, |tale, bytes| tale.then(1, data(bytes)));
     compare(&tale.log(1..=6), "long records");
 }
+
+/// The reader has a block of the log, with zeros behind its records, when the server writes there.
+#[test]
+fn what_a_server_writes_while_its_log_is_read_is_no_damage() {
+    let tale = Tale::new().session(1).create(1, "/a", false).create(1, "/b", false);
+    let tale = tale.create(1, "/c", false).create(1, "/d", false);
+    let padded = |zxids| {
+        let mut log = tale.log(zxids);
+        log.resize(64 << 10, 0);
+        log
+    };
+    let files = Files::new();
+    files.put("log.1", &padded(1..=3));
+    let mut records = files.history().records(Zxid::ZERO, Gaps::Refuse);
+    let first = records.next_record().expect("it is whole").expect("it is there");
+    assert_eq!(first.txn.zxid, Zxid(1));
+    files.put("log.1", &padded(1..=5));
+    let mut read = vec![1];
+    while let Some(record) = records.next_record().expect("a server may write meanwhile") {
+        read.push(record.txn.zxid.0);
+    }
+    assert_eq!(read, [1, 2, 3, 4, 5]);
+}

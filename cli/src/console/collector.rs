@@ -19,6 +19,8 @@ pub(super) async fn run(shared: &Shared) {
             never = collect(shared) => match never {},
             () = left_alone(shared) => {}
         }
+        // Whoever comes next must not take it for what is so then.
+        hub.publish(Model::default());
         shared.link.close().await;
     }
 }

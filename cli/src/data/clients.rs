@@ -10,6 +10,7 @@ use clap::Args;
 use zoolet_protocol::SessionId;
 
 use super::DataError;
+use crate::cli::output::visible;
 use crate::notice;
 
 /// Where the addresses are.
@@ -72,7 +73,8 @@ impl Clients {
     /// The session, with its client if that is known.
     pub(super) fn text(&self, session: SessionId) -> String {
         match self.name(session) {
-            Some(client) => format!("{session} of {client}"),
+            // A client chooses its users.
+            Some(client) => format!("{session} of {}", visible(&client)),
             None => session.to_string(),
         }
     }
@@ -142,5 +144,7 @@ mod tests {
         let negative = SessionId(0xff00_0000_0000_0001_u64.cast_signed());
         assert_eq!(clients.name(negative).as_deref(), Some("10.0.0.9"));
         assert_eq!(clients.text(SessionId(2)), "0x2");
+        assert!(clients.read("session=0x3\tuser=\u{1b}[2J\tip=10.0.0.9"));
+        assert!(!clients.text(SessionId(3)).contains('\u{1b}'));
     }
 }

@@ -53,6 +53,10 @@ pub(super) fn time(text: &str) -> Result<i64, &'static str> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time.as_millisecond());
     }
+    // The name of a zone in brackets would be ignored.
+    if text.contains('[') {
+        return Err("has a zone in brackets; write it as an offset, such as +02:00, or Z for UTC");
+    }
     let civil = text.parse::<DateTime>().and_then(|civil| civil.to_zoned(TimeZone::UTC));
     civil.map(|zoned| zoned.timestamp().as_millisecond()).map_err(|_| {
         "must be a time such as 2026-07-01T14:03:00Z or 2026-07-01T16:03:00+02:00, without a zone for UTC, \
@@ -90,7 +94,9 @@ mod tests {
             assert_eq!(time(text), expected, "{text}");
         }
         assert_eq!(time("2026-07-01"), Ok(1_782_864_000_000));
-        for bad in ["", "yesterday", "1782914580", "14:03", "2026-13-01"] {
+        for bad in
+            ["", "yesterday", "1782914580", "14:03", "2026-13-01", "2026-07-01 14:03[Europe/Paris]"]
+        {
             assert!(time(bad).is_err(), "{bad}");
         }
     }

@@ -420,6 +420,9 @@ async fn when_nobody_looks_there_is_no_session() {
     assert_eq!(scene.server.observer().watch_graph().most_watched(), None);
     assert_eq!(scene.znode("/").await.status, 200);
     scene.is_left_alone().await;
+    // What was seen then is not shown as what is.
+    let (name, state) = scene.view().await.next().await;
+    assert_eq!((name.as_str(), &state["totals"]["znodes"]), ("snapshot", &Value::Null));
 }
 
 #[tokio::test]

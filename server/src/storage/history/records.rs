@@ -293,26 +293,38 @@ impl Records {
     }
 }
 
+/// How often a place that looks damaged is read anew: a server may have written there since its block was
+/// read.
+const READS_MAX: u32 = 4;
+
 /// What a log has next. At its end it is classified as recovery classifies it.
 fn step(directory: &Directory, open: &mut Open, ended: &mut Ended) -> Result<Step, HistoryError> {
     let path = &open.log.path;
-    let (offset, checksum) = match open.frames.next() {
-        Ok(Some((offset, bytes))) => return Ok(Step::Record(offset, bytes)),
-        Ok(None) => (open.frames.offset(), None),
-        Err(error @ LogError::Checksum { offset, .. }) => (offset, Some(error)),
-        Err(error) => return Err(damaged(path, error)),
-    };
-    let rest = directory.disk.open_at(path, offset).map_err(|error| lost(path, error))?;
-    let tail = log_tail::look_at(rest, offset, checksum.is_some());
-    match (tail.map_err(StorageError::io("read", path))?, checksum) {
-        (Tail::Clean, _) => *ended = Ended::Whole,
-        (Tail::Torn { .. }, _) => *ended = Ended::Torn { path: path.clone(), offset },
-        (Tail::Damaged { .. }, Some(error)) => return Err(damaged(path, error)),
-        (Tail::Damaged { behind }, None) => {
-            return Err(StorageError::Hole { path: path.clone(), offset, behind }.into());
+    let mut reads = 1;
+    loop {
+        let (offset, checksum) = match open.frames.next() {
+            Ok(Some((offset, bytes))) => return Ok(Step::Record(offset, bytes)),
+            Ok(None) => (open.frames.offset(), None),
+            Err(error @ LogError::Checksum { offset, .. }) => (offset, Some(error)),
+            Err(error) => return Err(damaged(path, error)),
+        };
+        let read_anew = || directory.disk.open_at(path, offset).map_err(|error| lost(path, error));
+        let tail = log_tail::look_at(read_anew()?, offset, checksum.is_some());
+        match (tail.map_err(StorageError::io("read", path))?, checksum) {
+            (Tail::Clean, _) => *ended = Ended::Whole,
+            (Tail::Torn { .. }, _) => *ended = Ended::Torn { path: path.clone(), offset },
+            (Tail::Damaged { .. }, _) if reads < READS_MAX => {
+                reads += 1;
+                open.frames = Frames::at(read_anew()?, offset);
+                continue;
+            }
+            (Tail::Damaged { .. }, Some(error)) => return Err(damaged(path, error)),
+            (Tail::Damaged { behind }, None) => {
+                return Err(StorageError::Hole { path: path.clone(), offset, behind }.into());
+            }
         }
+        return Ok(Step::End);
     }
-    Ok(Step::End)
 }
 
 fn damaged(path: &Path, error: LogError) -> HistoryError {
