@@ -28,19 +28,17 @@ use std::time::Duration;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use zoolet_protocol::ZPath;
 use zoolet_testkit::Faults;
 
 use self::access::{Access, AccessError, Token};
 use self::collector::INTERVAL_MIN;
 pub(crate) use self::embedded::{Embedded, EmbeddedError, EmbeddedOptions};
 use self::hub::Hub;
-use self::source::{Link, Named, Source};
+use self::source::{Link, Source};
 use self::tree::Lists;
-use crate::connect_options::{self, ConnectOptions, SecurityError};
-use crate::doctor::limits::CHILDREN_LISTED_MAX;
+use crate::connect_options::SecurityError;
 use crate::doctor::scan::ScanOptions;
-use crate::doctor::sessions::AdminOptions;
+use crate::doctor::servers::ServersOptions;
 use crate::logging::{self, LogLevel};
 use crate::server_options::values;
 use crate::signals::Signals;
@@ -49,15 +47,6 @@ use crate::signals::Signals;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Console {
-    /// The servers, each HOST or HOST:PORT, and the znode under which all paths are; name all servers
-    /// of an ensemble to see all clients [default: that of --server]
-    #[arg(value_name = "HOSTS", value_parser = connect_options::hosts)]
-    hosts: Option<String>,
-
-    /// The znode below which to look for locks
-    #[arg(value_name = "PATH", default_value = "/", value_parser = path)]
-    path: String,
-
     /// Where the page is; port 0 picks a free one. Other machines than this one need a token
     #[arg(short, long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8181")]
     listen: SocketAddr,
@@ -76,43 +65,18 @@ pub(crate) struct Console {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
 
-    /// The most requests in a second for locks and sessions
-    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    rate: u32,
-
     /// How many znodes to look at for locks
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     max_znodes: u64,
 
-    /// How many children a znode may have to be listed
-    #[arg(long, value_name = "NUMBER", default_value_t = CHILDREN_LISTED_MAX)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    max_children: u32,
-
-    /// The longest message that servers and clients accept, in bytes: their jute.maxbuffer
-    #[arg(long, value_name = "BYTES", default_value_t = FRAME_BYTES)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1_024..))]
-    max_message: u32,
-
     #[command(flatten)]
-    admin: AdminOptions,
-
-    /// How long to wait for a connection, and for the answer to a four-letter word
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::some_time)]
-    connect_timeout: Duration,
-
-    #[command(flatten)]
-    server: ConnectOptions,
+    servers: ServersOptions,
 
     /// How much to log [default: warn, or what the variable RUST_LOG says]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
 }
-
-/// The limit of servers and clients that were told no other.
-const FRAME_BYTES: u32 = zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT as u32;
 
 /// For a wrong command line, and for files that cannot be used.
 const WRONG: u8 = 2;
@@ -154,11 +118,8 @@ impl Failure {
 
 impl Console {
     /// Serves the page until a signal ends it.
-    pub(crate) fn run(mut self) -> ExitCode {
+    pub(crate) fn run(self) -> ExitCode {
         logging::start(self.log_level, LogLevel::Warn);
-        if let Some(hosts) = self.hosts.take() {
-            self.server.server = hosts;
-        }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let served = match runtime {
             Ok(runtime) => runtime.block_on(self.serve()),
@@ -198,20 +159,12 @@ impl Console {
     }
 
     fn shared(self, end: CancellationToken) -> Shared {
-        let scan = ScanOptions {
-            rate: self.rate,
-            znodes_max: self.max_znodes,
-            children_max: self.max_children,
-            frame_bytes: usize::try_from(self.max_message).unwrap_or(usize::MAX),
-        };
-        let named = Named { options: self.server, limit: self.connect_timeout, admin: self.admin };
-        let source = Source::Named(Box::new(named));
         Shared {
             hub: Hub::new(end),
-            link: Link::new(source),
             lists: Lists::default(),
-            path: self.path,
-            scan,
+            path: self.servers.path.clone(),
+            scan: self.servers.scan(self.max_znodes),
+            link: Link::new(Source::Named(Box::new(self.servers))),
             interval: self.interval,
             faults: None,
         }
@@ -229,10 +182,6 @@ fn announce(address: SocketAddr, server: &str) {
         std::process::id()
     );
     let _ = stdout.flush();
-}
-
-fn path(text: &str) -> Result<String, zoolet_protocol::PathError> {
-    ZPath::check(text).map(|()| text.to_owned())
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -9,6 +9,7 @@ pub(crate) mod findings;
 pub(crate) mod limits;
 mod report;
 pub(crate) mod scan;
+pub(crate) mod servers;
 pub(crate) mod sessions;
 pub(crate) mod survey;
 
@@ -16,20 +17,18 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use zoolet_client::tls::ClientTls;
-use zoolet_client::{Client, Hosts, RetryPolicy};
-use zoolet_protocol::{ErrorCode, ZPath};
+use zoolet_client::{Client, RetryPolicy};
+use zoolet_protocol::ErrorCode;
 
 use self::finding::Severity;
-use self::limits::{CHILDREN_LISTED_MAX, GOODBYE_WITHIN, SECOND_LOOK_AFTER};
+use self::limits::{GOODBYE_WITHIN, SECOND_LOOK_AFTER};
 use self::report::Report;
-use self::scan::{Scan, ScanOptions};
-use self::sessions::AdminOptions;
-use crate::connect_options::{self, ConnectOptions, SecurityError};
+use self::scan::Scan;
+use self::servers::ServersOptions;
+use crate::connect_options::SecurityError;
 use crate::logging::{self, LogLevel};
 use crate::server_options::values;
 
@@ -37,15 +36,6 @@ use crate::server_options::values;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Doctor {
-    /// The servers, each HOST or HOST:PORT, and the znode under which all paths are; name all servers
-    /// of an ensemble to see all clients [default: that of --server]
-    #[arg(value_name = "HOSTS", value_parser = connect_options::hosts)]
-    hosts: Option<String>,
-
-    /// The znode below which to look
-    #[arg(value_name = "PATH", default_value = "/", value_parser = path)]
-    path: String,
-
     /// Print the report as one JSON value
     #[arg(long)]
     json: bool,
@@ -62,43 +52,18 @@ pub(crate) struct Doctor {
     #[arg(short, long)]
     quiet: bool,
 
-    /// The most requests in a second
-    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    rate: u32,
-
     /// How many znodes to look at
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     max_znodes: u64,
 
-    /// How many children a directory may have to be listed; of one with more only their number is told
-    #[arg(long, value_name = "NUMBER", default_value_t = CHILDREN_LISTED_MAX)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    max_children: u32,
-
-    /// The longest message that servers and clients accept, in bytes: their jute.maxbuffer
-    #[arg(long, value_name = "BYTES", default_value_t = FRAME_BYTES)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1_024..))]
-    max_message: u32,
-
     #[command(flatten)]
-    admin: AdminOptions,
-
-    /// How long to wait for a connection, and for the answer to a four-letter word
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::some_time)]
-    connect_timeout: Duration,
-
-    #[command(flatten)]
-    server: ConnectOptions,
+    servers: ServersOptions,
 
     /// How much to log [default: error, or what the variable RUST_LOG says]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
 }
-
-/// The limit of servers and clients that were told no other.
-const FRAME_BYTES: u32 = zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT as u32;
 
 /// With a warning, and with a critical finding. 2 is for a wrong command line, as clap has it.
 const WARNED: u8 = 1;
@@ -142,11 +107,8 @@ impl Failure {
 
 impl Doctor {
     /// Looks, reports, and returns the exit status.
-    pub(crate) fn run(mut self) -> ExitCode {
+    pub(crate) fn run(self) -> ExitCode {
         logging::start(self.log_level, LogLevel::Error);
-        if let Some(hosts) = self.hosts.take() {
-            self.server.server = hosts;
-        }
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => ExitCode::from(runtime.block_on(self.run_until_interrupted())),
             Err(error) => {
@@ -181,10 +143,9 @@ impl Doctor {
 
     /// Looks once, with a session of its own.
     async fn look(&self) -> Result<Report, Failure> {
-        let server = &self.server.server;
-        let builder = self.server.builder(self.connect_timeout)?.allow_read_only();
-        let client = builder.connect(server.as_str()).await;
-        let client = client.map_err(|error| Failure::NoServer(server.clone(), error))?;
+        let hosts = self.servers.hosts();
+        let client = self.servers.builder()?.connect(hosts).await;
+        let client = client.map_err(|error| Failure::NoServer(hosts.to_owned(), error))?;
         let client = client.with_retry_policy(RetryPolicy::one_time(AGAIN_AFTER));
         let looked = self.look_with(&client).await;
         // Without an answer the server ends it after its timeout.
@@ -193,15 +154,15 @@ impl Doctor {
     }
 
     async fn look_with(&self, client: &Client) -> Result<Report, Failure> {
+        let path = &self.servers.path;
         let unread = |error: zoolet_client::Error| match error {
-            error if error.is(ErrorCode::NO_NODE) => Failure::NoPath(self.path.clone()),
-            error => Failure::Unread(self.path.clone(), error),
+            error if error.is(ErrorCode::NO_NODE) => Failure::NoPath(path.clone()),
+            error => Failure::Unread(path.clone(), error),
         };
-        let scan = || Scan::new(client, self.scan_options());
-        let mut survey = scan().tree(&self.path).await.map_err(unread)?;
-        let tls = self.server.tls.load().map_err(SecurityError::from)?.map(Arc::new);
-        let members = sessions::members(client).await;
-        let sessions = self.sessions(members.as_deref(), tls.as_ref()).await?;
+        let options = self.servers.scan(self.max_znodes);
+        let scan = || Scan::new(client, options);
+        let mut survey = scan().tree(path).await.map_err(unread)?;
+        let sessions = self.servers.sessions(client).await?;
         survey.learn(&sessions);
         let mut cycles = findings::cycles(&survey);
         if !cycles.is_empty() {
@@ -212,37 +173,9 @@ impl Doctor {
             second.learn(&sessions);
             cycles = findings::still_there(cycles, &second);
         }
-        let findings = findings::findings(&survey, &sessions, &cycles, self.frame_bytes());
-        let server = self.server.server.clone();
-        Ok(Report { server, path: self.path.clone(), survey, sessions, findings })
-    }
-
-    async fn sessions(
-        &self,
-        members: Option<&[String]>,
-        tls: Option<&Arc<ClientTls>>,
-    ) -> Result<sessions::Sessions, Failure> {
-        let admin = self.admin.servers(&self.server.tls).map_err(SecurityError::from)?;
-        let ways = sessions::Ways { tls, admin, limit: self.connect_timeout };
-        Ok(match self.server.server.parse::<Hosts>() {
-            Ok(hosts) => sessions::ask(&hosts, members, ways).await,
-            // The client has connected to them.
-            Err(_) => sessions::Sessions::default(),
-        })
-    }
-
-    fn scan_options(&self) -> ScanOptions {
-        let Self { rate, max_znodes, max_children, .. } = *self;
-        ScanOptions {
-            rate,
-            znodes_max: max_znodes,
-            children_max: max_children,
-            frame_bytes: self.frame_bytes(),
-        }
-    }
-
-    fn frame_bytes(&self) -> usize {
-        usize::try_from(self.max_message).unwrap_or(usize::MAX)
+        let findings = findings::findings(&survey, &sessions, &cycles, options.frame_bytes);
+        let server = self.servers.hosts().to_owned();
+        Ok(Report { server, path: path.clone(), survey, sessions, findings })
     }
 
     /// Prints and writes the report.
@@ -268,10 +201,6 @@ impl Doctor {
 fn print(text: &str) {
     // A reader that closed stdout does not want it.
     let _ = writeln!(io::stdout().lock(), "{text}");
-}
-
-fn path(text: &str) -> Result<String, zoolet_protocol::PathError> {
-    ZPath::check(text).map(|()| text.to_owned())
 }
 
 const AFTER_HELP: &str = "\

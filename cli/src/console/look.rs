@@ -146,7 +146,10 @@ impl Looks {
             .with("time_ms", survey.now_ms)
             .with("path", self.path.as_str())
             .with("totals", totals)
-            .with("findings", findings.iter().take(FINDINGS_MAX).map(finding).collect::<Value>())
+            .with(
+                "findings",
+                findings.iter().take(FINDINGS_MAX).map(Finding::json).collect::<Value>(),
+            )
             .with("cycles", confirmed.iter().map(cycle).collect::<Value>())
             .with("watches", watches(sessions))
             .with("not_seen", sessions.gaps.iter().map(gap).collect::<Value>())
@@ -310,18 +313,6 @@ fn watches(sessions: &Sessions) -> Value {
         "is_whole": sessions.has_watches,
         "fan_out": buckets.map(|(from, to)| bucket(from, to)),
         "most": most.iter().take(WATCHED_PATHS_MAX).map(path).collect::<Value>(),
-    })
-}
-
-fn finding(finding: &Finding) -> Value {
-    json!({
-        "severity": finding.severity.name(),
-        "kind": finding.kind.name(),
-        "paths": finding.paths,
-        "what": finding.what,
-        "details": finding.details,
-        "why": finding.kind.why(),
-        "do": finding.cure,
     })
 }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use zoolet_client::tls::ClientTls;
 use zoolet_client::{Builder, Client, Error, Hosts, RetryPolicy};
 
 use super::embedded::Latest;
 use super::limits::GOODBYE_WITHIN;
 use super::metrics;
-use crate::connect_options::{ConnectOptions, Identities, SecurityError};
-use crate::doctor::sessions::{self, AdminOptions, Sessions};
+use crate::connect_options::{Identities, SecurityError};
+use crate::doctor::servers::ServersOptions;
+use crate::doctor::sessions::{self, Sessions};
 
 /// How long to wait before a read is sent again whose answer was lost with the connection.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -20,24 +20,16 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) enum Source {
     /// Any ZooKeeper, from outside.
-    Named(Box<Named>),
+    Named(Box<ServersOptions>),
     /// The server in this process.
     Embedded { latest: Latest, identities: Option<Identities> },
-}
-
-/// Servers, and how they are reached.
-#[derive(Debug)]
-pub(super) struct Named {
-    pub(super) options: ConnectOptions,
-    pub(super) limit: Duration,
-    pub(super) admin: AdminOptions,
 }
 
 impl Source {
     /// A name for a person.
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Named(named) => &named.options.server,
+            Self::Named(servers) => servers.hosts(),
             Self::Embedded { .. } => "this server",
         }
     }
@@ -49,7 +41,7 @@ impl Source {
 
     fn builder(&self) -> Result<Builder, SecurityError> {
         Ok(match self {
-            Self::Named(named) => named.options.builder(named.limit)?.allow_read_only(),
+            Self::Named(servers) => servers.builder()?,
             Self::Embedded { identities, .. } => {
                 let builder = Client::builder().connection_timeout(EMBEDDED_TIMEOUT);
                 identities.iter().fold(builder, |builder, identities| identities.apply(builder))
@@ -60,7 +52,7 @@ impl Source {
     /// Opens a session.
     pub(super) async fn connect(&self) -> Result<Client, Failure> {
         let client = match self {
-            Self::Named(named) => self.builder()?.connect(&named.options.server).await?,
+            Self::Named(servers) => self.builder()?.connect(servers.hosts()).await?,
             Self::Embedded { latest, .. } => self.builder()?.connect(latest.clone()).await?,
         };
         Ok(client.with_retry_policy(RetryPolicy::one_time(AGAIN_AFTER)))
@@ -69,7 +61,7 @@ impl Source {
     /// What the servers tell of sessions.
     pub(super) async fn sessions(&self, client: &Client) -> Result<Sessions, Failure> {
         match self {
-            Self::Named(named) => named.sessions(client).await,
+            Self::Named(servers) => Ok(servers.sessions(client).await?),
             Self::Embedded { latest, .. } => {
                 Ok(sessions::embedded::ask(&latest.reports(), self.name()).await)
             }
@@ -79,27 +71,13 @@ impl Source {
     /// The metrics of the servers, if they tell them.
     pub(super) async fn metrics(&self) -> Option<Value> {
         match self {
-            Self::Named(named) => {
-                let tls = named.options.tls.load().ok()?.map(Arc::new);
-                let hosts: Hosts = named.options.server.parse().ok()?;
+            Self::Named(servers) => {
+                let tls = servers.connect.tls.load().ok()?.map(Arc::new);
+                let hosts: Hosts = servers.hosts().parse().ok()?;
                 metrics::of_hosts(&hosts, tls.as_ref()).await
             }
             Self::Embedded { latest, .. } => metrics::of_reports(&latest.reports()).await,
         }
-    }
-}
-
-impl Named {
-    async fn sessions(&self, client: &Client) -> Result<Sessions, Failure> {
-        let tls = self.options.tls.load().map_err(SecurityError::from)?;
-        let tls: Option<Arc<ClientTls>> = tls.map(Arc::new);
-        let Ok(hosts) = self.options.server.parse::<Hosts>() else {
-            return Ok(Sessions::default());
-        };
-        let members = sessions::members(client).await;
-        let admin = self.admin.servers(&self.options.tls).map_err(SecurityError::from)?;
-        let ways = sessions::Ways { tls: tls.as_ref(), admin, limit: self.limit };
-        Ok(sessions::ask(&hosts, members.as_deref(), ways).await)
     }
 }
 

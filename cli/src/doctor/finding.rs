@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::{Value, json};
+
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Severity {
@@ -160,6 +162,21 @@ pub(crate) struct Finding {
     pub(crate) details: Vec<String>,
     /// What to do.
     pub(crate) cure: String,
+}
+
+impl Finding {
+    /// As the report and the console have it.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "severity": self.severity.name(),
+            "kind": self.kind.name(),
+            "paths": self.paths,
+            "what": self.what,
+            "details": self.details,
+            "why": self.kind.why(),
+            "do": self.cure,
+        })
+    }
 }
 
 #[cfg(test)]

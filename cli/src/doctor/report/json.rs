@@ -26,21 +26,9 @@ pub(super) fn json(report: &Report) -> Value {
         "requests": survey.requests,
         "is_cut": survey.is_cut,
         "worst": report.worst().map(|severity| severity.name()),
-        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings": report.findings.iter().map(Finding::json).collect::<Vec<_>>(),
         "locks": locks.iter().map(|(path, queue)| lock(report, path, queue)).collect::<Vec<_>>(),
         "not_seen": report.sessions.gaps.iter().map(gap).collect::<Vec<_>>(),
-    })
-}
-
-fn finding(finding: &Finding) -> Value {
-    json!({
-        "severity": finding.severity.name(),
-        "kind": finding.kind.name(),
-        "paths": finding.paths,
-        "what": finding.what,
-        "details": finding.details,
-        "why": finding.kind.why(),
-        "do": finding.cure,
     })
 }
 
