@@ -20,6 +20,8 @@
 mod closing;
 mod hand_over;
 mod holding;
+#[cfg(test)]
+mod opened;
 mod sasl;
 mod unwatch;
 #[cfg(test)]

@@ -7,19 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zoolet::client::Client;
 use zoolet::recipes::{LeaseError, MultiNonBlockingLease, NonBlockingLease};
-use zoolet::testing::{Fault, RequestFilter, TestServer};
+use zoolet::testing::{Fault, RequestFilter};
+
+use super::stage::{LONG, stage};
 
 const PATH: &str = "/leases/cleanup";
 const HOLDER: &str = "/leases/cleanup/lease_holder";
 const MINUTE: Duration = Duration::from_secs(60);
-/// Longer than the session timeout.
-const LONG: Duration = Duration::from_secs(120);
-
-async fn stage() -> (TestServer, Client) {
-    let server = TestServer::start().await.expect("a server in memory starts");
-    let client = server.connect().await.expect("the server is there");
-    (server, client)
-}
 
 /// A time of day that only the test moves.
 #[derive(Clone, Default)]

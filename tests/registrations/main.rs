@@ -10,3 +10,4 @@ mod memberships;
 mod own_znode;
 mod persistent_node;
 mod set_partitioner;
+mod stage;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use bytes::Bytes;
 use zoolet::client::{Client, Parents};
@@ -14,15 +13,7 @@ use zoolet::recipes::{
 };
 use zoolet::testing::{RequestFilter, TestServer};
 
-const SECOND: Duration = Duration::from_secs(1);
-/// Longer than the session timeout.
-const LONG: Duration = Duration::from_secs(120);
-
-async fn stage() -> (TestServer, Client) {
-    let server = TestServer::start().await.expect("a server in memory starts");
-    let client = server.connect().await.expect("the server is there");
-    (server, client)
-}
+use super::stage::{LONG, SECOND, stage};
 
 fn is_digits(text: &str) -> bool {
     text.len() == 32

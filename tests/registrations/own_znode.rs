@@ -5,26 +5,10 @@ use std::time::Duration;
 
 use zoolet::client::{Client, Parents};
 use zoolet::protocol::{Acl, CreateMode, OpCode, Permissions};
-use zoolet::recipes::{GroupMember, NodeEvent, NodeEvents, NodeState, Origin, PersistentNode};
-use zoolet::testing::{RequestFilter, TestServer};
+use zoolet::recipes::{GroupMember, NodeEvent, NodeState, Origin, PersistentNode};
+use zoolet::testing::RequestFilter;
 
-const SECOND: Duration = Duration::from_secs(1);
-/// Enough for everything that does not wait: the paused clock advances when no task can run.
-const SOON: Duration = Duration::from_millis(100);
-/// Longer than the session timeout.
-const LONG: Duration = Duration::from_secs(120);
-const PATH: &str = "/services/a";
-
-async fn stage() -> (TestServer, Client) {
-    let server = TestServer::start().await.expect("a server in memory starts");
-    let client = server.connect().await.expect("the server is there");
-    (server, client)
-}
-
-async fn next(events: &mut NodeEvents) -> NodeEvent {
-    let next = tokio::time::timeout(LONG, events.next()).await.expect("an event comes");
-    next.expect("the node is open")
-}
+use super::stage::{LONG, PATH, SECOND, SOON, next, stage};
 
 /// Replaces the znode by an ephemeral of this client whose data is set so many times.
 async fn replace(other: &Client, acl: Vec<Acl>, sets: usize) {

@@ -2,29 +2,14 @@
 //! ended it, no reader finds it missing where that can be, nobody else's znode is touched, failures
 //! are values, and a closed node leaves nothing.
 
-use std::time::Duration;
-
 use zoolet::client::{Client, Parents};
 use zoolet::protocol::{
     Acl, CreateMode, ErrorCode, EventType, OpCode, Permissions, SessionId, Stat, WatchMode, Zxid,
 };
-use zoolet::recipes::{
-    AtClose, NodeError, NodeEvent, NodeEvents, NodeState, Origin, PersistentNode, TakeOver,
-};
+use zoolet::recipes::{AtClose, NodeError, NodeEvent, NodeState, Origin, PersistentNode, TakeOver};
 use zoolet::testing::{Fault, RequestFilter, TestServer};
 
-const SECOND: Duration = Duration::from_secs(1);
-/// Enough for everything that does not wait: the paused clock advances when no task can run.
-const SOON: Duration = Duration::from_millis(100);
-/// Longer than the session timeout.
-const LONG: Duration = Duration::from_secs(120);
-const PATH: &str = "/services/a";
-
-async fn stage() -> (TestServer, Client) {
-    let server = TestServer::start().await.expect("a server in memory starts");
-    let client = server.connect().await.expect("the server is there");
-    (server, client)
-}
+use super::stage::{LONG, PATH, SECOND, SOON, next, stage};
 
 async fn stat(client: &Client, path: &str) -> Option<Stat> {
     client.exists(path).await.expect("the server answers")
@@ -32,11 +17,6 @@ async fn stat(client: &Client, path: &str) -> Option<Stat> {
 
 async fn owner(client: &Client, path: &str) -> Option<SessionId> {
     stat(client, path).await.map(|stat| stat.ephemeral_owner)
-}
-
-async fn next(events: &mut NodeEvents) -> NodeEvent {
-    let next = tokio::time::timeout(LONG, events.next()).await.expect("an event comes");
-    next.expect("the node is open")
 }
 
 fn origin_of(event: NodeEvent) -> Origin {

@@ -17,9 +17,8 @@ use zoolet_protocol::{
 };
 
 use self::server::{FakeServer, Version};
-use super::{
-    Call, EventQueue, Instant, Options, Session, Submission, WatchKind, WatchRegistration,
-};
+use super::opened::options;
+use super::{Call, EventQueue, Instant, Session, Submission, WatchKind, WatchRegistration};
 use crate::call::{Answer, Outcome};
 use crate::clock::{SuspensionClock, now};
 use crate::proof::Servers;
@@ -80,16 +79,7 @@ struct World {
 
 impl World {
     fn new(version: Version) -> Self {
-        let options = Options {
-            timeout: Duration::from_secs(30),
-            read_only: false,
-            connection_timeout: Duration::from_secs(15),
-            attempt: Duration::from_secs(15),
-            proven_ahead: Duration::ZERO,
-            suspension: SuspensionClock::default(),
-            sasl: None,
-            session: None,
-        };
+        let options = options(Duration::from_secs(30), SuspensionClock::default());
         let now = now();
         let session = Session::new(options, now);
         let server = FakeServer::new(version);

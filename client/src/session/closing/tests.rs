@@ -7,40 +7,20 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zoolet_protocol::{
-    Auth, ConnectResponse, ErrorCode, Expect, Lookup, OpCode, Password, Read, ReplyHeader, Request,
-    Response, SessionId, Watch, Xid, Zxid, decode_request, encode_reply,
+    Auth, ErrorCode, Expect, Lookup, OpCode, Read, ReplyHeader, Request, Response, Watch, Xid,
+    Zxid, decode_request, encode_reply,
 };
 
-use super::super::{Options, Session, Submission, WatchRegistration, encoded};
+use super::super::opened::{SESSION, TIMEOUT, options, shake_hands};
+use super::super::{Session, Submission, WatchRegistration};
 use crate::call::{Answer, Call, Outcome};
 use crate::clock::{Instant, SuspensionClock, now};
-use crate::proof::Servers;
 use crate::watches::{EventQueue, WatchKind};
 
-const TIMEOUT: Duration = Duration::from_secs(12);
-
 fn connected(at: Instant) -> Session {
-    let options = Options {
-        timeout: TIMEOUT,
-        read_only: false,
-        connection_timeout: TIMEOUT,
-        attempt: TIMEOUT / 3,
-        proven_ahead: Duration::ZERO,
-        sasl: None,
-        session: None,
-        suspension: SuspensionClock::new(|| Duration::ZERO),
-    };
-    let mut session = Session::new(options, at);
-    session.handle_connected(Servers::PerhapsEnsemble, at);
-    let response = ConnectResponse {
-        protocol_version: 0,
-        timeout_ms: 12_000,
-        session: SessionId(7),
-        password: Password::zero(),
-        read_only: Some(false),
-    };
-    session.handle_frame(&encoded(&response), at).expect("it is a handshake");
-    while session.poll_transmit().is_some() {}
+    let suspension = SuspensionClock::new(|| Duration::ZERO);
+    let mut session = Session::new(options(TIMEOUT, suspension), at);
+    shake_hands(&mut session, TIMEOUT, at);
     session
 }
 
@@ -105,7 +85,7 @@ fn nothing_is_sent_after_the_close_and_what_came_before_is_answered() {
     let operations: Vec<_> = frames.iter().map(|(op, _)| *op).collect();
     assert_eq!(operations, [OpCode::EXISTS, OpCode::CLOSE_SESSION]);
     // No ping and no check of a claim either, for as long as the server may be silent.
-    let (_, claimed) = session.claim(SessionId(7), "/a".to_owned(), Expect::Any, start);
+    let (_, claimed) = session.claim(SESSION, "/a".to_owned(), Expect::Any, start);
     session.handle_timeout(start + TIMEOUT / 2).expect("the server may still answer");
     assert_eq!(sent(&mut session), []);
     drop(claimed);

@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use zoolet_protocol::{
-    ConnectResponse, ErrorCode, Expect, MultiResult, OpCode, Password, ReplyHeader, Response,
-    SessionId, Zxid, decode_request, encode_reply,
+    ErrorCode, Expect, MultiResult, OpCode, ReplyHeader, Response, SessionId, Zxid, decode_request,
+    encode_reply,
 };
 
-use super::super::{Options, Session, encoded};
+use super::super::Session;
+use super::super::opened::{SESSION, TIMEOUT, answer_handshake, options, shake_hands};
 use crate::clock::{Instant, SuspensionClock, now};
 use crate::proof::Servers;
-
-const TIMEOUT: Duration = Duration::from_secs(12);
-const SESSION: SessionId = SessionId(7);
 
 /// How many seconds a machine was suspended.
 #[derive(Clone, Default)]
@@ -30,19 +28,9 @@ impl Suspended {
 /// A session that is to be opened, on a machine that may be suspended.
 fn new_session(at: Instant, suspended: &Suspended) -> Session {
     let suspended = suspended.clone();
-    let options = Options {
-        timeout: TIMEOUT,
-        read_only: false,
-        connection_timeout: TIMEOUT,
-        attempt: TIMEOUT / 3,
-        proven_ahead: Duration::ZERO,
-        sasl: None,
-        session: None,
-        suspension: SuspensionClock::new(move || {
-            Duration::from_secs(suspended.0.load(Ordering::SeqCst))
-        }),
-    };
-    Session::new(options, at)
+    let suspension =
+        SuspensionClock::new(move || Duration::from_secs(suspended.0.load(Ordering::SeqCst)));
+    Session::new(options(TIMEOUT, suspension), at)
 }
 
 /// A session whose handshake was answered `at` this time, by a server of an ensemble.
@@ -50,23 +38,6 @@ fn session(at: Instant) -> Session {
     let mut session = new_session(at, &Suspended::default());
     shake_hands(&mut session, TIMEOUT, at);
     session
-}
-
-fn shake_hands(session: &mut Session, timeout: Duration, at: Instant) {
-    session.handle_connected(Servers::PerhapsEnsemble, at);
-    answer_handshake(session, timeout, at);
-}
-
-fn answer_handshake(session: &mut Session, timeout: Duration, at: Instant) {
-    let response = ConnectResponse {
-        protocol_version: 0,
-        timeout_ms: i32::try_from(timeout.as_millis()).expect("it is short"),
-        session: SESSION,
-        password: Password::zero(),
-        read_only: Some(false),
-    };
-    session.handle_frame(&encoded(&response), at).expect("it is a handshake");
-    while session.poll_transmit().is_some() {}
 }
 
 /// Lets time pass until `sent`, when the session sends one request, which is answered at `answered`.
