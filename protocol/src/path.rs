@@ -142,8 +142,14 @@ impl ZPath {
     /// The last component; empty for the root.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.rsplit_once('/').map_or("", |(_, name)| name)
+        last_slash(&self.0).map_or("", |slash| &self.0[slash + 1..])
     }
+}
+
+/// The index of the last slash. Names are short, so that looking at each byte is faster than the
+/// search of the standard library.
+fn last_slash(path: &str) -> Option<usize> {
+    path.as_bytes().iter().rposition(|byte| *byte == b'/')
 }
 
 /// The digits of the number that a server appends to the name of a sequential znode. Numbers beyond
@@ -174,10 +180,10 @@ pub fn sequence_number(name: &str, prefix: &str) -> Option<i32> {
 
 /// The parent of a valid path.
 fn parent_of(path: &str) -> Option<&str> {
-    match path.rsplit_once('/') {
-        Some((_, "")) | None => None,
-        Some(("", _)) => Some("/"),
-        Some((parent, _)) => Some(parent),
+    match last_slash(path)? {
+        slash if slash + 1 == path.len() => None,
+        0 => Some("/"),
+        slash => Some(&path[..slash]),
     }
 }
 

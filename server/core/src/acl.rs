@@ -157,6 +157,8 @@ impl<'a> Authorizer<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AclLists {
     lists: HashSet<Arc<[Acl]>>,
+    /// The list that was asked for last. Most clients set the same list again and again.
+    last: Option<Arc<[Acl]>>,
     /// When there are this many lists, those that no znode uses are dropped.
     sweep_at: usize,
 }
@@ -171,11 +173,24 @@ impl AclLists {
         self.lists.get(entries).is_some_and(|shared| Arc::ptr_eq(shared, entries))
     }
 
+    /// The list that was asked for last, if it is the one of `entry` alone, which everyone has.
+    pub(crate) fn last_of_everyone(&self, entries: &[Acl]) -> Option<Arc<[Acl]>> {
+        let last = self.last.as_ref().filter(|last| ***last == *entries)?;
+        matches!(entries, [entry] if entry.id.is("world", "anyone")).then(|| Arc::clone(last))
+    }
+
     /// The shared copy of `entries`.
     pub(crate) fn intern(&mut self, entries: &Arc<[Acl]>) -> AclList {
+        if let Some(last) = &self.last
+            && (Arc::ptr_eq(last, entries) || last == entries)
+        {
+            return AclList(Some(Arc::clone(last)));
+        }
         if let Some(list) = self.lists.get(entries) {
+            self.last = Some(Arc::clone(list));
             return AclList(Some(Arc::clone(list)));
         }
+        self.last = None;
         if self.lists.len() >= self.sweep_at {
             self.lists.retain(|list| Arc::strong_count(list) > 1);
             self.sweep_at = (2 * self.lists.len()).max(SWEEP_LISTS_MIN);
@@ -183,6 +198,7 @@ impl AclLists {
         // The texts are copied, so that a list does not keep the frame alive in which it came.
         let own: Arc<[Acl]> = entries.iter().map(detached).collect();
         self.lists.insert(Arc::clone(&own));
+        self.last = Some(Arc::clone(&own));
         AclList(Some(own))
     }
 }
@@ -209,6 +225,7 @@ pub(crate) fn fix_up(
     if let [entry] = entries
         && entry.id.is("world", "anyone")
     {
+        // `AclLists::last_of_everyone` relies on this: the list is stored as it came.
         return Ok([entry.clone()].into());
     }
     let mut fixed = Vec::with_capacity(entries.len());
@@ -307,6 +324,34 @@ mod tests {
             assert_eq!(authorizer.permits(&own, Permissions::READ), Ok(()));
             assert_eq!(authorizer.permits(&own, Permissions::WRITE), Err(ErrorCode::NO_AUTH));
         }
+    }
+
+    #[test]
+    fn the_list_that_was_asked_for_last_is_found_only_if_it_needs_no_check() {
+        let mut lists = AclLists::default();
+        let (open, own) = ([Acl::open()], [entry("digest", "a:b")]);
+        assert_eq!(lists.last_of_everyone(&open), None);
+        let shared = lists.intern(&open.clone().into());
+        let last = lists.last_of_everyone(&open).expect("it was the last");
+        assert!(lists.share(&AclList(Some(last))) && lists.share(&shared));
+        let readable = [Acl { permissions: Permissions::READ, ..Acl::open() }];
+        assert_eq!(lists.last_of_everyone(&readable), None);
+        let shared = lists.intern(&own.clone().into());
+        assert!(lists.share(&shared));
+        assert_eq!(lists.last_of_everyone(&own), None, "whether it may be set depends on who asks");
+        assert_eq!(lists.last_of_everyone(&open), None);
+    }
+
+    #[test]
+    fn an_unused_list_that_was_asked_for_last_is_dropped_like_others() {
+        let mut lists = AclLists::default();
+        for user in 0..2 * SWEEP_LISTS_MIN {
+            drop(
+                lists
+                    .intern(&[Acl { permissions: Permissions::READ, id: self::user(user) }].into()),
+            );
+        }
+        assert!(lists.lists.len() <= SWEEP_LISTS_MIN, "{}", lists.lists.len());
     }
 
     fn entry(scheme: &'static str, id: &'static str) -> Acl {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
-use zoolet_protocol::{Encode, Names, ZPath, Zxid};
+use zoolet_protocol::{Acl, Encode, Names, ZPath, Zxid};
 
 pub use self::znode::{StatPersisted, Znode};
 use crate::acl::{AclList, AclLists};
@@ -117,6 +117,12 @@ impl Tree {
 
     pub(crate) fn acl_lists(&mut self) -> &mut AclLists {
         &mut self.acl_lists
+    }
+
+    /// The shared copy of a list, if that was set last and is a list for everyone, which needs no
+    /// check.
+    pub(crate) fn last_acl_list(&self, entries: Option<&[Acl]>) -> Option<Arc<[Acl]>> {
+        self.acl_lists.last_of_everyone(entries?)
     }
 
     /// The number of znodes.

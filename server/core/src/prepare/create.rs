@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
-use zoolet_protocol::{Create, CreateFlags, CreateKind, ErrorCode, MultiOp, Permissions, ZPath};
+use zoolet_protocol::{
+    Create, CreateFlags, CreateKind, ErrorCode, MultiOp, Permissions, SEQUENCE_DIGITS, ZPath,
+};
 
 use super::view::View;
-use super::{Decision, text};
+use super::{Decision, before_name, text};
 use crate::acl;
 use crate::core::{Core, Requester};
 use crate::ephemeral_owner::{EphemeralType, TTL_MS_MAX};
@@ -23,17 +25,21 @@ impl Core {
         self.check_mode(create)?;
         self.check_session(requester)?;
         let path = text(&create.path)?;
-        let (parent_path, _) = path.rsplit_once('/').ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        let parent_path = before_name(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
         if path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let acl = acl::fix_up(create.acl.as_deref(), &requester.identities, &self.settings)?;
+        let acl = create.acl.as_deref();
+        let acl = match self.tree.last_acl_list(acl) {
+            Some(shared) => shared,
+            None => acl::fix_up(acl, &requester.identities, &self.settings)?,
+        };
         let parent = view.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&parent.acl, Permissions::CREATE)?;
 
         let number = parent.stat.cversion;
         let path = if create.flags.is_sequential() {
-            Cow::Owned(format!("{path}{number:010}"))
+            Cow::Owned(with_number(path, number))
         } else {
             Cow::Borrowed(path)
         };
@@ -86,6 +92,21 @@ impl Core {
     }
 }
 
+/// A path with a sequence number of [`SEQUENCE_DIGITS`] digits after it, as `String.format` makes it
+/// in Java. Java counts the sign of a number beyond 2^31 - 1 as a digit.
+fn with_number(path: &str, number: i32) -> String {
+    let mut text = String::with_capacity(path.len() + SEQUENCE_DIGITS + 1);
+    text.push_str(path);
+    let Ok(mut rest) = u32::try_from(number) else { return format!("{path}{number:010}") };
+    let mut digits = [b'0'; SEQUENCE_DIGITS];
+    for digit in digits.iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    text.push_str(std::str::from_utf8(&digits).expect("digits are ASCII"));
+    text
+}
+
 /// An operation as a multi understands it. In a multi the flags decide the type of a created znode,
 /// outside a multi the operation code does (`Op.create`). Except in a createTTL, unknown flags or a
 /// missing access control list make the whole multi unreadable.
@@ -108,4 +129,16 @@ pub(super) fn normalised(op: &MultiOp) -> Result<Cow<'_, MultiOp>, ErrorCode> {
         return Ok(Cow::Borrowed(op));
     }
     Ok(Cow::Owned(MultiOp::Create(Create { kind, ..create.clone() })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_number_is_formatted_as_in_java() {
+        for number in [0, 7, 1_234_567_890, i32::MAX, -1, -5, i32::MIN] {
+            assert_eq!(with_number("/a/b-", number), format!("/a/b-{number:010}"));
+        }
+    }
 }
