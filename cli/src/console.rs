@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use zoolet_testkit::Faults;
 
-use self::access::{Access, AccessError, Token};
+use self::access::{Access, AccessError, Flags, Token};
 use self::collector::INTERVAL_MIN;
 pub(crate) use self::embedded::{Embedded, EmbeddedError, EmbeddedOptions};
 use self::hub::Hub;
@@ -56,8 +56,8 @@ pub(crate) struct Console {
     #[arg(value_parser = Token::from_file)]
     token_file: Option<Token>,
 
-    /// A name by which browsers may ask for the page, beside IP addresses and localhost; can be
-    /// repeated
+    /// A name by which browsers may ask for the page, as through a proxy with TLS, beside IP addresses
+    /// and localhost; needs a token; can be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
 
@@ -77,6 +77,8 @@ pub(crate) struct Console {
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
 }
+
+const FLAGS: Flags = Flags { token: "--token-file", allow_host: "--allow-host" };
 
 /// For a wrong command line, and for files that cannot be used.
 const WRONG: u8 = 2;
@@ -136,7 +138,7 @@ impl Console {
 
     async fn serve(self) -> Result<(), Failure> {
         let Self { listen, token_file, allow_host, .. } = &self;
-        let access = Access::new(*listen, token_file.clone(), allow_host, "--token-file")?;
+        let access = Access::new(*listen, token_file.clone(), allow_host, FLAGS)?;
         let mut signals = Signals::new()?;
         let listener =
             TcpListener::bind(listen).await.map_err(|error| Failure::Listen(*listen, error))?;

@@ -152,6 +152,14 @@ pub const SNAPPY_BLOCK_BYTES_MAX: usize = 16 << 20;
 /// a few.
 pub const HTTP_CONNECTIONS_MAX: usize = 64;
 
+/// The HTTP connections of clients that a site has let in, beside those of strangers: a browser opens
+/// six.
+pub const HTTP_KNOWN_CONNECTIONS_MAX: usize = 128;
+
+/// A client whose machine is gone without a word, or that does not acknowledge what was sent to it,
+/// is disconnected after this time.
+pub const HTTP_GONE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The longest head of an HTTP request. Requests of tools have some hundred bytes, those of browsers
 /// some thousand.
 pub const HTTP_HEAD_BYTES_MAX: usize = 16 << 10;

@@ -15,7 +15,7 @@ use zoolet_server::admin::Reports;
 use zoolet_server::{Dialer, Server};
 use zoolet_testkit::Faults;
 
-use super::access::{Access, AccessError, Token};
+use super::access::{Access, AccessError, Flags, Token};
 use super::hub::Hub;
 use super::limits::{EMBEDDED_INTERVAL, EMBEDDED_RATE, EMBEDDED_ZNODES_MAX};
 use super::source::{Link, Source};
@@ -37,8 +37,8 @@ pub(crate) struct EmbeddedOptions {
     #[arg(value_parser = Token::from_file)]
     console_token_file: Option<Token>,
 
-    /// A name by which browsers may ask for the console, beside IP addresses and localhost; can be
-    /// repeated
+    /// A name by which browsers may ask for the console, as through a proxy with TLS, beside IP
+    /// addresses and localhost; needs a token; can be repeated
     #[arg(long, value_name = "NAME", requires = "console", help_heading = CONSOLE)]
     console_allow_host: Vec<String>,
 
@@ -54,6 +54,8 @@ pub(crate) struct EmbeddedOptions {
 }
 
 const CONSOLE: &str = "Console";
+
+const FLAGS: Flags = Flags { token: "--console-token-file", allow_host: "--console-allow-host" };
 
 /// A console that runs beside a server.
 #[derive(Debug)]
@@ -112,7 +114,7 @@ impl EmbeddedOptions {
     ) -> Result<Option<Embedded>, EmbeddedError> {
         let Some(address) = self.console else { return Ok(None) };
         let (token, names) = (self.console_token_file.clone(), &self.console_allow_host);
-        let access = Access::new(address, token, names, "--console-token-file")?;
+        let access = Access::new(address, token, names, FLAGS)?;
         let listen = |error| EmbeddedError::Listen(address, error);
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
-    SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -18,14 +18,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use zoolet_protocol::SessionId;
-use zoolet_server::admin::http::{Site, gather_body};
+use zoolet_server::admin::http::{Guest, Names, Site, gather_body};
 use zoolet_testkit::FaultError;
 
 use super::Shared;
 use super::access::{self, Access};
 use super::events;
 use super::hub::Crowded;
-use super::limits::{IDLE_TIMEOUT, WRONG_TOKEN_TAKES};
+use super::limits::{IDLE_TIMEOUT, STRANGER_TIMEOUT};
 use super::tree::{self, Unread};
 
 /// A file of the page.
@@ -75,20 +75,23 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
 struct Pages {
     shared: Arc<Shared>,
     access: Access,
-    /// One wrong token at a time.
-    wrong: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Serves the console until it ends.
 pub(super) async fn serve(shared: Arc<Shared>, access: Access, listener: TcpListener) {
     let end = shared.hub.end().clone();
     let router = router(shared, access);
-    let site = Site { name: "the console", router, idle_timeout: IDLE_TIMEOUT };
+    let site = Site {
+        // `access` knows them.
+        names: Names::Router,
+        strangers: Some(STRANGER_TIMEOUT),
+        ..Site::new("the console", router, IDLE_TIMEOUT)
+    };
     site.serve(listener, end).await;
 }
 
 fn router(shared: Arc<Shared>, access: Access) -> Router {
-    let pages = Pages { shared, access: access.clone(), wrong: Arc::default() };
+    let pages = Pages { shared, access: access.clone() };
     let guarded = Router::new()
         .route("/v1/console", get(about))
         .route("/v1/events", get(look))
@@ -105,6 +108,7 @@ fn router(shared: Arc<Shared>, access: Access) -> Router {
         .fallback(async |uri: Uri| Refusal::Nowhere(uri))
         .method_not_allowed_fallback(async |method: Method, uri: Uri| Refusal::Method(method, uri))
         .layer(middleware::from_fn(gather_body))
+        .layer(middleware::from_fn(access::by_site))
         .layer(middleware::from_fn_with_state(access, access::by_name))
         .layer(middleware::from_fn(with_headers))
         .with_state(pages)
@@ -125,21 +129,24 @@ struct Login {
 
 async fn login(
     State(pages): State<Pages>,
+    Extension(guest): Extension<Guest>,
+    headers: HeaderMap,
     login: Result<Json<Login>, JsonRejection>,
 ) -> Result<Response, Refusal> {
     let Json(Login { token }) = login?;
-    if let Some(cookie) = pages.access.cookie(&token) {
+    if let Some(cookie) = pages.access.cookie(&headers, &token) {
+        access::let_in(Some(&guest));
         return Ok(([(SET_COOKIE, cookie)], Json(json!({ "let_in": true }))).into_response());
     }
-    let _turn = pages.wrong.lock().await;
-    tokio::time::sleep(WRONG_TOKEN_TAKES).await;
-    tracing::warn!("somebody has shown a wrong token to the console");
+    pages.access.wrong_token().await;
     Err(Refusal::NoToken)
 }
 
-/// What the console is. A page asks for it to learn why it has no live state.
-async fn about() -> Json<Value> {
-    Json(json!({ "zoolet": env!("CARGO_PKG_VERSION") }))
+/// What the console is. A page asks for it to learn why it has no live state: a stream that is refused
+/// tells it nothing.
+async fn about(State(pages): State<Pages>) -> Json<Value> {
+    let refusal = pages.shared.hub.is_full().then(|| Crowded.to_string());
+    Json(json!({ "zoolet": env!("CARGO_PKG_VERSION"), "no_view": refusal }))
 }
 
 /// The live state, by server-sent events.
@@ -199,8 +206,7 @@ async fn act(
 ) -> Result<Json<Value>, Refusal> {
     let faults = pages.shared.faults.as_ref().ok_or(Refusal::ReadOnly)?;
     let (Path(action), Json(Subject { session })) = (action?, subject?);
-    let id = session.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    let id = SessionId(id.ok_or_else(|| Refusal::NoSession(session.clone()))?.cast_signed());
+    let id = session_id(&session).ok_or_else(|| Refusal::NoSession(session.clone()))?;
     let aim = faults.at(id);
     tracing::info!("the console does to the session {id}: {action:?}");
     match action {
@@ -213,15 +219,29 @@ async fn act(
     Ok(Json(json!({ "done": true })))
 }
 
+/// A session as the page names it.
+fn session_id(text: &str) -> Option<SessionId> {
+    let digits = text.strip_prefix("0x")?;
+    // A sign would be read too.
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let id = u64::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
+    Some(SessionId(id.cast_signed()))
+}
+
 /// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error(
-        "{0:?} is no name of this console; ask for its IP address, or allow the name with --allow-host"
+        "{0:?} is no name of this console; ask for its IP address, or allow the name with --allow-host \
+         (--console-allow-host of zoolet serve) and a token"
     )]
     Host(String),
     #[error("this console needs its token")]
     NoToken,
+    #[error(
+        "a page of another site may link to the page of this console, and ask for nothing else"
+    )]
+    Foreign,
     #[error(transparent)]
     Crowded(#[from] Crowded),
     #[error("{0}")]
@@ -250,7 +270,7 @@ pub(super) enum Refusal {
 impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Host(_) | Self::ReadOnly | Self::Unread(Unread::NoAuth(_)) => {
+            Self::Host(_) | Self::Foreign | Self::ReadOnly | Self::Unread(Unread::NoAuth(_)) => {
                 StatusCode::FORBIDDEN
             }
             Self::NoToken => StatusCode::UNAUTHORIZED,
@@ -286,4 +306,18 @@ pub(super) fn url(address: SocketAddr) -> String {
         ip => ip.to_string(),
     };
     format!("http://{host}:{}/", address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_named_by_hexadecimal_digits_and_nothing_else() {
+        assert_eq!(session_id("0x1f"), Some(SessionId(0x1f)));
+        assert_eq!(session_id("0xFFFFFFFFFFFFFFFF"), Some(SessionId(-1)));
+        for other in ["", "7", "0x", "0x+5", "0x-5", "0x1_0", "0x10000000000000000", "+0x5"] {
+            assert_eq!(session_id(other), None, "{other}");
+        }
+    }
 }

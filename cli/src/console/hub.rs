@@ -106,6 +106,11 @@ impl Hub {
         Ok(Viewer { hub: self.clone(), id, filled })
     }
 
+    /// Whether there are as many viewers as there may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.state.lock().viewers.len() >= VIEWERS_MAX
+    }
+
     /// One request, for which the session is kept open.
     pub(super) fn visit(&self) -> Visit {
         self.0.state.lock().visitors += 1;

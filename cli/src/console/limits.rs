@@ -92,6 +92,15 @@ pub(super) const TOKEN_BYTES_MAX: u64 = 4096;
 /// The time that a wrong token takes, one after the other: no more than two guesses a second.
 pub(super) const WRONG_TOKEN_TAKES: Duration = Duration::from_millis(500);
 
+/// The longest that somebody waits who has shown a wrong token after many others.
+pub(super) const WRONG_TOKEN_WAITS_MAX: Duration = Duration::from_secs(10);
+
+/// Wrong tokens are logged so often at most, with their number.
+pub(super) const WRONG_TOKENS_TOLD: Duration = Duration::from_secs(10);
+
+/// The idle time of a connection that has not shown the token, where one is needed.
+pub(super) const STRANGER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The most requests in a second for the locks and sessions of a server in this process: they need no
 /// network.
 pub(super) const EMBEDDED_RATE: u32 = 1_000;

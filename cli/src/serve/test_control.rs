@@ -49,7 +49,7 @@ pub(super) async fn start(address: SocketAddr, subject: Subject) -> io::Result<S
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let router = router(Control::new(subject));
-    let site = Site { name: "the test control", router, idle_timeout: IDLE_TIMEOUT };
+    let site = Site::new("the test control", router, IDLE_TIMEOUT);
     // It ends with the process.
     tokio::spawn(site.serve(listener, CancellationToken::new()));
     Ok(address)

@@ -19,33 +19,38 @@ use crate::process::{Running, command, directory, file, run, within_limit};
 const VIEWERS_MAX: usize = 16;
 
 /// A server, and a console of it.
-struct Scene {
-    server: TestServer,
-    client: Client,
-    address: SocketAddr,
+pub(crate) struct Scene {
+    pub(crate) server: TestServer,
+    pub(crate) client: Client,
+    pub(crate) address: SocketAddr,
     _console: Child,
 }
 
 /// An answer over HTTP.
 #[derive(Debug)]
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
 impl Scene {
-    async fn new(options: &[&str]) -> Self {
+    pub(crate) async fn new(options: &[&str]) -> Self {
+        Self::at("127.0.0.1:0", options).await
+    }
+
+    /// With the console at another address.
+    pub(crate) async fn at(listen: &str, options: &[&str]) -> Self {
         let server = TestServer::builder().tcp().start().await.unwrap();
         let client = server.connect().await.unwrap();
         let servers = server.address().unwrap().to_string();
-        let fixed = ["console", &servers, "--listen", "127.0.0.1:0", "--interval", "100ms"];
+        let fixed = ["console", &servers, "--listen", listen, "--interval", "100ms"];
         let mut console = command(&[&fixed, options].concat()).spawn().unwrap();
         let mut stdout = BufReader::new(console.stdout.take().unwrap()).lines();
         let line = within_limit(stdout.next_line()).await.unwrap().unwrap();
@@ -54,41 +59,41 @@ impl Scene {
         Self { server, client, address, _console: console }
     }
 
-    async fn send(&self, head: &str, body: &str) -> Answer {
+    pub(crate) async fn send(&self, head: &str, body: &str) -> Answer {
         send(self.address, head, body).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.get_with(path, "").await
     }
 
     /// With more lines in the head.
-    async fn get_with(&self, path: &str, lines: &str) -> Answer {
+    pub(crate) async fn get_with(&self, path: &str, lines: &str) -> Answer {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: localhost{lines}"), "").await
     }
 
-    async fn login(&self, body: &str) -> Answer {
+    pub(crate) async fn login(&self, body: &str) -> Answer {
         let head = "POST /v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
         self.send(head, body).await
     }
 
-    async fn znode(&self, path: &str) -> Answer {
+    pub(crate) async fn znode(&self, path: &str) -> Answer {
         self.get(&format!("/v1/znode?path={}", encoded(path))).await
     }
 
-    async fn children(&self, path: &str, after: Option<&str>) -> Value {
+    pub(crate) async fn children(&self, path: &str, after: Option<&str>) -> Value {
         let after = after.map_or_else(String::new, |after| format!("&after={}", encoded(after)));
         let answer = self.get(&format!("/v1/children?path={}{after}", encoded(path))).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()
     }
 
-    async fn view(&self) -> View {
+    pub(crate) async fn view(&self) -> View {
         View::open(self.address).await
     }
 
     /// Waits until only the client of the test is connected.
-    async fn is_left_alone(&self) {
+    pub(crate) async fn is_left_alone(&self) {
         within_limit(async {
             while self.server.connections().unwrap().len() > 1 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -99,7 +104,7 @@ impl Scene {
 }
 
 /// What is answered to a request.
-async fn send(address: SocketAddr, head: &str, body: &str) -> Answer {
+pub(crate) async fn send(address: SocketAddr, head: &str, body: &str) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
     let request = format!("{head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
@@ -118,21 +123,26 @@ fn encoded(text: &str) -> String {
 }
 
 /// Somebody who looks.
-struct View {
-    stream: BufReader<TcpStream>,
+pub(crate) struct View {
+    pub(crate) stream: BufReader<TcpStream>,
     /// The whole state, as the messages so far make it.
     state: Value,
 }
 
 impl View {
-    async fn open(address: SocketAddr) -> Self {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        Self::open_with(address, "").await
+    }
+
+    /// With more lines in the head.
+    pub(crate) async fn open_with(address: SocketAddr, lines: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        stream.write_all(request).await.unwrap();
+        let request = format!("GET /v1/events HTTP/1.1\r\nHost: localhost{lines}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
         Self { stream: BufReader::new(stream), state: Value::Null }
     }
 
-    async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         let mut line = String::new();
         let bytes = within_limit(self.stream.read_line(&mut line)).await.unwrap();
         assert_ne!(bytes, 0, "the console has closed the connection");
@@ -140,7 +150,7 @@ impl View {
     }
 
     /// The next message: its name and its value.
-    async fn next(&mut self) -> (String, Value) {
+    pub(crate) async fn next(&mut self) -> (String, Value) {
         let mut name = String::new();
         loop {
             let line = self.line().await;
@@ -153,7 +163,7 @@ impl View {
     }
 
     /// Reads until the whole state is one that is wanted.
-    async fn until(&mut self, mut is_wanted: impl FnMut(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&mut self, mut is_wanted: impl FnMut(&Value) -> bool) -> Value {
         loop {
             let (name, value) = self.next().await;
             match name.as_str() {
@@ -225,7 +235,7 @@ async fn the_page_and_its_files_load_nothing_from_elsewhere() {
 
 #[tokio::test]
 async fn pages_of_others_are_refused() {
-    let scene = Scene::new(&["--allow-host", "ops.example"]).await;
+    let scene = Scene::new(&[]).await;
     let status = async |head: &str| scene.send(head, "{}").await.status;
     assert_eq!(status("GET / HTTP/1.1\r\nHost: example.org").await, 403);
     assert_eq!(status("GET /v1/console HTTP/1.1\r\nHost: ops.example.org").await, 403);
@@ -437,6 +447,9 @@ async fn one_viewer_too_many_is_told_so() {
     let refused = scene.get("/v1/events").await;
     assert_eq!(refused.status, 503);
     assert!(refused.body.contains("close one of them"), "{refused:?}");
+    // A browser tells the page nothing about a stream that was refused.
+    let about = scene.get("/v1/console").await.json();
+    assert!(about["no_view"].as_str().unwrap().contains("close one of them"), "{about}");
     views.pop();
     within_limit(async {
         loop {
@@ -460,7 +473,7 @@ async fn servers_that_cannot_be_reached_are_told_on_the_page() {
 }
 
 /// A server with a console in its process.
-struct Served {
+pub(crate) struct Served {
     server: Running,
     console: SocketAddr,
     /// The test control.
@@ -577,7 +590,10 @@ async fn viewers_act_on_sessions_only_where_the_test_control_and_the_options_all
     view.until(|state| state["sessions"].get(&id).is_none()).await;
     assert_eq!(act("expire", &body).await.status, 404, "it is gone");
     assert_eq!(act("crash", &body).await.status, 404);
-    assert_eq!(act("cut", r#"{"session": "7"}"#).await.status, 422);
+    for session in ["7", "0x+5"] {
+        let body = json!({ "session": session }).to_string();
+        assert_eq!(act("cut", &body).await.status, 422, "{session}");
+    }
     let foreign = format!("{}\r\nOrigin: http://example.org", head("cut"));
     assert_eq!(send(served.console, &foreign, &body).await.status, 403);
     let form = "POST /v1/sessions/cut HTTP/1.1\r\nHost: localhost";

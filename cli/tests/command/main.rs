@@ -10,6 +10,7 @@ mod cli_terminal;
 mod cli_words;
 mod cli_zkcli;
 mod console;
+mod console_access;
 mod container;
 mod data;
 mod data_locks;

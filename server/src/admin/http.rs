@@ -5,10 +5,12 @@
 //! reach ports of this machine that the rest of the network cannot.
 
 mod browsers;
+mod guests;
 mod stream;
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -27,19 +29,21 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::browsers::OwnNames;
-pub(super) use self::browsers::is_of_another_site;
-use self::stream::{Handling, IdleLimited};
+pub use self::browsers::is_of_another_site;
+pub use self::guests::Guest;
+use self::guests::Guests;
+use self::stream::{Handling, IdleLimited, IdleTimeouts};
 use crate::engine::clock::now;
 use crate::engine::warnings::Pace;
 use crate::limits::{
-    ACCEPT_RETRY, HTTP_BODY_BYTES_MAX, HTTP_BODY_TIMEOUT, HTTP_CONNECTIONS_MAX,
+    ACCEPT_RETRY, HTTP_BODY_BYTES_MAX, HTTP_BODY_TIMEOUT, HTTP_CONNECTIONS_MAX, HTTP_GONE_TIMEOUT,
     HTTP_HEAD_BYTES_MAX, HTTP_HEADERS_MAX, SHUTDOWN_TIMEOUT,
 };
 
@@ -58,7 +62,7 @@ use crate::limits::{
 /// # async fn main() -> std::io::Result<()> {
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
 /// let router = Router::new().route("/", get(async || "it works"));
-/// let site = Site { name: "the example", router, idle_timeout: Duration::from_secs(30) };
+/// let site = Site::new("the example", router, Duration::from_secs(30));
 /// let end = CancellationToken::new();
 /// let serving = tokio::spawn(site.serve(listener, end.clone()));
 /// end.cancel();
@@ -77,15 +81,37 @@ pub struct Site {
     /// client that stalls in the head of a request, one that does not read, and one that asks for
     /// nothing more.
     pub idle_timeout: Duration,
+    /// Who says by which names the pages may be asked for. [`Names::ByAddress`] by default.
+    pub names: Names,
+    /// If it is given, a connection is that of a stranger until a handler lets its client in, by the
+    /// extension [`Guest`]. A stranger has this idle time. It takes no place of one that was let in, and
+    /// when there are too many strangers, a new one takes the place of the oldest of the network that has
+    /// most of them.
+    pub strangers: Option<Duration>,
+}
+
+/// Who decides by which names pages may be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// On a loopback address only requests are answered that ask for a loopback address or
+    /// `localhost`, so that no page in a browser gets through by a name of its own (DNS rebinding).
+    ByAddress,
+    /// The router refuses such names itself.
+    Router,
 }
 
 impl Site {
+    /// A site whose clients are all alike.
+    #[must_use]
+    pub fn new(name: &'static str, router: Router, idle_timeout: Duration) -> Self {
+        Self { name, router, idle_timeout, names: Names::ByAddress, strangers: None }
+    }
+
     /// Serves the pages until `end` is cancelled. Requests that are being answered then are
     /// completed within [`SHUTDOWN_TIMEOUT`].
     ///
-    /// On a loopback address only requests are answered that ask for a loopback address or
-    /// `localhost`, so that no page in a browser gets through by a name of its own (DNS rebinding).
-    /// On any address, requests that a browser sends for a page of another origin are refused.
+    /// Requests that a browser sends for a page of another origin are refused, and those by other names
+    /// than `names` allows. A client that is gone without a word is disconnected.
     ///
     /// # Cancellation
     ///
@@ -101,11 +127,16 @@ impl Site {
         listener: TcpListener,
         end: CancellationToken,
     ) {
-        let Self { name, router, idle_timeout } = self;
-        let names = OwnNames::of(listener.local_addr().ok());
+        let Self { name, router, idle_timeout, names, strangers } = self;
+        let names = match names {
+            Names::ByAddress => OwnNames::of(listener.local_addr().ok()),
+            Names::Router => OwnNames::Any,
+        };
         let router = router.layer(middleware::from_fn_with_state(names, browsers::refuse));
         let (crowded, began) = (Pace::default(), now());
-        let slots = Arc::new(Semaphore::new(HTTP_CONNECTIONS_MAX));
+        let guests = Guests::new(strangers);
+        let idle =
+            IdleTimeouts { known: idle_timeout, stranger: strangers.unwrap_or(idle_timeout) };
         let connections = TaskTracker::new();
         let end = end.child_token();
         let _ends_with_this = end.clone().drop_guard();
@@ -118,7 +149,7 @@ impl Site {
                     continue;
                 }
             };
-            let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            let Some(seat) = guests.admit(peer) else {
                 let now_ms = (now() - began).as_millis() as u64;
                 if let Some(others) = crowded.admit(now_ms) {
                     tracing::warn!(
@@ -129,20 +160,48 @@ impl Site {
                 }
                 continue;
             };
+            if let Err(error) = notice_its_end(&stream) {
+                tracing::debug!(address = %peer, "the end of a client may not be noticed: {error}");
+            }
             let (security, router, end) = (security.clone(), router.clone(), end.clone());
             connections.spawn(async move {
-                let secured = end.run_until_cancelled(security.secure(stream, peer)).await;
-                let Some(Some(Secured { stream, over_tls })) = secured else { return };
-                let pages = Pages { router, peer, over_tls, handling: Handling::default() };
-                if let Err(error) = serve_connection(stream, pages, idle_timeout, end).await {
-                    tracing::debug!(address = %peer, cause = %error, "a connection of {name} ended");
+                let cut = seat.cut.clone();
+                let served = async {
+                    let secured = end.run_until_cancelled(security.secure(stream, peer)).await;
+                    let Some(Some(Secured { stream, over_tls })) = secured else { return };
+                    let handling = Handling::default();
+                    let stream = IdleLimited::new(stream, idle, seat.is_known(), handling.clone());
+                    let pages =
+                        Pages { router, peer, over_tls, handling, guest: seat.guest.clone() };
+                    if let Err(error) = serve_connection(stream, pages, idle_timeout, end).await {
+                        tracing::debug!(
+                            address = %peer,
+                            cause = %error,
+                            "a connection of {name} ended"
+                        );
+                    }
+                };
+                if cut.run_until_cancelled(served).await.is_none() {
+                    tracing::debug!(address = %peer, "{name} has too many strangers, and cuts one");
                 }
-                drop(slot);
             });
         }
         connections.close();
         connections.wait().await;
     }
+}
+
+/// Lets the system end the connection of a client that is gone without a word.
+fn notice_its_end(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let probes = TcpKeepalive::new().with_time(HTTP_GONE_TIMEOUT / 2);
+    #[cfg(any(target_os = "linux", target_os = "macos", target_os = "freebsd"))]
+    let probes = probes.with_interval(HTTP_GONE_TIMEOUT / 6).with_retries(3);
+    socket.set_tcp_keepalive(&probes)?;
+    // What was sent and is not acknowledged counts too: it keeps probes from being sent.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(HTTP_GONE_TIMEOUT))?;
+    Ok(())
 }
 
 /// What is done with a connection before HTTP is spoken on it.
@@ -192,7 +251,6 @@ async fn serve_connection(
     idle_timeout: Duration,
     end: CancellationToken,
 ) -> hyper::Result<()> {
-    let stream = IdleLimited::new(stream, idle_timeout, pages.handling.clone());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(idle_timeout)
@@ -214,6 +272,7 @@ struct Pages {
     peer: SocketAddr,
     over_tls: Option<OverTls>,
     handling: Handling,
+    guest: Guest,
 }
 
 impl Service<hyper::Request<Incoming>> for Pages {
@@ -224,6 +283,7 @@ impl Service<hyper::Request<Incoming>> for Pages {
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
         let handling = self.handling.begin();
         request.extensions_mut().insert(ConnectInfo(self.peer));
+        request.extensions_mut().insert(self.guest.clone());
         if let Some(over_tls) = &self.over_tls {
             request.extensions_mut().insert(over_tls.clone());
         }

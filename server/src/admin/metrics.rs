@@ -98,11 +98,7 @@ impl Server {
         let address = listener.local_addr().map_err(error)?;
         let engine = Arc::clone(&self.engine);
         let page = Arc::new(Page { engine, metrics: self.metrics(), config });
-        let site = Site {
-            name: "the page for Prometheus",
-            router: routes(page),
-            idle_timeout: IDLE_TIMEOUT,
-        };
+        let site = Site::new("the page for Prometheus", routes(page), IDLE_TIMEOUT);
         self.tasks.spawn(site.serve(listener, self.cancelled.clone()));
         Ok(address)
     }

@@ -113,7 +113,7 @@ impl Server {
             restores: RateLimiter::new(interval, now_ms),
         });
         let router = routes(&url, admin, StrictTransport::of(address));
-        let site = Site { name: "the admin server", router, idle_timeout };
+        let site = Site::new("the admin server", router, idle_timeout);
         #[cfg(feature = "tls")]
         if let Some(https) = https {
             self.serve_https(&https, site, listener);

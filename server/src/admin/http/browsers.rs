@@ -8,7 +8,7 @@
 //! - A page of another origin is announced by the browser in `Origin` or `Sec-Fetch-Site`. Programs
 //!   send neither.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -79,8 +79,10 @@ fn reason(names: OwnNames, method: &Method, headers: &HeaderMap) -> Option<Strin
     None
 }
 
-/// Whether a browser says that a page of another site asks, be it by a link.
-pub(in super::super) fn is_of_another_site(headers: &HeaderMap) -> bool {
+/// Whether a browser says that a page of another site asks, be it by a link. [`Site`](super::Site)
+/// answers `GET` requests by links, which is right for pages, and not for requests that cost something.
+#[must_use]
+pub fn is_of_another_site(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     sites.any(|site| site != "same-origin" && site != "none")
 }
@@ -102,10 +104,11 @@ fn is_of_this_machine(host: &str) -> bool {
         Some((name, port)) if !port.contains(']') => name,
         _ => host,
     };
-    name.is_empty() || OWN_NAMES.iter().any(|own| name.eq_ignore_ascii_case(own))
+    let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    // An address is what it is: no name of others resolves to it.
+    let is_loopback = address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    name.is_empty() || is_loopback || name.eq_ignore_ascii_case("localhost")
 }
-
-const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 #[cfg(test)]
 mod tests {
@@ -123,7 +126,9 @@ mod tests {
 
     #[test]
     fn names_of_this_machine_are_taken_in_any_case_with_and_without_a_port() {
-        for host in ["", "localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]", "[::1]:8080"] {
+        for host in
+            ["", "localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]", "[::1]:8080", "127.0.0.2:1"]
+        {
             assert!(is_of_this_machine(host), "{host}");
         }
         for host in ["example.org", "localhost.example.org", "[::2]", "[::1].org", "127.0.0.1.x:80"]

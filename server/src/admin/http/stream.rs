@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -27,23 +28,39 @@ impl Handling {
     }
 }
 
+/// How long nothing may move.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IdleTimeouts {
+    pub(super) known: Duration,
+    pub(super) stranger: Duration,
+}
+
 /// A stream that fails when nothing has moved on it for some time. While a handler is at work the
 /// client is not expected to send anything.
 #[derive(Debug)]
 pub(super) struct IdleLimited<S> {
     stream: S,
-    timeout: Duration,
+    timeouts: IdleTimeouts,
+    is_known: Arc<AtomicBool>,
     idle: Pin<Box<Sleep>>,
     handling: Handling,
 }
 
 impl<S> IdleLimited<S> {
-    pub(super) fn new(stream: S, timeout: Duration, handling: Handling) -> Self {
-        Self { stream, timeout, idle: Box::pin(tokio::time::sleep(timeout)), handling }
+    pub(super) fn new(
+        stream: S,
+        timeouts: IdleTimeouts,
+        is_known: Arc<AtomicBool>,
+        handling: Handling,
+    ) -> Self {
+        let idle = Box::pin(tokio::time::sleep(timeouts.stranger));
+        Self { stream, timeouts, is_known, idle, handling }
     }
 
     fn moved(&mut self) {
-        self.idle.as_mut().reset(now() + self.timeout);
+        let IdleTimeouts { known, stranger } = self.timeouts;
+        let timeout = if self.is_known.load(Ordering::Relaxed) { known } else { stranger };
+        self.idle.as_mut().reset(now() + timeout);
     }
 
     /// What a read or write that cannot go on returns.
@@ -136,11 +153,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bytes_that_are_taken_and_not_written_are_given_up() {
         const IDLE: Duration = Duration::from_secs(30);
-        let mut stream = IdleLimited::new(Stuck, IDLE, Handling::default());
+        let stuck = || {
+            let timeouts = IdleTimeouts { known: IDLE, stranger: IDLE };
+            IdleLimited::new(Stuck, timeouts, Arc::default(), Handling::default())
+        };
+        let mut stream = stuck();
         stream.write_all(b"an answer").await.unwrap();
         let flushed = tokio::time::timeout(2 * IDLE, stream.flush()).await.unwrap();
         assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        let mut stream = IdleLimited::new(Stuck, IDLE, Handling::default());
+        let mut stream = stuck();
         let ended = tokio::time::timeout(2 * IDLE, stream.shutdown()).await.unwrap();
         assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }

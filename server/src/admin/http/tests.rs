@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::routing::{get, post};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
@@ -30,7 +31,7 @@ async fn serve() -> Served {
         .route("/slow", get(slow))
         .route("/long", get(async || vec![b'x'; 64 << 20]));
     let end = CancellationToken::new();
-    let site = Site { name: "the test", router, idle_timeout: IDLE };
+    let site = Site::new("the test", router, IDLE);
     let serving = tokio::spawn(site.serve(listener, end.clone()));
     Served { address, end, serving }
 }
@@ -126,6 +127,76 @@ async fn no_more_connections_than_the_limit_are_served() {
     drop(idle);
     // The server notices the ends first.
     while !served.answer(request).await.ends_with("it works") {}
+}
+
+/// A site with strangers, whose page `/in` lets a client in.
+async fn serve_strangers() -> Served {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let let_in = async |Extension(guest): Extension<Guest>| {
+        guest.let_in();
+        "come in"
+    };
+    let router = Router::new().route("/", get(async || "it works")).route("/in", get(let_in));
+    let end = CancellationToken::new();
+    let strangers = Some(IDLE / 6);
+    let site = Site { strangers, ..Site::new("the test", router, IDLE) };
+    let serving = tokio::spawn(site.serve(listener, end.clone()));
+    Served { address, end, serving }
+}
+
+/// Asks for a page on a connection that stays open, and reads the answer.
+async fn ask(stream: &mut TcpStream, path: &str, end: &str) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(end.as_bytes()) {
+        assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "closed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_strangers_keep_nobody_out_and_take_no_place_of_one_who_was_let_in() {
+    let served = serve_strangers().await;
+    let mut known = TcpStream::connect(served.address).await.unwrap();
+    ask(&mut known, "/in", "come in").await;
+    let mut idle = Vec::new();
+    for _ in 0..2 * HTTP_CONNECTIONS_MAX {
+        idle.push(TcpStream::connect(served.address).await.unwrap());
+    }
+    let mut newest = TcpStream::connect(served.address).await.unwrap();
+    ask(&mut newest, "/", "it works").await;
+    ask(&mut known, "/", "it works").await;
+    let oldest = tokio::time::timeout(Duration::from_millis(1), idle[0].read(&mut [0])).await;
+    assert!(matches!(oldest, Ok(Ok(0) | Err(_))), "its place was taken: {oldest:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_has_less_time() {
+    let served = serve_strangers().await;
+    let mut stranger = TcpStream::connect(served.address).await.unwrap();
+    ask(&mut stranger, "/", "it works").await;
+    let mut known = TcpStream::connect(served.address).await.unwrap();
+    ask(&mut known, "/in", "come in").await;
+    let ended = tokio::time::timeout(IDLE / 2, stranger.read(&mut [0])).await;
+    assert_eq!(ended.expect("it is cut off").unwrap(), 0);
+    ask(&mut known, "/", "it works").await;
+}
+
+#[tokio::test]
+async fn the_system_notices_that_a_client_is_gone() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (accepted, _) = listener.accept().await.unwrap();
+    notice_its_end(&accepted).unwrap();
+    let socket = SockRef::from(&accepted);
+    assert!(socket.keepalive().unwrap());
+    #[cfg(target_os = "linux")]
+    {
+        let probes = socket.tcp_keepalive_interval().unwrap() * 3;
+        assert!(socket.tcp_keepalive_time().unwrap() + probes <= HTTP_GONE_TIMEOUT);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(HTTP_GONE_TIMEOUT));
+    }
 }
 
 #[tokio::test(start_paused = true)]
