@@ -6,9 +6,11 @@
 //! folder; see [`Entry`]. While it holds the lock, it also holds a file lock of the operating
 //! system on the file `inside`. It takes the file lock without waiting; if another process has it,
 //! exclusion is violated, and the member prints an error and fails. With some recipes, such as
-//! `barrier`, `shell` and `costs`, a member does what each line says, and prints the line when it is done.
+//! `barrier`, `shell` and `costs`, a member does what each line says, and prints the line when it is done. Those
+//! that begin with `recorded-` are described in [`recorded`].
 
 mod entries;
+pub mod recorded;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -211,6 +213,15 @@ impl Fleet {
             Ok((member, line)) => Err(self.error_of(member, line)),
             Err(error) => Err(io::Error::other(error)),
         }
+    }
+
+    /// What the members have written down.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub fn written(&self) -> io::Result<String> {
+        fs::read_to_string(self.folder.path().join("entries"))
     }
 
     fn error_of(&self, member: usize, line: Option<String>) -> io::Error {

@@ -19,27 +19,27 @@ use zoolet_recipes::{
     LeaderLatch, LockError, Permits, SharedCount, ValueError,
 };
 
-use crate::{cost_shell, group_shell, lock_shell};
+use crate::{cost_shell, group_shell, lock_shell, recorded_member};
 
 /// The arguments of `fleet-member`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[arg(value_enum)]
-    recipe: Recipe,
+    pub(crate) recipe: Recipe,
     /// `HOST:PORT` of the server.
     address: String,
     /// The path of the recipe.
-    path: String,
+    pub(crate) path: String,
     /// The folder with the files of the fleet.
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The name of this member.
-    name: String,
+    pub(crate) name: String,
     /// The capacity of the recipe.
-    capacity: u32,
+    pub(crate) capacity: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Recipe {
+pub(crate) enum Recipe {
     Mutex,
     /// Beside kazoo's lock as it is.
     StockMutex,
@@ -64,6 +64,17 @@ enum Recipe {
     Shell,
     Costs,
     Group,
+    RecordedMutex,
+    RecordedReadWrite,
+    RecordedSemaphore,
+}
+
+impl Recipe {
+    /// Whether members are killed while others wait for what they have.
+    fn has_short_sessions(self) -> bool {
+        use Recipe::{Group, RecordedMutex, RecordedReadWrite, RecordedSemaphore};
+        matches!(self, Group | RecordedMutex | RecordedReadWrite | RecordedSemaphore)
+    }
 }
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -87,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut builder = Client::builder();
-        if arguments.recipe == Recipe::Group {
+        if arguments.recipe.has_short_sessions() {
             builder = builder.session_timeout(SHORT_SESSION);
         }
         let client = builder.connect(arguments.address.as_str()).await?;
@@ -102,8 +113,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
             Recipe::Group => {
                 group_shell::obey(&client, &arguments.path, &arguments.name, told).await?;
             }
-            _ if told.recv().await.is_some() => contend(arguments, &client, told).await?,
-            _ => {}
+            _ if told.recv().await.is_none() => {}
+            Recipe::RecordedMutex | Recipe::RecordedReadWrite | Recipe::RecordedSemaphore => {
+                recorded_member::contend(arguments, &client, told).await?;
+            }
+            _ => contend(arguments, &client, told).await?,
         }
         client.close().await?;
         Ok(())
@@ -253,24 +267,24 @@ async fn put_and_take(log: &mut Log, queue: &AnyQueue) -> Outcome<()> {
     Ok(())
 }
 
-fn is_seldom() -> bool {
+pub(crate) fn is_seldom() -> bool {
     fastrand::u32(..SELDOM) == 0
 }
 
 /// How long the next attempt may wait. Most attempts wait until they succeed.
-fn time_to_wait() -> Duration {
+pub(crate) fn time_to_wait() -> Duration {
     if is_seldom() { Duration::from_millis(fastrand::u64(1..=HURRY_MS_MAX)) } else { PATIENCE }
 }
 
 /// The result of an attempt. An impatient one may get nothing.
-fn got<T>(time: Duration, result: Result<T, LockError>) -> Result<Option<T>, LockError> {
+pub(crate) fn got<T>(time: Duration, result: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match result {
         Err(LockError::TimedOut(_)) if time < PATIENCE => Ok(None),
         result => result.map(Some),
     }
 }
 
-async fn stay() {
+pub(crate) async fn stay() {
     tokio::time::sleep(Duration::from_micros(fastrand::u64(..INSIDE_US_MAX))).await;
 }
 

@@ -6,6 +6,7 @@ mod ensemble_command;
 mod fleet_member;
 mod group_shell;
 mod lock_shell;
+mod recorded_member;
 
 use std::process::ExitCode;
 

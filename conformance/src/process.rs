@@ -49,6 +49,20 @@ impl Process {
     ///
     /// If the server does not start.
     pub fn start(implementation: Implementation, directory: &Path, port: u16) -> io::Result<Self> {
+        Self::start_with(implementation, directory, port, &[])
+    }
+
+    /// Starts a server with further arguments: options of ours, or of the script that starts Apache's.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not start.
+    pub fn start_with(
+        implementation: Implementation,
+        directory: &Path,
+        port: u16,
+        further: &[&str],
+    ) -> io::Result<Self> {
         let mut command = match implementation {
             Implementation::Apache => apache(port),
             Implementation::Zoolet => zoolet(port)?,
@@ -57,6 +71,7 @@ impl Process {
             .arg("--data-dir")
             .arg(directory)
             .args(["--tick-time", "1000"])
+            .args(further)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

@@ -93,7 +93,8 @@ public final class FleetMember {
         entries = FileChannel.open(Path.of(args[3], "entries"), StandardOpenOption.APPEND);
         inside = FileChannel.open(Path.of(args[3], "inside"), StandardOpenOption.READ, StandardOpenOption.WRITE);
         BufferedReader told = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        int sessionMs = recipe.equals("group") ? SHORT_SESSION_MS : 30_000;
+        boolean isRecorded = recipe.startsWith("recorded-");
+        int sessionMs = isRecorded || recipe.equals("group") ? SHORT_SESSION_MS : 30_000;
         client = CuratorFrameworkFactory.newClient(args[1], sessionMs, 15_000, new RetryNTimes(5, 100));
         client.start();
         if (!client.blockUntilConnected(30, TimeUnit.SECONDS)) {
@@ -116,6 +117,10 @@ public final class FleetMember {
             GroupShell.obey(client, path, name, told);
         } else if (recipe.equals("bytes")) {
             BytesMember.obey(client, told);
+        } else if (isRecorded) {
+            if (told.readLine() != null) {
+                RecordedMember.contend(client, recipe, path, args[3], name, capacity, told);
+            }
         } else if (told.readLine() != null) {
             Round round = round(recipe, path);
             stopAtTheEndOf(told);
