@@ -61,6 +61,8 @@ function route() {
     main.replaceChildren(view.root);
     main.setAttribute("role", "tabpanel");
     main.setAttribute("aria-labelledby", view.tab.id);
+    // Not all tabs fit a telephone.
+    view.tab.scrollIntoView({ block: "nearest", inline: "nearest" });
     shown = view;
   }
   let given = "";

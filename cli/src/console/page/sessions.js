@@ -53,10 +53,12 @@ export class Sessions {
     const entries = all
       .filter(([id, session]) => this.isWanted(id, session))
       .sort(([a, one], [b, other]) => weight(other) - weight(one) || (a < b ? -1 : 1));
-    const left = Math.max(0, state.totals.sessions - all.length);
+    // Servers that do not tell their sessions: these are the owners of places.
+    const known = Math.max(state.totals.sessions, all.length);
+    const left = known - all.length;
     const more = left > 0 ? ` ${counted(left, "session")} that neither hold nor wait are not shown.` : "";
     const filtered = this.filter ? ` The filter shows ${entries.length}.` : "";
-    this.summary.textContent = `${counted(state.totals.sessions, "session")}.${more}${filtered}`;
+    this.summary.textContent = `${counted(known, "session")}.${more}${filtered}`;
     this.gaps.replaceChildren(...(state.not_seen ?? []).map(gap));
     keyed(this.body, entries, (id, session) => this.row(id, session));
     this.asOf = state.time_ms;

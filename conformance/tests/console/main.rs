@@ -1,0 +1,34 @@
+//! The console in a browser: what each view shows, at which sizes and in which colours, that hostile names
+//! are text there, and that it can be used with keys and by a screen reader.
+//!
+//! Pictures of all views are left in `target/tmp/console`, or where `ZOOLET_CONSOLE_PICTURES` says.
+#![allow(clippy::disallowed_methods, reason = "browser and server have clocks of their own")]
+
+mod browser;
+mod checks;
+mod scene;
+mod views;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use zoolet_conformance::harness::needs;
+use zoolet_conformance::peers::Peer::Chromium;
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // A browser keeps two cores busy.
+    arguments.test_threads = Some(1);
+    let run = |test: fn() -> Outcome<()>| move || Ok(test()?);
+    let trials = vec![
+        needs(&[Chromium], "checks-find-defects", run(checks::find_defects)),
+        needs(&[Chromium], "data", run(views::show_their_data)),
+        needs(&[Chromium], "hostile-names", run(views::show_hostile_names_as_text)),
+        needs(&[Chromium], "missing-words", run(views::tell_what_is_missing)),
+        needs(&[Chromium], "keys", run(views::obey_the_keys)),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
