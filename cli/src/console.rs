@@ -3,13 +3,14 @@
 //!
 //! While somebody looks, `collector` looks at the servers (`look`), as `zoolet doctor` does, and makes a
 //! state of it (`model`). `hub` sends what has changed to everybody who looks. `http` serves the page and
-//! reads single znodes (`tree`) for those whom `access` lets in. When nobody looks, there is no session and
-//! no request.
+//! reads single znodes (`tree`) for those whom `access` lets in. `feed` watches while somebody reads what
+//! happens to znodes. When nobody looks, there is no session and no request.
 
 mod access;
 mod collector;
 mod embedded;
 mod events;
+mod feed;
 mod http;
 mod hub;
 mod limits;
@@ -33,6 +34,7 @@ use zoolet_testkit::Faults;
 use self::access::{Access, AccessError, Flags, Token};
 use self::collector::INTERVAL_MIN;
 pub(crate) use self::embedded::{Embedded, EmbeddedError, EmbeddedOptions};
+use self::feed::Feed;
 use self::hub::Hub;
 use self::source::{Link, Source};
 use self::tree::Lists;
@@ -89,6 +91,7 @@ pub(crate) struct Shared {
     hub: Hub,
     link: Link,
     lists: Lists,
+    feed: Feed,
     path: String,
     scan: ScanOptions,
     interval: Duration,
@@ -164,6 +167,7 @@ impl Console {
         Shared {
             hub: Hub::new(end),
             lists: Lists::default(),
+            feed: Feed::default(),
             path: self.servers.path.clone(),
             scan: self.servers.scan(self.max_znodes),
             link: Link::new(Source::Named(Box::new(self.servers))),
@@ -195,7 +199,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 const AFTER_HELP: &str = "\
-It changes nothing and leaves no watch. While no page is open it has no session and sends nothing.
+It changes nothing. It sets one watch, while a page shows the view Events, and leaves none. While no page is open it has no session and sends nothing.
 To see clients and who is silent it asks the words srvr, cons, dump, wchs, wchp and mntr of each
 server; the page tells which were refused, and how to allow them.
 

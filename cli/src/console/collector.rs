@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use zoolet_client::recipe::now;
 
-use super::Shared;
 use super::limits::{LINGER, LOOK_PAUSE_FACTOR, RETRY_PAUSES};
 use super::look::Looks;
 use super::model::Model;
 use super::source::Failure;
+use super::{Shared, feed};
 
 /// Runs until the console ends.
 pub(super) async fn run(shared: &Shared) {
@@ -17,6 +17,7 @@ pub(super) async fn run(shared: &Shared) {
         hub.somebody_looks().await;
         tokio::select! {
             never = collect(shared) => match never {},
+            never = feed::run(shared) => match never {},
             () = left_alone(shared) => {}
         }
         // Whoever comes next must not take it for what is so then.

@@ -16,6 +16,7 @@ use zoolet_server::{Dialer, Server};
 use zoolet_testkit::Faults;
 
 use super::access::{Access, AccessError, Flags, Token};
+use super::feed::Feed;
 use super::hub::Hub;
 use super::limits::{EMBEDDED_INTERVAL, EMBEDDED_RATE, EMBEDDED_ZNODES_MAX};
 use super::source::{Link, Source};
@@ -144,6 +145,7 @@ impl EmbeddedOptions {
             hub: Hub::new(CancellationToken::new()),
             link: Link::new(source),
             lists: Lists::default(),
+            feed: Feed::default(),
             path: "/".to_owned(),
             scan,
             interval: EMBEDDED_INTERVAL,

@@ -23,7 +23,8 @@ use zoolet_testkit::FaultError;
 
 use super::Shared;
 use super::access::{self, Access};
-use super::events;
+use super::events::{self, Listener};
+use super::feed::Filter;
 use super::hub::Crowded;
 use super::limits::{IDLE_TIMEOUT, STRANGER_TIMEOUT};
 use super::tree::{self, Unread};
@@ -38,7 +39,7 @@ struct File {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Everything that a browser loads. Nothing comes from elsewhere.
-const FILES: [File; 12] = [
+const FILES: [File; 13] = [
     File { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
     File {
         path: "/console.css",
@@ -54,6 +55,7 @@ const FILES: [File; 12] = [
     File { path: "/tree.js", kind: JAVASCRIPT, text: include_str!("page/tree.js") },
     File { path: "/watches.js", kind: JAVASCRIPT, text: include_str!("page/watches.js") },
     File { path: "/charts.js", kind: JAVASCRIPT, text: include_str!("page/charts.js") },
+    File { path: "/feed.js", kind: JAVASCRIPT, text: include_str!("page/feed.js") },
     File { path: "/findings.js", kind: JAVASCRIPT, text: include_str!("page/findings.js") },
 ];
 
@@ -95,6 +97,7 @@ fn router(shared: Arc<Shared>, access: Access) -> Router {
     let guarded = Router::new()
         .route("/v1/console", get(about))
         .route("/v1/events", get(look))
+        .route("/v1/feed", get(feed))
         .route("/v1/children", get(children))
         .route("/v1/znode", get(znode))
         .route("/v1/sessions/{action}", post(act))
@@ -152,7 +155,29 @@ async fn about(State(pages): State<Pages>) -> Json<Value> {
 /// The live state, by server-sent events.
 async fn look(State(pages): State<Pages>) -> Result<Response, Refusal> {
     let viewer = pages.shared.hub.view()?;
-    Ok(events::stream(&pages.shared.hub, viewer))
+    Ok(events::stream(&pages.shared.hub, Listener::Viewer(viewer)))
+}
+
+/// What a reader wants of what happens to znodes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Wanted {
+    filter: String,
+    /// Names with commas between them.
+    kinds: String,
+    /// The id of the last message that it has received.
+    after: Option<u64>,
+}
+
+/// What happens to znodes, by server-sent events.
+async fn feed(
+    State(pages): State<Pages>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let Query(Wanted { filter, kinds, after }) = wanted?;
+    let shared = &pages.shared;
+    let reader = shared.feed.read(shared.hub.visit(), Filter::new(&filter, &kinds), after)?;
+    Ok(events::stream(&shared.hub, Listener::Reader(reader)))
 }
 
 #[derive(Debug, Deserialize)]

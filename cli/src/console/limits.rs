@@ -110,3 +110,18 @@ pub(super) const EMBEDDED_ZNODES_MAX: u64 = 100_000;
 
 /// The pause between two looks at it.
 pub(super) const EMBEDDED_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How many events of znodes are kept for those who read them: at 20,000 in a second, half of one.
+pub(super) const FEED_EVENTS_KEPT: usize = 10_000;
+
+/// How many bytes these take at most: a path may be long.
+pub(super) const FEED_BYTES_KEPT: usize = 4 << 20;
+
+/// The most events in a message. A page shows 2,000, so the newest of them.
+pub(super) const FEED_MESSAGE_EVENTS_MAX: usize = 500;
+
+/// About how many bytes a message of events has at most.
+pub(super) const FEED_MESSAGE_BYTES_MAX: usize = 256 << 10;
+
+/// The shortest time between two messages of events: four a second.
+pub(super) const FEED_SPACING: Duration = Duration::from_millis(250);

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Child;
 use zoolet::client::Client;
-use zoolet::protocol::{Acl, CreateMode};
+use zoolet::protocol::{Acl, CreateMode, OpCode};
 use zoolet::recipes::InterProcessMutex;
 use zoolet_testkit::TestServer;
 
@@ -136,8 +136,13 @@ impl View {
 
     /// With more lines in the head.
     pub(crate) async fn open_with(address: SocketAddr, lines: &str) -> Self {
+        Self::of(address, "/v1/events", lines).await
+    }
+
+    /// Of the stream at this path, with more lines in the head.
+    pub(crate) async fn of(address: SocketAddr, path: &str, lines: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = format!("GET /v1/events HTTP/1.1\r\nHost: localhost{lines}\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost{lines}\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         Self { stream: BufReader::new(stream), state: Value::Null }
     }
@@ -345,9 +350,7 @@ async fn a_hundred_thousand_children_come_in_pages_from_one_list() {
     let last = scene.children("/many", Some("099998")).await;
     let last_names = last["children"].as_array().unwrap();
     assert_eq!((last_names.len(), &last["next"]), (1, &Value::Null));
-    let read = |stats: &zoolet_testkit::SessionStats| {
-        stats.requests.of(zoolet::protocol::OpCode::GET_CHILDREN2)
-    };
+    let read = |stats: &zoolet_testkit::SessionStats| stats.requests.of(OpCode::GET_CHILDREN2);
     assert_eq!(read(&lists()), read(&before), "the list is kept");
 }
 
@@ -475,13 +478,13 @@ async fn servers_that_cannot_be_reached_are_told_on_the_page() {
 /// A server with a console in its process.
 pub(crate) struct Served {
     server: Running,
-    console: SocketAddr,
+    pub(crate) console: SocketAddr,
     /// The test control.
     control: Option<SocketAddr>,
 }
 
 impl Served {
-    async fn start(options: &[&str]) -> Self {
+    pub(crate) async fn start(options: &[&str]) -> Self {
         let fixed = ["serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"];
         let mut server = Running::start(&[&fixed, options].concat()).await;
         let mut control = None;
@@ -496,7 +499,7 @@ impl Served {
         }
     }
 
-    async fn connect(&self) -> Client {
+    pub(crate) async fn connect(&self) -> Client {
         Client::connect(self.server.reachable().to_string()).await.unwrap()
     }
 }

@@ -11,6 +11,7 @@ mod cli_words;
 mod cli_zkcli;
 mod console;
 mod console_access;
+mod console_events;
 mod container;
 mod data;
 mod data_locks;

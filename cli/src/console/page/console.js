@@ -2,6 +2,7 @@
 
 import { Charts } from "/charts.js";
 import { element, setClock, tick, visible } from "/dom.js";
+import { Feed } from "/feed.js";
 import { Findings } from "/findings.js";
 import { Live, send } from "/live.js";
 import { Locks } from "/locks.js";
@@ -11,7 +12,7 @@ import { Watches } from "/watches.js";
 
 const byId = (id) => document.getElementById(id);
 const page = { go, live: null };
-const views = [Locks, Sessions, Watches, Tree, Charts, Findings].map((View) => new View(page));
+const views = [Locks, Sessions, Watches, Tree, Charts, Findings, Feed].map((View) => new View(page));
 let shown = null;
 
 // Tabs, by the pattern that screen readers know.
@@ -58,6 +59,7 @@ function route() {
   }
   const main = byId("view");
   if (shown !== view) {
+    shown?.close?.();
     main.replaceChildren(view.root);
     main.setAttribute("role", "tabpanel");
     main.setAttribute("aria-labelledby", view.tab.id);
@@ -122,6 +124,7 @@ byId("login-form").addEventListener("submit", async (event) => {
 const pauseButton = byId("pause");
 pauseButton.addEventListener("click", () => {
   live.pause(!live.isPaused);
+  for (const view of views) view.pause?.(live.isPaused);
   pauseButton.setAttribute("aria-pressed", String(live.isPaused));
   pauseButton.textContent = live.isPaused ? "Go on" : "Pause";
 });
